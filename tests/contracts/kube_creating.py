@@ -89,7 +89,7 @@ class KubeCreating(KubeGround):
             kube.create(PODS, pod_body("a"), namespace=namespace)
         assert caught.value.already_exists
 
-    def test_a_name_is_made_from_the_beginning_that_is_wished(self, kube: Kube, namespace: str) -> None:
+    def test_a_name_is_generated_from_the_requested_prefix(self, kube: Kube, namespace: str) -> None:
         made = [
             kube.create(PODS, pod_body("", generateName="a-"), namespace=namespace).metadata.name
             for _ in range(2)
@@ -182,7 +182,9 @@ class KubeCreating(KubeGround):
         with pytest.raises(NotFound):
             kube.create(PODS, pod_body("a"), namespace="no-such-namespace", dry_run=True)
 
-    def test_what_is_read_whole_can_be_created_again(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_an_object_that_is_read_whole_can_be_created_again(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         whole = kube.get(WHOLE_PODS, pod.metadata.name, namespace=namespace)
         body = {"metadata": {"name": "b"}, "spec": whole.spec}
         assert kube.create(PODS, body, namespace=namespace).spec == pod.spec

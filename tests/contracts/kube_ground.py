@@ -75,7 +75,7 @@ def template_body(name: str, **metadata: Any) -> dict[str, Any]:
 
 
 class KubeGround:
-    """One server, one namespace that is empty, and one pod for whoever asks for it."""
+    """One server, one namespace that is empty, and one pod on request."""
 
     @pytest.fixture
     def kube(self) -> Kube:

@@ -64,7 +64,7 @@ class KubeBinding(KubeGround):
         with pytest.raises(Conflict, match=r"non-empty \.spec\.schedulingGates"):
             self.bind(kube, pod)
 
-    def test_what_is_not_there_is_not_bound(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_missing_pod_is_not_bound(self, kube: Kube, pod: Pod, namespace: str) -> None:
         kube.delete(PODS, pod.metadata.name, namespace=namespace)
         with pytest.raises(NotFound):
             self.bind(kube, pod)
@@ -79,7 +79,7 @@ class KubeBinding(KubeGround):
         with pytest.raises(ServerError, match=r"target\.name: Required value"):
             kube.create_subresource(PODS, "binding", body, name=pod.metadata.name, namespace=namespace)
 
-    def test_what_is_late_is_not_posted(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_bind_after_its_deadline_is_not_posted(self, kube: Kube, pod: Pod, namespace: str) -> None:
         body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "nowhere"}}
         name = pod.metadata.name
         with pytest.raises(Unsent):
@@ -119,7 +119,7 @@ class KubeDeleting(KubeGround):
         kube.delete(PODS, "a", namespace=namespace, uid=meta.uid, resource_version=meta.resource_version)
         assert self.is_gone(kube, pod)
 
-    def test_what_is_not_there_is_not_deleted(self, kube: Kube, namespace: str) -> None:
+    def test_a_missing_pod_is_not_deleted(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(NotFound):
             kube.delete(PODS, "a", namespace=namespace)
 
@@ -195,7 +195,7 @@ class KubeFinalizers(KubeGround):
     def held(self, kube: Kube, namespace: str) -> Pod:
         return kube.create(PODS, pod_body("a", finalizers=[STAY]), namespace=namespace)
 
-    def tell_to_go(self, kube: Kube, pod: Pod, grace: int | None = None) -> Pod:
+    def delete_gracefully(self, kube: Kube, pod: Pod, grace: int | None = None) -> Pod:
         """Delete a pod that stays; what it is then."""
         kube.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, grace_seconds=grace)
         return self.now(kube, pod)
@@ -205,22 +205,22 @@ class KubeFinalizers(KubeGround):
         return kube.patch(PODS, pod.metadata.name, patch, namespace=pod.metadata.namespace)
 
     def test_a_finalizer_keeps_a_pod_that_never_ran(self, kube: Kube, held: Pod) -> None:
-        leaving = self.tell_to_go(kube, held)
+        leaving = self.delete_gracefully(kube, held)
         assert leaving.metadata.deletion_timestamp
         assert leaving.metadata.deletion_grace_period_seconds == 0
         self.let_go(kube, held)
         assert self.is_gone(kube, held)
 
-    def test_whoever_drops_the_last_finalizer_is_told_what_it_was(self, kube: Kube, held: Pod) -> None:
-        self.tell_to_go(kube, held)
+    def test_dropping_the_last_finalizer_returns_the_last_state(self, kube: Kube, held: Pod) -> None:
+        self.delete_gracefully(kube, held)
         last = self.let_go(kube, held)
         assert (last.metadata.uid, last.metadata.finalizers) == (held.metadata.uid, None)
 
     def test_a_finalizer_keeps_a_pod_after_its_kubelet_is_done(self, kube: Kube, held: Pod) -> None:
         self.bind(kube, held)
-        self.tell_to_go(kube, held, grace=20)
+        self.delete_gracefully(kube, held, grace=20)
         self.report(kube, held, phase="Failed")
-        leaving = self.tell_to_go(kube, held, grace=0)
+        leaving = self.delete_gracefully(kube, held, grace=0)
         assert leaving.metadata.deletion_grace_period_seconds == 0
         self.let_go(kube, held)
         assert self.is_gone(kube, held)
@@ -229,29 +229,29 @@ class KubeFinalizers(KubeGround):
         self, kube: Kube, held: Pod
     ) -> None:
         self.bind(kube, held)
-        self.tell_to_go(kube, held, grace=20)
+        self.delete_gracefully(kube, held, grace=20)
         self.let_go(kube, held)
         assert not self.is_gone(kube, held)
         kube.delete(PODS, "a", namespace=held.metadata.namespace, grace_seconds=0)
         assert self.is_gone(kube, held)
 
     def test_a_second_deletion_of_what_a_finalizer_keeps_changes_nothing(self, kube: Kube, held: Pod) -> None:
-        leaving = self.tell_to_go(kube, held)
-        assert self.tell_to_go(kube, held, grace=0) == leaving
+        leaving = self.delete_gracefully(kube, held)
+        assert self.delete_gracefully(kube, held, grace=0) == leaving
 
     def test_what_a_finalizer_keeps_can_be_written(self, kube: Kube, held: Pod) -> None:
-        self.tell_to_go(kube, held)
+        self.delete_gracefully(kube, held)
         assert self.annotate(kube, held, x="1").metadata.annotation("x") == "1"
         assert self.report(kube, held, message="hello").status.message == "hello"
 
     def test_the_last_finalizer_goes_with_other_changes(self, kube: Kube, held: Pod, namespace: str) -> None:
-        self.tell_to_go(kube, held)
+        self.delete_gracefully(kube, held)
         patch = {"metadata": {"finalizers": None, "annotations": {"x": "1"}}}
         kube.patch(PODS, "a", patch, namespace=namespace)
         assert self.is_gone(kube, held)
 
     def test_a_terminating_pod_gets_no_new_finalizer(self, kube: Kube, held: Pod, namespace: str) -> None:
-        leaving = self.tell_to_go(kube, held)
+        leaving = self.delete_gracefully(kube, held)
         patch = {"metadata": {"finalizers": [STAY, "example.com/longer"]}}
         with pytest.raises(Unprocessable, match="no new finalizers can be added"):
             kube.patch(PODS, "a", patch, namespace=namespace)
@@ -291,8 +291,8 @@ class KubeEvicting(KubeGround):
         meant = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         self.evict(kube, running, preconditions=meant, gracePeriodSeconds=20)
         leaving = self.now(kube, running)
-        (told,) = [one for one in leaving.status.conditions or () if one.type == "DisruptionTarget"]
-        assert (told.status, told.reason) == ("True", "EvictionByEvictionAPI")
+        (evicted,) = [one for one in leaving.status.conditions or () if one.type == "DisruptionTarget"]
+        assert (evicted.status, evicted.reason) == ("True", "EvictionByEvictionAPI")
         assert leaving.metadata.deletion_grace_period_seconds == 20
         assert has_condition(leaving, "Ready")
 
@@ -362,7 +362,7 @@ class KubeEvicting(KubeGround):
         with pytest.raises(Conflict):
             self.evict(kube, running, dryRun=["All"], preconditions={"uid": OTHERS["uid"]})
 
-    def test_what_is_not_there_is_not_evicted(self, kube: Kube, running: Pod) -> None:
+    def test_a_missing_pod_is_not_evicted(self, kube: Kube, running: Pod) -> None:
         kube.delete(PODS, "a", namespace=running.metadata.namespace, grace_seconds=0)
         with pytest.raises(NotFound):
             self.evict(kube, running)
@@ -395,7 +395,7 @@ class KubeEvicting(KubeGround):
         self.evict(kube, running)
         assert self.is_gone(kube, running)
 
-    def test_a_budget_does_not_count_for_a_pod_that_was_told_to_go(self, kube: Kube, running: Pod) -> None:
+    def test_a_budget_does_not_protect_a_pod_that_was_deleted(self, kube: Kube, running: Pod) -> None:
         self.protect(kube, running)
         kube.delete(PODS, "a", namespace=running.metadata.namespace, grace_seconds=30)
         self.evict(kube, running, gracePeriodSeconds=10)

@@ -10,17 +10,17 @@ from tests.contracts.kube_ground import KubeGround, pod_body
 
 
 class KubeReading(KubeGround):
-    def test_what_is_not_there_is_not_found(self, kube: Kube, namespace: str) -> None:
+    def test_a_missing_object_is_not_found(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(NotFound, match='pods "a" not found'):
             kube.get(PODS, "a", namespace=namespace)
 
-    def test_what_was_created_can_be_read(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_created_object_can_be_read(self, kube: Kube, pod: Pod, namespace: str) -> None:
         assert kube.get(PODS, "a", namespace=namespace) == pod
         assert pod.metadata.uid
         assert pod.metadata.resource_version
         assert pod.metadata.namespace == namespace
 
-    def test_what_is_late_is_not_asked_for(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_read_after_its_deadline_is_not_sent(self, kube: Kube, pod: Pod, namespace: str) -> None:
         with pytest.raises(Unsent):
             kube.get(PODS, "a", namespace=namespace, within=0)
         assert kube.get(PODS, "a", namespace=namespace, within=10) == pod

@@ -57,7 +57,7 @@ class KubePatching(KubeGround):
         patch = {"metadata": {**meant, "annotations": {"x": "1"}}}
         assert kube.patch(PODS, "a", patch, namespace=namespace).metadata.annotation("x") == "1"
 
-    def test_what_is_not_there_is_not_patched(self, kube: Kube, namespace: str) -> None:
+    def test_a_missing_object_is_not_patched(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(NotFound):
             kube.patch(PODS, "a", {"metadata": {"annotations": {"x": "1"}}}, namespace=namespace)
 
@@ -99,13 +99,15 @@ class KubePatching(KubeGround):
         after = kube.patch(PODS, pod.metadata.name, patch, namespace=namespace, subresource="status")
         assert after.metadata.annotation("x") == "1"
 
-    def test_the_door_of_a_status_knows_what_is_meant(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_patch_of_the_status_checks_the_resource_version(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         patch = {"metadata": {"resourceVersion": "1"}, "status": {"message": "hello"}}
         with pytest.raises(Conflict):
             kube.patch(PODS, "a", patch, namespace=namespace, subresource="status")
         assert self.now(kube, pod) == pod
 
-    def test_what_has_no_status_has_no_door_for_it(self, kube: Kube, namespace: str) -> None:
+    def test_an_object_without_a_status_has_no_status_subresource(self, kube: Kube, namespace: str) -> None:
         kube.create(LEASES, {"metadata": {"name": "l"}}, namespace=namespace)
         with pytest.raises(NotFound):
             kube.patch(LEASES, "l", {"status": {}}, namespace=namespace, subresource="status")
@@ -196,7 +198,7 @@ class KubeReplacing(KubeGround):
         with pytest.raises(BadRequest):
             kube.replace(LEASES, "l", body, namespace=namespace)
 
-    def test_a_lease_that_vanished_is_created_anew_whatever_its_version(
+    def test_a_lease_that_vanished_is_created_again_whatever_its_version(
         self, kube: Kube, lease: dict[str, Any], namespace: str
     ) -> None:
         old = kube.get(LEASES, "l", namespace=namespace).metadata
@@ -206,7 +208,7 @@ class KubeReplacing(KubeGround):
         assert new.metadata.uid != old.uid
         assert int(new.metadata.resource_version) > int(old.resource_version)
 
-    def test_the_uid_keeps_a_lease_that_vanished_from_being_created_anew(
+    def test_the_uid_keeps_a_lease_that_vanished_from_being_created_again(
         self, kube: Kube, lease: dict[str, Any], namespace: str
     ) -> None:
         uid = kube.get(LEASES, "l", namespace=namespace).metadata.uid

@@ -9,7 +9,7 @@ from cluster.objects.pods import Pod
 from tests.contracts.kube_ground import KubeGround, pod_body
 
 
-def told(events: list[WatchEvent[Pod]]) -> list[tuple[str, str]]:
+def named(events: list[WatchEvent[Pod]]) -> list[tuple[str, str]]:
     return [(event.type, event.object.metadata.name) for event in events]
 
 
@@ -45,14 +45,14 @@ class KubeWatching(KubeGround):
         (event,) = self.changes(kube, Selection(namespace=namespace), since, 1)
         assert (event.type, event.object.metadata.annotation("x")) == ("MODIFIED", "1")
 
-    def test_writes_of_other_kinds_are_not_told(self, kube: Kube, namespace: str) -> None:
+    def test_writes_of_other_kinds_are_no_events(self, kube: Kube, namespace: str) -> None:
         since = self.since_now(kube, namespace)
         kube.create(LEASES, {"metadata": {"name": "l"}}, namespace=namespace)
         kube.create(PODS, pod_body("a"), namespace=namespace)
         (event,) = self.changes(kube, Selection(namespace=namespace), since, 1)
         assert (event.type, event.object.metadata.name) == ("ADDED", "a")
 
-    def test_a_write_of_nothing_is_not_told(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_write_that_changes_nothing_is_no_event(self, kube: Kube, pod: Pod, namespace: str) -> None:
         since = self.since_now(kube, namespace)
         self.annotate(kube, pod, x=None)
         self.annotate(kube, pod, x="1")
@@ -61,7 +61,7 @@ class KubeWatching(KubeGround):
 
     # --- the present first -----------------------------------------------------------------------------
 
-    def test_a_watch_from_nowhere_begins_with_what_is_there(
+    def test_a_watch_without_a_version_begins_with_the_existing_objects(
         self, kube: Kube, pod: Pod, namespace: str
     ) -> None:
         watch = kube.watch(PODS, Selection(namespace=namespace))
@@ -69,7 +69,7 @@ class KubeWatching(KubeGround):
             objects = (event for event in watch if event.type != "BOOKMARK")  # those come when they come
             first = next(objects)
             kube.create(PODS, pod_body("b"), namespace=namespace)
-            assert told([first, next(objects)]) == [("ADDED", "a"), ("ADDED", "b")]
+            assert named([first, next(objects)]) == [("ADDED", "a"), ("ADDED", "b")]
             assert first.object == pod
         finally:
             watch.close()
@@ -92,9 +92,9 @@ class KubeWatching(KubeGround):
         self.annotate(kube, pod, x="1")
         since = WatchOptions(resource_version=bookmark.object.metadata.resource_version)
         (event,) = self.changes(kube, Selection(namespace=namespace), since, 1)
-        assert told([event]) == [("MODIFIED", "a")]
+        assert named([event]) == [("MODIFIED", "a")]
 
-    def test_a_bookmark_leads_past_what_is_not_selected(self, kube: Kube, namespace: str) -> None:
+    def test_a_bookmark_leads_past_events_that_are_not_selected(self, kube: Kube, namespace: str) -> None:
         since = self.since_now(kube, namespace)
         # The real server sends one shortly before it ends a watch by its time.
         options = WatchOptions(resource_version=since.resource_version, timeout_seconds=5)
@@ -105,7 +105,7 @@ class KubeWatching(KubeGround):
             event = next(iter(watch))
         finally:
             watch.close()
-        assert told([event]) == [("BOOKMARK", "")]
+        assert named([event]) == [("BOOKMARK", "")]
         assert int(event.object.metadata.resource_version) >= int(other.metadata.resource_version)
         assert event.object.metadata.annotation(INITIAL_EVENTS_END) is None
 
@@ -116,7 +116,7 @@ class KubeWatching(KubeGround):
         bound = self.bind(kube, pod)
         selection = Selection(namespace=namespace, field_selector="spec.nodeName=")
         (event,) = self.changes(kube, selection, since, 1)
-        assert told([event]) == [("DELETED", "a")]
+        assert named([event]) == [("DELETED", "a")]
         assert event.object.spec.node_name is None  # its last state that was selected ...
         assert (
             event.object.metadata.resource_version == bound.metadata.resource_version
@@ -131,12 +131,14 @@ class KubeWatching(KubeGround):
         assert [event.type for event in seen] == ["ADDED", "DELETED", "ADDED"]
         assert {event.object.metadata.uid for event in seen} == {pod.metadata.uid}
 
-    def test_what_was_never_selected_is_not_told(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_an_object_that_was_never_selected_is_no_event(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         since = self.since_now(kube, namespace)
         kube.delete(PODS, pod.metadata.name, namespace=namespace)
         kube.create(PODS, pod_body("b", labels={"x": "1"}), namespace=namespace)
         selection = Selection(namespace=namespace, label_selector="x")
-        assert told(self.changes(kube, selection, since, 1)) == [("ADDED", "b")]
+        assert named(self.changes(kube, selection, since, 1)) == [("ADDED", "b")]
 
     def test_a_selector_that_means_nothing_begins_no_watch(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(BadRequest):

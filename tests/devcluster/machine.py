@@ -1,4 +1,4 @@
-"""What a machine looks like, so that a test can say that a cluster left nothing on it.
+"""The state of a machine, so that a test can say that a cluster left nothing on it.
 
 Other clusters may come and go meanwhile, so whatever carries the name of another one is left out.
 """

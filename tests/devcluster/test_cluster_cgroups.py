@@ -12,7 +12,7 @@ MARK = "gpu-booking.trial"
 
 
 def hybrid(root: Path) -> CgroupTree:
-    """A host with one tree per controller, and an empty unified one beside them."""
+    """A host with one tree per controller, and an empty unified one as well."""
     for name in ("pids", "memory", "cpuset", "unified"):
         (root / name).mkdir()
         (root / name / "cgroup.procs").write_text("1\n")
@@ -77,7 +77,7 @@ def test_a_host_without_control_groups_is_refused(tmp_path: Path) -> None:
 def test_processes_of_daemons_and_pods_are_found_and_those_of_other_clusters_are_not(tmp_path: Path) -> None:
     tree = hybrid(tmp_path)
     for path, pids in {
-        # A process of another PID namespace is told as 0, which to kill(2) means whoever calls it.
+        # A process of another PID namespace is reported as 0, which to kill(2) means the caller itself.
         f"pids/{MARK}": "10\n0\n11\n",
         f"pids/{MARK}.node-a/kubepods/pod1/c1": "12\n",
         f"memory/{MARK}.node-b/kubepods": "13\n",
@@ -108,7 +108,7 @@ def test_empty_groups_are_removed_from_the_bottom_and_those_in_use_are_named(tmp
     assert (tmp_path / "pids").exists()
 
 
-def test_a_group_that_vanishes_while_it_is_looked_through_is_passed_over(tmp_path: Path) -> None:
+def test_a_group_that_vanishes_while_it_is_searched_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "kubepods" / "pod" / "container").mkdir(parents=True)
     folders = _folders(tmp_path)
 

@@ -64,12 +64,12 @@ def test_what_a_killed_start_left_is_listed_with_the_command_that_removes_it(tmp
     assert "python -m devcluster down --name half" in text
 
 
-def test_a_command_that_fails_is_told_with_its_own_words() -> None:
+def test_a_command_that_fails_is_reported_with_its_own_words() -> None:
     with pytest.raises(ClusterError, match=r"`ls /no/such/folder` failed with 2: ls: cannot access"):
         output(["ls", "/no/such/folder"])
 
 
-def test_a_command_that_is_missing_is_told_by_name() -> None:
+def test_a_command_that_is_missing_is_named() -> None:
     with pytest.raises(ClusterError, match="Cannot run /no/such/program: No such file"):
         output(["/no/such/program"])
 

@@ -113,7 +113,7 @@ def test_pods_of_nodes_get_addresses_of_their_own_bridge(tmp_path: Path) -> None
     assert first["ipam"]["dataDir"] != second["ipam"]["dataDir"]
 
 
-def test_what_the_caller_tells_the_api_server_comes_last(tmp_path: Path) -> None:
+def test_arguments_of_the_caller_for_the_api_server_come_last(tmp_path: Path) -> None:
     assert apiserver.command(plan(tmp_path, apiserver_arguments=("--v=4",)))[-1] == "--v=4"
 
 

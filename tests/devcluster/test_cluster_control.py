@@ -103,7 +103,7 @@ def test_a_process_gets_its_environment_a_log_and_an_exit_code(control: Control,
     assert (tmp_path / "log").read_text() == "hello\nthere\n"
 
 
-def test_a_signal_is_told_as_a_negative_number(control: Control, tmp_path: Path) -> None:
+def test_a_signal_is_reported_as_a_negative_number(control: Control, tmp_path: Path) -> None:
     start(control, "one", "exec sleep 100", tmp_path)
     control.signal("one", 15)
 
@@ -143,7 +143,7 @@ def test_orphans_are_reaped(control: Control, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"\n", b"not json\n", b"[]\n", b'{"do": "dance"}\n', b'{"do": "signal"}\n']
 )
-def test_nonsense_harms_nobody_but_whoever_sends_it(control: Control, tmp_path: Path, line: bytes) -> None:
+def test_nonsense_harms_only_its_sender(control: Control, tmp_path: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(tmp_path / "control"))
         connection.sendall(line)
@@ -272,7 +272,7 @@ def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_s
     assert control.processes()["one"].restarted == again
 
 
-def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tmp_path: Path) -> None:
+def test_restarts_of_a_process_are_counted(control: Control, tmp_path: Path) -> None:
     start(
         control,
         "one",

@@ -5,7 +5,7 @@ import os
 from devcluster import cluster
 
 
-def test_processes_are_not_told_which_test_has_started_them() -> None:
+def test_processes_do_not_inherit_which_test_has_started_them() -> None:
     assert "PYTEST_CURRENT_TEST" in os.environ
     inherited = cluster._inherited()
     assert "PYTEST_CURRENT_TEST" not in inherited

@@ -15,7 +15,7 @@ def places(folder: Path, name: str = "trial") -> Paths:
     return Paths(name, folder / "state", folder / "locks")
 
 
-def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     first = Lockfile(places(tmp_path))
 
     with pytest.raises(InUseError, match=rf"Cluster trial is in use by process {os.getpid()} \("):

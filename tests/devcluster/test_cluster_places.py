@@ -48,8 +48,8 @@ def test_another_folder_for_temporary_files_is_another_folder_for_state() -> Non
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", program]
         environment = {**os.environ, "TMPDIR": folder}
-        told = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
-        root, mark, kubeconfig = told.split()
+        printed = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+        root, mark, kubeconfig = printed.split()
 
         assert Path(root).parent == Path(folder).resolve()
     assert mark != usual.mark

@@ -57,7 +57,7 @@ def test_nodes_have_different_names() -> None:
         checked(ClusterSpec(nodes=(NodeSpec(name="node-a"), NodeSpec(name="node-a"))))
 
 
-def test_whoever_attaches_reads_the_same_specification() -> None:
+def test_an_attached_client_reads_the_same_specification() -> None:
     record = Record(
         ClusterSpec(scheduler={"profiles": [{"schedulerName": "x"}]}), 3, Programs({"ctr": "/ctr"})
     )

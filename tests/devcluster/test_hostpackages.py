@@ -59,7 +59,7 @@ def test_a_cluster_is_refused_without_root_even_when_nothing_is_missing() -> Non
     assert "Missing" not in refusal
 
 
-def test_a_cluster_without_root_also_hears_what_is_missing() -> None:
+def test_a_cluster_without_root_also_reports_what_is_missing() -> None:
     assert "iproute2" in plan(READY._replace(root=False, missing=(IP,))).refusal
 
 
@@ -108,7 +108,7 @@ def test_a_command_is_found_in_any_of_the_folders_if_it_can_be_executed(tmp_path
     assert is_there(IP, ["/nowhere", str(tmp_path)])
 
 
-def test_files_and_modules_are_looked_for_where_they_belong(tmp_path: Path) -> None:
+def test_files_and_modules_are_searched_where_they_belong(tmp_path: Path) -> None:
     header = tmp_path / "seccomp.h"
     need = Need("file", str(header), "libseccomp-dev")
     assert not is_there(need, [])
@@ -130,7 +130,7 @@ def run(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_packages_are_installed_without_questions_after_a_look_at_what_there_is(
+def test_packages_are_installed_without_questions_after_an_update_of_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apt_get = tmp_path / "apt-get"
@@ -144,7 +144,7 @@ def test_packages_are_installed_without_questions_after_a_look_at_what_there_is(
     ]
 
 
-def test_a_failing_apt_ends_it_and_is_told(
+def test_a_failing_apt_ends_it_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apt_get = tmp_path / "apt-get"
@@ -166,7 +166,7 @@ def test_an_unknown_purpose_is_answered_with_the_usage(tmp_path: Path) -> None:
     assert answer.stderr.startswith("usage:")
 
 
-def test_it_stands_on_the_standard_library_and_an_empty_package_alone() -> None:
+def test_it_needs_only_the_standard_library_and_an_empty_package() -> None:
     program = (
         "import sys; before = set(sys.modules); import devcluster.hostpackages;"
         " print(*sorted(name for name in set(sys.modules) - before"

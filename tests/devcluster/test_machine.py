@@ -57,7 +57,7 @@ def test_a_cluster_of_which_nobody_knows_whose_it_is_stays_while_it_runs(
     assert Found(place(tmp_path), None, runs).is_left_behind is not runs
 
 
-def test_those_of_dead_owners_are_removed_and_told_and_others_are_not_touched(tmp_path: Path) -> None:
+def test_those_of_dead_owners_are_removed_and_reported_and_others_are_not_touched(tmp_path: Path) -> None:
     abandoned(place(tmp_path, "dead"))
     living = Lockfile(place(tmp_path, "living"))
     removed: list[str] = []
@@ -76,10 +76,11 @@ def test_those_of_dead_owners_are_removed_and_told_and_others_are_not_touched(tm
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(InUseError("Cluster dead is in use."), []), (ClusterError("Mounted."), ["Mounted."])]
+    ("error", "reported"),
+    [(InUseError("Cluster dead is in use."), []), (ClusterError("Mounted."), ["Mounted."])],
 )
 def test_one_that_does_not_go_away_holds_up_no_other(
-    tmp_path: Path, error: ClusterError, told: list[str]
+    tmp_path: Path, error: ClusterError, reported: list[str]
 ) -> None:
     for name in ("a", "b"):
         abandoned(place(tmp_path, name))
@@ -93,7 +94,7 @@ def test_one_that_does_not_go_away_holds_up_no_other(
 
     assert [line for line in said if "could not be removed" in line] == [
         f"cluster a in {tmp_path / 'state'}, whose owner is dead, could not be removed: {words}"
-        for words in told
+        for words in reported
     ]
     assert said[-1].startswith("removed cluster b ")
 

@@ -1,4 +1,4 @@
-"""Waiting on a whole cluster, as its tests do: what passes is waited out, what is wrong is told at once."""
+"""Waiting on a whole cluster, as its tests do: transient errors are waited out, others fail at once."""
 
 from typing import Any, cast
 
@@ -65,7 +65,7 @@ def test_an_api_server_that_does_not_answer_for_a_moment_is_asked_again(
     ground.await_phase(["p"], "Pending")
 
 
-def test_one_that_stays_away_is_told_of(ground: Playground, kube: FakeKube) -> None:
+def test_an_api_server_that_stays_away_is_reported(ground: Playground, kube: FakeKube) -> None:
     kube.down = True
     with pytest.raises(
         AssertionError, match=r"Not within 0 s: all is well \(the last trouble: .+ got no answer"
@@ -73,7 +73,7 @@ def test_one_that_stays_away_is_told_of(ground: Playground, kube: FakeKube) -> N
         ground.await_that("all is well", ground.nodes, seconds=0)
 
 
-def test_what_is_refused_is_not_waited_out(ground: Playground, kube: FakeKube) -> None:
+def test_a_refusal_is_not_waited_out(ground: Playground, kube: FakeKube) -> None:
     kube.fail("LIST", Conflict(ASKED, Refusal(409)))
     with pytest.raises(Conflict):
         ground.await_phase(["p"])

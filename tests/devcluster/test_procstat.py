@@ -1,4 +1,4 @@
-"""A process as the kernel tells of it, whatever it is called."""
+"""A process as the kernel reports it, whatever its name."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ NAMED = (
 )
 
 
-def test_a_process_is_told_of_until_somebody_has_waited_for_it() -> None:
+def test_a_process_is_reported_until_it_has_been_waited_for() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", NAMED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

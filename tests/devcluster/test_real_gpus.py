@@ -23,10 +23,10 @@ def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
     assert simulated.gpu_folder.exists()
 
 
-def test_its_agent_is_told_of_no_library_and_no_device_nodes(tmp_path: Path) -> None:
-    told = {"node": "node-a", "name": "agent", "port": 9500, "program": (), "settings": {}}
-    real = node_agent.part(gpus=None, **told).environment
-    simulated = node_agent.part(gpus=tmp_path, **told).environment
+def test_its_agent_is_given_no_library_and_no_device_nodes(tmp_path: Path) -> None:
+    arguments = {"node": "node-a", "name": "agent", "port": 9500, "program": (), "settings": {}}
+    real = node_agent.part(gpus=None, **arguments).environment
+    simulated = node_agent.part(gpus=tmp_path, **arguments).environment
     only = {*FakeNvml(tmp_path).environment(), names.setting("dev_root")}
     assert real is not None
     assert simulated is not None

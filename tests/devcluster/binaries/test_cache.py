@@ -108,7 +108,7 @@ def test_of_two_builders_one_builds_and_the_other_waits_and_says_so(tmp_path: Pa
     assert (place / "result").read_text() == "of the first"
 
 
-def test_a_folder_that_cannot_be_written_is_told_with_the_setting_that_helps(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_with_the_setting_that_helps(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match=r"File exists.*another folder by GPU_BOOKING_CACHE"):
         kept(tmp_path / "file" / "key", refuse)

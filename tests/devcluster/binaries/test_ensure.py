@@ -70,10 +70,10 @@ def test_every_kubernetes_program_is_a_link_to_the_one_executable() -> None:
 def test_the_second_time_go_is_not_called_and_nothing_is_reported(log: Path) -> None:
     first = ensure()
     log.unlink()
-    told: list[Progress] = []
-    assert ensure(told.append) == first
+    reported: list[Progress] = []
+    assert ensure(reported.append) == first
     assert not log.exists()
-    assert told == []
+    assert reported == []
 
 
 def test_each_tool_is_kept_by_itself_and_one_that_is_gone_is_built_alone(tmp_path: Path, log: Path) -> None:
@@ -120,9 +120,9 @@ def test_the_whole_cache_can_be_moved(tmp_path: Path, log: Path, monkeypatch: py
 
 @pytest.mark.usefixtures("log")
 def test_progress_goes_from_fetching_over_compiling_and_linking_to_done() -> None:
-    told: list[Progress] = []
-    ensure(told.append)
-    steps = [str(progress) for progress in told if progress.subject.startswith("runc ")]
+    reported: list[Progress] = []
+    ensure(reported.append)
+    steps = [str(progress) for progress in reported if progress.subject.startswith("runc ")]
     subject = steps[0].partition(":")[0]
     assert [step.removeprefix(f"{subject}: ") for step in steps] == [
         "reading packages",

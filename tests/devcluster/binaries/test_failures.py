@@ -23,11 +23,11 @@ def test_a_known_failure_says_what_to_do(said: str, advice: str) -> None:
 
 def test_a_failure_names_what_failed_and_ends_with_gos_last_words() -> None:
     lines = [f"line {number}" for number in range(100)]
-    told = message("Building etcd v3.6.8", 2, lines)
-    assert told.startswith("Building etcd v3.6.8 failed with exit status 2. Go said:\n")
-    assert told.splitlines()[1:] == [f"    {line}" for line in lines[-LINES_SHOWN:]]
+    reported = message("Building etcd v3.6.8", 2, lines)
+    assert reported.startswith("Building etcd v3.6.8 failed with exit status 2. Go said:\n")
+    assert reported.splitlines()[1:] == [f"    {line}" for line in lines[-LINES_SHOWN:]]
 
 
-def test_words_that_go_repeats_are_told_once() -> None:
-    told = message("Building it", 1, ["refused", "refused", "", "refused", "no such host"])
-    assert told.splitlines()[1:] == ["    refused", "    no such host"]
+def test_lines_that_go_repeats_are_reported_once() -> None:
+    reported = message("Building it", 1, ["refused", "refused", "", "refused", "no such host"])
+    assert reported.splitlines()[1:] == ["    refused", "    no such host"]

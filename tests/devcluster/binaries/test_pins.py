@@ -85,7 +85,7 @@ def test_a_key_changes_when_content_moves_from_one_file_to_another(modules: Path
 
 
 @pytest.mark.parametrize("change", [{"tags": "seccomp,more"}, {"cgo": False}, {"links": ("run-c",)}])
-def test_a_key_changes_with_what_the_build_is_told(change: dict[str, Any]) -> None:
+def test_a_key_changes_with_the_arguments_of_the_build(change: dict[str, Any]) -> None:
     assert key(replace(RUNC, **change)) != key(RUNC)
 
 
@@ -103,11 +103,11 @@ def test_the_common_folder_has_another_key_as_soon_as_one_tool_has() -> None:
     assert common_key(["etcd-1", "runc-1"]) != common_key(["etcd-1", "runc-2"])
 
 
-def test_helm_tells_its_pinned_version() -> None:
+def test_helm_reports_its_pinned_version() -> None:
     assert "-X helm.sh/helm/v4/internal/version.version=v4.3.1" in " ".join(build_flags(HELM, "v4.3.1"))
 
 
-def test_kubernetes_tells_its_pinned_version() -> None:
+def test_kubernetes_reports_its_pinned_version() -> None:
     flags = " ".join(build_flags(KUBERNETES, "v1.37.1"))
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         assert f"-X {package}.gitVersion=v1.37.1" in flags

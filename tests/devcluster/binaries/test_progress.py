@@ -39,7 +39,7 @@ def test_a_build_from_gos_cache_has_nothing_to_compile_and_only_links() -> None:
     assert counter.progress == Progress("cni v1", "linking")
 
 
-def test_a_half_warm_cache_is_told_honestly() -> None:
+def test_a_half_warm_cache_is_reported_honestly() -> None:
     cold = (FIXTURES / "cni_listing_cold.txt").read_text().splitlines()
     warm = (FIXTURES / "cni_listing_warm.txt").read_text().splitlines()
     counter = Counter("cni v1", "\n".join(warm[:100] + cold[100:]))

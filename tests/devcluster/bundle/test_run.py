@@ -22,8 +22,8 @@ WRONG = Played("a pod sees none", "wrong", 3.0, "AssertionError: it sees one")
 def manifest(folder: Path, **changed: object) -> dict[str, object]:
     (folder / "part-00").write_bytes(b"packed")
     digest = "1af7e50a90ecbf3e9ab06b7ab5f4fb86b7c8f4f1e0e3e9b5f8a5df6d1d1ed9b0"
-    told = {"version": "1.2.3", "python": HERE, "machine": platform.machine(), "parts": {"part-00": digest}}
-    return told | changed
+    facts = {"version": "1.2.3", "python": HERE, "machine": platform.machine(), "parts": {"part-00": digest}}
+    return facts | changed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What has happened to a pod is told once, however the news of it comes."""
+"""What has happened to a pod is reported once, by whichever event it comes."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,8 +9,8 @@ from tests.fakes.objects import a_pod
 
 
 @dataclass
-class Told:
-    """Who was told to have reached what."""
+class Reports:
+    """Which pods were reported to have reached what."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 
@@ -18,27 +18,27 @@ class Told:
         self.lines.append((pod.metadata.name, milestone))
 
 
-def test_what_happened_while_nobody_could_follow_is_told_by_the_next_list() -> None:
-    told = Told()
-    pods = PodCache(told)
+def test_changes_while_no_watch_ran_are_reported_by_the_next_list() -> None:
+    reports = Reports()
+    pods = PodCache(reports)
     pods.replace([a_pod("p").obj], "1")
     pods.replace([a_pod("p").on("n0").obj], "2")
-    assert told.lines == [("p", "scheduled")]
+    assert reports.lines == [("p", "scheduled")]
 
 
 def test_a_list_repeats_nothing() -> None:
-    told = Told()
-    pods = PodCache(told)
+    reports = Reports()
+    pods = PodCache(reports)
     pod = a_pod("p").on("n0").obj
     pods.upsert(pod)
     pods.replace([pod], "2")
-    assert told.lines == [("p", "scheduled")]
+    assert reports.lines == [("p", "scheduled")]
 
 
 def test_a_pod_that_is_back_is_another_one() -> None:
-    told = Told()
-    pods = PodCache(told)
+    reports = Reports()
+    pods = PodCache(reports)
     back = replace(a_pod("p"), uid="second").with_annotation(names.RECREATED_FROM, "uid-p").obj
     pods.upsert(a_pod("p").on("n0").obj)
     pods.replace([back], "2")
-    assert told.lines == [("p", "scheduled"), ("p", "returned")]
+    assert reports.lines == [("p", "scheduled"), ("p", "returned")]

@@ -79,7 +79,7 @@ def test_a_kind_that_the_gpu_does_not_support_cannot_be_registered(nvml: ModuleT
         listening(nvml, 0, 0x10000)
 
 
-def test_a_wait_fails_at_once_while_one_of_its_gpus_is_lost_but_first_tells_what_happened(
+def test_a_wait_fails_at_once_while_one_of_its_gpus_is_lost_but_first_returns_the_events(
     fake: FakeNvml, nvml: ModuleType
 ) -> None:
     events = listening(nvml, 0, XID)

@@ -66,7 +66,7 @@ def test_an_injected_error_without_a_gpu_hits_all_of_them(fake: FakeNvml, nvml: 
             nvml.nvmlDeviceGetHandleByIndex(index)
 
 
-def test_a_delayed_call_takes_as_long_as_it_was_told(fake: FakeNvml, nvml: ModuleType) -> None:
+def test_a_delayed_call_takes_as_long_as_its_fault_says(fake: FakeNvml, nvml: ModuleType) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     fake.delay("nvmlDeviceGetName", 0.2)
     clock = SystemClock()
@@ -132,7 +132,9 @@ def test_initialisation_is_counted(fake: FakeNvml, nvml: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("code", "name"), [(9, "DriverNotLoaded"), (17, "OperatingSystem"), (18, "")])
-def test_initialisation_fails_as_told(fake: FakeNvml, nvml: ModuleType, code: int, name: str) -> None:
+def test_initialisation_fails_with_the_given_error(
+    fake: FakeNvml, nvml: ModuleType, code: int, name: str
+) -> None:
     nvml.nvmlShutdown()
     fake.init_error(code)
     with pytest.raises(nvml.NVMLError) as caught:

@@ -1,4 +1,4 @@
-"""What a simulated node looks like: default GPUs, NVLink, MIG, NUMA, memory, processes."""
+"""What a simulated node has: default GPUs, NVLink, MIG, NUMA, memory, processes."""
 
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +42,7 @@ def test_linked_gpus_name_each_other_and_the_rest_has_no_nvlink(nvml: ModuleType
         nvml.nvmlDeviceGetNvLinkState(third, 0)
 
 
-def test_the_numa_node_stands_in_the_simulated_sysfs(fake: FakeNvml, nvml: ModuleType) -> None:
+def test_the_numa_node_is_in_the_simulated_sysfs(fake: FakeNvml, nvml: ModuleType) -> None:
     found = []
     for index in range(4):
         address = nvml.nvmlDeviceGetPciInfo(nvml.nvmlDeviceGetHandleByIndex(index)).busIdLegacy.lower()
@@ -100,8 +100,8 @@ def test_memory_and_processes_change_at_run_time(fake: FakeNvml, nvml: ModuleTyp
     assert memory.used == 1 << 30
     assert memory.total == memory.free + memory.used + memory.reserved
     assert nvml.nvmlDeviceGetMemoryInfo(handle).used == memory.used + memory.reserved
-    told = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    assert [(one.pid, one.usedGpuMemory) for one in told] == [(4711, 1 << 30)]
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    assert [(one.pid, one.usedGpuMemory) for one in processes] == [(4711, 1 << 30)]
     assert [one.pid for one in nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)] == [4712]
     fake.processes(3)
     assert nvml.nvmlDeviceGetComputeRunningProcesses(handle) == []

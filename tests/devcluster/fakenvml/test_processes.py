@@ -48,8 +48,8 @@ def test_two_processes_see_the_same_gpus_events_and_losses(fake: FakeNvml) -> No
     assert [output.readline().strip() for output in outputs] == ["79", "79"]
     fake.lose(0)
     for child in children:
-        told, _ = child.communicate("go on\n", timeout=60)
-        assert told.strip() == "NVMLError_GpuIsLost"
+        printed, _ = child.communicate("go on\n", timeout=60)
+        assert printed.strip() == "NVMLError_GpuIsLost"
         assert child.returncode == 0
 
 

@@ -183,15 +183,15 @@ def test_after_shutdown_every_call_says_uninitialized(uninitialized: FakeNvml) -
         assert type(caught.value).__name__ == ANSWERS[surveyed]["error"]
 
 
-def test_a_process_on_the_gpu_is_told_as_by_the_real_card(card: Any, uninitialized: FakeNvml) -> None:
+def test_a_process_on_the_gpu_is_reported_as_by_the_real_card(card: Any, uninitialized: FakeNvml) -> None:
     surveyed = SURVEY["second"]["compute processes"]
     uninitialized.processes(0, *(RunningProcess(one["pid"], one["usedGpuMemory"]) for one in surveyed))
-    told = pynvml.nvmlDeviceGetComputeRunningProcesses(card)
+    processes = pynvml.nvmlDeviceGetComputeRunningProcesses(card)
     # The binding turns "no instance" into None; the survey wrote the raw number down.
-    assert [(one.pid, one.usedGpuMemory) for one in told] == [
+    assert [(one.pid, one.usedGpuMemory) for one in processes] == [
         (one["pid"], one["usedGpuMemory"]) for one in surveyed
     ]
-    assert {one.gpuInstanceId for one in told} <= {None, surveyed[0]["gpuInstanceId"]}
+    assert {one.gpuInstanceId for one in processes} <= {None, surveyed[0]["gpuInstanceId"]}
 
 
 def test_the_supported_events_are_those_of_the_real_card(card: Any) -> None:

@@ -46,14 +46,14 @@ def test_a_patch_of_status_and_one_of_spec_name_their_fields() -> None:
     assert patch({"spec": {"end": "now", "namespace": None}}).step == "PATCH pods +end -namespace"
 
 
-def test_what_is_posted_and_deleted_is_known_by_its_kind() -> None:
+def test_posts_and_deletes_are_known_by_their_kind() -> None:
     pods = "/api/v1/namespaces/team/pods"
     assert Call(verb="POST", target=f"{pods}?dryRun=All").step == "POST pods dry run"
     assert Call(verb="POST", target=f"{pods}/p/eviction").step == "POST pods/eviction"
     assert Call(verb="DELETE", target=f"{pods}/p").step == "DELETE pods"
 
 
-def test_a_watch_a_dry_run_and_a_write_are_told_apart() -> None:
+def test_a_watch_a_dry_run_and_a_write_are_distinguished() -> None:
     watch = Call(verb="GET", target="/api/v1/pods?watch=true&resourceVersion=7")
     rehearsal = Call(verb="POST", target="/api/v1/namespaces/team/pods?dryRun=All")
     assert (watch.is_watch, watch.is_write, watch.is_dry_run) == (True, False, False)

@@ -280,7 +280,7 @@ def test_a_client_that_goes_is_missed_by_the_server_at_once(
     watcher.watch.close()
     assert watcher.ended() is None
     eventually(lambda: proxy.watches() == 0)
-    # A byte that nobody takes any more tells the server, too.
+    # The server also notices by a byte that nobody takes any more.
     eventually(lambda: server.events.put(event(1)) or server.watch_broke.wait(0.01))
 
 

@@ -98,7 +98,7 @@ def test_of_two_rules_for_one_call_the_first_acts_and_both_have_counted_it() -> 
     assert (rules.times(first), rules.times(second)) == (1, 1)
 
 
-def test_everything_is_on_record_in_its_order_until_the_rules_are_set_anew() -> None:
+def test_everything_is_on_record_in_its_order_until_the_rules_are_set_again() -> None:
     rules = Rules([Rule(match=Match(verbs=frozenset({"POST"})), action=CONFLICT)])
     rules.decide(call()).status = 200
     rules.decide(call("POST", PODS)).status = 409

@@ -48,7 +48,7 @@ def test_the_archive_is_an_oci_image_layout_whose_blobs_bear_their_digests(image
     assert len(files) == 5
 
 
-def test_the_name_stands_where_containerd_looks_for_it(image: Path) -> None:
+def test_the_name_is_where_containerd_reads_it(image: Path) -> None:
     (described,) = json.loads(content(image)["index.json"])["manifests"]
     assert described["annotations"]["io.containerd.image.name"] == "localhost/gpu-booking/probe:1"
     assert described["annotations"]["org.opencontainers.image.ref.name"] == "1"

@@ -41,7 +41,7 @@ def first_line(process: subprocess.Popen[str]) -> dict[str, object]:
     return line
 
 
-def test_the_probe_tells_the_variables_that_speak_about_gpus_and_no_others(program: Path) -> None:
+def test_the_probe_prints_the_variables_about_gpus_and_no_others(program: Path) -> None:
     given = {
         names.VISIBLE_DEVICES_VARIABLE: "GPU-1,GPU-2",
         "GPU_BOOKING_NOTE": "a=b",
@@ -49,11 +49,11 @@ def test_the_probe_tells_the_variables_that_speak_about_gpus_and_no_others(progr
         "NVIDIA": "no",
     }
     with started(program, env=given) as process:
-        told = first_line(process)
-    assert told["env"] == {names.VISIBLE_DEVICES_VARIABLE: "GPU-1,GPU-2", "GPU_BOOKING_NOTE": "a=b"}
+        printed = first_line(process)
+    assert printed["env"] == {names.VISIBLE_DEVICES_VARIABLE: "GPU-1,GPU-2", "GPU_BOOKING_NOTE": "a=b"}
 
 
-def test_the_probe_tells_every_nvidia_device_with_its_number(program: Path) -> None:
+def test_the_probe_prints_every_nvidia_device_with_its_number(program: Path) -> None:
     present = sorted(path for path in Path("/dev").glob("nvidia*") if path.is_char_device())
     numbers = [path.stat().st_rdev for path in present]
     expected = [
@@ -64,7 +64,7 @@ def test_the_probe_tells_every_nvidia_device_with_its_number(program: Path) -> N
         assert first_line(process)["devices"] == expected
 
 
-def test_the_probe_stays_until_it_is_told_to_stop_and_then_ends_well(program: Path) -> None:
+def test_the_probe_runs_until_it_is_terminated_and_then_ends_well(program: Path) -> None:
     with started(program) as process:
         first_line(process)
         assert process.poll() is None

@@ -1,4 +1,4 @@
-"""The product's images: who builds them, what gets in, and when they are built anew."""
+"""The product's images: who builds them, what gets in, and when they are built again."""
 
 import re
 import shutil
@@ -55,7 +55,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_whatever_gets_in_decides_whether_they_are_built_anew(
+def test_a_change_of_any_file_in_them_decides_whether_they_are_built_again(
     tree: Path, change: Callable[[Path], object]
 ) -> None:
     before = key("1.0", tree)
@@ -64,13 +64,13 @@ def test_whatever_gets_in_decides_whether_they_are_built_anew(
     assert key("1.0", tree) != before
 
 
-def test_compiled_code_beside_a_module_decides_nothing(tree: Path) -> None:
+def test_compiled_code_next_to_a_module_decides_nothing(tree: Path) -> None:
     before = key("1.0", tree)
     (tree / "cluster" / "names.cpython-311.pyc").write_bytes(b"compiled")
     assert key("1.0", tree) == before
 
 
-def test_images_are_built_once_and_their_old_builds_are_not_kept_for_ever(cache: Path) -> None:
+def test_images_are_built_once_and_their_old_builds_are_removed(cache: Path) -> None:
     builder = FakeBuilder()
     first = build("1.0", builder=builder)
     assert build("1.0", builder=builder) == first

@@ -21,7 +21,7 @@ exit 0
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
-    """A cluster whose helm writes down what it was called with, beside its folder."""
+    """A cluster whose helm writes down what it was called with, next to its folder."""
     (tmp_path / "helm").write_text(SCRIPT)
     (tmp_path / "helm").chmod(0o755)
     return FakeCluster(tmp_path)
@@ -54,7 +54,7 @@ def test_helm_keeps_its_files_in_the_clusters_folder_and_sees_no_settings_of_a_p
     assert not {"HELM_NAMESPACE", "HTTPS_PROXY", "KUBECONFIG"} & seen.keys()
 
 
-def test_what_helm_refuses_is_told_in_its_own_words(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_refusal_of_helm_is_reported_in_its_own_words(cluster: FakeCluster, tmp_path: Path) -> None:
     (tmp_path / "helm.fail").touch()
     with pytest.raises(ClusterError, match="chart is unwell"):
         chart.install(cluster, {})

@@ -1,4 +1,4 @@
-"""What the parts of a running cluster are asked, and in whose environment an extender stands."""
+"""What the parts of a running cluster are asked, and in which environment an extender runs."""
 
 import threading
 from collections.abc import Iterator

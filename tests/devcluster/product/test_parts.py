@@ -84,7 +84,7 @@ def test_no_two_parts_share_a_port_and_agents_have_all_from_theirs_on(
     assert max(set().union(*ports)) < node_agent.FIRST_PORT
 
 
-def test_what_a_test_sets_wins_over_what_is_usual(account: dict[str, str], tmp_path: Path) -> None:
+def test_settings_of_a_test_win_over_the_usual_ones(account: dict[str, str], tmp_path: Path) -> None:
     changed = account | {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_PROBE_PORT": "7"}
     settings = read(booking_server.part(database=tmp_path / "b.db", settings=changed), ServerSettings)
     assert settings.cooldown == "PT0S"
