@@ -1,4 +1,4 @@
-"""The commands that documents tell people to type: in blocks, in fences of a shell, and in sentences."""
+"""The commands that documents give people to type: in blocks, in fences of a shell, and in sentences."""
 
 import re
 from collections.abc import Iterator
@@ -81,12 +81,12 @@ def under(path: Path, heading: str) -> list[str]:
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is one that a shell is told."""
+    """Whether a line is one for a shell."""
     return bool(_COMMAND.match(line) or _ASSIGNMENT.match(line))
 
 
 def without_fences(text: str) -> str:
-    """The text without what stands in fences."""
+    """The text without its fenced blocks."""
     return _FENCE.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""Names of ``cluster/names.py`` to which code glues something: what it makes is a name, and stands nowhere.
+"""Names of ``cluster/names.py`` to which code glues something: the result is a name that is written nowhere.
 
 A name is known by whatever it is called where it is used: ``names.HOLD``, what is imported under another
 name, a constant that stands for it, in another module too. What is handed to a function is not followed.
@@ -39,7 +39,7 @@ _IS_LONGER: Final = re.compile(
 )
 """Letters, digits or what is not known yet, next to a name or behind one of ``-._/``.
 
-What stands behind a space, a colon or an equals sign is a sentence, an option or a selector.
+What follows a space, a colon or an equals sign is a sentence, an option or a selector.
 """
 _PLACES: Final = (f"/{marked(names.PRODUCT)}/", f"{marked(names.METRICS_PREFIX)}_{HOLE}")
 """A folder, or where images are: no key and no object's name has two slashes. And a metric, as it is made."""

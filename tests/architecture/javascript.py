@@ -90,20 +90,20 @@ def _answered(code: str, place: int) -> int:
 
 def _loud(text: str) -> str:
     """The code alone; every line stays where it is."""
-    told, place, depths = "", 0, list[int]()
+    code, place, depths = "", 0, list[int]()
     while place < len(text):
         sign, end = text[place], place + 1
         if quiet := _QUIET.match(text, place):
-            told, end = told + _blank(quiet[0]), quiet.end()
+            code, end = code + _blank(quiet[0]), quiet.end()
         elif sign == "`" or (sign == "}" and depths[-1:] == [0]):
             end = _template(text, end, depths, goes_on=sign == "}")
-            told += _blank(text[place:end])
+            code += _blank(text[place:end])
         else:
             if depths:
                 depths[-1] += (sign == "{") - (sign == "}")
-            told += sign
+            code += sign
         place = end
-    return told
+    return code
 
 
 def _template(text: str, place: int, depths: list[int], *, goes_on: bool) -> int:

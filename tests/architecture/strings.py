@@ -30,7 +30,7 @@ _ASKED: Final = frozenset(
 
 
 def marked(text: str) -> str:
-    """What a name stands for, told apart from what is put around it."""
+    """What a name stands for, distinguished from what is put around it."""
     return f"{BEGIN}{text}{END}"
 
 
@@ -44,7 +44,7 @@ def unknown(_: ast.expr) -> None:
 
 
 def strings_in(tree: ast.Module, known: Known = unknown) -> Iterator[tuple[int, str]]:
-    """Line and value of every string that is no docstring; what it is put together from is not told alone."""
+    """Line and value of every string that is no docstring; its parts are not given separately."""
     silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     yield from _strings(tree, silent, known)
 

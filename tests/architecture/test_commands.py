@@ -1,4 +1,4 @@
-"""What documents tell people to type is there: goals of the Makefile, programs, options.
+"""What documents give people to type exists: goals of the Makefile, programs, options.
 
 test_typing_the_documents.py types all of it on a cluster; ``make run`` is played by tests/e2e/test_story.py.
 """
@@ -34,12 +34,12 @@ def shell(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_make_help_lists_every_goal() -> None:
-    told = set(re.findall(r"^  make ([a-z0-9-]+) ", shell("make", "help").stdout, re.MULTILINE))
-    assert told == LISTED
+    listed = set(re.findall(r"^  make ([a-z0-9-]+) ", shell("make", "help").stdout, re.MULTILINE))
+    assert listed == LISTED
     prerequisites = {
         word for line in re.findall(r"^[^\t#\n]+:([^=#\n]*)", MAKEFILE, re.MULTILINE) for word in line.split()
     }
-    assert PHONY - told <= prerequisites, "a goal that nobody is told of must be a part of others"
+    assert PHONY - listed <= prerequisites, "a goal that help does not list must be a part of others"
 
 
 def test_make_alone_is_make_help() -> None:
@@ -104,7 +104,7 @@ def test_a_program_that_a_document_names_can_be_started(module: str) -> None:
 
 
 @pytest.mark.parametrize("command", [command for command in SAID if "python -m " in command])
-def test_a_program_that_a_document_names_knows_the_options_that_stand_there(command: str) -> None:
+def test_a_program_that_a_document_names_knows_the_options_in_the_document(command: str) -> None:
     """Those of the program itself: what follows ``kubectl`` is kubectl's."""
     module, _, words = command.partition("python -m ")[2].partition(" ")
     options = re.findall(r"--[a-z-]+", words.partition("kubectl")[0])
@@ -119,7 +119,7 @@ def test_a_program_that_a_document_names_knows_the_options_that_stand_there(comm
     [
         ("Say:\n\n    make run   # now\n    X=1\n\nThen.\n", ["make run", "X=1"]),
         ("```sh\ncurl a \\\n  b\n```\n", ["curl a b"]),
-        ("```\nmake --- picture\n```\n", []),
+        ("```\nmake --- drawing\n```\n", []),
         ("It is `make\ntest`, or `kubectl get pods`.\n", ["make test", "kubectl get pods"]),
         ("An `nvidia.com/gpu`, a `make`, `python`-like thing.\n", []),
         ('    [{"a": 1}]\n', []),
@@ -133,7 +133,7 @@ def test_commands_are_found_in_blocks_fences_and_sentences(
     assert commands.all_in(document) == expected
 
 
-def test_documents_with_commands_are_all_looked_at() -> None:
+def test_documents_with_commands_are_all_read() -> None:
     others = {name_of(path) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} - set(
         commands.DOCUMENTS
     )

@@ -30,7 +30,7 @@ by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.nam
 
 
 def column(table: str) -> list[str]:
-    """What stands in the first column of a table of the document, as it is typed."""
+    """The first column of a table of the document, as it is typed."""
     text = OPERATIONS.split(f"<!-- generated: {table} -->")[1].split("<!-- end -->")[0]
     return [line.split("|")[1].strip().strip("`") for line in text.strip().splitlines()[2:]]
 
@@ -45,7 +45,7 @@ def test_generating_again_changes_nothing(document: Path) -> None:
     assert render(text) == text, "run `make docs` and commit the result"
 
 
-def test_every_table_stands_in_a_document() -> None:
+def test_every_table_is_in_a_document() -> None:
     text = "".join(document.read_text() for document in DOCUMENTS)
     assert [name for name in TABLES if f"<!-- generated: {name} -->" not in text] == []
 
@@ -103,7 +103,7 @@ def test_the_documented_metrics_are_those_that_the_built_part_registers(part: Pa
     assert column(f"metrics-{table_of(part)}") == registered
 
 
-def test_every_metric_that_the_code_makes_is_registered_by_some_part() -> None:
+def test_every_metric_in_the_code_is_registered_by_some_part() -> None:
     """One that is made in code and by no part would be counted and never shown."""
     registered = {
         metric.name.removeprefix(f"{names.METRICS_PREFIX}_") for p in PARTS for metric in metrics_of(p)
@@ -138,12 +138,12 @@ def test_every_event_is_written_with_a_reason_of_names() -> None:
         f"{name_of(path)}:{call.lineno}: {ast.unparse(call.args[1])}"
         for path in python_of(*SHIPPED)
         for call in ast.walk(tree_of(path))
-        if isinstance(call, ast.Call) and tells(call) and not is_known_reason(call.args[1])
+        if isinstance(call, ast.Call) and writes_event(call) and not is_known_reason(call.args[1])
     ]
     assert not strange
 
 
-def tells(call: ast.Call) -> bool:
+def writes_event(call: ast.Call) -> bool:
     """Whether a call writes an Event: ``(about, reason, sentence)``."""
     verb = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     asked_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
@@ -153,7 +153,7 @@ def tells(call: ast.Call) -> bool:
 def is_known_reason(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "names":
         return node.attr in event_reasons()
-    # A table of names, looked up: its values are checked where it stands.
+    # A table of names, looked up: its values are checked where it is written.
     return isinstance(node, ast.Name | ast.Subscript)
 
 
@@ -197,13 +197,13 @@ def test_why_a_pod_left_is_said_in_one_of_the_words_that_are_documented() -> Non
 
 
 def test_every_outcome_of_admission_is_named_where_it_is_counted() -> None:
-    told = next(
+    documentation = next(
         metric.documentation
         for part in PARTS
         for metric in metrics_of(part)
         if metric.name.endswith("_admission_requests")
     )
-    assert [outcome for outcome in typing.get_args(Outcome) if outcome not in told] == []
+    assert [outcome for outcome in typing.get_args(Outcome) if outcome not in documentation] == []
 
 
 def sentences() -> list[str]:

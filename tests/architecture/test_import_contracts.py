@@ -54,7 +54,7 @@ def test_architecture_says_every_contract() -> None:
     assert said == [contract["name"] for contract in CONTRACTS]
 
 
-def test_every_package_of_the_checkout_is_looked_at() -> None:
+def test_every_package_of_the_checkout_is_checked() -> None:
     assert [set(linter["root_packages"]) for linter in LINTERS] == [set(PACKAGES)] * len(FILES)
     assert set(SETTINGS["hatch"]["build"]["targets"]["wheel"]["packages"]) == set(SHIPPED)
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
@@ -241,14 +241,14 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told_of_climbs(scratch: Path) -> dict[str, str]:
+def broken_by_climbs(scratch: Path) -> dict[str, str]:
     return {name: wrong for file in FILES for name, wrong in broken(lint(scratch, file)).items()}
 
 
 @pytest.fixture(scope="module")
-def told_of_newcomers(told_of_climbs: dict[str, str], scratch: Path) -> str:
-    """What is told of new modules and rooms; ``told_of_climbs`` has been read before they come."""
-    assert told_of_climbs
+def broken_by_newcomers(broken_by_climbs: dict[str, str], scratch: Path) -> str:
+    """What is reported of new modules and rooms; ``broken_by_climbs`` has been read before they come."""
+    assert broken_by_climbs
     for name in NEWCOMERS:
         (scratch / name).parent.mkdir(exist_ok=True)
         (scratch / name).write_text('"""Nobody has placed this."""\n')
@@ -266,9 +266,9 @@ def broken(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     ("name", "forbidden", "contract"), CLIMBS, ids=[f"{name}-{what}" for name, what, _ in CLIMBS]
 )
 def test_an_import_over_a_wall_breaks_the_contract_that_forbids_it(
-    told_of_climbs: dict[str, str], name: str, forbidden: str, contract: str
+    broken_by_climbs: dict[str, str], name: str, forbidden: str, contract: str
 ) -> None:
-    (told,) = (told for known, told in told_of_climbs.items() if known.startswith(contract))
+    (wrong,) = (wrong for known, wrong in broken_by_climbs.items() if known.startswith(contract))
     importer = name.removesuffix(".py").replace("/", ".")
     is_circle = contract.startswith("No two")
     line = (
@@ -276,7 +276,7 @@ def test_an_import_over_a_wall_breaks_the_contract_that_forbids_it(
         if is_circle
         else f"{importer} -> {forbidden} "
     )
-    assert line in told
+    assert line in wrong
 
 
 def test_every_contract_is_climbed_over_here() -> None:
@@ -286,10 +286,10 @@ def test_every_contract_is_climbed_over_here() -> None:
 
 @pytest.mark.parametrize("newcomer", NEWCOMERS)
 def test_a_module_or_room_that_nobody_has_placed_breaks_a_contract(
-    told_of_newcomers: str, newcomer: str
+    broken_by_newcomers: str, newcomer: str
 ) -> None:
     name = newcomer.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    assert f"- {name}\n" in told_of_newcomers
+    assert f"- {name}\n" in broken_by_newcomers
 
 
 def test_every_module_of_ours_that_anybody_imports_is_there() -> None:

@@ -71,14 +71,14 @@ def test_a_child_is_seen_until_it_has_ended(sleeping: subprocess.Popen[bytes]) -
 
 
 def played(folder: Path, **modules: str) -> tuple[int, str]:
-    """Pytest's exit status for these modules, and what it told; what was left behind ends with this."""
+    """Pytest's exit status for these modules, and its output; what was left behind ends with this."""
     lifeline = folder / "lifeline"
     os.mkfifo(lifeline)
     (folder / "conftest.py").write_text(PLUGIN.replace("LIFELINE", str(lifeline)))
     for name, text in modules.items():
         (folder / f"test_{name}.py").write_text(text)
     words = ["-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--rootdir", str(folder)]
-    held = os.open(lifeline, os.O_RDWR)  # whoever reads it ends when it is closed
+    held = os.open(lifeline, os.O_RDWR)  # its readers end when it is closed
     try:
         done = subprocess.run(
             [sys.executable, *words, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
@@ -88,20 +88,20 @@ def played(folder: Path, **modules: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_whoever_leaves_a_process_behind_is_named(tmp_path: Path) -> None:
-    status, told = played(tmp_path, leaves=LEAVES, owns=OWNS)
+def test_a_test_that_leaves_a_process_behind_is_named(tmp_path: Path) -> None:
+    status, output = played(tmp_path, leaves=LEAVES, owns=OWNS)
     assert status == 1
-    assert "test_leaves.py::test_b has left process" in told
-    assert ".read()" in told
-    assert "5 passed, 1 error" in told
+    assert "test_leaves.py::test_b has left process" in output
+    assert ".read()" in output
+    assert "5 passed, 1 error" in output
 
 
 def test_a_process_whose_parent_has_ended_is_seen_as_well(tmp_path: Path) -> None:
-    status, told = played(tmp_path, orphans=ORPHANS)
+    status, output = played(tmp_path, orphans=ORPHANS)
     assert status == 1
-    assert "test_orphans.py::test_a has left process" in told
+    assert "test_orphans.py::test_a has left process" in output
 
 
-def test_what_a_fixture_of_a_module_owns_and_what_other_stages_have_is_let_be(tmp_path: Path) -> None:
-    status, told = played(tmp_path, owns=OWNS, servers=SERVERS)
-    assert status == 0, told
+def test_processes_of_module_fixtures_and_of_other_stages_are_left_alone(tmp_path: Path) -> None:
+    status, output = played(tmp_path, owns=OWNS, servers=SERVERS)
+    assert status == 0, output

@@ -1,4 +1,4 @@
-"""The diagram in docs/reclaiming.md tells everything that may become of a pod that must leave."""
+"""The diagram in docs/reclaiming.md shows everything that may happen to a pod that must leave."""
 
 from typing import get_args
 
@@ -33,6 +33,6 @@ def test_from_every_state_one_of_those_is_reached() -> None:
     assert reached == {*STATES}
 
 
-def test_what_stands_around_it_begins_and_ends_at_states_of_it() -> None:
+def test_the_steps_around_it_begin_and_end_at_its_states() -> None:
     names = {label(state) for state in (MUST_LEAVE, RUNS, BACK, GONE)}
     assert names <= {name for a, b, _ in AROUND for name in (a, b)}

@@ -18,7 +18,7 @@ REPLACED = {
     "by": "current_holder",
     "from_holder": "previous_holder",
 }
-"""Keys that nobody outside would look for -> what they are called."""
+"""Keys that nobody outside would search for -> what they are called."""
 
 
 def lines_of(tree: ast.AST) -> Iterator[tuple[ast.Call, list[str]]]:

@@ -15,7 +15,7 @@ ROOMS = {
     SERVER.name: {"server", "mirror", "policy"},
     CONTROLLER.name: {"controller", "admission", "reclaimer", "events"},
 }
-"""Part -> what may stand after the prefix."""
+"""Part -> what may follow the prefix."""
 OTHER_UNITS = {"ms", "milliseconds", "minutes", "hours", "days", "mib", "gib", "kb", "percent", "age", "time"}
 """Words that a name does not end in: Prometheus counts in base units, and names them."""
 EVERY = [pytest.param(part, metric, id=metric.name) for part in PARTS for metric in metrics_of(part)]
@@ -30,7 +30,7 @@ def test_a_name_says_whose_it_is_in_small_letters(part: Part, metric: Metric) ->
 
 
 @every
-def test_a_name_ends_in_a_base_unit_or_says_what_is_counted(part: Part, metric: Metric) -> None:
+def test_a_name_ends_in_a_base_unit_or_names_the_counted_things(part: Part, metric: Metric) -> None:
     name = exposed_name(metric)
     assert name.rpartition("_")[2] not in OTHER_UNITS, part.name
     assert name.endswith("_total") == (metric.type == "counter")
@@ -83,7 +83,7 @@ def test_a_help_text_says_what_the_labels_are(part: Part, metric: Metric) -> Non
     assert not labels or re.search(r",? by ", metric.documentation)
 
 
-def test_a_name_means_the_same_wherever_it_is_told() -> None:
+def test_a_metric_means_the_same_in_every_part() -> None:
     said: dict[str, set[tuple[str, str, tuple[str, ...]]]] = {}
     for part in PARTS:
         for metric in metrics_of(part):

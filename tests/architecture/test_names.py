@@ -1,4 +1,4 @@
-"""Every string with our prefix, and every other that crosses a process, stands once: in cluster/names.py."""
+"""Every string with our prefix, or that otherwise crosses a process, is written once: in cluster/names.py."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ HOME = ROOT / "cluster" / "names.py"
 PREFIXES = (names.PRODUCT, names.METRICS_PREFIX, names.SETTINGS_PREFIX, names.NVIDIA_PREFIX)
 OURS = re.compile("|".join(map(re.escape, (*PREFIXES, names.NODE_LEASE_PREFIX))))
 
-# What stands for many things in a test (a namespace, an audience, a folder), or for nothing without more.
+# What means many things in a test (a namespace, an audience, a folder), or for nothing without more.
 COMMON_PLACE = {names.PRODUCT, names.COMEBACK_PREFIX, names.DISRUPTION_TARGET, *PREFIXES}
 OWN_WORDS = frozenset(VALUES.values()) - COMMON_PLACE
 """What no test says itself."""
@@ -62,7 +62,7 @@ KNOW_THE_DOMAIN = {"booking/web/problems.py", "booking/web/roles.py", "cluster/k
 
 
 def strays_of_the_product(tree: ast.Module, meanings: Meanings = NAMES) -> Iterator[str]:
-    """Strings of shipped code and of devcluster that should stand in names.py."""
+    """Strings of shipped code and of devcluster that belong in names.py."""
     for line, value in strings_in(tree):
         if OURS.search(value) or value in VALUES.values():
             yield f"{line}: {value!r}"
@@ -147,7 +147,7 @@ OF_NAMES = {
 
 
 @pytest.mark.parametrize("code", OF_NAMES.values(), ids=OF_NAMES.keys())
-def test_what_is_made_of_a_name_is_found_however_the_name_is_called(code: str) -> None:
+def test_a_string_made_of_a_name_is_found_however_the_name_is_imported(code: str) -> None:
     assert list(strays_of_the_product(ast.parse(f"from cluster import names\n{code}")))
 
 
@@ -187,7 +187,7 @@ def test_any_other_name_is_found_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_what_is_made_with_a_prefix_of_ours_is_found_in_the_product(prefix: str) -> None:
+def test_a_string_made_with_a_prefix_of_ours_is_found_in_the_product(prefix: str) -> None:
     assert list(strays_of_the_product(ast.parse(f"x = '{prefix}something'")))
 
 
@@ -214,7 +214,7 @@ def test_prose_and_uses_of_names_are_no_strays(code: str) -> None:
     assert not list(strays_of_the_product(ast.parse(f"{code}\nfrom cluster import names")))
 
 
-def test_every_name_of_ours_in_another_language_stands_in_names() -> None:
+def test_every_name_of_ours_in_another_language_is_in_names() -> None:
     """The chart, and what is written in C and Go, in whole; of all the rest what is of our domain."""
     token = re.compile(rf"[\w./-]*(?:{OURS.pattern}|gpu-booked|gpu-opportunistic)[\w./-]*")
     known = {*VALUES.values(), f"bookings.{names.DOMAIN}", f"{names.STATE_DOMAIN}/", *BOUND_FOR_THE_SCHEDULER}
@@ -267,6 +267,6 @@ def without_prose(text: str) -> str:
     return re.sub(r"^(module|import|package) .*", "", text, flags=re.MULTILINE)
 
 
-def test_files_of_every_kind_are_looked_at() -> None:
+def test_files_of_every_kind_are_read() -> None:
     suffixes = {path.suffix for path in tracked() if is_read_by_others(name_of(path))}
     assert suffixes >= {".yaml", ".tpl", ".c", ".go", ".proto"}

@@ -40,7 +40,7 @@ def _parts(node: ast.expr) -> list[str]:
         ('elsewhere / "a"', []),
     ],
 )
-def test_a_path_is_what_is_said_one_folder_after_the_other(code: str, paths: list[str]) -> None:
+def test_a_path_is_put_together_folder_by_folder(code: str, paths: list[str]) -> None:
     assert [str(path) for path in named(ast.parse(code))] == paths
 
 

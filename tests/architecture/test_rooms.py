@@ -87,7 +87,7 @@ def test_no_test_folder_is_a_package_that_would_shadow_the_product() -> None:
     assert not [name_of(p) for p in tracked("__init__.py") if p.relative_to(ROOT).parts[0] == "tests"]
 
 
-def test_every_room_of_a_package_says_in_a_sentence_what_is_in_it() -> None:
+def test_every_room_of_a_package_has_a_sentence_about_its_content() -> None:
     silent = [
         name_of(path)
         for path in tracked("__init__.py")

@@ -1,4 +1,4 @@
-"""Words that stand in no file: marks of unfinished work, traces of one machine, places of packages."""
+"""Words that are in no file: marks of unfinished work, traces of one machine, places of packages."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ PRINTING = ("devcluster/", "tests/bench/", "tests/long/actors/")
 
 
 def places(pattern: re.Pattern[str]) -> list[str]:
-    """Where a pattern stands in tracked files."""
+    """Where a pattern occurs in tracked files."""
     return [
         f"{name}:{number}: {found[0]}"
         for name, text in texts()

@@ -1,4 +1,4 @@
-"""The picture of ARCHITECTURE.md, read as a reader reads it, has the boxes and arrows of contracts.toml."""
+"""The diagram of ARCHITECTURE.md, read as a reader reads it, has the boxes and arrows of contracts.toml."""
 
 import re
 import tomllib
@@ -13,11 +13,11 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"][
     "importlinter"
 ]["contracts"]
-(PICTURE,) = re.findall(r"^```mermaid\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+(DIAGRAM,) = re.findall(r"^```mermaid\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 FRAMES: dict[str, str] = dict(
-    re.findall(r"^    subgraph (\w+)\n(.*?)^    end$", PICTURE, re.DOTALL | re.MULTILINE)
+    re.findall(r"^    subgraph (\w+)\n(.*?)^    end$", DIAGRAM, re.DOTALL | re.MULTILINE)
 )
-BETWEEN = re.sub(r"^    subgraph .*?^    end$", "", PICTURE, flags=re.DOTALL | re.MULTILINE)
+BETWEEN = re.sub(r"^    subgraph .*?^    end$", "", DIAGRAM, flags=re.DOTALL | re.MULTILINE)
 """What is outside of all frames."""
 
 
