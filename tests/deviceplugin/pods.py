@@ -35,15 +35,15 @@ def pod(
     app: tuple[Container, ...] | None = None,
     phase: str = "Pending",
     started: bool = False,
-    wishes: str | None = None,
+    model: str | None = None,
 ) -> Pod:
     """A pod; ``assignment`` as a list is that of its container ``main``."""
     annotations = {}
     if assignment is not None:
         text = {"main": assignment} if isinstance(assignment, list) else assignment
         annotations[names.ASSIGNED] = json.dumps(text)
-    if wishes:
-        annotations[names.MODEL] = wishes
+    if model:
+        annotations[names.MODEL] = model
     return Pod(
         metadata=Meta(name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations),
         spec=PodSpec(containers=app or (container("main", gpus),), init_containers=init),

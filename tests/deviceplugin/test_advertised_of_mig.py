@@ -35,7 +35,7 @@ def offer(way: AdvertisingOptions, *devices: NodeDevice, held: str = "") -> tupl
 
 
 def lists(way: AdvertisingOptions, *devices: NodeDevice, **held: str) -> dict[str, list[tuple[str, bool]]]:
-    """Resource -> (uuid, healthy) as the kubelet is told; ``held`` by a short name of the resource."""
+    """Resource -> (uuid, healthy) as advertised to the kubelet; ``held`` by a short name of the resource."""
     by_name = {"gpu": names.GPU_RESOURCE, "small": SMALL, "large": LARGE}
     holding = {by_name[name]: frozenset(text.split()) for name, text in held.items()}
     known = frozenset().union(*holding.values())
@@ -93,9 +93,9 @@ def test_in_strategy_single_a_node_without_mig_devices_has_whole_gpus() -> None:
 def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_handed_out_and_it_is_said_why() -> None:
     uneven = offer(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
     assert "several profiles: 1g.10gb, 3g.40gb" in (reasons(uneven)["MIG-0-1"] or "")
-    beside = offer(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))
-    assert "some GPUs of the node are in MIG mode" in (reasons(beside)["GPU-1"] or "")
-    assert reasons(beside)["MIG-0-1"] == reasons(beside)["GPU-1"]
+    mixed = offer(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))
+    assert "some GPUs of the node are in MIG mode" in (reasons(mixed)["GPU-1"] or "")
+    assert reasons(mixed)["MIG-0-1"] == reasons(mixed)["GPU-1"]
 
 
 def test_what_a_pod_has_stays_well_when_the_node_is_not_cut_alike_any_more() -> None:

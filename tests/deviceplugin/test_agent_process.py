@@ -222,7 +222,7 @@ def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others
         eventually(
             lambda: (kubelet.devices[hung].health, kubelet.allocatable) == ("Unhealthy", 3), deadline=120
         )
-        # The kubelet is told before the line is written, by a thread of its own.
+        # The kubelet is notified before the line is written, by a thread of its own.
         eventually(lambda: "The driver hangs" in running.log.read_text(), deadline=120)
         eventually(lambda: heard(gpus, kubelet, other), deadline=120)
         gpus.release("nvmlDeviceGetMemoryInfo")
@@ -245,7 +245,7 @@ def test_the_doctor_says_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: 
     assert "Traceback" not in said
 
 
-def test_without_gpus_the_agent_ends_if_it_is_told_to(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_without_gpus_the_agent_ends_if_it_is_configured_to(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = FakeNvml(tmp_path / "gpus")
     gpus.create([])
     with agent(kubelet, gpus, tmp_path, GPU_BOOKING_ON_MISSING_GPUS="fail") as running:

@@ -102,7 +102,7 @@ def test_in_strategy_single_mig_devices_are_gpus_as_long_as_all_are_cut_alike(
         gpus.mig(1, ())
         # The one that a pod has is well, the other one and the whole GPU are not.
         eventually(lambda: (kubelet.capacity, kubelet.allocatable) == (3, 1), deadline=PATIENCE)
-        # The kubelet is told before the line is written, by a thread of its own.
+        # The kubelet is notified before the line is written, by a thread of its own.
         why = "some GPUs of the node are in MIG mode"
         eventually(lambda: why in running.log.read_text(), deadline=PATIENCE)
 

@@ -41,7 +41,7 @@ QUIET = ("object.", "sys._", "import", "compile", "exec", "marshal.", "code.", "
 class Onlooker:
     """Writes down what Python code of the kubelet's calls asks of the operating system.
 
-    An audit hook cannot be taken away again: it listens while it is told to.
+    An audit hook cannot be taken away again: it records only while it is switched on.
     """
 
     def __init__(self) -> None:

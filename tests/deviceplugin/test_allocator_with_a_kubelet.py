@@ -47,7 +47,7 @@ def test_a_burst_gets_exactly_what_was_assigned(kubelet: FakeKubelet) -> None:
         assert "List" not in kubelet.calls
 
 
-def test_the_container_gets_cdi_devices_and_is_told_their_uuids(kubelet: FakeKubelet) -> None:
+def test_the_container_gets_cdi_devices_and_their_uuids(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet):
         pod = a_pod("GPU-2", "GPU-1")
         kubelet.admit(pod)
@@ -113,7 +113,7 @@ def test_a_pod_that_runs_without_its_device_confuses_nobody(kubelet: FakeKubelet
         assert kubelet.devices_of(pod.uid) == {"GPU-1"}
 
 
-def test_a_pod_without_assignment_gets_what_is_assigned_to_nobody(kubelet: FakeKubelet) -> None:
+def test_a_pod_without_assignment_gets_unassigned_devices(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         waiting = a_pod("GPU-0", phase="Running", started=True)
         kubelet.pods[waiting.uid] = waiting

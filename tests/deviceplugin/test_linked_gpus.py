@@ -32,8 +32,8 @@ def pairs_on_switches() -> MemoryNvml:
     nvml = MemoryNvml([a_gpu(index) for index in range(4)])
     for index, one in enumerate(nvml.gpus):
         one.ways = {
-            other.uuid: 10 if (index - beside) % 2 == 0 else 50
-            for beside, other in enumerate(nvml.gpus)
+            other.uuid: 10 if (index - position) % 2 == 0 else 50
+            for position, other in enumerate(nvml.gpus)
             if other is not one
         }
     return nvml
@@ -59,7 +59,7 @@ def test_an_assignment_is_kept_whatever_the_links() -> None:
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("GPU-0", "GPU-1"))
 
 
-def test_what_is_assigned_to_another_pod_is_taken_last_however_well_it_is_linked() -> None:
+def test_devices_assigned_to_another_pod_are_taken_last_however_well_they_are_linked() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
     seen = view(linked, pod("a", assignment=["GPU-2"]), pod("b", 2))
@@ -105,10 +105,10 @@ def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
 
 def test_the_gpus_are_reported_before_their_ways_are_asked_for() -> None:
     nvml = pairs_on_switches()
-    told: list[NvmlReport] = []
-    GpuWatch(nvml, lambda _: None, told.append, clock=nvml).run(nvml.stop)
-    assert [len(one.ways) for one in told] == [0, 3]
-    assert [len(one.devices) for one in told] == [4, 4]
+    reports: list[NvmlReport] = []
+    GpuWatch(nvml, lambda _: None, reports.append, clock=nvml).run(nvml.stop)
+    assert [len(one.ways) for one in reports] == [0, 3]
+    assert [len(one.devices) for one in reports] == [4, 4]
 
 
 def test_the_way_between_two_gpus_is_what_nvml_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

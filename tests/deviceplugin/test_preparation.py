@@ -68,7 +68,7 @@ class Machine:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """The thread that looks again now and then, while the driver is as silent as ``silence`` says."""
+        """The thread that checks again now and then, while the driver is as silent as ``silence`` says."""
         stop = threading.Event()
         with running([partial(self.preparation.run, stop, lambda: self.silence)], stop):
             yield
@@ -172,13 +172,15 @@ def test_a_missing_node_of_unified_memory_is_reported_once_with_what_to_do(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("strategy", "told"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
+    ("strategy", "warnings"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
 )
-def test_it_is_reported_only_where_we_hand_out_nodes(tmp_path: Path, strategy: Strategy, told: int) -> None:
+def test_it_is_reported_only_where_we_hand_out_nodes(
+    tmp_path: Path, strategy: Strategy, warnings: int
+) -> None:
     machine = Machine(tmp_path, strategy)
     with capture_logs() as lines:
         machine.report(gpu(0))
-    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == told
+    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == warnings
 
 
 def test_a_problem_without_gpus_is_reported_and_nothing_is_handed_out(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Bench:
 
     @property
     def events(self) -> list[str]:
-        """What was told of the Node, in order."""
+        """Events about the Node, in order."""
         self.recorder.flush()
         bodies = [call.body or {} for call in self.kube.calls if call.verb == "POST"]
         return [f"{body['reason']}: {body['message']}" for body in bodies if "involvedObject" in body]
@@ -281,7 +281,7 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     thread.join()
 
 
-def test_it_ends_when_it_is_told_to_and_not_when_it_would_have_looked_again() -> None:
+def test_it_ends_when_stopped_and_not_only_at_its_next_round() -> None:
     bench, stop = Bench(self_advancing=False), threading.Event()
     bench.device_cache.put(AdvertisedDevices(GPUS))
     thread = threading.Thread(target=bench.publisher.run, args=(stop,), daemon=True)

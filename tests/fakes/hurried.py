@@ -35,7 +35,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 def main(module: str, arguments: Sequence[str]) -> None:
     """Run a module as a program."""
-    vars(clocks).update(SystemClock=HurriedClock)  # whoever makes a clock makes one in a hurry
+    vars(clocks).update(SystemClock=HurriedClock)  # every clock that is made is in a hurry
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__")
 

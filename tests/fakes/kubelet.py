@@ -1,7 +1,7 @@
 """A kubelet in memory, over real gRPC on unix sockets, for tests of the device plugin.
 
 It follows the order and the bookkeeping of kubelet 1.37.1 (cm/devicemanager and its plugin/v1beta1,
-HandlePodAdditions, apis/pods, apis/podresources): who is asked when, what stands in the checkpoint at that
+HandlePodAdditions, apis/pods, apis/podresources): who is asked when, what is in the checkpoint at that
 time, what the endpoint store remembers. Admission runs in the thread of the test; the streams of plugins in
 their own.
 """
@@ -127,7 +127,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self.asks_for_preferences = True
         """False: as where devices aligned by NUMA are exactly enough."""
         self.damaged_checkpoint: str | None = None
-        """What stands in the checkpoint instead of the truth."""
+        """What is in the checkpoint instead of the truth."""
         self._lock = threading.RLock()
         self._clients: list[_Endpoint] = []
         self._store: dict[Path, _Endpoint] = {}
@@ -304,7 +304,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
 
     def _allocate(self, pod: FakePod, container: FakeContainer, reusable: set[str]) -> None:
         if not container.gpus or not (self.lists.get(container.resource) or self.allocated):
-            return  # a resource that was never registered is not looked at
+            return  # a resource that was never registered is skipped
         if (pod.uid, container.name) in self.held:
             return  # kept from before a restart
         self.update_allocated()

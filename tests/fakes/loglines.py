@@ -1,4 +1,4 @@
-"""What must not stand in a log of ours: lines that are no JSON object, secrets, people's addresses."""
+"""What must not be in a log of ours: lines that are no JSON object, secrets, people's addresses."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def troubles_in(log: str, known: Collection[str] = ()) -> Iterator[str]:
         read = _read(line)
         if read is None or KEYS - read.keys():
             yield f"not a line of ours: {line}"
-        yield from (f"{what}: {line}" for what, looks in SECRETS.items() if looks.search(line))
+        yield from (f"{what}: {line}" for what, pattern in SECRETS.items() if pattern.search(line))
         yield from (f"a secret that somebody has: {line}" for secret in known if secret in line)
 
 

@@ -137,7 +137,7 @@ class MemoryNvml:
         return self._gpu(uuid, "nvmlDeviceGetFieldValues").action
 
     def rows(self, uuid: str) -> RemappedRows:
-        """How its memory rows stand."""
+        """The state of its memory rows."""
         return self._gpu(uuid, "nvmlDeviceGetRemappedRows").rows
 
     def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:

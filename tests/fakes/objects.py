@@ -49,7 +49,7 @@ def a_node(
 
 
 def offered(devices: Iterable[Device]) -> dict[str, str]:
-    """What a kubelet offers that has been told of these devices: ``status.allocatable``."""
+    """What a kubelet offers to which these devices were advertised: ``status.allocatable``."""
     found = tuple(devices)
     parents = {device.parent for device in found}
     well = (device for device in found if device.is_healthy and device.uuid not in parents)
@@ -64,7 +64,7 @@ def a_lease(
     stopping: bool = False,
     use: str | None = None,
 ) -> Lease:
-    """The Lease of a node's agent; ``device_usage`` is what it tells of the GPUs' use."""
+    """The Lease of a node's agent; ``device_usage`` is what it reports of the GPUs' use."""
     annotations = {names.STOPPING: "true"} if stopping else {}
     meta = {
         "name": names.node_lease(node),
@@ -124,7 +124,7 @@ class PodBuilder:
     def needing(self, **amounts: str) -> "PodBuilder":
         """An app container that asks for other things: ``cpu``, ``memory``."""
         resources: dict[str, object] = {"requests": amounts}
-        return replace(self, apps=(*self.apps, {"name": f"beside-{len(self.apps)}", "resources": resources}))
+        return replace(self, apps=(*self.apps, {"name": f"other-{len(self.apps)}", "resources": resources}))
 
     def created(self, instant: datetime) -> "PodBuilder":
         """When it was created."""
@@ -144,7 +144,7 @@ class PodBuilder:
         return replace(self, inits=(*self.inits, made))
 
     def wants(self, *models: str) -> "PodBuilder":
-        """The wish for models."""
+        """The requested models."""
         return self.with_annotation(names.MODEL, ",".join(models))
 
     def with_annotation(self, key: str, value: str) -> "PodBuilder":

@@ -20,7 +20,7 @@ def day(number: float) -> datetime:
 
 
 def a_record(start: datetime = START, end: datetime | None = None, **more: Any) -> Record:
-    """A booking of one A100 by alice, for two days unless told otherwise."""
+    """A booking of one A100 by alice, for two days unless given otherwise."""
     stored = Record(
         id="b-one",
         user="alice",
@@ -36,6 +36,6 @@ def a_record(start: datetime = START, end: datetime | None = None, **more: Any) 
 
 
 def a_request(start: datetime | None = None, end: datetime | None = None, **more: Any) -> BookingRequest:
-    """A wish for one A100, now and for two days unless told otherwise."""
+    """A request for one A100, now and for two days unless given otherwise."""
     request = BookingRequest(model=A100, start=start, end=end or (start or START) + timedelta(days=2))
     return msgspec.structs.replace(request, **more)

@@ -64,9 +64,9 @@ def test_the_choice_does_not_depend_on_the_order_of_the_links(
     case: tuple[Scores, list[str], frozenset[str], int], random: Random
 ) -> None:
     scores, free, taken, count = case
-    told = list(scores)
-    random.shuffle(told)
-    again = {one: {other: scores[one][other] for other in told if other in scores[one]} for one in told}
+    order = list(scores)
+    random.shuffle(order)
+    again = {one: {other: scores[one][other] for other in order if other in scores[one]} for one in order}
     assert best_effort(again, free, taken, count) == best_effort(scores, free, taken, count)
 
 

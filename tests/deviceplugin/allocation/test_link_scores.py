@@ -29,5 +29,5 @@ def test_where_the_driver_does_not_say_the_way_numa_nodes_do() -> None:
     assert (found["G0"]["G1"], found["G0"]["G2"], found["G0"]["G3"]) == (20, 10, 10)
 
 
-def test_links_to_what_is_no_gpu_of_the_node_do_not_count() -> None:
+def test_links_to_other_things_than_gpus_of_the_node_do_not_count() -> None:
     assert scores((gpu(0, G9=4), gpu(1)), {}) == {"G0": {"G1": 10}, "G1": {"G0": 10}}

@@ -77,7 +77,7 @@ def test_among_several_nobody_is_guessed_and_no_assignment_is_broken() -> None:
     assert "default/pod-1, default/pod-2" in choice.message
 
 
-def test_nobody_waiting_gets_what_is_assigned_to_nobody() -> None:
+def test_a_request_of_no_waiting_pod_gets_unassigned_devices() -> None:
     choice = choose(asked(2), view(pod("1", 1, assignment=["A"])))
     assert (choice.verdict, choice.devices) == (Verdict.NO_MATCH, ("B", "C"))
 
@@ -157,7 +157,7 @@ def test_a_device_chosen_already_that_another_pod_holds_is_a_refusal() -> None:
     assert choice.verdict is Verdict.REFUSED
 
 
-def test_without_pods_what_is_in_the_record_comes_last_and_nobody_is_refused() -> None:
+def test_without_pods_recorded_devices_come_last_and_no_pod_is_refused() -> None:
     blind = NodeState(GPU, held(a="A"), None)
     assert choose(asked(), blind).devices == ("B",)
     choice = choose(asked(1, {"A"}), blind)

@@ -81,27 +81,27 @@ def test_two_pods_that_cannot_be_seen_are_taken_for_alive() -> None:
     assert gate("A", held(a="A", b="A"), unseen=True).gate is StartVerdict.TWO_PODS
 
 
-def test_devices_that_stand_nowhere_exactly_so_hold_the_container_back() -> None:
+def test_devices_that_match_no_record_exactly_hold_the_container_back() -> None:
     assert gate("A", held(a="A B"), pod("a", 2)).gate is StartVerdict.UNKNOWN_POD
 
 
 def test_a_record_that_is_gone_is_no_reason_to_keep_a_container_from_starting() -> None:
     assert gate("A", PodDevices()).gate is StartVerdict.UNCHECKED
-    beside = PodDevices(others={"nvidia.com/other": {("a", "main"): frozenset({"B"})}})
-    assert gate("A", beside).gate is StartVerdict.UNKNOWN_POD
+    foreign = PodDevices(others={"nvidia.com/other": {("a", "main"): frozenset({"B"})}})
+    assert gate("A", foreign).gate is StartVerdict.UNKNOWN_POD
 
 
 def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
-    decision = gate("A", held(a="A"), pod("a", assignment=["B"], wishes="NVIDIA RTX A6000"))
+    decision = gate("A", held(a="A"), pod("a", assignment=["B"], model="NVIDIA RTX A6000"))
     assert decision.gate is StartVerdict.WRONG_MODEL
     asked, given = "asks for a GPU of model NVIDIA-RTX-A6000", "but the kubelet gave it GPU A, a NVIDIA-A100"
     assert f"{asked}, {given}" in decision.message
-    assert gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA A100")).is_open
+    assert gate("A", held(a="A"), pod("a", assignment=["A"], model="NVIDIA A100")).is_open
 
 
 def test_a_request_that_is_changed_later_does_not_hold_back_what_was_assigned() -> None:
     assert (
-        gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA RTX A6000")).gate
+        gate("A", held(a="A"), pod("a", assignment=["A"], model="NVIDIA RTX A6000")).gate
         is StartVerdict.AS_ASSIGNED
     )
 

@@ -12,7 +12,7 @@ from deviceplugin.injection.driver import Mount
 from deviceplugin.injection.ldcache_hook import LOADERS, SHELL, hooks
 
 FOLDER = "/opt/of-the-host/lib64"
-"""Where no loader looks by itself."""
+"""Where no loader searches by itself."""
 LIBRARY = Path("libm.so.6")
 MOUNTS = (
     Mount(f"{FOLDER}/libcuda.so.1", f"{FOLDER}/libcuda.so.580.1"),
@@ -29,7 +29,7 @@ def a_host(folder: Path, *programs: str) -> Path:
     return folder
 
 
-def test_the_folders_of_the_libraries_are_told_to_the_host_s_loader(tmp_path: Path) -> None:
+def test_the_folders_of_the_libraries_are_passed_to_the_host_s_loader(tmp_path: Path) -> None:
     host = a_host(tmp_path, SHELL, "/sbin/ldconfig")
     (hook,) = hooks(MOUNTS, root=host, host_root=Path("/"))
     assert (hook["hookName"], hook["path"]) == ("createContainer", SHELL)

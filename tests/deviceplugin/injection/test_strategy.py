@@ -15,28 +15,28 @@ NODES = DeviceNodes(
     },
     (DeviceNode("/dev/nvidiactl", "/host/nvidiactl"),),
 )
-TOLD = {names.DEVICES_VARIABLE: "A,B"}
+VARIABLES = {names.DEVICES_VARIABLE: "A,B"}
 
 
 def test_cdi_names_the_devices_of_our_specification() -> None:
     given = injection_of({"B", "A"}, Strategy.CDI, NODES)
-    assert given == ContainerInjection(TOLD, cdi_devices=(f"{names.CDI_KIND}=A", f"{names.CDI_KIND}=B"))
+    assert given == ContainerInjection(VARIABLES, cdi_devices=(f"{names.CDI_KIND}=A", f"{names.CDI_KIND}=B"))
 
 
 def test_the_environment_names_the_devices_for_the_runtime_of_nvidia() -> None:
     assert injection_of({"B", "A"}, Strategy.ENVIRONMENT, NODES) == ContainerInjection(
-        TOLD | {names.VISIBLE_DEVICES_VARIABLE: "A,B"}
+        VARIABLES | {names.VISIBLE_DEVICES_VARIABLE: "A,B"}
     )
 
 
 def test_device_nodes_are_the_own_ones_and_the_common_ones() -> None:
     given = injection_of({"B", "A"}, Strategy.DEVICE_NODES, NODES)
     assert given == ContainerInjection(
-        TOLD, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common)
+        VARIABLES, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common)
     )
 
 
-def test_a_device_that_stands_nowhere_may_be_given() -> None:
+def test_a_device_that_is_in_no_record_may_be_given() -> None:
     assert held_elsewhere({"B"}, view(pod("a"), pod("b"), holdings=held(a="A"))) is None
 
 

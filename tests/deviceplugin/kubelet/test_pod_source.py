@@ -118,7 +118,7 @@ def test_allocate_asks_once() -> None:
     assert sources.asked == ["kubelet, once"]
 
 
-def test_whoever_names_pods_hears_of_all_and_of_none_from_a_kubelet_that_does_not_say() -> None:
+def test_a_lookup_of_all_pods_is_empty_where_the_kubelet_does_not_list_them() -> None:
     sources = Sources()
     assert sources.pods.everybody() == ()
     sources.kubelet = (A, B)

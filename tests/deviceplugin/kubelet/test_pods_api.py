@@ -76,7 +76,7 @@ def test_pods_that_cannot_hold_a_gpu_are_passed_over(kubelet: FakeKubelet) -> No
     pods = [
         FakePod("without", "uid-1", [FakeContainer("main")]),
         FakePod("whole", "uid-2", [FakeContainer("first", init=True, gpus=1), FakeContainer("main")]),
-        FakePod("part", "uid-3", [FakeContainer("main"), FakeContainer("beside", gpus=1, resource=mig)]),
+        FakePod("part", "uid-3", [FakeContainer("main"), FakeContainer("side", gpus=1, resource=mig)]),
     ]
     kubelet.pods = {pod.uid: pod for pod in pods}
     assert [pod.metadata.name for pod in pods_api(kubelet, FakeClock()).list()] == ["whole", "part"]

@@ -28,7 +28,7 @@ def seen(**fields: Any) -> Situation:
 @pytest.mark.parametrize(
     ("situation", "step"),
     [
-        pytest.param(seen(), Step.REGISTER, id="the kubelet is there and nobody has told it of us"),
+        pytest.param(seen(), Step.REGISTER, id="the kubelet is there and does not know us"),
         pytest.param(seen(stream_open=True), Step.REST, id="the kubelet listens"),
         pytest.param(seen(kubelet_answers=False), Step.WAIT, id="the kubelet is away"),
         pytest.param(

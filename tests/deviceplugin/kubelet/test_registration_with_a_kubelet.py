@@ -51,7 +51,7 @@ def test_the_numa_node_is_reported_where_it_is_known(kubelet: FakeKubelet) -> No
         assert [node.ID for node in kubelet.devices["GPU-1"].topology.nodes] == [1]
 
 
-def test_a_restarted_kubelet_is_told_again_under_a_new_name(kubelet: FakeKubelet) -> None:
+def test_the_plugin_registers_again_under_a_new_name_with_a_restarted_kubelet(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         for _ in range(3):
             kubelet.restart()

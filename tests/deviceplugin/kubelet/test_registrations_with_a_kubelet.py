@@ -50,14 +50,14 @@ def asking(resource: str, number: int = 1, **assignments: list[str]) -> FakePod:
     return pod
 
 
-def told(kubelet: FakeKubelet) -> dict[str, list[str]]:
+def lists_of(kubelet: FakeKubelet) -> dict[str, list[str]]:
     return {resource: sorted(some) for resource, some in kubelet.lists.items()}
 
 
 def test_each_resource_is_registered_and_gives_its_own_devices(kubelet: FakeKubelet) -> None:
     offers = (*devices(1), *parts_of(cut(1, "1g.10gb", "1g.10gb", "3g.40gb")))
     with RunningAgent(kubelet, offers=offers) as agent:
-        assert told(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"], LARGE: ["MIG-1-2"]}
+        assert lists_of(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"], LARGE: ["MIG-1-2"]}
         assert len(sockets(kubelet.plugins)) == len(kubelet.registered) == 3
         eventually(lambda: agent.counted("registered", resource=SMALL) == 1)
         for resource, expected in ((LARGE, "MIG-1-2"), (GPU, "GPU-0"), (SMALL, "MIG-1-0")):
@@ -107,9 +107,9 @@ def test_resources_come_and_go_without_a_restart_and_others_are_not_disturbed(ku
         parts = parts_of(cut(1, "1g.10gb", "1g.10gb"))
         agent.offer((whole[0], *parts))
         agent.wait_registered()
-        assert told(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"]}
+        assert lists_of(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"]}
         agent.offer(whole)
-        eventually(lambda: told(kubelet) == {GPU: ["GPU-0", "GPU-1"], SMALL: []})
+        eventually(lambda: lists_of(kubelet) == {GPU: ["GPU-0", "GPU-1"], SMALL: []})
         eventually(lambda: sockets(kubelet.plugins) == first, deadline=60)
         assert kubelet.registered[:1] == first, "whole GPUs were registered once"
         agent.offer((whole[0], *parts))
@@ -158,7 +158,7 @@ def test_a_registration_that_ends_by_itself_ends_the_agent() -> None:
         resources.run(threading.Event())
 
 
-def test_it_ends_when_it_is_told_to_and_not_when_it_would_have_looked_again() -> None:
+def test_it_ends_when_stopped_and_not_only_at_its_next_round() -> None:
     clock, stop = FakeClock(), threading.Event()
 
     def none(resource: str) -> NoReturn:

@@ -15,8 +15,8 @@ SHAPE = MigShape(
 
 def card(index: int, name: str = A100, **facts: Any) -> MemoryGpu:
     """An A100, unless it is said otherwise."""
-    told: dict[str, Any] = {"memory_mib": 81920, "compute": (8, 0), "can_mig": True} | facts
-    return MemoryGpu(f"GPU-{index}", GpuFacts(name, f"0000:{index + 7:02x}:00.0", index, **told))
+    known: dict[str, Any] = {"memory_mib": 81920, "compute": (8, 0), "can_mig": True} | facts
+    return MemoryGpu(f"GPU-{index}", GpuFacts(name, f"0000:{index + 7:02x}:00.0", index, **known))
 
 
 def cut(gpu: MemoryGpu, *profiles: str) -> MemoryGpu:

@@ -180,7 +180,7 @@ def test_mig_devices_that_are_gone_are_not_labelled() -> None:
     assert {key.split(".count")[0] for key in said if key.endswith(".count")} == {"gpu", "mig-1g.10gb"}
 
 
-def test_what_is_not_known_is_not_labelled() -> None:
+def test_unknown_facts_are_not_labelled() -> None:
     bare = card(0, memory_mib=None, compute=None, can_mig=False)
     said = nvidias(labels(scene(bare, versions=Versions("580", None), machine="", pci_class=None)))
     assert said == {

@@ -100,7 +100,7 @@ def test_nobody_is_left_behind_while_nothing_is_asked(bench: Bench) -> None:
     assert not bench.guarded.abandon_overdue()
 
 
-def test_the_next_thread_asks_the_others_and_is_told_of_the_one_that_hangs(bench: Bench) -> None:
+def test_the_next_thread_asks_the_others_and_gets_an_error_for_the_one_that_hangs(bench: Bench) -> None:
     bench.left_behind()
     bench.guarded.open()
     bench.guarded.touch("GPU-1")
@@ -176,9 +176,9 @@ def _quietly(watch: GpuWatch, nvml: HangingNvml) -> None:
 
 
 def test_what_the_watch_knows_survives_the_thread_that_is_left_behind(bench: Bench) -> None:
-    nvml, told = bench.nvml, list[NvmlReport]()
+    nvml, reports = bench.nvml, list[NvmlReport]()
     guarded = DeadlineNvml(nvml, bench.clock)
-    watch = GpuWatch(guarded, lambda _: 0, told.append, clock=nvml)
+    watch = GpuWatch(guarded, lambda _: 0, reports.append, clock=nvml)
     nvml.hangs = None
 
     def begin_to_hang() -> None:
@@ -191,14 +191,14 @@ def test_what_the_watch_knows_survives_the_thread_that_is_left_behind(bench: Ben
         assert guarded.abandon_overdue()
         nvml.script.extend([lambda: xid("GPU-1", 48), *[lambda: None] * 40])
         watch.run(nvml.stop)
-        devices = {device.uuid: device for device in told[-1].devices}
+        devices = {device.uuid: device for device in reports[-1].devices}
         hung, other = devices["GPU-0"], devices["GPU-1"]
         assert hung.state is State.UNHEALTHY
         assert "The driver hangs" in str(hung.published.reason)
         assert other.published.reason == "XID 79: GPU has fallen off the bus; it needs a reset"
-        before = len(told)
+        before = len(reports)
     eventually(lambda: not bench.guarded.abandon_overdue())
-    assert len(told) == before, "the thread that was left behind reports nothing any more"
+    assert len(reports) == before, "the thread that was left behind reports nothing any more"
 
 
 def test_a_gpu_that_hangs_while_it_is_measured_is_left_behind_like_any_other(bench: Bench) -> None:

@@ -33,10 +33,10 @@ class Notes:
 
 def a_life(notes: Notes, *gpus: MemoryGpu) -> NvmlReport:
     """What an agent has reported last."""
-    nvml, told = MemoryNvml(list(gpus)), list[NvmlReport]()
+    nvml, reports = MemoryNvml(list(gpus)), list[NvmlReport]()
     nvml.script.append(lambda: None)
-    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, memory=notes).run(nvml.stop)
-    return told[-1]
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, memory=notes).run(nvml.stop)
+    return reports[-1]
 
 
 def cut_gpu(**instances: int) -> MemoryGpu:
@@ -56,19 +56,19 @@ def reasons(report: NvmlReport) -> dict[str, str | None]:
 def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_a_part() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
-    told = {"GPU-0": TAKEN_IN_PARTS, "GPU-1": None, "MIG_old": MIG_GONE}
-    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == told
-    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == told, "and after another start"
+    expected = {"GPU-0": TAKEN_IN_PARTS, "GPU-1": None, "MIG_old": MIG_GONE}
+    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == expected
+    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == expected, "and after another start"
 
 
 def test_another_mig_device_in_its_place_waits_for_its_pod() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
-    report = a_life(notes, cut_gpu(MIG_new=1, MIG_beside=2))
+    report = a_life(notes, cut_gpu(MIG_new=1, MIG_other=2))
     assert reasons(report) == {
         "GPU-0": None,
         "MIG_new": IN_ITS_PLACE,
-        "MIG_beside": None,
+        "MIG_other": None,
         "MIG_old": MIG_GONE,
     }
 
@@ -86,10 +86,10 @@ def test_one_whose_gpu_is_away_is_known_when_the_gpu_is_back() -> None:
 def test_what_was_cut_is_not_forgotten_while_no_gpu_answers() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
-    told: list[NvmlReport] = []
+    reports: list[NvmlReport] = []
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
-        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False, memory=notes)
+        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False, memory=notes)
         with pytest.raises(NoGpusError):
             watch.run(nvml.stop)
-    assert [report.devices for report in told] == [(), ()]
+    assert [report.devices for report in reports] == [(), ()]
     assert reasons(a_life(notes, a_gpu(0)))["GPU-0"] == TAKEN_IN_PARTS

@@ -61,7 +61,7 @@ def test_where_nothing_was_ever_wrong_no_file_is_made(machine: Machine) -> None:
     assert list(machine.folder.iterdir()) == []
 
 
-def test_what_is_mended_is_not_remembered(machine: Machine) -> None:
+def test_faults_that_are_repaired_are_not_remembered(machine: Machine) -> None:
     memory = machine.memory()
     memory.keep(KNOWN)
     memory.keep(Known("an era"))

@@ -127,7 +127,7 @@ def test_a_lesser_fault_does_not_hide_that_a_reset_is_needed() -> None:
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
 
-def test_what_needs_a_reset_can_be_told_to_another_process() -> None:
+def test_locks_until_a_reset_can_be_handed_to_another_process() -> None:
     state = after(xid(79), xid(95, gi=2), xid(48, gpu=B))
     assert set(state.locks) == {Scope(A), Scope(A, 2)}
     again = HealthState().locked(state.locks)

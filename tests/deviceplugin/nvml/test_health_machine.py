@@ -80,14 +80,14 @@ class HealthMachine(RuleBasedStateMachine):
         self.failures[gpu] = 0
 
     @rule()
-    def the_driver_is_loaded_anew(self) -> None:
+    def the_driver_is_loaded_again(self) -> None:
         self.health = self.health.renewed()
         self.alone = {gpu: one.renewed() for gpu, one in self.alone.items()}
         self.locked = set()
         self.failures = dict.fromkeys(GPUS, 0)
 
     @rule()
-    def the_agent_is_started_anew(self) -> None:
+    def the_agent_is_started_again(self) -> None:
         self.health = HealthState(QUIET).locked(self.health.locks)
         self.alone = {gpu: HealthState(QUIET).locked(one.locks) for gpu, one in self.alone.items()}
         self.failures = dict.fromkeys(GPUS, 0)

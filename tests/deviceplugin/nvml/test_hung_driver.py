@@ -35,11 +35,11 @@ def hanging() -> Iterator[Target]:
         free.set()
 
 
-def test_a_thread_that_ends_when_it_is_told_to_is_waited_for() -> None:
+def test_a_thread_that_ends_when_stopped_is_waited_for() -> None:
     stop = threading.Event()
     stop.set()
     ended: list[bool] = []
-    abandoning_a_hung_driver(lambda told: ended.append(told.is_set()), FakeClock(), never)(stop)
+    abandoning_a_hung_driver(lambda stopping: ended.append(stopping.is_set()), FakeClock(), never)(stop)
     assert ended == [True]
 
 

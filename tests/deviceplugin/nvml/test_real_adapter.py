@@ -229,13 +229,13 @@ class Watched:
 
     def __init__(self, fake: FakeNvml) -> None:
         self.fake = fake
-        self.told: list[NvmlReport] = []
+        self.reports: list[NvmlReport] = []
         self.clock = SystemClock()
         self.stop = threading.Event()
         self.watch = GpuWatch(
             RealNvml(library()),
             numa_from_sysfs(fake.sys_root),
-            self.told.append,
+            self.reports.append,
             clock=self.clock,
             periods=Periods(wait=0.05, probe=0.05, retry=0.05, revive=1.0, rescan=1.0),
         )
@@ -245,14 +245,14 @@ class Watched:
         """Poll until the condition holds."""
         deadline, never = self.clock.monotonic() + 30, threading.Event()
         while not condition():
-            assert self.clock.monotonic() < deadline, f"last report: {self.told[-1:]}"
+            assert self.clock.monotonic() < deadline, f"last report: {self.reports[-1:]}"
             self.clock.wait(never, 0.01)
 
     def reason(self, index: int) -> str | None:
         """Why the GPU is unhealthy, in the last report."""
         return next(
             device.published.reason
-            for device in self.told[-1].devices
+            for device in self.reports[-1].devices
             if device.uuid == self.fake.uuids()[index]
         )
 
@@ -262,7 +262,7 @@ def watched(fake: FakeNvml) -> Iterator[Watched]:
     """A running thread that has reported four GPUs."""
     watched = Watched(fake)
     watched.thread.start()
-    watched.until(lambda: bool(watched.told) and len(watched.told[-1].devices) == 4)
+    watched.until(lambda: bool(watched.reports) and len(watched.reports[-1].devices) == 4)
     yield watched
     fake.clear()
     fake.release("nvmlDeviceGetFieldValues")
@@ -272,12 +272,12 @@ def watched(fake: FakeNvml) -> Iterator[Watched]:
 
 
 def test_the_thread_reports_an_xid_of_one_gpu(watched: Watched) -> None:
-    def told() -> bool:
+    def is_reported() -> bool:
         # An event that comes while NVML is reinitialised is not heard: the error comes again.
         watched.fake.xid(3, 79)
         return watched.reason(3) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
-    watched.until(told)
+    watched.until(is_reported)
     assert watched.reason(0) is None
 
 
@@ -298,11 +298,11 @@ def test_a_driver_that_hangs_stops_the_thread_alone_and_is_seen_by_its_silence(w
 
 def test_the_thread_finds_a_driver_that_comes_back(watched: Watched) -> None:
     watched.fake.init_error(9)
-    watched.until(lambda: watched.told[-1].problem is not None)
-    assert watched.told[-1].problem == "The NVIDIA driver is not loaded on this node."
-    assert len(watched.told[-1].devices) == 4
+    watched.until(lambda: watched.reports[-1].problem is not None)
+    assert watched.reports[-1].problem == "The NVIDIA driver is not loaded on this node."
+    assert len(watched.reports[-1].devices) == 4
     watched.fake.init_error(0)
-    watched.until(lambda: watched.told[-1].problem is None and watched.reason(0) is None)
+    watched.until(lambda: watched.reports[-1].problem is None and watched.reason(0) is None)
 
 
 def test_what_a_card_or_a_driver_does_not_know_is_left_open(nvml: RealNvml, fake: FakeNvml) -> None:

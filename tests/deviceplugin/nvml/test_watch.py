@@ -218,7 +218,7 @@ def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
     ]
 
 
-def test_waits_that_fail_for_ever_are_no_silence() -> None:
+def test_waits_that_keep_failing_are_not_unresponsive() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)], waiting_fails=True)
     watch = GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml)
     silences: list[float] = []

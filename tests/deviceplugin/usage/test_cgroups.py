@@ -82,5 +82,5 @@ def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
         ("0::/kubepods/burstable/podnotauid/c\n", "c"),
     ],
 )
-def test_what_is_of_no_pod_is_reported_by_the_name_of_its_cgroup(text: str, unit: str) -> None:
+def test_a_process_of_no_pod_is_reported_by_the_name_of_its_cgroup(text: str, unit: str) -> None:
     assert place_of(text) == Place(None, unit)

@@ -1,4 +1,4 @@
-"""``/holders``: told on the loopback, and nowhere else."""
+"""``/holders``: shown on the loopback, and nowhere else."""
 
 import json
 from http import HTTPStatus
@@ -46,7 +46,7 @@ class Node:
         return int(said[0].split()[0]), body.decode()
 
     @property
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         status, text = self.ask()
         assert status == HTTPStatus.OK
         return dict(json.loads(text))
@@ -58,9 +58,9 @@ def node() -> Node:
 
 
 def test_the_holders_of_this_moment_are_shown(node: Node) -> None:
-    assert [(one["device"], one["pod"]) for one in node.told["holders"]] == [("GPU-1", "pod-a")]
+    assert [(one["device"], one["pod"]) for one in node.content["holders"]] == [("GPU-1", "pod-a")]
     node.holdings = held(a="GPU-0")
-    assert [(one["device"], one["source"]) for one in node.told["holders"]] == [("GPU-0", "kubelet")]
+    assert [(one["device"], one["source"]) for one in node.content["holders"]] == [("GPU-0", "kubelet")]
 
 
 @pytest.mark.parametrize("peer", ["10.0.3.7", "192.168.0.2", "fd00::1", ""])
@@ -81,12 +81,12 @@ def test_it_can_only_be_read(node: Node) -> None:
 
 
 def test_a_record_that_cannot_be_read_is_said_to_be_uncertain(node: Node) -> None:
-    assert node.told["certain"]
+    assert node.content["certain"]
     node.holdings = None
-    assert node.told == {"certain": False, "holders": []}
+    assert node.content == {"certain": False, "holders": []}
 
 
 def test_pods_that_cannot_be_had_for_a_moment_keep_their_names(node: Node) -> None:
-    assert node.told["holders"][0]["pod"] == "pod-a"
+    assert node.content["holders"][0]["pod"] == "pod-a"
     node.pods = None
-    assert node.told["holders"][0]["pod"] == "pod-a"
+    assert node.content["holders"][0]["pod"] == "pod-a"

@@ -35,7 +35,7 @@ def node(tmp_path: Path) -> MeasuredNode:
     return MeasuredNode(tmp_path)
 
 
-def test_what_is_measured_is_reported_in_base_units_with_pod_user_and_booking(node: MeasuredNode) -> None:
+def test_measurements_are_reported_in_base_units_with_pod_user_and_booking(node: MeasuredNode) -> None:
     node.measured(GPU_0=busy(), GPU_1=GpuUsage(utilisation=0))
     assert node.says("device_utilisation_ratio", **ON_0, **ALICES) == 0.87
     assert node.says("device_memory_activity_ratio", **ON_0, **ALICES) == 0.4
@@ -44,7 +44,9 @@ def test_what_is_measured_is_reported_in_base_units_with_pod_user_and_booking(no
     assert node.says("device_temperature_celsius", **ON_0, **ALICES) == 61
     assert node.says("device_power_watts", **ON_0, **ALICES) == 288.4
     assert node.says("device_utilisation_ratio", **ON_1, **FREE) == 0
-    assert node.series("device_power_watts") == [ON_0 | ALICES], "what a card does not say is not told"
+    assert node.series("device_power_watts") == [ON_0 | ALICES], (
+        "what a card does not report is not published"
+    )
 
 
 def test_who_is_on_a_device_is_reported_with_its_source(node: MeasuredNode) -> None:
@@ -120,8 +122,10 @@ def test_a_process_of_nobodys_is_reported_once_it_was_seen_twice(node: MeasuredN
     node.measured(GPU_1=busy(GpuProcess(4711, 2 * GIB)))
     assert node.says("squatters", **ON_1, namespace="", pod="") == 1
     assert node.says("squatter_memory_bytes", **ON_1, namespace="", pod="") == 2 * GIB
-    told = "Process 4711 (python3) of no pod (session-4.scope) uses GPU 1 (GPU-1) and 2048 MiB of its memory."
-    assert node.events == [f"{told} No pod holds it."]
+    message = (
+        "Process 4711 (python3) of no pod (session-4.scope) uses GPU 1 (GPU-1) and 2048 MiB of its memory."
+    )
+    assert node.events == [f"{message} No pod holds it."]
     for _ in range(5):
         node.measured(GPU_1=busy(GpuProcess(4711, 3 * GIB)))
     assert len(node.events) == 1
@@ -137,9 +141,10 @@ def test_a_process_of_a_pod_that_does_not_hold_the_gpu_is_reported_with_both_pod
     for _ in range(2):
         node.measured(GPU_0=busy(GpuProcess(8, None)))
     assert node.says("squatters", **ON_0, namespace="default", pod="lab") == 1
-    (told,) = node.events
+    (message,) = node.events
     assert (
-        told == "Process 8 (python3) of pod default/lab uses GPU 0 (GPU-0). It is held by pod default/train."
+        message
+        == "Process 8 (python3) of pod default/lab uses GPU 0 (GPU-0). It is held by pod default/train."
     )
 
 

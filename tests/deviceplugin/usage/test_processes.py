@@ -28,13 +28,13 @@ def test_a_process_is_seen_with_name_start_and_pod(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("a) b (c", "a) b (c"), ("bell\a", "bell?"), ("", ""), (") S 1 2", ") S 1 2")]
+    ("name", "shown"), [("a) b (c", "a) b (c"), ("bell\a", "bell?"), ("", ""), (") S 1 2", ") S 1 2")]
 )
-def test_a_name_may_hold_anything(tmp_path: Path, name: str, told: str) -> None:
+def test_a_name_may_hold_anything(tmp_path: Path, name: str, shown: str) -> None:
     a_process(tmp_path, 7, name=name)
     seen = Processes(tmp_path).see(7)
     assert seen is not None
-    assert (seen.command, seen.started) == (told, "77")
+    assert (seen.command, seen.started) == (shown, "77")
 
 
 def test_one_that_has_ended_is_not_seen(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_one_that_has_ended_is_not_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["", "7 (x) S", "7 x S 1 2"])
-def test_what_is_not_the_kernels_form_is_not_seen(tmp_path: Path, broken: str) -> None:
+def test_a_line_that_is_not_in_the_kernels_form_is_ignored(tmp_path: Path, broken: str) -> None:
     (a_process(tmp_path, 7) / "stat").write_text(broken)
     assert Processes(tmp_path).see(7) is None
 

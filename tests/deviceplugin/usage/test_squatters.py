@@ -85,7 +85,7 @@ def test_on_a_part_the_pod_of_that_part_is_at_its_place_and_that_of_another_part
     assert judged(process, seen(7, "b"), holder("MIG-1-2", "b"), on="GPU-1") == [("MIG-1-1", 7)]
 
 
-def test_whoever_has_the_whole_may_be_on_a_part_and_whoever_has_a_part_on_the_whole() -> None:
+def test_a_holder_of_the_whole_gpu_may_use_a_part_and_a_holder_of_a_part_the_whole() -> None:
     assert judged(GpuProcess(7, 1, 1, 0), seen(7, "a"), holder("GPU-1", "a"), on="GPU-1") == []
     assert judged(GpuProcess(7, 1), seen(7, "a"), holder("MIG-1-2", "a"), on="GPU-1") == []
 
