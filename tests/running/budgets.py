@@ -1,4 +1,4 @@
-"""What tests of tests/e2e take, beside what they state that they take: a plugin of pytest.
+"""What tests of tests/e2e take, next to what they state that they take: a plugin of pytest.
 
 It is said and no failure: how long anything takes on a noisy machine says nothing about the product.
 """

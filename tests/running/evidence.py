@@ -1,4 +1,4 @@
-"""What stands at the moment when a test failed: its cluster's objects, what has crashed, and all logs."""
+"""The state at the moment when a test failed: its cluster's objects, what has crashed, and all logs."""
 
 import re
 import shutil
@@ -40,7 +40,7 @@ _NODES: Final = (
 
 @dataclass(frozen=True)
 class Scene:
-    """What stood.
+    """The state at that moment.
 
     Args:
         sections: of the cluster; none where the test has none.
@@ -51,7 +51,7 @@ class Scene:
     logs: Path | None
 
     def sections_with(self, assertion: Section) -> tuple[Section, ...]:
-        """All that there is to report; beside the logs it is written down uncut."""
+        """All that there is to report; next to the logs it is written down uncut."""
         said = (assertion, *self.sections)
         if self.logs is not None:
             lines = (line for s in said for line in (f"{s.title}:", *(f"  {text}" for text in s.lines), ""))
@@ -69,7 +69,7 @@ NOTHING: Final = Scene((), None)
 
 
 def look(item: pytest.Item, kept: Path) -> Scene:
-    """What stands now of the cluster of a test.
+    """The present state of a test's cluster.
 
     Args:
         item: the test, with the fixtures that it has got so far.

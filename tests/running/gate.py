@@ -1,7 +1,7 @@
 """The gate (``make test``): whether a change may land.
 
 Stages run one after the other; the first red one ends the run and is named, with what led there. What takes
-longer than a gate may take stands in tests/long (``make test-long``).
+longer than a gate may take is in tests/long (``make test-long``).
 """
 
 import sys
@@ -46,7 +46,7 @@ class Took(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The last run, for whoever counts several.
+    """The last run, for programs that count several.
 
     Args:
         commit: that was played.

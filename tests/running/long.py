@@ -1,6 +1,6 @@
 """``make test-long``: every file of tests/long in a process of its own, with a cluster of its own.
 
-Tests run in random order, whose seed is told; a file that is red stops nothing. It ends with a table, and
+Tests run in random order, whose seed is shown; a file that is red stops nothing. It ends with a table, and
 ``.devcluster/long.json`` keeps the last result of every file.
 """
 
@@ -74,8 +74,8 @@ def files(only: str) -> list[Path]:
 
 def _matching(expression: str) -> list[Path]:
     command = [*_pytest(), "--collect-only", "-q", "--no-header", "-k", expression, str(ROOM)]
-    told = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout
-    return sorted({CHECKOUT / line.partition("::")[0] for line in told.splitlines() if "::" in line})
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout
+    return sorted({CHECKOUT / line.partition("::")[0] for line in listed.splitlines() if "::" in line})
 
 
 def play(file: Path, expression: str, commit: str) -> Row:
@@ -86,10 +86,10 @@ def play(file: Path, expression: str, commit: str) -> Row:
     clock = SystemClock()
     begin = clock.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder, "played.json")
-        words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", *outcome.arguments(told), str(file)]
+        report = Path(folder, "played.json")
+        words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", *outcome.arguments(report), str(file)]
         words += ["-k", expression] if expression else []
-        result = result_of(run(words, FILE_SECONDS), outcome.read(told))
+        result = result_of(run(words, FILE_SECONDS), outcome.read(report))
     remove_left_behind(say)
     row = Row(name, commit, result, round(clock.monotonic() - begin, 1), seed)
     say(f"{row.result}: {name} ({row.seconds:.0f} s)")
@@ -97,7 +97,7 @@ def play(file: Path, expression: str, commit: str) -> Row:
 
 
 def result_of(code: int | None, played: Played | None) -> str:
-    """What to say of a file: pytest's exit status, None where its time was up, and what pytest has told."""
+    """What to say of a file: pytest's exit status, None where its time was up, and what pytest reports."""
     if code == 0:
         return f"green, {played.skipped} skipped" if played and played.skipped else "green"
     if code == NOTHING_COLLECTED:

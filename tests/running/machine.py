@@ -13,7 +13,7 @@ _IN_OTHERS = 8
 
 
 def prepare(say: Callable[[str], None]) -> None:
-    """Make room for a run that starts clusters, and tell what the machine is like.
+    """Make room for a run that starts clusters, and say what the machine is like.
 
     Raises:
         ClusterError: there is no room for a cluster, and none could be made.
@@ -25,7 +25,7 @@ def prepare(say: Callable[[str], None]) -> None:
 
 
 def describe() -> list[str]:
-    """A few lines for whoever reads a run that went wrong."""
+    """A few lines for readers of a run that went wrong."""
     memory = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(memory["MemAvailable"].split()[0]) // 2**20
     one, five, _ = os.getloadavg()

@@ -130,7 +130,7 @@ class Recorder:
         self._write()
 
     def look(self, item: pytest.Item) -> None:
-        """See to it that what stands now is known when something fails that makes it vanish."""
+        """See to it that the present state is known when something fails that makes it vanish."""
         if item.nodeid not in self._scenes:
             self._scenes[item.nodeid] = evidence.look(item, self._logs)
 
@@ -249,7 +249,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
-    """First what is the test's own, so that it is known when that failed, while the cluster stands."""
+    """First what is the test's own, so that it is known when that failed, while the cluster still runs."""
     recorder = _recorder(item.session)
     try:
         item.session._setupstate.teardown_exact(cast("pytest.Item", item.parent))

@@ -1,4 +1,4 @@
-"""``make prove``: a test, or the gate from a fresh clone, passes again and again, beside busy processes too.
+"""``make prove``: a test, or the gate from a fresh clone, passes again and again, next to busy processes too.
 
 It ends at the first run that is red, with a table. ``.devcluster/prove.json`` keeps the last proof of each
 test, and of the gate.
@@ -36,11 +36,11 @@ LOGS: Final = outcome.KEPT / "prove"
 """Logs of clusters whose tests failed."""
 TIMES: Final = 10
 GATE_TIMES: Final = 5
-BESIDE: Final = 3
-"""So many runs of a test, the last ones, are beside busy processes; never more than half of them."""
-GATE_BESIDE: Final = 2
+UNDER_LOAD: Final = 3
+"""So many runs of a test, the last ones, are next to busy processes; never more than half of them."""
+GATE_UNDER_LOAD: Final = 2
 BUSY_BUDGET_SECONDS: Final = 18 * 60
-"""What the gate may take beside busy processes."""
+"""What the gate may take next to busy processes."""
 TEST_SECONDS: Final = 600.0
 GATE_SECONDS: Final = 40 * 60.0
 """For hangs: whatever is over its budget is red anyway."""
@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True):
 
     Args:
         number: from 1.
-        busy: whether it was beside busy processes.
+        busy: whether it was next to busy processes.
         seconds: it took.
         result: ``green``, or why it is red.
         stages: of the gate.
@@ -101,7 +101,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A run to play: its number, from 1, and whether it is beside busy processes."""
+    """A run to play: its number, from 1, and whether it is next to busy processes."""
 
     number: int
     busy: bool
@@ -111,8 +111,8 @@ Play = Callable[[Planned], Row]
 """Plays a run."""
 
 
-def beside_busy(times: int, at_most: int) -> list[bool]:
-    """Which of so many runs are beside busy processes: the last ones, never more than half of them."""
+def under_load(times: int, at_most: int) -> list[bool]:
+    """Which of so many runs are next to busy processes: the last ones, never more than half of them."""
     some = min(at_most, times // 2)
     return [number >= times - some for number in range(times)]
 
@@ -174,7 +174,7 @@ def gate_result(code: int | None, record: Gated | None, seconds: float, *, is_bu
         code: exit status of make; None where its time was up.
         record: what the gate has written down.
         seconds: it took.
-        is_busy: whether it was beside busy processes.
+        is_busy: whether it was next to busy processes.
     """
     budget = BUSY_BUDGET_SECONDS if is_busy else BUDGET_SECONDS
     if code is None:
@@ -216,10 +216,10 @@ def _head(checkout: Path) -> str:
 
 
 def table(proof: Proof) -> list[str]:
-    """Lines of a table: run, beside busy processes or not, seconds, those of the gate's stages, result."""
+    """Lines of a table: run, under load or not, seconds, those of the gate's stages, result."""
     stages = list(dict.fromkeys(took.stage for row in proof.rows for took in row.stages))
     heads = "".join(f"  {stage:>12}" for stage in stages)
-    lines = [f"{'run':>3}  {'beside busy':<11}  {'seconds':>7}{heads}  result"]
+    lines = [f"{'run':>3}  {'under load':<11}  {'seconds':>7}{heads}  result"]
     for row in proof.rows:
         took = {each.stage: f"{each.seconds:.0f} s" for each in row.stages}
         each = "".join(f"  {took.get(stage, ''):>12}" for stage in stages)
@@ -276,7 +276,7 @@ def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Prove what is asked for; 0 where every run passed."""
     wanted = asked(words)
-    # Runs that wait for others, beside busy processes at that, prove nothing.
+    # Runs that wait for others, next to busy processes at that, prove nothing.
     with turn("make prove", say):
         return _proved(wanted, SystemClock())
 
@@ -288,10 +288,10 @@ def _proved(wanted: argparse.Namespace, clock: Clock) -> int:
     try:
         if wanted.test:
             proof = Proof(wanted.test, commit, begun, describe, wanted.times, ())
-            plan = beside_busy(wanted.times, BESIDE)
+            plan = under_load(wanted.times, UNDER_LOAD)
             return prove(proof, rows_of(plan, playing_test(wanted.test, clock)), RECORD)
         proof = Proof(GATE, commit.removesuffix("+"), begun, describe, wanted.times, ())
-        plan = beside_busy(wanted.times, GATE_BESIDE)
+        plan = under_load(wanted.times, GATE_UNDER_LOAD)
         with cloned(CHECKOUT) as clone:
             say(f"{proof.commit} is cloned; its virtual environment is made")
             if run(["make", "--no-print-directory", "binaries"], PREPARING_SECONDS, cwd=clone) != 0:

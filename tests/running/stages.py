@@ -72,7 +72,7 @@ def play(
         stages: in their order.
         command: the command line of a stage.
         clock: to time them by.
-        say: told where a stage begins, and how it ends.
+        say: called where a stage begins, and with how it ends.
         logs: a folder where what each stage prints is written to a file, too (``log_of``).
 
     Returns:
@@ -106,7 +106,7 @@ def run(
     """Run a command in a process group of its own; its exit status, None where its time was up.
 
     However this ends, by a signal too, nothing of the group is alive afterwards. Where this process is killed
-    and can end nothing any more, the kernel tells the command to terminate.
+    and can end nothing any more, the kernel terminates the command.
 
     Args:
         words: the command line.
@@ -116,7 +116,7 @@ def run(
         grace: seconds that it may take to tidy up when it is ended.
 
     Raises:
-        KeyboardInterrupt: this process was interrupted or told to terminate.
+        KeyboardInterrupt: this process was interrupted or terminated.
     """
     with (
         _terminating_interrupts(),
@@ -151,7 +151,7 @@ def _written(pipe: IO[bytes] | None, log: Path | None, grace: float) -> Iterator
     try:
         yield
     finally:
-        reader.join(grace)  # whoever has left the group may hold the pipe for as long as it lives
+        reader.join(grace)  # a process that has left the group may hold the pipe for as long as it lives
 
 
 def _copy(pipe: IO[bytes], log: Path) -> None:

@@ -1,4 +1,4 @@
-"""A test that takes longer than it states is told of."""
+"""A test that takes longer than it states is reported."""
 
 import subprocess
 import sys
@@ -29,5 +29,5 @@ def test_it_is_said_at_the_end_of_a_run_which_stays_green(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    (told,) = (line for line in done.stdout.splitlines() if "over its budget" in line)
-    assert "test_slow took 0 s" in told
+    (reported,) = (line for line in done.stdout.splitlines() if "over its budget" in line)
+    assert "test_slow took 0 s" in reported

@@ -1,4 +1,4 @@
-"""What the long tier plays, and what it tells and keeps."""
+"""What the long tier plays, and what it reports and keeps."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def failure(test: str, law: str | None = None) -> Failure:
     return Failure(f"tests/long/test_b.py::{test}", "call", "AssertionError", law)
 
 
-def test_without_a_wish_every_file_is_played_and_those_of_rooms_too() -> None:
+def test_without_a_selection_every_file_is_played_and_those_of_rooms_too() -> None:
     found = files("")
     assert ROOM / "test_chain.py" in found
     assert any(file.parent.name == "fire" for file in found)

@@ -1,4 +1,4 @@
-"""Proofs: which runs are beside busy processes, what ends one, what is shown and kept."""
+"""Proofs: which runs are next to busy processes, what ends one, what is shown and kept."""
 
 import subprocess
 import sys
@@ -19,7 +19,6 @@ from tests.running.prove import (
     Proof,
     Row,
     asked,
-    beside_busy,
     cloned,
     gate_result,
     keep,
@@ -27,6 +26,7 @@ from tests.running.prove import (
     playing_test,
     rows_of,
     table,
+    under_load,
 )
 
 TEST = "tests/e2e/test_x.py::test_a"
@@ -49,7 +49,7 @@ GREEN = gate.Record(
 def test_the_last_runs_are_next_to_busy_processes_and_never_more_than_half(
     times: int, at_most: int, expected: list[bool]
 ) -> None:
-    assert beside_busy(times, at_most) == expected
+    assert under_load(times, at_most) == expected
 
 
 def test_the_first_red_run_ends_a_proof() -> None:
@@ -77,7 +77,7 @@ def test_the_table_has_a_line_per_run_and_a_column_per_stage_of_the_gate(
         Row(2, True, 31.5, "RED: unit", (Took("check", 9.0),)),
     ]
     lines = table(msgspec.structs.replace(EMPTY, rows=tuple(rows)))
-    assert lines[0].split() == ["run", "beside", "busy", "seconds", "check", "unit", "result"]
+    assert lines[0].split() == ["run", "under", "load", "seconds", "check", "unit", "result"]
     assert lines[1].split() == ["1", "no", "20.0", "8", "s", "12", "s", "green"]
     assert lines[2].strip() == "FLAKED: test_a: late"
     assert lines[3].split() == ["2", "yes", "31.5", "9", "s", "RED:", "unit"]
@@ -96,7 +96,7 @@ def test_the_last_proof_of_each_test_is_kept(tmp_path: Path) -> None:
     assert msgspec.json.decode(record.read_bytes(), type=list[Proof]) == [other, again]
 
 
-def test_what_is_to_be_proven_is_a_test_or_the_gate() -> None:
+def test_a_test_or_the_gate_can_be_proven() -> None:
     assert (asked(["--test", TEST]).test, asked(["--test", TEST]).times) == (TEST, 10)
     assert (asked(["--gate"]).gate, asked(["--gate"]).times) == (True, 5)
     assert asked(["--gate", "--times", "2"]).times == 2
@@ -169,7 +169,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_gate_is_played_again_and_again_in_a_fresh_clone_of_what_is_committed(checkout: Path) -> None:
+def test_the_gate_is_played_again_and_again_in_a_fresh_clone_of_the_commit(checkout: Path) -> None:
     with cloned(checkout) as clone:
         assert not clone.is_relative_to(checkout)
         play = playing_gate(clone, SystemClock())
@@ -180,7 +180,7 @@ def test_the_gate_is_played_again_and_again_in_a_fresh_clone_of_what_is_committe
     assert (checkout / ".devcluster/logs/prove-gate/gate/unit.log").read_text() == "printed\n"
 
 
-def test_busy_processes_are_busy_and_end_with_whoever_wanted_them() -> None:
+def test_busy_processes_are_busy_and_end_with_their_context() -> None:
     with busy() as pids:
         assert len(pids) == 2
         for pid in pids:

@@ -1,4 +1,4 @@
-"""What a test has left otherwise than it was is told, thing by thing."""
+"""What a test has left otherwise than it was is reported, thing by thing."""
 
 import dataclasses
 from typing import Any
@@ -19,12 +19,12 @@ def with_machine(**changed: Any) -> Looks:
     return dataclasses.replace(WAS, machines={"node-a": dataclasses.replace(MACHINE, **changed)})
 
 
-def test_what_is_as_it_was_is_not_reported() -> None:
+def test_an_unchanged_state_is_not_reported() -> None:
     assert differences(WAS, dataclasses.replace(WAS)) == []
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "beginning"),
     [
         (dataclasses.replace(WAS, daemons={}), "kubelet does not run"),
         (
@@ -46,9 +46,9 @@ def test_what_is_as_it_was_is_not_reported() -> None:
         (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
-def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:
+def test_every_difference_is_a_sentence(now: Looks, beginning: str) -> None:
     (message,) = differences(WAS, now)
-    assert message.startswith(told)
+    assert message.startswith(beginning)
 
 
 @pytest.mark.parametrize(

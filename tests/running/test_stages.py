@@ -71,7 +71,7 @@ def test_a_stage_whose_time_is_up_is_ended_with_all_its_processes(tmp_path: Path
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminated", "interrupted"])
 def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal.Signals) -> None:
-    log = tmp_path / "told"
+    log = tmp_path / "log"
     stage = (
         "import os, time\n"
         f"log = {str(log)!r}\n"
@@ -80,7 +80,7 @@ def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal
         "finally:\n    open(log, 'a').write(' tidied up')"
     )
     text = f"import sys; from tests.running.stages import run; run([sys.executable, '-c', {stage!r}], 600)"
-    # Whoever plays this in the background of a shell ignores SIGINT, and would hand that down.
+    # A shell that plays this in the background ignores SIGINT, and would hand that down.
     words = ["env", "--default-signal=INT", *python(text)]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as running:
         eventually(lambda: log.exists() and log.read_text(), deadline=60)
@@ -91,8 +91,8 @@ def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal
     assert not lives(int(child))
 
 
-def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -> None:
-    log = tmp_path / "told"
+def test_a_stage_of_a_run_that_was_killed_is_terminated(tmp_path: Path) -> None:
+    log = tmp_path / "log"
     stage = f"import os, time; open({str(log)!r}, 'w').write(f'{{os.getpid()}}'); time.sleep(600)"
     text = f"import sys; from tests.running.stages import run; run([sys.executable, '-c', {stage!r}], 600)"
     with subprocess.Popen(python(text)) as running:
@@ -105,7 +105,7 @@ def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -
     "goal", ["run", "test", "test-long", "controlplane", "e2e", "prove", "chaos", "bench"]
 )
 def test_what_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_path: Path) -> None:
-    program, log = tmp_path / "python", tmp_path / "told"
+    program, log = tmp_path / "python", tmp_path / "log"
     program.write_text(f"#!/bin/sh\necho $$ > {log}.new && mv {log}.new {log}\nexec sleep 600\n")
     program.chmod(0o700)
     words = ["make", "--assume-old=binaries", f"BIN={tmp_path}", goal]
@@ -116,8 +116,8 @@ def test_what_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_pa
 
 
 def test_a_stage_that_was_ended_says_so() -> None:
-    told = str(Outcome(Stage("e2e", 420), None, 421.0))
-    assert told == "RED: e2e did not end within its 420 s and was ended"
+    text = str(Outcome(Stage("e2e", 420), None, 421.0))
+    assert text == "RED: e2e did not end within its 420 s and was ended"
 
 
 def test_a_green_run_says_how_long_each_stage_took() -> None:
@@ -130,7 +130,7 @@ def test_a_green_run_that_was_too_slow_for_a_gate_says_so() -> None:
     assert "more than the 720 s that a gate may take" in gate.summary(outcomes)
 
 
-def test_what_a_stage_prints_is_shown_and_written_down_and_is_as_wide_as_the_telling(
+def test_the_output_of_a_stage_is_shown_and_written_down_and_as_wide_as_the_report(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = "import os, sys; print(os.environ['COLUMNS'], flush=True); print('wrong', file=sys.stderr)"
@@ -140,7 +140,7 @@ def test_what_a_stage_prints_is_shown_and_written_down_and_is_as_wide_as_the_tel
     assert capfd.readouterr().out == "200\nwrong\n" * 2
 
 
-def test_whoever_leaves_a_stage_and_lives_on_holds_up_nothing(tmp_path: Path) -> None:
+def test_a_process_that_leaves_a_stage_and_lives_on_holds_up_nothing(tmp_path: Path) -> None:
     log = tmp_path / "pid"
     program = (
         "import subprocess, sys\n"
@@ -166,7 +166,7 @@ OUTPUT = [
 ]
 
 
-def test_a_red_stage_ends_with_what_is_enough_to_understand_it_and_names_the_test() -> None:
+def test_a_red_stage_ends_with_enough_to_understand_it_and_names_the_test() -> None:
     red = Outcome(UNIT, 2, 12.0)
     lines, why = gate.closing(red, OUTPUT, None)
     assert len(lines) < LINES

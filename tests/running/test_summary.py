@@ -42,7 +42,7 @@ def lines(count: int, name: str = "line") -> tuple[str, ...]:
     return tuple(f"{name} {number}" for number in range(count))
 
 
-def test_what_is_short_is_shown_whole() -> None:
+def test_a_short_text_is_shown_whole() -> None:
     shown = shorten([Section("pods", ("a", "b")), Section("events", ())])
     assert shown == ["pods:", "  a", "  b", "events: none"]
 

@@ -58,7 +58,7 @@ def test_what_falls_twice_is_red_with_its_first_reason() -> None:
 @pytest.mark.parametrize(
     "again", [Run(None, None), Run(5, Played()), Run(0, Played(skipped=1)), Run(3, None)], ids=repr
 )
-def test_a_repetition_that_shows_nothing_makes_nothing_good(again: Run) -> None:
+def test_a_repetition_that_shows_nothing_leaves_the_run_red(again: Run) -> None:
     assert verdict(red(failure(A)), {A: again}).red.startswith(f"{A} failed twice")
 
 
@@ -77,7 +77,7 @@ def test_a_law_that_is_broken_in_a_repetition_is_red() -> None:
 
 
 @pytest.mark.parametrize("when", [COLLECTION, AFTERWARDS])
-def test_what_is_no_test_cannot_be_repeated_and_is_red(when: str) -> None:
+def test_a_failure_outside_a_test_cannot_be_repeated_and_is_red(when: str) -> None:
     run = red(failure(A, when))
     assert to_repeat(run) == ()
     assert verdict(run, {}).red == f"{A} failed: AssertionError: not a"

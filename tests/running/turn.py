@@ -32,8 +32,8 @@ def turn(what: str, say: Say, *, file: Path = FILE, clock: Clock | None = None) 
     """Inside, no other run of this machine starts clusters; waits until that is so.
 
     Args:
-        what: this run, for whoever waits for it.
-        say: told for whom it waits.
+        what: this run, for others that wait for it.
+        say: called with what it waits for.
         file: the lock.
         clock: to wait by.
     """
@@ -56,16 +56,16 @@ def turn(what: str, say: Say, *, file: Path = FILE, clock: Clock | None = None) 
 
 
 def _wait(stream: TextIO, say: Say, clock: Clock) -> None:
-    never, told = threading.Event(), clock.monotonic() - REMIND
+    never, reminded = threading.Event(), clock.monotonic() - REMIND
     while True:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if clock.monotonic() - told >= REMIND:
+            if clock.monotonic() - reminded >= REMIND:
                 stream.seek(0)
                 holder = stream.read() or "another run"
                 say(f"waits for {holder}: one run that starts clusters at a time ({SIDE_BY_SIDE}=1 lifts it)")
-                told = clock.monotonic()
+                reminded = clock.monotonic()
             clock.wait(never, EVERY)
         else:
             return
