@@ -20,8 +20,8 @@ FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aar
 ELEMENTS, THREADS, BATCH = 1 << 16, 256, 500
 ADDED = 3
 """By every launch, to every element."""
-TOLD = 75
-"""The status of whoever is told to stop."""
+TERMINATED = 75
+"""The exit status of a job that was terminated."""
 KERNEL = b"""
 .version 6.0
 .target sm_70
@@ -130,22 +130,22 @@ class Seconds:
     def __init__(self, length: int) -> None:
         self._left = length
         self.is_due = False
-        self.is_told = False
+        self.is_terminated = False
         signal.signal(signal.SIGALRM, self._tick)
-        signal.signal(signal.SIGTERM, self._tell)
+        signal.signal(signal.SIGTERM, self._terminate)
         signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
     @property
     def is_over(self) -> bool:
         """Whether it is time to end."""
-        return self.is_told or self._left <= 0
+        return self.is_terminated or self._left <= 0
 
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
         self._left -= 1
         self.is_due = True
 
-    def _tell(self, _number: int, _frame: FrameType | None) -> None:
-        self.is_told = True
+    def _terminate(self, _number: int, _frame: FrameType | None) -> None:
+        self.is_terminated = True
 
 
 def say(**what: object) -> None:
@@ -180,8 +180,8 @@ def main(seconds: int) -> int:
     except CudaError as error:
         say(ended=str(error), launches=launches)
         return 1
-    say(ended="told" if time.is_told else "done", launches=launches)
-    return TOLD if time.is_told else 0
+    say(ended="terminated" if time.is_terminated else "done", launches=launches)
+    return TERMINATED if time.is_terminated else 0
 
 
 def _loaded() -> ctypes.CDLL:

@@ -108,9 +108,7 @@ def an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
         assert set(ground.seen("after").uuids).isdisjoint(ground.seen("before").uuids)
 
 
-def whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
-    ground: Ground, alice: Person, bob: Person
-) -> None:
+def a_booked_pod_gets_a_gpu_on_which_another_pod_computes(ground: Ground, alice: Person, bob: Person) -> None:
     """The whole story: bob's CUDA programs have every GPU of a model, and alice books one of them."""
     playground = ground.playground
     model = playground.inventory()[ground.gpus[0]][1].model

@@ -28,7 +28,7 @@ def test_an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
     plays.an_agent_that_is_killed_changes_nothing(ground)
 
 
-def test_whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
+def test_a_booked_pod_gets_a_gpu_on_which_another_pod_computes(
     ground: Ground, alice: Person, bob: Person
 ) -> None:
-    plays.whoever_has_booked_gets_a_gpu_on_which_somebody_computes(ground, alice, bob)
+    plays.a_booked_pod_gets_a_gpu_on_which_another_pod_computes(ground, alice, bob)

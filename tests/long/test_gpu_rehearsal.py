@@ -53,4 +53,4 @@ def test_pods_compute_wait_and_outlive_an_agent(ground: Ground) -> None:
 def test_whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
     ground: Ground, alice: Person, bob: Person
 ) -> None:
-    plays.whoever_has_booked_gets_a_gpu_on_which_somebody_computes(ground, alice, bob)
+    plays.a_booked_pod_gets_a_gpu_on_which_another_pod_computes(ground, alice, bob)
