@@ -114,7 +114,7 @@ def test_a_controller_on_the_nodes_network_leaves_its_ports_to_the_next_release(
     assert strategy(shared=True) == {"maxUnavailable": 1, "maxSurge": 1}
 
 
-def test_a_volume_of_the_sites_is_where_the_servers_settings_look_for_it(render: Render) -> None:
+def test_a_volume_of_the_sites_is_mounted_where_the_servers_settings_expect_it(render: Render) -> None:
     spec = workloads(render(OWN))["server"]["spec"]
     (container,) = spec["containers"]
     (mount,) = [m for m in container["volumeMounts"] if m["name"] == "authority"]
@@ -134,7 +134,7 @@ def test_people_reach_the_server_by_the_service_that_the_site_wants(render: Rend
     assert service["metadata"]["annotations"] == {"balancer": "internal"}
 
 
-def test_an_ingress_leads_from_the_address_that_people_are_told_to_the_servers_service(
+def test_an_ingress_leads_from_the_public_address_to_the_servers_service(
     render: Render,
 ) -> None:
     documents = render(OWN)

@@ -1,4 +1,4 @@
-"""People are told of the ends of bookings what the controller does: one value says it to both parts."""
+"""People are shown what the controller does at the end of a booking: one value sets it for both parts."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.component
         ),
     ],
 )
-def test_the_server_is_told_what_the_controller_does_with_pods_whose_booking_is_over(
+def test_the_server_has_the_controllers_action_for_pods_whose_booking_is_over(
     render: Render, settings: dict[str, str], bare: str, owned: str
 ) -> None:
     found = workloads(render({"controller": {"settings": settings}}))

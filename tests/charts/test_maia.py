@@ -67,13 +67,13 @@ def test_no_other_policy_opens_the_door(render: Render) -> None:
             assert ControllerSettings().maia_port not in opened
 
 
-def test_what_is_no_namespace_is_refused(render: Render) -> None:
+def test_a_text_that_is_no_namespace_is_refused(render: Render) -> None:
     with pytest.raises(ClusterError):
         render({"maia": {"enabled": True, "namespaces": [""]}})
 
 
 def served(documents: list[dict[str, Any]]) -> tuple[ServerSettings, ControllerSettings]:
-    """What the server and the controller are told."""
+    """The settings of the server and the controller."""
     found = {part: environment(pod["spec"]["containers"][0]) for part, pod in workloads(documents).items()}
     return load(ServerSettings, found["server"]), load(ControllerSettings, found["controller"])
 
@@ -113,7 +113,7 @@ def test_any_of_them_is_the_mode(render: Render, value: dict[str, Any]) -> None:
     assert (server.maia, controller.maia) == (True, True)
 
 
-def test_a_token_of_ones_own_secret_makes_no_other(render: Render) -> None:
+def test_with_a_secret_of_ones_own_no_other_is_made(render: Render) -> None:
     values = {"apiUrl": OURS + maia.SCHEDULABILITY, "maia": {"tokenSecret": "mine"}}
     documents = render(values)
     assert TOKEN_SECRET not in of_kind(documents, "Secret")

@@ -87,7 +87,7 @@ def test_each_is_switched_on_for_itself_and_found_by_the_labels_that_are_given(
     assert added["metadata"]["namespace"] == names.NAMESPACE
 
 
-def test_the_dashboard_is_the_file_and_may_stand_in_another_namespace(render: Render) -> None:
+def test_the_dashboard_is_the_file_and_may_be_in_another_namespace(render: Render) -> None:
     documents = render({"monitoring": {"dashboard": {"enabled": True, "namespace": "grafana"}}})
     found = one(documents, "ConfigMap", "gpu-booking-dashboard")
     assert found["metadata"]["namespace"] == "grafana"
@@ -230,7 +230,7 @@ def test_the_legend_of_a_panel_names_labels_that_its_question_keeps() -> None:
             assert wanted <= kept | GIVEN_BY_PROMETHEUS, panel["title"]
 
 
-# --- what the parts tell -----------------------------------------------------------------------------
+# --- what the parts report ---------------------------------------------------------------------------
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_prometheus_has_nothing_to_say_against_the_names_of_our_metrics(part: Part) -> None:
     with TemporaryDirectory(dir="/tmp") as folder:  # the paths of an agent's sockets have to be short

@@ -1,4 +1,4 @@
-"""Which labels the chart lets a node agent write, beside those that it has, and the value for none."""
+"""Which labels the chart lets a node agent write, besides those that it has, and the value for none."""
 
 import re
 

@@ -274,7 +274,7 @@ def test_for_the_clusters_own_scheduler_there_is_a_service_and_no_scheduler_of_o
     assert named == [[names.EXTENDER_LEASE]]
 
 
-def test_what_the_clusters_own_scheduler_is_told_is_what_the_documents_say(render: Render) -> None:
+def test_the_configuration_of_the_clusters_own_scheduler_is_the_documented_one(render: Render) -> None:
     documents = render({"scheduler": {"mode": "existing", "name": "default-scheduler"}})
     said = yaml.safe_load(of_kind(documents, "ConfigMap")[existing.SERVICE]["data"]["scheduler.yaml"])
     documented = yaml.safe_load(documented_scheduler.existing().replace("```yaml", "").replace("```", ""))
@@ -285,7 +285,7 @@ def test_what_the_clusters_own_scheduler_is_told_is_what_the_documents_say(rende
     assert said.keys() - documented.keys() == {"apiVersion", "kind", "clientConnection", "leaderElection"}
 
 
-def test_an_extender_beside_its_own_scheduler_has_no_service_and_writes_no_lease(render: Render) -> None:
+def test_an_extender_in_the_pod_of_its_scheduler_has_no_service_and_writes_no_lease(render: Render) -> None:
     documents = render()
     assert existing.SERVICE not in of_kind(documents, "Service")
     leases = [rule for rule in rules(documents, "Role", names.EXTENDER) if "leases" in rule["resources"]]

@@ -61,7 +61,7 @@ def test_every_value_of_the_chart_that_is_named_is_one() -> None:
     assert said <= values.keys()
 
 
-def test_what_is_said_of_times_ports_and_leases_is_what_the_code_has() -> None:
+def test_the_documented_times_ports_and_leases_are_those_of_the_code() -> None:
     text = re.sub(r"\s+", " ", WRITTEN)
     defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     assert f"A new leader waits {['no', 'one', 'two', 'three'][int(existing.GRACE_SECONDS)]} seconds" in text
@@ -78,5 +78,5 @@ def test_what_is_said_of_times_ports_and_leases_is_what_the_code_has() -> None:
 
 
 @pytest.mark.parametrize("name", diagrams())
-def test_a_picture_is_what_the_code_makes_of_it(name: str) -> None:
+def test_a_diagram_is_the_one_that_the_code_generates(name: str) -> None:
     assert (IMAGES / name).read_text() == diagrams()[name], "run `make docs` and commit the result"

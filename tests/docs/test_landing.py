@@ -19,7 +19,7 @@ def test_no_device_is_given_twice_and_each_pod_has_what_it_asks_for(placement: s
     assert len(taken) == len(set(taken))
 
 
-def test_the_picture_is_the_same_each_time() -> None:
+def test_the_diagram_is_the_same_each_time() -> None:
     assert landings("binpack") == landings("binpack")
 
 

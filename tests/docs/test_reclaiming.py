@@ -35,7 +35,7 @@ FIELDS = {field.name: field for field in msgspec.structs.fields(ControllerSettin
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_is_named_with_its_default(policy: str) -> None:
     said = re.search(rf"`{names.setting(policy)}` \(([^)]*)\)", re.sub(r"\s+", " ", TEXT))
-    assert said, f"{names.setting(policy)} is not told with its default."
+    assert said, f"{names.setting(policy)} is not documented with its default."
     default = FIELDS[policy].default
     if isinstance(default, tuple):
         assert msgspec.convert(said[1].split(", "), tuple[timedelta, ...], strict=False) == default
@@ -67,8 +67,8 @@ def test_the_example_spells_our_keys_as_we_do() -> None:
     pod = job()["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     assert pod["metadata"]["annotations"].keys() == {names.REQUESTED_NOTICE}
-    told = {one["name"]: one["value"] for one in container["env"]}
-    assert told == {"CHECKPOINT_AT": names.CHECKPOINT_AT, "CHECKPOINT_DONE": names.CHECKPOINT_DONE}
+    environment = {one["name"]: one["value"] for one in container["env"]}
+    assert environment == {"CHECKPOINT_AT": names.CHECKPOINT_AT, "CHECKPOINT_DONE": names.CHECKPOINT_DONE}
     (volume,) = (one["downwardAPI"] for one in pod["spec"]["volumes"] if "downwardAPI" in one)
     assert volume["items"][0]["fieldRef"]["fieldPath"] == f"metadata.annotations['{names.NOTICE}']"
     assert container["resources"]["limits"].keys() == {names.GPU_RESOURCE}

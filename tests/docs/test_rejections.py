@@ -1,4 +1,4 @@
-"""Every reason of filter stands in the one table, and nobody makes one beside it."""
+"""Every reason of filter is in the one table, and no other code makes one."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ def test_a_code_is_a_slug_that_no_other_cause_has() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", one) for one in codes)
 
 
-def test_nobody_makes_a_reason_without_its_cause() -> None:
+def test_no_reason_is_made_without_its_cause() -> None:
     makers = {
         path.relative_to(ROOT).as_posix()
         for package in ("booking", "cluster", "extender")
@@ -33,6 +33,6 @@ def test_nobody_makes_a_reason_without_its_cause() -> None:
     assert makers == {"cluster/decide/reasons.py"}
 
 
-def test_what_the_scheduler_is_refused_with_names_the_code() -> None:
+def test_a_rejection_for_the_scheduler_names_the_code() -> None:
     assert reasons.NO_SUCH.said(" of model x").with_code == "no GPU of model x on this node [no-such-gpu]"
     assert reasons.KEPT.said().code == "held-for-booked-pod"

@@ -1,4 +1,4 @@
-"""A folder of programs that stand in for those of a laptop, and what they were told."""
+"""A folder of programs that stand in for those of a laptop, and the arguments that they were given."""
 
 import json
 import os

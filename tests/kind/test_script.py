@@ -65,7 +65,7 @@ def test_it_builds_loads_installs_and_waits_in_this_order(laptop: Laptop) -> Non
 
 
 @pytest.mark.usefixtures("done")
-def test_what_is_built_is_what_is_loaded_and_what_pods_ask_for(laptop: Laptop) -> None:
+def test_the_built_images_are_those_that_are_loaded_and_that_pods_ask_for(laptop: Laptop) -> None:
     built = [options(words, "--tag") for words in laptop.calls("docker", "buildx")]
     (loaded,) = laptop.calls("kind", "load")
     every = {SIMULATED, *(tag(target, VERSION) for target in TARGETS)}
@@ -153,7 +153,7 @@ def test_a_cluster_of_a_longer_name_is_another_one(laptop: Laptop) -> None:
 
 
 @pytest.mark.parametrize("missing", PROGRAMS)
-def test_what_is_missing_is_named_before_anything_is_done(laptop: Laptop, missing: str) -> None:
+def test_a_missing_program_is_named_before_anything_is_done(laptop: Laptop, missing: str) -> None:
     laptop.install(*(name for name in PROGRAMS if name != missing))
     ended = up(laptop)
     assert ended.returncode != 0

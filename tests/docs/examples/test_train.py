@@ -1,4 +1,4 @@
-"""docs/examples/train.py as a process: it goes on where it stopped, and its exit code tells if it is done.
+"""docs/examples/train.py as a process: it goes on where it stopped, and its exit code says if it is done.
 
 That it sees a notice and speaks to the API server is played on a whole cluster (e2e/test_example_job.py).
 """
@@ -49,7 +49,7 @@ def test_it_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_path: Pa
     assert step(state) == 5
 
 
-def test_told_to_go_it_saves_is_not_done_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_on_sigterm_it_saves_is_not_done_and_goes_on_from_there(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with training(state, steps=10**9) as run:
         assert said(run) == "begins at step 0"
