@@ -3,7 +3,7 @@ from booking.policy.limits import Limits
 from booking.rules.concurrent_gpus import concurrent_gpus
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 FOUR = Limits(max_concurrent_gpus=4)
 BOOKED = (

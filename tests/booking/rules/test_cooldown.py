@@ -9,7 +9,7 @@ from booking.records import Record, Violation
 from booking.rules.cooldown import cooldown
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 SECOND = timedelta(seconds=1)
 

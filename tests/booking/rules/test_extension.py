@@ -1,7 +1,7 @@
 from booking.policy.limits import Limits
 from booking.rules.extension import extension
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 NEVER = Limits(may_extend=False)
 RUNNING = a_record(day(-1), day(3), count=2)

@@ -4,7 +4,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.granularity import granularity
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 HOURS = Limits(granularity=Duration(seconds=3600), shortest=Duration(seconds=3600))
 DAYS = Limits(granularity=Duration(days=1), zone="Europe/Stockholm")

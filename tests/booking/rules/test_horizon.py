@@ -4,7 +4,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.horizon import horizon
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 MONTH = Limits(horizon=Duration(days=30))
 SECOND = timedelta(seconds=1)

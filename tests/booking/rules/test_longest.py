@@ -6,7 +6,7 @@ from booking.policy.limits import Limits
 from booking.records import Violation
 from booking.rules.longest import longest
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 SECOND = timedelta(seconds=1)
 

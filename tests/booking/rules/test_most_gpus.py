@@ -4,7 +4,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.most_gpus import most_gpus
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 TWO = Limits(max_gpus_per_booking=2)
 

@@ -5,7 +5,7 @@ from booking.records import Record, Violation
 from booking.rules.no_active_overlap import no_active_overlap
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 
 def broken(*history: Record, limits: Limits | None = None) -> Violation | None:

@@ -2,7 +2,7 @@ from booking.policy.limits import Limits
 from booking.records import Record, Violation
 from booking.rules.one_planned import one_planned
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 
 def broken(*history: Record, limits: Limits | None = None) -> Violation | None:

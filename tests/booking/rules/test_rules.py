@@ -3,7 +3,7 @@ from pathlib import Path
 from booking import rules
 from booking.rules import RULES
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 
 def test_the_five_rules_of_the_manual_are_all_asked() -> None:

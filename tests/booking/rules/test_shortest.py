@@ -7,7 +7,7 @@ from booking.policy.limits import Limits
 from booking.records import Violation
 from booking.rules.shortest import shortest
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 
 def broken(length: timedelta) -> Violation | None:

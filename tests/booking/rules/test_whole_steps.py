@@ -5,7 +5,7 @@ from booking.policy.limits import Limits
 from booking.rules.whole_steps import whole_steps
 from booking.start_rules import broken
 from tests.fakes.records import a_record, day
-from tests.fakes.wishes import a_case
+from tests.fakes.rule_cases import a_case
 
 HOURS = Limits(granularity=Duration(seconds=3600), shortest=Duration(seconds=3600))
 DAYS = Limits(granularity=Duration(days=1), zone="Europe/Stockholm")

@@ -1,4 +1,4 @@
-"""A wish as the rules see it, for their tests."""
+"""A booking request as the rules see it, for their tests."""
 
 from datetime import datetime, timedelta
 from typing import Any
