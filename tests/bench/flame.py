@@ -76,7 +76,7 @@ def _tree(stacks: Mapping[Stack, float]) -> Frame:
 
 
 def _boxes(frame: Frame, depth: int, left: float, scale: float) -> Iterator[Box]:
-    """A frame, and below it what it calls, by name: two pictures are compared more easily so."""
+    """A frame, and below it what it calls, by name: two graphs are compared more easily so."""
     width = frame.spent * scale
     if width < NARROWEST:
         return

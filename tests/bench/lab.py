@@ -39,7 +39,7 @@ class Standing:
 
 
 class Lab:
-    """What measures stand on; ends with a ``with``."""
+    """What measures run on; ends with a ``with``."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()

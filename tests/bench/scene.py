@@ -1,6 +1,6 @@
 """The clusters that decisions are measured on: nodes of eight GPUs and eight pods each, one GPU free.
 
-Every second node has another model than the one that is wished for, so that it is rejected with a reason.
+Every second node has another model than the one that is requested, so that it is rejected with a reason.
 """
 
 from itertools import count, islice

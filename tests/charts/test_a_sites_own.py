@@ -104,7 +104,7 @@ def test_a_controller_on_the_nodes_network_still_finds_services_by_name(render: 
 
 
 def test_a_controller_on_the_nodes_network_leaves_its_ports_to_the_next_release(render: Render) -> None:
-    """Where there are no more nodes than controllers the new one would wait for ever for the old one's."""
+    """With no more nodes than controllers the new one would wait for the old one's indefinitely."""
 
     def strategy(*, shared: bool) -> dict[str, int]:
         deployment = of_kind(render({"controller": {"hostNetwork": shared}}), "Deployment")[names.CONTROLLER]

@@ -29,7 +29,7 @@ class Machine:
 
     @classmethod
     def now(cls, mark: str) -> "Machine":
-        """The machine at this moment; `mark` is the one cluster that is looked at."""
+        """The machine at this moment; `mark` is the one cluster that is examined."""
         return cls(
             mounts=_lines(Path("/proc/self/mounts").read_text()),
             links=_without_other_links(_printed("ip", "-oneline", "link")),

@@ -201,7 +201,7 @@ def test_a_request_of_which_nothing_was_read_is_made_again(tmp_path: Path, liste
         answering.result()
 
 
-def test_who_is_never_listened_to_gets_a_sentence(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_call_that_is_never_answered_fails_with_a_sentence(tmp_path: Path, listener: socket.socket) -> None:
     with ThreadPoolExecutor() as pool:
         hanging = pool.submit(hang_up, listener, times=TRIES)
         with pytest.raises(ClusterError, match="The cluster's first process does not answer: "):

@@ -47,7 +47,7 @@ def test_a_limit_with_room_or_beyond_what_it_is_raised_to_is_left_alone(state: S
     assert not raised([state])
 
 
-def test_one_that_may_not_be_raised_is_no_obstacle_while_there_is_room_for_a_cluster() -> None:
+def test_one_that_may_not_be_raised_does_not_matter_while_there_is_room_for_a_cluster() -> None:
     assert not raised([State(INSTANCES, SMALL, SMALL - INSTANCES.cluster)], allowed=False)
 
 
@@ -61,7 +61,7 @@ def test_where_there_is_no_room_and_none_can_be_made_a_start_refuses_with_a_sent
     )
 
 
-def test_what_nobody_can_raise_is_refused_without_a_command() -> None:
+def test_a_limit_that_cannot_be_raised_is_refused_without_a_command() -> None:
     with pytest.raises(ClusterError, match="of memory control groups = 65535") as refused:
         raised([State(GROUPS, 65_535, 65_500)])
     assert "sysctl" not in str(refused.value)

@@ -20,7 +20,7 @@ def gpu(uuid: str, minor: int | None = 0, **fields: object) -> NodeDevice:
 NODES = DeviceNodes({"A": (DeviceNode("/dev/nvidia0", "/dev/nvidia0"),)})
 
 
-def test_a_gpu_with_its_node_is_handed_out_as_it_is() -> None:
+def test_a_gpu_with_its_node_is_advertised_as_it_is() -> None:
     assert advertised([gpu("A")], NODES, AdvertisingOptions()) == (gpu("A").published,)
 
 
@@ -36,7 +36,7 @@ def test_the_runtime_of_nvidia_finds_nodes_itself() -> None:
     assert advertised([gpu("B", 1)], NODES, AdvertisingOptions(strategy=Strategy.ENVIRONMENT))[0].is_healthy
 
 
-def test_what_nvml_says_of_a_sick_gpu_stays() -> None:
+def test_the_reason_that_nvml_gives_for_an_unhealthy_gpu_stays() -> None:
     (device,) = advertised([gpu("B", 1).as_unhealthy("XID 79")], NODES, AdvertisingOptions())
     assert device.reason == "XID 79"
 

@@ -55,7 +55,7 @@ class Onlooker:
             self.seen.append((event, str(arguments[0]) if arguments else ""))
 
     @contextmanager
-    def looking(self) -> Iterator[list[tuple[str, str]]]:
+    def recording(self) -> Iterator[list[tuple[str, str]]]:
         self.seen = found = []
         try:
             yield found
@@ -79,7 +79,7 @@ def test_nothing_is_read_but_the_kubelets_record_and_its_pods(
         kubelet.admit(a_pod("GPU-7"))
         kubelet.calls.clear()
         containers = [FakeContainer("setup", 1, init=True), FakeContainer("main", 2)]
-        with onlooker.looking() as seen:
+        with onlooker.recording() as seen:
             for one in (a_pod("GPU-1"), a_pod("GPU-2", "GPU-3"), a_pod(), a_pod(containers=containers)):
                 assert kubelet.admit(one)
     assert {event for event, _ in seen} == {"open"}
@@ -94,7 +94,7 @@ def test_the_onlooker_would_see_a_file_a_connection_and_a_process(onlooker: Onlo
             connect_to_nobody(tmp_path)
         subprocess.run(["/bin/true"], check=True)
 
-    with onlooker.looking() as seen:
+    with onlooker.recording() as seen:
         thread = threading.Thread(target=body, name="kubelet-call-0")
         thread.start()
         thread.join()

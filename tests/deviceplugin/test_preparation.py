@@ -67,14 +67,14 @@ class Machine:
         self.preparation.update(NvmlReport(devices, problem))
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
-        """The thread that checks again now and then, while the driver is as silent as ``silence`` says."""
+    def checking(self) -> Iterator[None]:
+        """The thread that checks again now and then, while the driver is unresponsive for ``silence``."""
         stop = threading.Event()
         with running([partial(self.preparation.run, stop, lambda: self.silence)], stop):
             yield
 
-    def look_again(self) -> None:
-        """Let that thread look, and wait until it has."""
+    def check_again(self) -> None:
+        """Let that thread check, and wait until it has."""
         self.clock.until_waiting()
         self.clock.advance(RECHECK_EVERY)
         self.clock.until_waiting()
@@ -195,12 +195,12 @@ def test_a_problem_without_gpus_is_reported_and_nothing_is_handed_out(tmp_path: 
 def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(3))
-    with machine.looking():
+    with machine.checking():
         (machine.dev / "nvidia3").touch()
-        machine.look_again()
+        machine.check_again()
         assert machine.device_cache.now.devices[0].is_healthy
         (machine.cdi / f"{names.DOMAIN}-gpu.json").unlink()
-        machine.look_again()
+        machine.check_again()
         assert (machine.cdi / f"{names.DOMAIN}-gpu.json").exists()
 
 
@@ -208,16 +208,16 @@ def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path
     machine = Machine(tmp_path)
     unhealthy = gpu(1).as_unhealthy("XID 79: GPU has fallen off the bus")
     machine.report(gpu(0), unhealthy)
-    with machine.looking():
+    with machine.checking():
         machine.silence = UNRESPONSIVE_AFTER - 1
-        machine.look_again()
+        machine.check_again()
         assert [device.reason for device in machine.device_cache.now.devices] == [
             None,
             unhealthy.published.reason,
         ]
         for silence in (UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER + 100):
             machine.silence = silence
-            machine.look_again()
+            machine.check_again()
             assert [device.reason for device in machine.device_cache.now.devices] == [
                 UNRESPONSIVE,
                 unhealthy.published.reason,
@@ -225,7 +225,7 @@ def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path
             assert machine.device_cache.now.problem == UNRESPONSIVE
             assert machine.in_spec() == {"GPU-0", "GPU-1"}, "containers that run may restart"
         machine.silence = 0
-        machine.look_again()
+        machine.check_again()
         assert [device.reason for device in machine.device_cache.now.devices] == [
             None,
             unhealthy.published.reason,
@@ -236,16 +236,16 @@ def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path
 
 def test_a_driver_that_hangs_from_the_start_is_reported_though_no_gpu_is_known(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    with machine.looking():
-        machine.look_again()
+    with machine.checking():
+        machine.check_again()
         assert not machine.device_cache.now.reported
         machine.silence = UNRESPONSIVE_AFTER
-        machine.look_again()
+        machine.check_again()
         assert machine.device_cache.now.reported
         assert machine.device_cache.now.problem == UNRESPONSIVE
         machine.silence = 0
         machine.report(gpu(0))
-        machine.look_again()
+        machine.check_again()
         assert machine.device_cache.now.devices[0].is_healthy
 
 
@@ -293,8 +293,8 @@ def test_a_cordon_of_a_gpu_counts_while_the_driver_hangs(tmp_path: Path) -> None
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(1))
     machine.silence = UNRESPONSIVE_AFTER
-    with machine.looking():
-        machine.look_again()
+    with machine.checking():
+        machine.check_again()
     machine.preparation.cordon({"GPU-0": "alice: x"})
     assert [device.reason for device in machine.device_cache.now.devices] == [UNRESPONSIVE, UNRESPONSIVE]
 

@@ -105,8 +105,8 @@ def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
     assert inventory_of(bench.node) == GPUS
     assert bench.node.metadata.annotation("other") == "stays"
     assert bench.writes == 1
-    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
-    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
+    unhealthy = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
+    bench.device_cache.put(AdvertisedDevices((unhealthy, GPUS[1]), reported=True))
     bench.publisher.once()
     assert inventory_of(bench.node)[0].reason == "XID 79"
     assert bench.writes == 2
@@ -202,8 +202,8 @@ def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     assert bench.events == []
-    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48: double-bit memory error")
-    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
+    unhealthy = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48: double-bit memory error")
+    bench.device_cache.put(AdvertisedDevices((unhealthy, GPUS[1]), reported=True))
     bench.publisher.once()
     bench.publisher.once()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
@@ -243,8 +243,8 @@ def test_labels_that_are_refused_do_not_keep_the_inventory_from_the_node() -> No
     bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(403, "Forbidden")))
     assert not bench.publisher.once()
     assert bench.publisher.problem is None
-    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
-    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
+    unhealthy = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
+    bench.device_cache.put(AdvertisedDevices((unhealthy, GPUS[1]), reported=True))
     bench.publisher.once()
     assert inventory_of(bench.node)[0].reason == "XID 79"
     assert not bench.node.metadata.labels
@@ -261,14 +261,14 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
         clock=clock,
     )
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
-    sick = (msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48"), GPUS[1])
+    unhealthy = (msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48"), GPUS[1])
     stop = threading.Event()
     thread = threading.Thread(target=publisher.run, args=(stop,))
     thread.start()
     eventually(lambda: bench.writes == 1)
     for number in range(100):
         clock.until_waiting()
-        bench.device_cache.put(AdvertisedDevices((sick, GPUS)[number % 2], reported=True))
+        bench.device_cache.put(AdvertisedDevices((unhealthy, GPUS)[number % 2], reported=True))
         clock.advance(0.05)
     seconds = clock.monotonic()
     clock.until_waiting()
@@ -276,7 +276,7 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     eventually(lambda: inventory_of(bench.node) == GPUS)
     assert 2 <= bench.writes <= seconds / WRITE_EVERY + 2
     stop.set()
-    bench.device_cache.put(AdvertisedDevices(sick, reported=True))
+    bench.device_cache.put(AdvertisedDevices(unhealthy, reported=True))
     clock.advance(WRITE_EVERY)
     thread.join()
 

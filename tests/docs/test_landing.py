@@ -1,4 +1,4 @@
-"""What the pictures of where pods land say is what the policies promise."""
+"""The diagrams of where pods land show what the policies promise."""
 
 import pytest
 

@@ -16,7 +16,7 @@ from types import FrameType
 
 LIBRARY = "libcuda.so.1"
 FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
-"""Where the library is looked for if the loader does not find it by its name."""
+"""Where the library is searched if the loader does not find it by its name."""
 ELEMENTS, THREADS, BATCH = 1 << 16, 256, 500
 ADDED = 3
 """By every launch, to every element."""
@@ -102,7 +102,7 @@ class Sum:
         self._launches = 0
 
     def go_on(self) -> int:
-        """Launch the kernel some times, and look at every element; how often it has been launched."""
+        """Launch the kernel some times, and check every element; how often it has been launched."""
         amount = ctypes.c_uint(ADDED)
         given = (ctypes.c_void_p * 2)(
             ctypes.cast(ctypes.byref(self._where), ctypes.c_void_p),

@@ -26,7 +26,7 @@ class Laptop:
     folder: Path
 
     def install(self, *programs: str) -> None:
-        """Let these stand on it."""
+        """Put these on it."""
         for name in programs:
             program = self.folder / "bin" / name
             program.write_text(f'#!/bin/sh\nSTANDS_FOR={name} exec {sys.executable} {STANDIN} "$@"\n')

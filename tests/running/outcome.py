@@ -234,7 +234,7 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A phase is over; look at the cluster at this moment where it failed."""
+    """A phase is over; read the cluster at this moment where it failed."""
     report = yield
     recorder = _recorder(item.session)
     if report.failed:

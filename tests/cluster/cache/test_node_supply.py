@@ -40,8 +40,8 @@ class Story:
 
     def node(self) -> None:
         name = self.random.choice(NODES)
-        sick = "unhealthy" if self.random.random() < 0.2 else "healthy"
-        self.cache.apply_node(a_node(name, a100(0, name), a100(1, name, health=sick), version=self.next()))
+        health = "unhealthy" if self.random.random() < 0.2 else "healthy"
+        self.cache.apply_node(a_node(name, a100(0, name), a100(1, name, health=health), version=self.next()))
 
     def pod(self) -> None:
         name, node = f"p{self.random.randrange(4)}", self.random.choice(NODES)

@@ -34,7 +34,7 @@ def test_by_default_people_are_who_they_say_and_machines_are_nobody(
 @pytest.mark.parametrize("source", get_args(Source))
 @pytest.mark.parametrize("raw", ["alice@example.org", "oidc:alice@example.org", "@", "a@b@c"])
 def test_an_address_is_nobodys_until_a_rule_turns_it_into_an_id(source: Source, raw: str) -> None:
-    """User ids stand in objects of the cluster, metrics and other people's answers; addresses may not."""
+    """User ids are written in objects of the cluster, metrics and others' answers; addresses may not be."""
     assert user_of(source, raw) is None
     assert user_of(source, raw, [Rule(source=source, match=".+", user="alice")]) == "alice"
 

@@ -68,7 +68,7 @@ containers = st.builds(
 
 
 @given(st.lists(containers, max_size=6).map(tuple))
-def test_as_much_is_counted_as_is_handed_out(needs: tuple[ContainerNeed, ...]) -> None:
+def test_as_much_is_counted_as_the_kubelet_allocates(needs: tuple[ContainerNeed, ...]) -> None:
     taken: dict[str, int] = {}
 
     def source(resource: str, amount: int) -> list[str]:

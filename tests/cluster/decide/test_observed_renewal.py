@@ -36,7 +36,7 @@ class Reader:
 
 
 def test_a_renewal_that_an_api_server_delivers_after_an_outage_is_no_sign_of_life() -> None:
-    """Law L6: the mirror, or an agent, was silent all the time."""
+    """Law L6: the mirror, or an agent, was unresponsive all the time."""
     reader = Reader()
     reader.sees(written=0, at=0)
     reader.sees(written=10, at=200)
@@ -55,7 +55,7 @@ def test_all_that_was_queued_is_old_and_the_first_new_renewal_counts() -> None:
     assert reader.is_alive(201)
 
 
-def test_a_writer_that_was_silent_itself_is_alive_with_its_next_renewal() -> None:
+def test_a_writer_that_was_unresponsive_is_alive_with_its_next_renewal() -> None:
     reader = Reader()
     reader.sees(written=0, at=0)
     reader.sees(written=200, at=200)

@@ -179,7 +179,7 @@ def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
 
         got = devices_of(assignment)
         assert not got & set(before.held), "no device is given twice"
-        assert got <= healthy, "no sick device is given"
+        assert got <= healthy, "no unhealthy device is given"
         assert len(got) == sum(request.demand.values())
         kubelet.check(pod.obj, assignment, resource_of)
         assert choose(request, before) == assignment, "equal questions have equal answers"

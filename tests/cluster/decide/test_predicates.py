@@ -85,7 +85,7 @@ def test_the_other_models_do_not_help() -> None:
     )
 
 
-def test_sick_devices() -> None:
+def test_unhealthy_devices() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
 

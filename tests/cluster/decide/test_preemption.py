@@ -251,7 +251,7 @@ def test_the_named_victims_may_go_are_enough_and_none_could_be_spared(
         assert found == tuple(offer)
         return
     if found is None:
-        # Where the pod fits as it is there is nobody to name: kube-scheduler has to look again.
+        # Where the pod fits as it is there is nobody to name: kube-scheduler has to try again.
         assert not enough or (() in enough and set(offer) == set(offered))
         return
     chosen = set(found) - gone - {"cpu"}

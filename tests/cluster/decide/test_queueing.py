@@ -50,7 +50,7 @@ class TestInTheirTurn:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
         assert ungated(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
 
-    def test_who_has_been_ungated_already_is_counted(self) -> None:
+    def test_pods_that_are_ungated_already_are_counted(self) -> None:
         pods = [waiting("old", age=9).behind(), waiting("new", age=1)]
         assert ungated(line(*pods, free=1)) == ["old"]
         assert ungated(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
@@ -75,19 +75,19 @@ class TestInTheirTurn:
         ]
         assert ungated(line(*pods, free=1)) == ["urgent"]
 
-    def test_who_came_back_keeps_its_place(self) -> None:
+    def test_a_comeback_keeps_its_place(self) -> None:
         long_ago = (EPOCH - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
         back = waiting("back").with_annotation(names.FIRST_CREATED, long_ago).behind()
         assert ungated(line(waiting("old", age=9).behind(), back, free=1))[0] == "back"
 
-    def test_who_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
+    def test_a_pod_that_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
         found = line(waiting("stuck", age=9), waiting("ahead", age=8), waiting("next").behind(), free=1)
         assert ungated(found) == []
         assert ungated(replace(found, averse=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
             "next"
         ]
 
-    def test_a_node_whose_agent_is_silent_has_nothing_for_anybody(self) -> None:
+    def test_a_node_whose_agent_is_unresponsive_has_no_gpus_to_give(self) -> None:
         found = line(waiting("p").behind(), waiting("x"), waiting("y"), free=1)
         view, _ = found.node_snapshots["n0"]
         assert ungated(replace(found, node_snapshots={"n0": (view, "unresponsive")})) == []

@@ -154,7 +154,7 @@ def test_a_time_without_any_renewal_is_reported_from_its_beginning_until_long_af
     assert reader.renewals.since_watch_stale(monotonic=1080) == 10
 
 
-def test_who_begins_to_listen_after_an_outage_knows_of_it_by_the_leases_own_words() -> None:
+def test_a_reader_that_starts_after_an_outage_knows_of_it_from_the_leases_renew_times() -> None:
     reader = Reader()
     reader.sees(renewed_after(-60, 1), 0)
     reader.sees(renewed_after(1, 2), 1)

@@ -118,7 +118,7 @@ class TestAdmission:
             kube.create(PODS, pod_body("a"), namespace="team")
         assert kube.list(PODS).items == ()
 
-    def test_who_changes_the_class_must_drop_the_priority(self, kube: FakeKube) -> None:
+    def test_a_change_of_the_class_must_drop_the_priority(self, kube: FakeKube) -> None:
         for name, value in (("low", 1), ("high", 1000)):
             kube.put(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
         dropped: tuple[str, ...] = ()

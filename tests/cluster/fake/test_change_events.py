@@ -125,7 +125,7 @@ class TestWatches:
         kube.break_watches()
         assert kube.watches == 0
 
-    def test_a_silent_watch_is_ended_from_another_thread(self, kube: FakeKube) -> None:
+    def test_an_idle_watch_is_ended_from_another_thread(self, kube: FakeKube) -> None:
         watch = kube.watch(PODS)
         thread = threading.Thread(target=lambda: list(watch), daemon=True)
         thread.start()

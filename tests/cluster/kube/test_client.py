@@ -388,7 +388,7 @@ class TestWatching:
         with pytest.raises(Unreachable, match="timed out"):
             list(client(server).watch(PODS, options=WatchOptions(silence_seconds=0.05)))
 
-    def test_a_silent_watch_is_ended_from_another_thread(self, server: ScriptedServer) -> None:
+    def test_an_idle_watch_is_ended_from_another_thread(self, server: ScriptedServer) -> None:
         server.answers(Answer(chunks=[b'{"type": "BOOKMARK", "object": {}}\n', None]))
         watch = client(server).watch(PODS)
         seen: list[str] = []

@@ -8,7 +8,7 @@ from cluster.kube.clock_skew import clock_skew_reason
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 30, -30])
-def test_a_clock_that_is_about_right_is_no_obstacle(seconds: int | None) -> None:
+def test_a_clock_that_is_about_right_is_no_unready_reason(seconds: int | None) -> None:
     difference = None if seconds is None else timedelta(seconds=seconds)
 
     assert clock_skew_reason(lambda: difference)() is None

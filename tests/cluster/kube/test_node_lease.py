@@ -131,7 +131,7 @@ def test_the_older_agent_does_not_take_it_back(world: World) -> None:
     assert world.lease.spec.holder_identity == "b"
 
 
-def test_the_older_agent_takes_it_back_when_the_newer_falls_silent(world: World) -> None:
+def test_the_older_agent_takes_it_back_when_the_newer_stops_renewing(world: World) -> None:
     older, newer = world.agent("a"), world.agent("b")
     older.renew()
     newer.renew()
@@ -145,7 +145,7 @@ def test_the_older_agent_takes_it_back_when_the_newer_falls_silent(world: World)
     assert world.lease.spec.holder_identity == "a"
 
 
-def test_the_older_agent_takes_it_back_when_the_newer_says_goodbye(world: World) -> None:
+def test_the_older_agent_takes_it_back_when_the_newer_releases_it(world: World) -> None:
     older, newer = world.agent("a"), world.agent("b")
     older.renew()
     newer.renew()
@@ -156,14 +156,14 @@ def test_the_older_agent_takes_it_back_when_the_newer_says_goodbye(world: World)
     assert not world.says_goodbye
 
 
-def test_goodbye_is_written_on_the_own_lease(world: World) -> None:
+def test_a_release_is_written_on_the_own_lease(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     agent.release_lease()
     assert world.says_goodbye
 
 
-def test_after_goodbye_nothing_is_renewed(world: World) -> None:
+def test_after_the_release_nothing_is_renewed(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     agent.release_lease()
@@ -172,7 +172,7 @@ def test_after_goodbye_nothing_is_renewed(world: World) -> None:
     assert world.says_goodbye
 
 
-def test_an_agent_that_was_replaced_says_no_goodbye(world: World) -> None:
+def test_an_agent_that_was_replaced_does_not_release_the_lease(world: World) -> None:
     older, newer = world.agent("a"), world.agent("b")
     older.renew()
     newer.renew()
@@ -180,7 +180,7 @@ def test_an_agent_that_was_replaced_says_no_goodbye(world: World) -> None:
     assert not world.says_goodbye
 
 
-def test_an_agent_that_is_replaced_while_it_says_goodbye_does_not_harm_the_newer(world: World) -> None:
+def test_an_agent_that_is_replaced_during_its_release_does_not_harm_the_newer(world: World) -> None:
     older, newer = world.agent("a"), world.agent("b")
     older.renew()
     world.kube.before("PATCH", newer.renew)
@@ -189,7 +189,7 @@ def test_an_agent_that_is_replaced_while_it_says_goodbye_does_not_harm_the_newer
     assert not world.says_goodbye
 
 
-def test_the_next_start_of_the_agent_takes_the_goodbye_away(world: World) -> None:
+def test_the_next_start_of_the_agent_removes_the_release(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     agent.release_lease()
@@ -197,14 +197,14 @@ def test_the_next_start_of_the_agent_takes_the_goodbye_away(world: World) -> Non
     assert not world.says_goodbye
 
 
-def test_a_goodbye_never_fails(world: World) -> None:
+def test_a_release_never_fails(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     world.kube.down = True
     agent.release_lease()
 
 
-def test_who_never_held_it_says_nothing(world: World) -> None:
+def test_an_agent_that_never_held_it_releases_nothing(world: World) -> None:
     world.agent("a").release_lease()
     assert world.kube.calls == []
 
@@ -312,7 +312,7 @@ def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(wo
     assert world.lease.spec.holder_identity == "b"
 
 
-def test_a_goodbye_says_whether_somebody_hears_of_it_only_now(world: World) -> None:
+def test_a_release_returns_whether_the_lease_was_held_until_now(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     assert agent.release_lease()
@@ -344,7 +344,7 @@ def test_annotations_are_written_with_each_renewal_and_cost_no_request_of_their_
     assert world.lease.metadata.annotation(names.USE) is None
 
 
-def test_with_the_goodbye_it_goes(world: World) -> None:
+def test_annotations_are_removed_with_the_release(world: World) -> None:
     annotations = {names.USE: "one"}
     agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", annotations=lambda: annotations)
     agent.renew()

@@ -313,7 +313,7 @@ def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> N
     world._thread.join(10)
 
 
-def test_it_stops_while_the_watch_is_silent(world: World) -> None:
+def test_it_stops_while_the_watch_sends_nothing(world: World) -> None:
     with world.following():
         assert world.kube.watches == 1
 

@@ -83,8 +83,8 @@ class SlowToClose:
         self.released += 1
 
 
-def test_who_begins_to_read_while_another_closes_gives_no_connection_back_a_second_time() -> None:
-    """It would stand in the pool twice then, and two would ask by it at once."""
+def test_a_read_that_begins_during_a_close_returns_no_connection_a_second_time() -> None:
+    """It would be in the pool twice then, and two would ask by it at once."""
     answer = SlowToClose()
     stream = Stream(answer, Request("GET", "/"))
     read: list[bytes] = []

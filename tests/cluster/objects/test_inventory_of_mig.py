@@ -77,7 +77,7 @@ class Big:
         Big(reason=REASON, resource=names.GPU_RESOURCE),
         Big(parts=0, links=True, reason=REASON),
     ],
-    ids=["well", "all sick", "all sick, as GPUs", "whole, every one linked with every other"],
+    ids=["healthy", "all unhealthy", "all unhealthy, as GPUs", "whole, every one linked with every other"],
 )
 def test_sixteen_gpus_of_seven_mig_devices_each_stay_under_the_limit(node: Big) -> None:
     text = encode_inventory(node.devices)
@@ -105,7 +105,7 @@ def test_what_follows_from_the_gpu_is_not_said() -> None:
     assert said.keys() == {"uuid", "memory", "parent", "profile"}
 
 
-def test_a_part_of_a_sick_gpu_is_sick_whatever_is_said_of_it() -> None:
+def test_a_part_of_an_unhealthy_gpu_is_unhealthy_whatever_is_said_of_it() -> None:
     whole, part = Big(parts=1, reason="XID 79").devices[:2]
     well = msgspec.structs.replace(part, health="healthy", reason=None)
     assert decode_inventory(encode_inventory((whole, well))) == (whole, part)

@@ -17,11 +17,11 @@ def test_blocks_are_read_back_as_written_and_their_order_does_not_matter() -> No
     assert set(decode_blocks(encode_blocks([second, first]))) == {first, second}
 
 
-def test_what_means_all_is_not_said() -> None:
+def test_a_block_of_all_models_names_none() -> None:
     assert "model" not in encode_blocks([MaintenanceBlock(start=START, end=START + HOUR)])
 
 
 @pytest.mark.parametrize("text", ["{", "[{}]", '[{"start": 1, "end": 2}]'])
-def test_what_cannot_be_read_says_so(text: str) -> None:
+def test_unreadable_blocks_are_an_error(text: str) -> None:
     with pytest.raises(BlocksError, match="cannot be read"):
         decode_blocks(text)

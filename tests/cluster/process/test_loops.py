@@ -61,7 +61,7 @@ def test_a_round_that_fails_is_logged_and_counted_and_the_next_is_run() -> None:
         played.close()
 
 
-def test_what_goes_well_between_two_failures_is_not_in_a_row() -> None:
+def test_failures_with_a_success_between_them_are_not_in_a_row() -> None:
     clock = FakeClock(self_advancing=True)
     stop, outcomes = threading.Event(), iter([False, False, True, False, False])
     reasons: list[str | None] = []

@@ -70,13 +70,13 @@ class TestProbes:
         running.close()
         assert (answer.status, answer.data) == (503, b"odd: the check itself failed, see the log\n")
 
-    def test_who_says_nothing_of_its_own_lives_as_long_as_it_is_healthy(
+    def test_a_part_without_a_liveness_check_lives_as_long_as_it_is_healthy(
         self, server: Server, checks: Checks
     ) -> None:
         checks.alive = "stuck"
         assert ask(server, "/livez").data == ask(server, "/healthz").data == b"watcher: stuck\n"
 
-    def test_what_no_restart_would_mend_is_no_reason_for_one(self, checks: Checks) -> None:
+    def test_a_fault_that_no_restart_repairs_is_no_reason_for_one(self, checks: Checks) -> None:
         checks.synced = "the driver hangs"
         app = Probes(CollectorRegistry(), alive={}, healthy={"driver": lambda: checks.synced})
         running = serve(app, HOST, 0)

@@ -34,7 +34,7 @@ def test_much_output_on_both_pipes_blocks_nobody(tmp_path: Path) -> None:
     assert len(output) == 20000 * 11
 
 
-def test_while_go_is_silent_a_clock_can_go_on(tmp_path: Path) -> None:
+def test_while_go_prints_nothing_a_clock_can_go_on(tmp_path: Path) -> None:
     heard: list[str] = []
 
     def hear(line: str) -> bool:

@@ -1,7 +1,7 @@
 """The simulated library answers like a real H200: values, error classes, sizes of structures.
 
 ``tests/fixtures/nvml_h200.json`` is what a real card answered (driver 580.159.04). Every NVML call of the
-node agent must stand in ``CALLS``, so that a new one cannot be simulated without a look at the hardware.
+node agent must be in ``CALLS``, so that a new one cannot be simulated without a look at the hardware.
 """
 
 import ast

@@ -54,9 +54,9 @@ def test_without_a_record_the_kubelet_is_believed() -> None:
     assert gate("A", None).gate is StartVerdict.UNCHECKED
 
 
-def test_a_sick_device_holds_the_container_back_with_its_reason() -> None:
-    sick = {**KNOWN, "A": msgspec.structs.replace(KNOWN["A"], health="unhealthy", reason="XID 79.")}
-    decision = gate("A B", held(a="A B"), known=sick)
+def test_an_unhealthy_device_holds_the_container_back_with_its_reason() -> None:
+    unhealthy = {**KNOWN, "A": msgspec.structs.replace(KNOWN["A"], health="unhealthy", reason="XID 79.")}
+    decision = gate("A B", held(a="A B"), known=unhealthy)
     assert decision.gate is StartVerdict.UNHEALTHY
     assert not decision.is_open
     assert decision.message.startswith("GPU A is unhealthy: XID 79. The container starts when")

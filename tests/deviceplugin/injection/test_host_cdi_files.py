@@ -24,12 +24,12 @@ class Host:
         self.folders = HostFolders((self.etc, self.run))
         self.driver: str | None = DRIVER
 
-    def look(self, own: dict[str, frozenset[str]] | None = None) -> dict[str, str]:
+    def chosen(self, own: dict[str, frozenset[str]] | None = None) -> dict[str, str]:
         return dict(self.folders.read(OWN if own is None else own, lambda: self.driver))
 
     def why_not(self, own: dict[str, frozenset[str]] | None = None) -> str:
         with capture_logs() as lines:
-            assert self.look(own) == {}
+            assert self.chosen(own) == {}
         (line,) = lines
         return str(line["message"])
 
@@ -49,13 +49,13 @@ def spec(*devices: tuple[str, list[str]]) -> str:
 
 def test_without_a_specification_nothing_is_used_and_nothing_is_said(host: Host) -> None:
     with capture_logs() as lines:
-        assert host.look() == {}
+        assert host.chosen() == {}
     assert lines == []
 
 
 def test_devices_are_called_by_their_uuid_or_else_by_whatever_has_their_nodes(host: Host) -> None:
     (host.run / "nvidia.yaml").write_text(SAMPLE.read_text())
-    assert host.look() == {"GPU-0": "nvidia.com/gpu=GPU-0", "GPU-1": "nvidia.com/gpu=1"}
+    assert host.chosen() == {"GPU-0": "nvidia.com/gpu=GPU-0", "GPU-1": "nvidia.com/gpu=1"}
 
 
 def test_a_specification_of_another_driver_is_not_used_and_that_is_said_once(host: Host) -> None:
@@ -63,10 +63,10 @@ def test_a_specification_of_another_driver_is_not_used_and_that_is_said_once(hos
     host.driver = "590.10"
     assert host.why_not() == "It is of driver 580.159.04, and 590.10 is installed: ours is used."
     with capture_logs() as lines:
-        host.look()
+        host.chosen()
     assert lines == []
     host.driver = None
-    assert len(host.look()) == 2, "what cannot be seen is no reason"
+    assert len(host.chosen()) == 2, "what cannot be seen is no reason"
 
 
 def test_a_gpu_that_it_does_not_have_or_has_as_another_makes_ours_the_one(host: Host) -> None:
@@ -74,21 +74,21 @@ def test_a_gpu_that_it_does_not_have_or_has_as_another_makes_ours_the_one(host: 
         spec(("GPU-0", ["/dev/nvidia1"]), ("all", ["/dev/nvidia0", "/dev/nvidia1"]))
     )
     assert host.why_not() == "It has no device with the nodes of GPU-0 and no others: ours is used."
-    assert host.look({"GPU-9": frozenset({"/dev/nvidia1"})}) == {"GPU-9": "nvidia.com/gpu=GPU-0"}
+    assert host.chosen({"GPU-9": frozenset({"/dev/nvidia1"})}) == {"GPU-9": "nvidia.com/gpu=GPU-0"}
 
 
 def test_a_part_of_a_gpu_is_known_by_its_capabilities(host: Host) -> None:
     nodes = ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"]
     (host.run / "nvidia.json").write_text(spec(("0", ["/dev/nvidia0"]), ("0:0", nodes)))
-    assert host.look({"MIG-1": frozenset(nodes)}) == {"MIG-1": "nvidia.com/gpu=0:0"}
+    assert host.chosen({"MIG-1": frozenset(nodes)}) == {"MIG-1": "nvidia.com/gpu=0:0"}
 
 
 def test_the_later_folder_wins_and_the_earlier_one_serves_where_it_has_nothing(host: Host) -> None:
     one = {"GPU-0": OWN["GPU-0"]}
     (host.etc / "old.json").write_text(spec(("static", ["/dev/nvidia0"])))
-    assert host.look(one) == {"GPU-0": "nvidia.com/gpu=static"}
+    assert host.chosen(one) == {"GPU-0": "nvidia.com/gpu=static"}
     (host.run / "new.json").write_text(spec(("fresh", ["/dev/nvidia0"])))
-    assert host.look(one) == {"GPU-0": "nvidia.com/gpu=fresh"}
+    assert host.chosen(one) == {"GPU-0": "nvidia.com/gpu=fresh"}
 
 
 def test_a_name_that_two_files_give_is_nobodys(host: Host) -> None:
@@ -111,4 +111,4 @@ def test_files_of_others_are_not_read(host: Host) -> None:
     (host.run / "other.yaml").write_text("kind: [vendor.com/nic]")
     (host.run / "huge.yaml").write_text("# nvidia.com/gpu\n" * 300_000)
     (host.run / "notes.txt").write_text(names.GPU_RESOURCE)
-    assert host.look() == {}
+    assert host.chosen() == {}

@@ -48,7 +48,7 @@ def test_what_was_read_by_itself_is_not_undone_by_a_watch_that_is_behind() -> No
     assert bound.by_uid()["a"].status.phase == "Failed"
 
 
-def test_who_is_gone_does_not_come_back_by_an_older_list() -> None:
+def test_a_pod_that_is_gone_does_not_come_back_by_an_older_list() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("a", 1),), "1")
     bound.remove(pod("a", 2))
@@ -79,7 +79,7 @@ def test_a_static_pod_whose_mirror_was_deleted_and_recreated_is_there_still() ->
     assert not bound.gone
 
 
-def test_who_is_missing_in_a_list_is_gone_unless_the_watch_has_shown_him_meanwhile() -> None:
+def test_a_pod_that_is_missing_in_a_list_is_gone_unless_the_watch_has_shown_it_meanwhile() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("old", 1),), "1")
 

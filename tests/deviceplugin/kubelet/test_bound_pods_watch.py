@@ -15,13 +15,13 @@ class Kubelet:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.silent = False
-        self.looked = 0
+        self.unresponsive = False
+        self.checked = 0
         self.watching = threading.Event()
 
-    def is_silent(self) -> bool:
-        self.looked += 1
-        return self.silent
+    def is_unresponsive(self) -> bool:
+        self.checked += 1
+        return self.unresponsive
 
     def watch(self, stop: threading.Event) -> None:
         self.watching.set()
@@ -30,22 +30,22 @@ class Kubelet:
     @contextmanager
     def followed(self) -> Iterator[None]:
         stop = threading.Event()
-        with running([partial(BoundPodsWatch(self.watch, self.is_silent, self.clock).run, stop)], stop):
+        with running([partial(BoundPodsWatch(self.watch, self.is_unresponsive, self.clock).run, stop)], stop):
             yield
 
-    def look(self, after: float = RECHECK_EVERY) -> None:
-        """Let it look once more."""
-        before = self.looked
+    def check(self, after: float = RECHECK_EVERY) -> None:
+        """Let it check once more."""
+        before = self.checked
         self.clock.until_waiting()
         self.clock.advance(after)
-        eventually(lambda: self.looked > before)
+        eventually(lambda: self.checked > before)
 
 
 def test_a_kubelet_that_lists_its_pods_costs_no_watch() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(5):
-            kubelet.look()
+            kubelet.check()
         assert not kubelet.watching.is_set()
 
 
@@ -55,27 +55,27 @@ def test_a_kubelet_that_lists_its_pods_is_asked_once_a_minute() -> None:
         for _ in range(5):
             kubelet.clock.until_waiting()
             kubelet.clock.advance(RECHECK_EVERY - 1)
-            assert kubelet.looked == 1
-            kubelet.look(1)
-            kubelet.looked = 1
+            assert kubelet.checked == 1
+            kubelet.check(1)
+            kubelet.checked = 1
 
 
-def test_a_kubelet_that_is_silent_for_a_moment_costs_none_either() -> None:
+def test_a_kubelet_that_is_unresponsive_for_a_moment_costs_none_either() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(2):
-            kubelet.silent = True
-            kubelet.look()
-            kubelet.silent = False
-            kubelet.look(CHECK_EVERY)
+            kubelet.unresponsive = True
+            kubelet.check()
+            kubelet.unresponsive = False
+            kubelet.check(CHECK_EVERY)
         assert not kubelet.watching.is_set()
 
 
-def test_one_that_stays_silent_has_its_pods_watched() -> None:
+def test_the_pods_of_one_that_stays_unresponsive_are_watched() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
-        kubelet.silent = True
-        kubelet.look()
+        kubelet.unresponsive = True
+        kubelet.check()
         for _ in range(CHECKS - 1):
-            kubelet.look(CHECK_EVERY)
+            kubelet.check(CHECK_EVERY)
         assert kubelet.watching.wait(60)

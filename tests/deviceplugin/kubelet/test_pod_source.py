@@ -21,7 +21,7 @@ from tests.fakes.kubelet import FakeContainer, FakePod
 
 
 class Sources:
-    """Kubelet and API server, each silent until it is given pods."""
+    """Kubelet and API server, each unresponsive until it is given pods."""
 
     def __init__(self) -> None:
         self.kubelet: tuple[Pod, ...] | None = None

@@ -38,8 +38,8 @@ def test_an_agent_is_registered_once_and_stays_so(kubelet: FakeKubelet) -> None:
 def test_a_change_is_pushed_at_once(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         well = devices(4)
-        sick = msgspec.structs.replace(well[0], health="unhealthy", reason="XID 79")
-        agent.offer((sick, *well[1:]))
+        unhealthy = msgspec.structs.replace(well[0], health="unhealthy", reason="XID 79")
+        agent.offer((unhealthy, *well[1:]))
         eventually(lambda: (kubelet.capacity, kubelet.allocatable) == (4, 3))
         agent.offer(well)
         eventually(lambda: kubelet.allocatable == 4)

@@ -173,7 +173,7 @@ def test_memory_rows_that_wait_for_a_reset_leave_a_healthy_gpu_in_use() -> None:
     assert after(ProbeAnswered(A, 0, 0.0, RemappedRows(pending=True))) == HealthState()
 
 
-def test_memory_rows_that_wait_for_a_reset_keep_a_sick_gpu_from_recovering() -> None:
+def test_memory_rows_that_wait_for_a_reset_keep_an_unhealthy_gpu_from_recovering() -> None:
     state = after(xid(48), ProbeAnswered(A, 0, 100.0, RemappedRows(pending=True)))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.apply(ProbeAnswered(A, 0, 101.0)).apply(ProbeAnswered(A, 0, 160.0)) == HealthState()

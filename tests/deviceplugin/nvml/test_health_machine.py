@@ -107,8 +107,8 @@ class HealthMachine(RuleBasedStateMachine):
     def whoever_is_not_healthy_has_a_reason(self) -> None:
         for gpu in GPUS:
             for scope in (Scope(gpu), Scope(gpu, 1, 0)):
-                sick = self.health.state(scope) is not State.HEALTHY
-                assert sick == (self.health.reason(scope) is not None)
+                is_unhealthy = self.health.state(scope) is not State.HEALTHY
+                assert is_unhealthy == (self.health.reason(scope) is not None)
 
     @invariant()
     def what_concerns_the_gpu_concerns_its_instances(self) -> None:

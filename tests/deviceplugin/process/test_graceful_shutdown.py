@@ -38,11 +38,11 @@ def leaves(*, was_held: bool) -> tuple[float, float | None]:
     return released[0], served.ended_at
 
 
-def test_who_is_on_the_way_when_the_lease_is_released_is_still_served() -> None:
+def test_a_pod_on_its_way_when_the_lease_is_released_is_still_served() -> None:
     assert leaves(was_held=True) == (0.0, SERVED_ON)
 
 
-def test_an_agent_that_nobody_counts_on_goes_at_once() -> None:
+def test_an_agent_that_does_not_hold_the_lease_ends_at_once() -> None:
     assert leaves(was_held=False) == (0.0, 0.0)
 
 

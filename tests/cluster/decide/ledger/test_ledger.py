@@ -345,7 +345,7 @@ def test_a_recreated_node_of_the_same_name_counts() -> None:
     assert free(ledger.view("n0")) == ["GPU-n0-7"]
 
 
-def test_a_sick_device_is_not_free() -> None:
+def test_an_unhealthy_device_is_not_free() -> None:
     ledger = Ledger()
 
     ledger.apply_node(a_node("n0", a100(0), a100(1, health="unhealthy", reason="XID 79")))

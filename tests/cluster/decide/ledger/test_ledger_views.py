@@ -174,7 +174,7 @@ def test_an_older_state_of_a_node_that_has_disappeared_counts_again() -> None:
     assert free(ledger.view("n0")) == [G0]
 
 
-def test_who_asks_since_a_generation_gets_the_newest_first_and_can_ask_again() -> None:
+def test_changes_since_a_generation_come_newest_first_and_can_be_asked_for_again() -> None:
     ledger = two_nodes()
     generation = ledger.generation
 
@@ -186,7 +186,7 @@ def test_who_asks_since_a_generation_gets_the_newest_first_and_can_ask_again() -
     assert ledger.changed_since(ledger.generation) == []
 
 
-def test_who_asks_after_too_many_changes_must_read_every_node() -> None:
+def test_after_too_many_changes_every_node_must_be_read() -> None:
     ledger = Ledger()
 
     for number in range(SPARE + 1):

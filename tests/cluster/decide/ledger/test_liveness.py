@@ -74,7 +74,7 @@ def test_a_lease_from_the_future_counts_from_now() -> None:
     assert liveness.state("n0", monotonic=1075) == "unresponsive"
 
 
-def test_an_agent_that_says_goodbye_is_stopping_and_its_successor_is_alive() -> None:
+def test_an_agent_that_releases_its_lease_is_stopping_and_its_successor_is_alive() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0", stopping=True), monotonic=1000)
     assert liveness.state("n0", monotonic=1001) == "stopping"
@@ -84,7 +84,7 @@ def test_an_agent_that_says_goodbye_is_stopping_and_its_successor_is_alive() -> 
     assert liveness.state("n0", monotonic=1006) == "alive"
 
 
-def test_an_older_state_after_the_goodbye_changes_nothing() -> None:
+def test_an_older_state_after_the_release_changes_nothing() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0", stopping=True, version=2), monotonic=1000)
 

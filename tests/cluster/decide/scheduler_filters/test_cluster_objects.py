@@ -105,7 +105,7 @@ def test_what_a_placed_pod_requests_is_used() -> None:
     ],
     ids=["nobody with anti-affinity", "one leaves the node", "one leaves another node", "one comes"],
 )
-def test_who_repels_is_known_again_after_a_pod_is_placed(
+def test_repelling_pods_are_found_again_after_a_pod_is_placed(
     pod: Pod, node: str, without: set[str], repelling: list[str]
 ) -> None:
     there = around(n1=(SHY,))

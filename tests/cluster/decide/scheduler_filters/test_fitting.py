@@ -95,7 +95,7 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
         said("n0", FULL, containers=sized(**{cases.WIDGET: "2"})),
         said("n2", FULL, containers=sized(**{cases.WIDGET: "1"})),
         said("n2", None, containers=sized(**{names.GPU_RESOURCE: "8"})),
-        # n1: the pod's own resources stand in place of its containers'.
+        # n1: the pod's own resources replace its containers'.
         said("n1", FULL, containers=sized(cpu="1501m")),
         # n3: side 0.5 + prepare 3 is more than 1 + 0.5.
         said("n3", None, containers=sized(cpu="500m")),
@@ -198,9 +198,9 @@ def test_tainted_nodes_count_but_for_who_honours_taints(policy: str | None, reas
 
 
 def test_what_a_node_without_a_kubelet_does_not_speak_of_is_no_hindrance() -> None:
-    silent = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
-    around = ClusterObjects(nodes={"silent": silent})
-    assert unsuited(asking(containers=sized(cpu="4")), silent, around) is None
+    bare = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
+    around = ClusterObjects(nodes={"silent": bare})
+    assert unsuited(asking(containers=sized(cpu="4")), bare, around) is None
 
 
 def test_a_terminating_pod_counts_as_gone() -> None:
