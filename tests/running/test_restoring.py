@@ -24,7 +24,7 @@ def test_an_unchanged_state_is_not_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "beginning"),
+    ("now", "told"),
     [
         (dataclasses.replace(WAS, daemons={}), "kubelet does not run"),
         (
@@ -46,9 +46,9 @@ def test_an_unchanged_state_is_not_reported() -> None:
         (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
-def test_every_difference_is_a_sentence(now: Looks, beginning: str) -> None:
+def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:
     (message,) = differences(WAS, now)
-    assert message.startswith(beginning)
+    assert message.startswith(told)
 
 
 @pytest.mark.parametrize(

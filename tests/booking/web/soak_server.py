@@ -22,7 +22,7 @@ from cluster.process import logs
 from cluster.process.clock import SystemClock
 from cluster.process.malloc import use_one_malloc_arena
 from cluster.process.probes import serve
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 from tests.booking.web.pages.site import Site
 from tests.fakes.objects import A100, A6000
 
@@ -87,8 +87,8 @@ def main(folder: Path, url: str) -> None:
         ]
         for each in threads:
             each.start()
-        tell(str(server.port))
-        until_told()
+        announce(str(server.port))
+        await_end()
         end.set()
         for each in threads:
             each.join()
