@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cluster.decide.explain import explain_pod
 from cluster.objects.bookings import Booking
-from tests.cluster.decide.test_explain_pod import DAY, NOW, scene
+from tests.cluster.decide.explain.scenes import DAY, NOW, scene
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
 
