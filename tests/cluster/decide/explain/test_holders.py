@@ -1,0 +1,186 @@
+"""Which pods have the GPUs that would fit a waiting pod, and until when."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.decide.explain import ExplanationSnapshot
+from cluster.decide.explain.holders import MayName, holders
+from cluster.decide.ledger import Ledger
+from cluster.decide.request import gpu_request_of
+from cluster.objects.cover_annotations import text_of
+from cluster.objects.pods import Pod
+from tests.cluster.decide.explain.scenes import DAY, NOW, alices, scene, tainted
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
+
+_WAITING = alices("w").asks(1).wants(A100)
+_TOMORROW = "2026-11-24 10:00 UTC"
+
+
+def _nobody(_pod: Pod) -> bool:
+    return False
+
+
+def _anyone(_pod: Pod) -> bool:
+    return True
+
+
+def _has(name: str, *devices: str, until: datetime | None = None) -> PodBuilder:
+    """A pod of bob's that has these devices, all of one node: ``GPU-n0-1``."""
+    pod = a_pod(name).of("bob").asks(len(devices)).on(devices[0].split("-")[1], {"main": devices})
+    return pod.with_annotation(names.TERMINATE_AT, text_of(until)) if until else pod
+
+
+def _told(seen: ExplanationSnapshot, pod: PodBuilder = _WAITING, may_name: MayName = _nobody) -> list[str]:
+    return list(holders(pod.obj, gpu_request_of(pod.obj), seen, may_name))
+
+
+def test_of_an_empty_cluster_nothing_is_told() -> None:
+    assert _told(scene(_WAITING), may_name=_anyone) == []
+
+
+def test_one_device_of_a_pod_without_a_booking_is_counted_and_its_pod_named() -> None:
+    assert _told(scene(_has("q", "GPU-n0-0")), may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 1.",
+        "They are used by default/q.",
+    ]
+
+
+def test_one_device_of_a_booked_pod_is_its_own_until_its_booking_ends() -> None:
+    found = _told(scene(_has("q", "GPU-n0-0"), bookings=(a_booking(user="bob"),)), may_name=_anyone)
+    assert found == [
+        "Of the GPUs that would fit, booked pods use 1 (until 2026-11-25 09:00 UTC).",
+        "They are used by default/q until 2026-11-25 09:00 UTC.",
+    ]
+
+
+def test_of_several_devices_the_earliest_end_is_told() -> None:
+    pods = [_has("a", "GPU-n0-0", until=NOW + 2 * DAY), _has("b", "GPU-n0-1", until=NOW + DAY)]
+    assert _told(scene(*pods, _has("c", "GPU-n1-0"))) == [
+        f"Of the GPUs that would fit, pods without a booking use 3 (the first until {_TOMORROW})."
+    ]
+
+
+def test_each_device_of_a_pod_is_counted_and_the_pod_is_named_once() -> None:
+    assert _told(scene(_has("q", "GPU-n0-0", "GPU-n0-1")), may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 2.",
+        "They are used by default/q.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wants", "number"), [((A100,), 1), ((A6000,), 1), ((A100, A6000), 2), ((), 2), (("NVIDIA-B300",), 0)]
+)
+def test_only_devices_that_the_pod_accepts_would_fit_it(wants: tuple[str, ...], number: int) -> None:
+    pod = alices("w").asks(1).wants(*wants)
+    found = _told(scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-2")), pod)
+    assert found == ([f"Of the GPUs that would fit, pods without a booking use {number}."] if number else [])
+
+
+def test_a_device_that_is_not_healthy_would_not_fit() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
+    pods = [_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1")]
+    for pod in pods:
+        ledger.apply_pod(pod.obj)
+    seen = replace(scene(*pods), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+
+
+def test_a_pod_that_holds_a_gpu_is_no_holder_of_what_a_pod_for_mig_devices_wants() -> None:
+    pod = alices("w").asks(1, resource="nvidia.com/mig-1g.5gb")
+    assert _told(scene(_has("q", "GPU-n0-0")), pod) == []
+
+
+def test_devices_of_a_node_whose_agent_is_not_alive_would_not_fit() -> None:
+    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    view, _ = seen.node_snapshots["n0"]
+    seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": (view, "unresponsive")})
+    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+
+
+def test_devices_of_a_node_that_does_not_suit_the_pod_would_not_fit() -> None:
+    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    seen = replace(seen, nodes={"n0": tainted("n0"), "n1": a_node("n1")})
+    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+
+
+def test_devices_of_a_node_that_has_lost_its_inventory_would_not_fit() -> None:
+    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    view, _ = seen.node_snapshots["n0"]
+    unpublished = (replace(view, published=False), "alive")
+    seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": unpublished})
+    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+
+
+@pytest.mark.parametrize(
+    ("devices", "told"),
+    [
+        (("GPU-n0-0",), "1 GPU that would fit is kept for booked pods."),
+        (("GPU-n0-0", "GPU-n0-1"), "2 GPUs that would fit are kept for booked pods."),
+    ],
+)
+def test_free_devices_that_are_kept_for_a_booked_pod_are_counted(devices: tuple[str, ...], told: str) -> None:
+    booked = a_pod("booked").of("bob").asks(len(devices)).kept("n0", *devices)
+    assert _told(scene(booked), may_name=_anyone) == [told]
+
+
+def test_a_kept_device_that_is_still_held_counts_as_its_holders() -> None:
+    booked = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0")
+    assert _told(scene(booked, _has("q", "GPU-n0-0")), may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 1.",
+        "They are used by default/q.",
+    ]
+
+
+def test_of_a_kept_device_whose_holder_is_not_known_nothing_is_told() -> None:
+    booked, gone = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0"), _has("q", "GPU-n0-0")
+    seen = scene(booked, gone)
+    assert _told(replace(seen, pods={"uid-booked": booked.obj})) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(3, "a, default/b and default/c"), (4, "a, default/b, default/c and 1 more")]
+)
+def test_three_pods_are_named_and_the_others_counted(number: int, told: str) -> None:
+    devices = ("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1")[:number]
+    pods = [_has(name, device) for name, device in zip("abcd", devices, strict=False)]
+    assert _told(scene(*pods), may_name=_anyone)[-1] == f"They are used by default/{told}."
+
+
+def test_who_leaves_first_is_named_first_and_of_two_the_first_by_name() -> None:
+    pods = [
+        _has("d", "GPU-n0-0"),
+        _has("c", "GPU-n0-1", until=NOW + 2 * DAY),
+        _has("b", "GPU-n1-0", until=NOW + DAY),
+        _has("a", "GPU-n1-1", until=NOW + 2 * DAY),
+    ]
+    assert _told(scene(*pods), may_name=_anyone)[-1] == (
+        f"They are used by default/b until {_TOMORROW}, default/a until 2026-11-25 10:00 UTC,"
+        " default/c until 2026-11-25 10:00 UTC and 1 more."
+    )
+
+
+def test_only_those_are_named_that_the_reader_may_know() -> None:
+    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1"))
+    assert _told(seen, may_name=lambda pod: pod.metadata.name == "r")[-1] == "They are used by default/r."
+    assert len(_told(seen)) == 1
+
+
+@pytest.mark.parametrize("until", [NOW - DAY, NOW])
+def test_an_end_that_has_passed_is_not_told(until: datetime) -> None:
+    assert _told(scene(_has("q", "GPU-n0-0", until=until)), may_name=_anyone) == [
+        "Of the GPUs that would fit, pods without a booking use 1.",
+        "They are used by default/q.",
+    ]
+
+
+def test_a_terminating_pod_is_told_with_the_end_of_its_time_to_stop_and_no_other() -> None:
+    pod = _has("q", "GPU-n0-0", until=NOW + 2 * DAY)
+    seen = scene(pod)
+    meta = msgspec.structs.replace(pod.obj.metadata, deletion_timestamp=NOW + DAY)
+    seen = replace(seen, pods={"uid-q": msgspec.structs.replace(pod.obj, metadata=meta)})
+    assert _told(seen)[0] == f"Of the GPUs that would fit, pods without a booking use 1 (until {_TOMORROW})."
