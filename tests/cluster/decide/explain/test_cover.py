@@ -1,0 +1,239 @@
+"""Whose a pod is, which booking covers it, and what would let one cover it."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.decide.explain import ExplanationSnapshot
+from cluster.decide.explain.cover import Covered, changes, covered, messages, whose
+from cluster.objects.bookings import Booking
+from tests.cluster.decide.explain.scenes import DAY, NOW, alices, running, scene
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
+
+_UNTIL = "2026-11-25 09:00 UTC"
+
+
+def _known(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Covered:
+    return covered(pod.obj, scene(pod, *others, bookings=bookings))
+
+
+def _said(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> list[str]:
+    return list(messages(pod.obj, _known(pod, *others, bookings=bookings)))
+
+
+def _would(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> list[str]:
+    return list(changes(_known(pod, *others, bookings=bookings)))
+
+
+def _barred(pod: PodBuilder) -> ExplanationSnapshot:
+    """The booking does not cover the pod on its node."""
+    seen = scene(pod, bookings=(a_booking(),))
+    return replace(seen, cover={}, barred=frozenset({(pod.obj.metadata.uid, "b-1")}))
+
+
+def test_a_pod_belongs_to_its_user() -> None:
+    assert whose(alices().obj) == "It belongs to alice."
+
+
+@pytest.mark.parametrize("said", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
+def test_a_pod_of_nobody_is_told_why_with_one_full_stop(said: str) -> None:
+    pod = a_pod().with_annotation(names.NOBODY, said)
+    assert whose(pod.obj) == "It belongs to nobody: ServiceAccounts are nobody."
+
+
+def test_a_pod_without_a_word_about_its_user_has_passed_no_admission() -> None:
+    assert whose(a_pod().obj) == "It belongs to nobody: it was created without passing admission."
+
+
+def test_a_user_counts_before_the_reason_why_there_is_none() -> None:
+    assert whose(alices().with_annotation(names.NOBODY, "No.").obj) == "It belongs to alice."
+
+
+def test_no_booking_covers_a_pod_of_nobody_until_an_administrator_names_an_owner() -> None:
+    pod = a_pod().asks(1)
+    assert _known(pod, bookings=(a_booking(),)).booking is None
+    assert _said(pod) == ["So no booking can cover it."]
+    assert _would(pod) == [
+        (
+            "A pod belongs to the person who creates it. For pods of controllers an administrator writes the"
+            f" owner on the namespace ({names.OWNER})."
+        )
+    ]
+
+
+def test_a_covered_pod_is_told_until_when_and_that_the_booking_can_be_extended() -> None:
+    bookings = (a_booking(count=2),)
+    assert _said(running(), bookings=bookings) == [f"The booking b-1 of 2 x {A100} covers it until {_UNTIL}."]
+    assert _would(running(), bookings=bookings) == [
+        f"Extending the booking b-1 before {_UNTIL} keeps its cover."
+    ]
+    found = _known(running(), bookings=bookings).booking
+    assert found is not None
+    assert found.name == "b-1"
+
+
+def test_a_user_without_any_booking_is_told_which_one_would_do() -> None:
+    assert _said(running()) == ["No booking of alice's is running."]
+    assert _would(running()) == [
+        "A running booking of alice's with enough GPUs of the right model would cover it."
+    ]
+
+
+def test_the_booking_that_ended_last_is_told_and_of_two_the_last_by_name() -> None:
+    bookings = (
+        a_booking("b-3", start=EPOCH - 2 * DAY, end=EPOCH - DAY),
+        a_booking("b-2", start=EPOCH - 2 * DAY, end=EPOCH),
+        a_booking("b-1", start=EPOCH - 3 * DAY, end=EPOCH),
+        a_booking("b-9", user="bob", start=EPOCH - DAY, end=NOW),
+    )
+    assert _said(running(), bookings=bookings) == [
+        "No booking of alice's is running.",
+        "The last one, b-2, was over at 2026-11-23 09:00 UTC.",
+    ]
+
+
+def test_a_booking_that_ends_at_this_instant_is_over() -> None:
+    assert _said(running(), bookings=(a_booking(end=NOW),))[1:] == [
+        "The last one, b-1, was over at 2026-11-23 10:00 UTC."
+    ]
+
+
+def test_a_booking_that_was_released_before_it_began_was_never_there() -> None:
+    never = a_booking(start=EPOCH, end=EPOCH)
+    assert _said(running(), bookings=(never,)) == ["No booking of alice's is running."]
+
+
+def test_a_pod_that_asks_for_parts_of_gpus_is_covered_by_no_booking_and_nothing_changes_that() -> None:
+    pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb")
+    assert _said(pod, bookings=(a_booking(),)) == [
+        "Bookings cover whole GPUs, and it asks for other devices."
+    ]
+    assert _would(pod, bookings=(a_booking(),)) == []
+
+
+@pytest.mark.parametrize(
+    ("booking", "said", "would"),
+    [
+        (
+            a_booking(count=2, start=NOW + DAY),
+            "does not cover it yet: it begins at 2026-11-24 10:00 UTC",
+            "From 2026-11-24 10:00 UTC on the booking b-1 covers it.",
+        ),
+        (
+            a_booking(count=2, namespace="research"),
+            "does not cover it: it is for pods of the namespace research alone",
+            "In the namespace research the booking would cover it; or change the booking.",
+        ),
+        (
+            a_booking(count=2, model=A6000),
+            f"does not cover it: it accepts {A100} or NVIDIA-B300 only",
+            f"A booking of what it has or accepts would cover it. This one is for {A6000}.",
+        ),
+        (
+            a_booking(count=1),
+            "does not cover it: it asks for 2 GPUs",
+            "A booking of at least 2 GPUs would cover it.",
+        ),
+    ],
+)
+def test_why_a_booking_does_not_cover_a_waiting_pod_and_what_would_let_it(
+    booking: Booking, said: str, would: str
+) -> None:
+    pod = alices().asks(2).wants("NVIDIA-B300", A100)
+    assert _said(pod, bookings=(booking,)) == [
+        f"The booking b-1 of {booking.spec.count} x {booking.spec.model} {said}."
+    ]
+    assert _would(pod, bookings=(booking,)) == [would]
+
+
+def test_a_pod_that_refuses_the_booked_model_is_told_so() -> None:
+    pod = alices().asks(1).with_annotation(names.NOT_MODEL, A100)
+    assert _said(pod, bookings=(a_booking(),)) == [
+        f"The booking b-1 of 1 x {A100} does not cover it: it refuses that model."
+    ]
+
+
+def test_a_running_pod_is_judged_by_the_devices_that_it_holds_whatever_it_accepts() -> None:
+    pod = alices().asks(2).wants(A100, A6000).on("n0", {"main": ("GPU-n0-2", "GPU-n0-0")})
+    assert _said(pod, bookings=(a_booking(count=2),)) == [
+        f"The booking b-1 of 2 x {A100} does not cover it: its GPUs are {A100} and {A6000}."
+    ]
+
+
+def test_a_device_that_its_node_does_not_know_is_of_unknown_model() -> None:
+    pod = alices().asks(1).on("n0", {"main": ("GPU-gone",)})
+    seen = replace(scene(pod, bookings=(a_booking(),)), cover={})
+    assert list(messages(pod.obj, covered(pod.obj, seen))) == [
+        f"The booking b-1 of 1 x {A100} does not cover it: its GPUs are of unknown model."
+    ]
+
+
+def test_where_others_are_promised_the_gpus_of_its_node_the_booking_does_not_cover_the_pod_there() -> None:
+    pod = running()
+    known = covered(pod.obj, _barred(pod))
+    assert list(messages(pod.obj, known)) == [
+        f"The booking b-1 of 1 x {A100} does not cover it where it runs: others are promised GPUs of n0."
+    ]
+    assert list(changes(known)) == [
+        (
+            "Created again, it gets its GPUs on another node for certain. As it is, it stays until a booked"
+            " pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
+        )
+    ]
+
+
+def _late(gpus: int = 1) -> PodBuilder:
+    """A pod that comes after the others."""
+    return alices("late").created(EPOCH + DAY).asks(gpus)
+
+
+def test_a_booking_of_which_all_is_used_names_who_uses_it() -> None:
+    bookings = (a_booking(count=2),)
+    assert _said(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
+        f"The booking b-1 of 2 x {A100} does not cover it: all of it is used by a and b."
+    ]
+    assert _would(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
+        "When pods that use the booking end and leave 1 GPU of it, it covers this one."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "left"), [(2, "1 of it is left beside a"), (3, "2 of it are left beside a")]
+)
+def test_a_booking_of_which_too_little_is_left_tells_how_much(count: int, left: str) -> None:
+    assert _said(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
+        f"The booking b-1 of {count} x {A100} does not cover it: it asks for {count} GPUs, and {left}."
+    ]
+
+
+def test_a_booking_that_no_pod_uses_yet_tells_what_is_left_alone() -> None:
+    pod = alices().asks(1)
+    seen = replace(scene(pod, bookings=(a_booking(),)), cover={})
+    assert list(messages(pod.obj, covered(pod.obj, seen))) == [
+        f"The booking b-1 of 1 x {A100} does not cover it: it asks for 1 GPU, and 1 of it is left."
+    ]
+
+
+@pytest.mark.parametrize(("number", "told"), [(3, "a, b and c"), (4, "a, b, c and 1 more")])
+def test_three_pods_that_use_a_booking_are_named_and_the_others_counted(number: int, told: str) -> None:
+    users = [alices(name).asks(1) for name in "abcd"[:number]]
+    found = _said(_late(), *users, bookings=(a_booking(count=number),))
+    assert found == [f"The booking b-1 of {number} x {A100} does not cover it: all of it is used by {told}."]
+
+
+def test_a_pod_of_another_namespace_is_named_with_it() -> None:
+    pod, user = _late(), running("a")
+    there = msgspec.structs.replace(
+        user.obj, metadata=msgspec.structs.replace(user.obj.metadata, namespace="lab")
+    )
+    seen = scene(pod, user, bookings=(a_booking(),))
+    seen = replace(seen, pods={**seen.pods, "uid-a": there})
+    assert next(iter(messages(pod.obj, covered(pod.obj, seen)))).endswith("all of it is used by lab/a.")
+
+
+def test_a_pod_that_is_leaving_is_no_candidate_and_hears_of_no_running_booking() -> None:
+    pod = running().terminating()
+    known = _known(pod, bookings=(a_booking(),))
+    assert (known.user, known.booking, known.found.kind) == ("alice", None, "unbookable")
