@@ -9,7 +9,7 @@ from cluster import names
 from cluster.decide.entitlement import candidate, entitlement
 from cluster.decide.explain import Explanation, ExplanationSnapshot, explain_pod
 from cluster.decide.ledger import Ledger
-from cluster.objects.assignment import assignment_of
+from cluster.objects.assignment import readable_assignment_of
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.nodes import Node
@@ -36,7 +36,9 @@ def scene(
     living = {uid: pod for uid, pod in found.items() if not is_terminal(pod) and asks_for_gpus(pod)}
     models = {device: model for view in ledger.views(ledger.nodes()) for device, model in view.models.items()}
     candidates = [
-        one for pod in living.values() if (one := candidate(pod, held=assignment_of(pod), models=models))
+        one
+        for pod in living.values()
+        if (one := candidate(pod, held=readable_assignment_of(pod), models=models))
     ]
     return ExplanationSnapshot(
         now=NOW,
