@@ -8,7 +8,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.explain import ExplanationSnapshot
-from cluster.decide.explain.bound import ANY_TIME, leaving, taking, where
+from cluster.decide.explain.bound import leaving, taking, where
 from cluster.decide.ledger import Ledger
 from cluster.decide.ledger.liveness import AgentState
 from cluster.objects.bookings import Booking
@@ -19,6 +19,7 @@ from cluster.objects.namespaces import Namespace
 from tests.cluster.decide.explain.scenes import DAY, NOW, UNTIL, alices, running, scene
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
 
+_ANY_TIME = "A booked pod that finds no free GPU may take its GPUs at any time."
 _ORDER = encode_order(EvictOrder(by="bob", reason="The rack is on fire.", at=NOW))
 _ORDERED = "bob, an administrator, has ordered it to go: The rack is on fire."
 
@@ -186,7 +187,7 @@ def test_by_which_criterion_its_devices_were_chosen(
 
 
 def test_any_booked_pod_may_take_the_gpus_of_one_without_a_booking() -> None:
-    assert _taking(running()) == [ANY_TIME]
+    assert _taking(running()) == [_ANY_TIME]
 
 
 def test_nobody_takes_the_gpus_of_a_booked_pod_before_the_end_of_its_booking() -> None:
@@ -196,7 +197,7 @@ def test_nobody_takes_the_gpus_of_a_booked_pod_before_the_end_of_its_booking() -
 @pytest.mark.parametrize(("granted", "counts"), [(NOW - DAY, False), (NOW, False), (NOW + DAY, True)])
 def test_what_maia_has_granted_counts_until_its_end(granted: datetime, *, counts: bool) -> None:
     word = "MAIA has granted it its GPUs until 2026-11-24 10:00 UTC; afterwards a booked pod may take them."
-    assert _taking(running(), granted=granted) == [word if counts else ANY_TIME]
+    assert _taking(running(), granted=granted) == [word if counts else _ANY_TIME]
 
 
 def _spared() -> ExplanationSnapshot:
@@ -250,7 +251,7 @@ def test_an_administrators_order_is_told_beside_who_may_take_its_gpus() -> None:
 
 
 def test_an_order_that_cannot_be_read_is_not_told() -> None:
-    assert _taking(running().with_annotation(names.EVICT, "{")) == [ANY_TIME]
+    assert _taking(running().with_annotation(names.EVICT, "{")) == [_ANY_TIME]
 
 
 def _leaving(pod: PodBuilder, *, since: datetime | None) -> list[str]:
