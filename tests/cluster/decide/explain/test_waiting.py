@@ -1,5 +1,12 @@
+"""Why a pod waits, for the whole cluster."""
+
+from dataclasses import replace
+
+import pytest
+
 from cluster import names
 from cluster.decide.explain import kept_for, why_waiting
+from cluster.decide.explain.waiting import LASTING
 from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
 from cluster.objects.hold import Hold
@@ -127,3 +134,130 @@ def test_free_gpus_that_are_kept_for_others_are_told() -> None:
     assert why(a_pod().asks(1).wants(A100), ledger) == (
         f"All 4 healthy GPUs of model {A100} are in use or kept for booked pods."
     )
+
+
+def code(pod: PodBuilder, ledger: Ledger) -> str | None:
+    found = why_waiting(gpu_request_of(pod.obj), ledger.views(ledger.nodes()))
+    return found.code if found else None
+
+
+def crowded(*free: str) -> Ledger:
+    """Every A100 of both nodes is in use, but these."""
+    ledger = a_ledger()
+    for node in ("n0", "n1"):
+        for index in (0, 1):
+            if (uuid := f"GPU-{node}-{index}") not in free:
+                ledger.apply_pod(a_pod(f"q-{uuid}").asks(1).on(node, {"main": (uuid,)}).obj)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("pod", "ledger", "expected"),
+    [
+        (a_pod().asks(1), Ledger(), "not-published"),
+        (a_pod().asks(4), a_ledger(), "too-many"),
+        (a_pod().asks(1).wants("NVIDIA-B300"), a_ledger(), "no-such-gpu"),
+        (a_pod().asks(3).wants(A100), a_ledger(), "too-many-matching"),
+        (a_pod().asks(3), a_ledger(), "mixed-models"),
+        (a_pod().asks(1).wants(A100), crowded(), "in-use"),
+        (a_pod().asks(2).wants(A100), crowded("GPU-n0-0", "GPU-n1-1"), "in-use"),
+        (a_pod().asks(1).wants(A100), crowded("GPU-n0-0"), None),
+        (a_pod().asks(2).wants(A100), crowded("GPU-n0-0", "GPU-n0-1"), None),
+    ],
+)
+def test_the_most_lasting_reason_is_the_one_that_is_told(
+    pod: PodBuilder, ledger: Ledger, expected: str | None
+) -> None:
+    assert code(pod, ledger) == expected
+
+
+def test_what_no_leaving_changes_is_lasting_and_the_rest_is_not() -> None:
+    assert {
+        "not-published",
+        "too-many",
+        "no-such-gpu",
+        "too-many-matching",
+        "mixed-models",
+    } == LASTING
+
+
+def test_a_node_whose_agent_has_written_nothing_has_no_gpus() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0"))
+    assert why(a_pod().asks(1), ledger) == "No node has GPUs."
+
+
+def test_a_node_without_an_inventory_counts_for_nothing_even_if_devices_are_known() -> None:
+    view = a_ledger().view("n0")
+    assert why_waiting(gpu_request_of(a_pod().asks(1).obj), [replace(view, published=False)]) == (
+        "No node has GPUs."
+    )
+
+
+def test_nodes_without_gpus_beside_one_that_has_some_change_nothing() -> None:
+    ledger = a_ledger()
+    ledger.apply_node(a_node("n9"))
+    assert why(a_pod().asks(1), ledger) is None
+    assert why(a_pod().asks(4), ledger) == "The pod asks for 4 GPUs, but no node has more than 3."
+
+
+def test_the_largest_node_is_what_counts() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0)))
+    ledger.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), a100(2, "n1")))
+    assert why(a_pod().asks(3), ledger) is None
+    assert why(a_pod().asks(4).wants(A100), ledger) == "The pod asks for 4 GPUs, but no node has more than 3."
+
+
+def test_a_requirement_beyond_the_model_is_named() -> None:
+    pod = a_pod().asks(1).with_annotation(names.MIN_MEMORY, "99999")
+    assert why(pod, a_ledger()) == (
+        f"No node has a GPU with at least 99999 MiB. Models in this cluster: {A100}, {A6000}."
+    )
+
+
+def test_devices_that_are_not_healthy_are_not_counted_among_those_in_use() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
+    ledger.apply_pod(holding("n0", 1).obj)
+    assert why(a_pod().asks(1), ledger) == "All 1 healthy GPUs are in use."
+
+
+def test_of_a_pod_that_asks_for_two_resources_the_first_that_is_short_is_told() -> None:
+    pod = a_pod().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
+    assert why(pod, a_ledger()) == "No node has devices nvidia.com/mig-1g.5gb."
+
+
+def test_more_parts_than_any_node_has_are_called_by_their_resource() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb")))
+    resource = "nvidia.com/mig-1g.5gb"
+    assert why(a_pod().asks(1, resource=resource), ledger) is None
+    assert why(a_pod().asks(2, resource=resource), ledger) == (
+        f"The pod asks for 2 devices {resource}, but no node has more than 1."
+    )
+
+
+def test_gpus_that_are_kept_on_one_node_and_free_on_another_are_free() -> None:
+    ledger = crowded("GPU-n0-0", "GPU-n1-0")
+    ledger.apply_pod(a_pod("booked").asks(1).kept("n0", "GPU-n0-0").obj)
+    assert why(a_pod().asks(1).wants(A100), ledger) is None
+    assert why(a_pod().asks(2).wants(A100), ledger) == f"No node has 2 free GPUs of model {A100}."
+
+
+@pytest.mark.parametrize(
+    ("devices", "victims", "text"),
+    [
+        (1, 0, "1 GPU of node n0 is kept for this pod."),
+        (2, 0, "2 GPUs of node n0 are kept for this pod."),
+        (1, 1, "1 GPU of node n0 is kept for this pod while 1 pod without a booking leaves."),
+        (2, 3, "2 GPUs of node n0 are kept for this pod while 3 pods without a booking leave."),
+    ],
+)
+def test_the_message_of_a_hold_counts_its_devices_and_victims(devices: int, victims: int, text: str) -> None:
+    hold = Hold(
+        node="n0",
+        devices=tuple(f"GPU-n0-{index}" for index in range(devices)),
+        victims=tuple(f"uid-{index}" for index in range(victims)),
+    )
+    assert kept_for(hold) == text
