@@ -17,7 +17,7 @@ from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
 from tests.cluster.decide.explain.scenes import DAY, NOW, UNTIL, alices, running, scene
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 _ANY_TIME = "A booked pod that finds no free GPU may take its GPUs at any time."
 _ORDER = encode_order(EvictOrder(by="bob", reason="The rack is on fire.", at=NOW))
@@ -96,13 +96,30 @@ def test_of_a_node_whose_agent_is_not_alive_nothing_is_given_or_taken(agent: Age
     assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == said
 
 
-def test_devices_that_its_node_does_not_know_any_more_are_told_by_uuid() -> None:
-    pod = alices().asks(3).on("n0", {"main": ("GPU-z", "GPU-n0-0", "GPU-a")})
-    assert _here(pod, a100(0))[:2] == [
-        f"It is on n0 and holds GPU 0 ({A100}).",
-        "Of what it was given, n0 does not know GPU-a and GPU-z any more.",
+def test_devices_are_told_by_their_numbers_whatever_their_uuids_are() -> None:
+    pod = alices().asks(2).on("n0", {"main": ("GPU-a", "GPU-b")})
+    found = _here(pod, a100(0, uuid="GPU-b"), a6000(1, uuid="GPU-a"))
+    assert found == [
+        f"It is on n0 and holds GPUs 0 and 1 ({A100} and {A6000}).",
+        "GPU Booking chose them when the pod was bound: it takes any model.",
     ]
-    assert not any("nobody has said which" in message for message in _here(pod, a100(0)))
+
+
+def test_devices_that_its_node_does_not_know_any_more_are_told_by_uuid_in_their_order() -> None:
+    lost = tuple(f"GPU-{letter}" for letter in "zyxwvu")
+    pod = alices().asks(7).on("n0", {"main": (*lost, "GPU-n0-0")})
+    assert _here(pod, a100(0)) == [
+        f"It is on n0 and holds GPU 0 ({A100}).",
+        "Of what it was given, n0 does not know GPU-u, GPU-v, GPU-w, GPU-x, GPU-y and GPU-z any more.",
+        "GPU Booking chose them when the pod was bound: it takes any model.",
+    ]
+
+
+def test_a_pod_of_which_its_node_knows_no_device_is_told_of_the_lost_ones_alone() -> None:
+    assert _here(alices().asks(1).on("n0", {"main": ("GPU-z",)}), a100(0)) == [
+        "Of what it was given, n0 does not know GPU-z any more.",
+        "GPU Booking chose it when the pod was bound: it takes any model.",
+    ]
 
 
 @pytest.mark.parametrize(("gpus", "more"), [(2, "1 more GPU"), (3, "2 more GPUs")])
