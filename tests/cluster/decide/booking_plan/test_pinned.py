@@ -12,6 +12,7 @@ from cluster.decide.booking_plan import (
     PlannedBooking,
     pin,
 )
+from cluster.decide.booking_plan.pinned import NO_NODE, is_whole, off_plan_pods, planned
 
 NIGHT = (100, 200)
 """Maintenance."""
@@ -83,3 +84,175 @@ def test_devices_beside_are_told_apart_from_each_other() -> None:
         (Item(0, "b-1", OFF_PLAN + 2, 90, 1), "n2"),
     ]
     assert len(list(shift.plan().node_plans["n0"].items)) == 3
+
+
+# --- a booking as items --------------------------------------------------------------------------------
+def _booking(count: int, *plan: tuple[str, int], is_whole: bool = False) -> PlannedBooking:
+    return PlannedBooking("b-1", 0, 90, count, is_whole=is_whole, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "node"),
+    [
+        ((("n0", 4),), "n0"),
+        ((("n0", 5),), "n0"),
+        ((("n0", 3),), NO_NODE),
+        ((("n0", 4), ("n1", 4)), NO_NODE),
+        ((), NO_NODE),
+    ],
+)
+def test_a_whole_booking_is_one_item_on_the_one_node_that_is_large_enough(
+    plan: tuple[tuple[str, int], ...], node: str
+) -> None:
+    assert _booking(4, *plan, is_whole=True).placed() == [(Item(0, "b-1", 0, 90, 4), node)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "nodes"),
+    [
+        ((("n1", 1), ("n0", 2)), ["n0", "n0", "n1"]),
+        ((("n1", 2), ("n0", 2)), ["n0", "n1", "n1"]),
+        ((("n0", 2),), [NO_NODE] * 3),
+        ((), [NO_NODE] * 3),
+    ],
+)
+def test_any_other_booking_is_an_item_for_each_device_or_has_no_place_at_all(
+    plan: tuple[tuple[str, int], ...], nodes: list[str]
+) -> None:
+    assert _booking(3, *plan).placed() == [
+        (Item(0, "b-1", serial, 90, 1), node) for serial, node in enumerate(nodes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "topology", "expected"),
+    [(1, "single-node", False), (2, "single-node", True), (2, "any", False), (1, "any", False)],
+)
+def test_a_booking_needs_one_node_if_it_says_so_and_has_several_devices(
+    count: int, topology: str, *, expected: bool
+) -> None:
+    assert is_whole(count, topology) == expected
+
+
+def test_the_plan_of_items_counts_devices_by_node_without_pods_beside_it() -> None:
+    items = [
+        (Item(0, "b-1", 0, 90, 1), "n1"),
+        (Item(0, "b-1", 1, 90, 1), "n0"),
+        (Item(0, "b-1", 2, 90, 3), "n1"),
+        (Item(0, "b-1", OFF_PLAN, 90, 1), "n2"),
+    ]
+    assert planned(items) == (("n0", 1), ("n1", 4))
+
+
+def test_pods_beside_the_plan_hold_what_their_booking_has_not_there() -> None:
+    placed = _booking(3, ("n0", 2), ("n1", 1)).placed()
+    assert off_plan_pods(placed, {"n9": 2, "n1": 3, "n0": 2}) == [
+        (Item(0, "b-1", OFF_PLAN + 1, 90, 2), "n1"),
+        (Item(0, "b-1", OFF_PLAN + 2, 90, 2), "n9"),
+    ]
+
+
+# --- what a node bears ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("devices", "start", "end", "fits"),
+    [(2, 0, 50, True), (1, 0, 50, False), (1, 0, 20, True), (1, 30, 50, True), (1, 29, 50, False)],
+)
+def test_a_node_bears_its_pods_where_it_has_devices_for_all_of_them_at_every_instant(
+    devices: int, start: int, end: int, *, fits: bool
+) -> None:
+    one = PlannedBooking("b-1", 0, 90, 1, is_whole=False)
+    two = PlannedBooking("b-2", 20, 30, 1, is_whole=False)
+    pinned = Pinned.of(ModelPlan({"n0": devices}), [one, two], {"b-1": {"n0": 1}, "b-2": {"n0": 1}})
+    assert pinned.fits("n0", start, end) == fits
+
+
+def test_a_node_without_pods_bears_what_it_has_and_no_more_than_maintenance_leaves() -> None:
+    pinned = Pinned.of(ModelPlan({"n0": 0, "n1": 1}, blocks=[("n1", *NIGHT, 1)]), [], {})
+    assert pinned.fits("n0", 0, 90)
+    assert pinned.fits("n1", 0, 300)
+
+
+# --- whole bookings ------------------------------------------------------------------------------------
+def _whole(
+    devices: dict[str, int], pods: dict[str, int], *others: tuple[Item, str], node: str = "n0"
+) -> tuple[list[Placed], PlanAttempt]:
+    """What is pinned of a booking of two devices on one node, and the attempt."""
+    booking = _booking(2, (node, 2), is_whole=True)
+    model_plan = ModelPlan(devices, [*booking.placed(), *others])
+    shift = PlanAttempt(model_plan, fixed_until=0)
+    return pin(shift, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods})), shift
+
+
+_ALL_OF_IT = Item(0, "b-1", 0, 90, 2)
+
+
+def _there(shift: PlanAttempt, node: str) -> list[Item]:
+    node_plan = shift.node_plan(node)
+    assert node_plan is not None
+    return list(node_plan.items)
+
+
+def test_a_whole_booking_stays_with_its_pods_on_its_own_node() -> None:
+    found, shift = _whole({"n0": 2, "n1": 2}, {"n0": 1})
+    assert found == [(_ALL_OF_IT, "n0")]
+    assert dict(shift.places) == {}
+
+
+def test_a_whole_booking_follows_its_pods_where_there_is_room_for_all_of_it() -> None:
+    found, shift = _whole({"n0": 2, "n1": 2}, {"n1": 1})
+    assert found == [(_ALL_OF_IT, "n1")]
+    assert (_there(shift, "n0"), _there(shift, "n1")) == ([], [_ALL_OF_IT])
+
+
+def test_of_two_nodes_it_follows_to_the_one_with_more_of_its_pods_and_then_by_name() -> None:
+    nodes = {"n0": 2, "n1": 3, "n2": 3}
+    stray = Item(0, "b-1", OFF_PLAN, 90, 1)
+    assert _whole(nodes, {"n1": 1, "n2": 2})[0] == [(_ALL_OF_IT, "n2"), (stray, "n1")]
+    beside = Item(0, "b-1", OFF_PLAN + 1, 90, 1)
+    assert _whole(nodes, {"n2": 1, "n1": 1})[0] == [(_ALL_OF_IT, "n1"), (beside, "n2")]
+
+
+def test_where_there_is_no_room_its_place_stays_and_its_pods_count_beside_it() -> None:
+    found, shift = _whole({"n0": 2, "n1": 1}, {"n1": 1})
+    stray = Item(0, "b-1", OFF_PLAN, 90, 1)
+    assert found == [(stray, "n1")]
+    assert (_there(shift, "n0"), _there(shift, "n1")) == ([_ALL_OF_IT], [stray])
+
+
+def test_what_others_have_on_a_node_is_no_room() -> None:
+    other = Item(80, "b-2", 0, 99, 1)
+    found, _ = _whole({"n0": 2, "n1": 2}, {"n1": 1}, (other, "n1"))
+    assert found == [(Item(0, "b-1", OFF_PLAN, 90, 1), "n1")]
+
+
+def test_a_pod_on_a_node_that_is_not_known_pins_nothing() -> None:
+    found, shift = _whole({"n0": 2}, {"gone": 1})
+    assert found == []
+    assert _there(shift, "n0") == [_ALL_OF_IT]
+
+
+# --- single devices ------------------------------------------------------------------------------------
+def test_pods_on_their_own_nodes_pin_as_many_items_as_they_have_devices() -> None:
+    found = _pinned({"n0": 3}, _promise("b-1", 90, ("n0", 3)), pins={"b-1": {"n0": 2}})
+    assert found == [("n0", False, 1), ("n0", False, 1)]
+
+
+def test_more_pods_than_the_booking_has_devices_pin_no_more_than_it_has() -> None:
+    found = _pinned({"n0": 1, "n1": 5}, _promise("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 3}})
+    assert found == [("n1", False, 1)]
+
+
+def test_single_devices_do_not_follow_pods_to_a_node_that_is_not_known() -> None:
+    found = _pinned({"n0": 1}, _promise("b-1", 90, ("n0", 1)), pins={"b-1": {"gone": 1}})
+    assert found == []
+
+
+def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node() -> None:
+    booking = _promise("b-1", 90, ("n0", 2))
+    model_plan = ModelPlan({"n0": 2, "n1": 2}, booking.placed())
+    pins = {"b-1": {"n0": 1, "n1": 1}}
+    shift = PlanAttempt(model_plan, fixed_until=0)
+    first, second = (item for item, _ in booking.placed())
+    found = pin(shift, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
+    assert found == [(first, "n0"), (second, "n1")]
+    assert (_there(shift, "n0"), _there(shift, "n1")) == ([first], [second])
