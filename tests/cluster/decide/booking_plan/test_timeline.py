@@ -2,10 +2,13 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.decide.booking_plan import Timeline
+from cluster.decide.booking_plan.segment import LENGTH
+from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY
 
 _LOADS = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 4)).filter(
@@ -119,3 +122,177 @@ def test_a_gap_is_found_across_many_steps() -> None:
     assert steps.first_gap(0, 10, 2) == 0
     assert steps.first_gap(7, 1, 1) == 8
     assert steps.first_gap(0, 10, -1) is None
+
+
+# --- one statement each, on a few loads ----------------------------------------------------------------
+_STAIRS = [(10, 40, 1), (20, 30, 2)]
+"""1 from 10, 3 from 20, 1 from 30, nothing from 40."""
+
+
+def test_of_nothing_nothing_is_in_use_at_any_time() -> None:
+    for steps in (Timeline(), Timeline.of([])):
+        assert steps.most(BEGINNING, INDEFINITELY) == 0
+        assert steps.spans() == []
+        assert steps.next_turn(BEGINNING) is None
+        assert steps.last_turn() == BEGINNING
+        assert steps.first_gap(5, 100, 0) == 5
+
+
+@pytest.mark.parametrize("load", [(5, 5, 1), (6, 5, 1)])
+def test_a_load_of_no_length_is_none(load: tuple[int, int, int]) -> None:
+    assert Timeline.of([load]).spans() == []
+    steps = Timeline.of(_STAIRS)
+    assert steps.plus(*load) is steps
+
+
+def test_a_load_of_nothing_changes_nothing() -> None:
+    steps = Timeline.of(_STAIRS)
+    assert steps.plus(12, 14, 0) is steps
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_loads_that_touch_are_one_step_where_they_are_equal(*, is_added: bool) -> None:
+    loads = [(0, 5, 2), (5, 9, 2)]
+    steps = _added(loads) if is_added else Timeline.of(loads)
+    assert steps.spans() == [(0, 9, 2)]
+    assert steps.next_turn(0) == 9
+
+
+def test_the_spans_are_told_with_their_levels_and_without_the_pauses() -> None:
+    assert Timeline.of([*_STAIRS, (50, 60, 4)]).spans() == [
+        (10, 20, 1),
+        (20, 30, 3),
+        (30, 40, 1),
+        (50, 60, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "level"),
+    [(0, 10, 0), (0, 11, 1), (10, 20, 1), (19, 20, 1), (19, 21, 3), (29, 31, 3), (30, 99, 1), (40, 99, 0)],
+)
+def test_the_highest_level_is_that_of_a_half_open_span(start: int, end: int, level: int) -> None:
+    assert Timeline.of(_STAIRS).most(start, end) == level
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(0, 99, (20, 3)), (25, 99, (25, 3)), (30, 99, (30, 1)), (0, 20, (10, 1)), (40, 99, (40, 0))],
+)
+def test_the_busiest_instant_is_the_first_at_which_it_is_fullest(
+    start: int, end: int, found: tuple[int, int]
+) -> None:
+    assert Timeline.of(_STAIRS).busiest(start, end) == found
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "turns"),
+    [
+        (0, 20, [(0, 0), (10, 1)]),
+        (0, 21, [(0, 0), (10, 1), (20, 3)]),
+        (10, 30, [(10, 1), (20, 3)]),
+        (15, 16, [(15, 1)]),
+        (35, 99, [(35, 1), (40, 0)]),
+    ],
+)
+def test_the_turns_of_a_span_begin_at_its_start_and_end_before_its_end(
+    start: int, end: int, turns: list[tuple[int, int]]
+) -> None:
+    assert Timeline.of(_STAIRS).turns(start, end) == turns
+
+
+@pytest.mark.parametrize(("after", "turn"), [(0, 10), (9, 10), (10, 20), (39, 40), (40, None)])
+def test_the_next_turn_is_after_the_instant(after: int, turn: int | None) -> None:
+    assert Timeline.of(_STAIRS).next_turn(after) == turn
+
+
+def test_the_last_turn_is_the_end_of_the_last_load() -> None:
+    assert Timeline.of(_STAIRS).last_turn() == 40
+    assert Timeline.of(_STAIRS).plus(30, 70, 1).last_turn() == 70
+    assert _long().last_turn() == 4 * _MANY
+
+
+@pytest.mark.parametrize(
+    ("not_before", "length", "ceiling", "found"),
+    [
+        (0, 10, 0, 0),
+        (0, 11, 0, 40),
+        (5, 5, 0, 5),
+        (6, 5, 0, 40),
+        (0, 20, 1, 0),
+        (0, 21, 1, 30),
+        (20, 1, 2, 30),
+        (20, 99, 3, 20),
+        (45, 99, 0, 45),
+    ],
+)
+def test_a_gap_is_long_enough_if_it_lasts_until_the_level_rises(
+    not_before: int, length: int, ceiling: int, found: int
+) -> None:
+    assert Timeline.of(_STAIRS).first_gap(not_before, length, ceiling) == found
+
+
+def test_there_is_no_gap_where_the_level_is_too_high_in_the_end() -> None:
+    steps = Timeline.of(_STAIRS)
+    assert steps.first_gap(0, 1, -1) is None
+    assert steps.first_gap(45, 1, -1) is None
+
+
+_MANY = 5 * LENGTH
+
+
+def _long(*more: tuple[int, int, int]) -> Timeline:
+    """1 in every other of many steps of two, and more; several stretches."""
+    return Timeline.of([*((at, at + 2, 1) for at in range(2, 4 * _MANY, 4)), *more])
+
+
+def test_a_gap_that_spans_stretches_is_found_where_it_begins() -> None:
+    # All is full but for a pause that begins in one stretch and ends two stretches later.
+    start, end = 4 * LENGTH, 12 * LENGTH
+    full = Timeline.of([(at, at + 2, 1 + at // 2 % 2) for at in range(0, start, 2)])
+    for at in range(end, end + 4 * LENGTH, 2):
+        full = full.plus(at, at + 2, 1 + at // 2 % 2)
+    assert full.first_gap(0, end - start, 0) == start
+    assert full.first_gap(0, end - start + 1, 0) == end + 4 * LENGTH
+
+
+def test_what_is_within_the_ceiling_in_whole_stretches_is_one_gap() -> None:
+    steps = _long((0, 1, 9), (3 * _MANY, 3 * _MANY + 1, 9))
+    assert steps.first_gap(0, 3 * _MANY - 1, 1) == 1
+    assert steps.first_gap(0, 3 * _MANY, 1) == 3 * _MANY + 1
+
+
+def test_a_little_more_costs_the_stretches_where_it_is_and_shares_the_others() -> None:
+    steps = _long()
+    more = steps.plus(9, 11, 1)
+    before, after = set(map(id, steps._stretches)), set(map(id, more._stretches))
+    assert len(before) > 3
+    assert len(after - before) == 1
+    assert steps.most(9, 11) + 1 == more.most(9, 11)
+
+
+def test_stretches_stay_of_about_the_same_length_when_loads_come_and_go() -> None:
+    steps = Timeline()
+    loads = [(at, at + 2, 1) for at in range(0, 8 * _MANY, 4)]
+    for load in loads:
+        steps = steps.plus(*load)
+    assert all(len(stretch.times) < 2 * LENGTH for stretch in steps._stretches)
+    for start, end, amount in loads[:-8]:
+        steps = steps.plus(start, end, -amount)
+    assert len(steps._stretches) <= 2
+    assert steps.spans() == loads[-8:]
+
+
+def test_a_load_over_all_stretches_raises_every_one_of_them() -> None:
+    steps, start, end = _long(), 1, 4 * _MANY - 1
+    raised = steps.plus(start, end, 2)
+    assert raised.most(start, end) == 3
+    assert raised.most(0, 1) == 0
+    assert raised.turns(0, 7) == [(0, 0), (1, 2), (2, 3), (4, 2), (6, 3)]
+    assert raised.plus(start, end, -2).spans() == steps.spans()
+
+
+def test_what_a_load_ends_at_another_beginning_leaves_one_step() -> None:
+    steps = Timeline.of([(0, 10, 1)]).plus(10, 20, 1)
+    assert steps.spans() == [(0, 20, 1)]
+    assert steps.plus(5, 15, -1).spans() == [(0, 5, 1), (15, 20, 1)]
