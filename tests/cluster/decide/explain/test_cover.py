@@ -105,6 +105,17 @@ def test_a_booking_that_was_released_before_it_began_was_never_there() -> None:
     assert _said(running(), bookings=(never,)) == ["No booking of alice's is running."]
 
 
+def test_a_booking_to_come_that_would_not_cover_the_pod_is_not_spoken_of() -> None:
+    later = a_booking(count=1, start=NOW + DAY)
+    assert _said(alices().asks(2), bookings=(later,)) == ["No booking of alice's is running."]
+
+
+def test_an_empty_user_is_nobody() -> None:
+    pod = a_pod().asks(1).with_annotation(names.USER, "")
+    assert _known(pod).user is None
+    assert _said(pod) == ["So no booking can cover it."]
+
+
 def test_a_pod_that_asks_for_parts_of_gpus_is_covered_by_no_booking_and_nothing_changes_that() -> None:
     pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb")
     assert _said(pod, bookings=(a_booking(),)) == [
