@@ -1,0 +1,235 @@
+"""An attempt to place more on a plan, step by step: best fit, making room, placing all again."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from cluster.decide.booking_plan import Item, ModelPlan, Placed, PlanAttempt
+from cluster.decide.booking_plan.model_plan import SPANS
+
+_FOUR = {"n0": 4, "n1": 2, "n2": 3}
+
+
+def _item(key: str, start: int = 5, end: int = 9, size: int = 1) -> Item:
+    return Item(start=start, key=key, serial=0, end=end, size=size)
+
+
+def _attempt(
+    devices: Mapping[str, int], *placed: Placed, fixed_until: int = 0, steps: int = 2000
+) -> PlanAttempt:
+    return PlanAttempt(ModelPlan(devices, placed), fixed_until=fixed_until, steps=steps)
+
+
+def _there(attempt: PlanAttempt, node: str) -> list[Item]:
+    node_plan = attempt.node_plan(node)
+    assert node_plan is not None
+    return list(node_plan.items)
+
+
+# --- best fit ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("size", "node"), [(1, "n1"), (2, "n1"), (3, "n2"), (4, "n0")])
+def test_an_item_takes_the_smallest_room_that_is_large_enough(size: int, node: str) -> None:
+    item = _item("a", size=size)
+    attempt = _attempt(_FOUR)
+    assert attempt.place_all([item])
+    assert dict(attempt.places) == {item: node}
+
+
+def test_of_equal_rooms_the_first_by_name_is_taken() -> None:
+    item = _item("a")
+    attempt = _attempt({"n2": 2, "n1": 2, "n3": 1, "n0": 4}, (_item("b"), "n0"), (_item("c"), "n3"))
+    assert attempt.place_all([item])
+    assert dict(attempt.places) == {item: "n1"}
+
+
+def test_an_item_that_is_larger_than_every_node_has_no_place() -> None:
+    attempt = _attempt(_FOUR)
+    assert not attempt.place_all([_item("a", size=5)])
+    assert dict(attempt.places) == {}
+
+
+def test_bookings_that_touch_at_an_instant_have_the_same_device() -> None:
+    first, second = _item("a", 0, 5), _item("b", 5, 9)
+    attempt = _attempt({"n0": 1}, (first, "n0"), fixed_until=99)
+    assert attempt.place_all([second])
+    assert not attempt.place_all([_item("c", 4, 5)])
+
+
+def test_the_largest_is_placed_first_so_that_all_find_room() -> None:
+    small, large = _item("a", size=1), _item("b", size=2)
+    attempt = _attempt({"n0": 2, "n1": 1})
+    assert attempt.place_all([small, large])
+    assert dict(attempt.places) == {small: "n1", large: "n0"}
+
+
+def test_what_the_attempt_has_placed_already_is_counted() -> None:
+    attempt = _attempt({"n0": 1, "n1": 1})
+    assert [attempt.place_all([_item(key)]) for key in "abc"] == [True, True, False]
+    assert dict(attempt.places) == {_item("a"): "n0", _item("b"): "n1"}
+
+
+def test_none_of_several_is_placed_where_one_has_no_place() -> None:
+    attempt = _attempt({"n0": 1}, fixed_until=99)
+    assert not attempt.place_all([_item("a"), _item("b")])
+    assert dict(attempt.places) == {}
+    assert _there(attempt, "n0") == []
+
+
+def test_no_items_are_placed_at_once() -> None:
+    assert _attempt({}).place_all([])
+
+
+# --- what an attempt is told ---------------------------------------------------------------------------
+def test_what_is_put_is_there_even_if_it_does_not_fit() -> None:
+    attempt, item = _attempt({"n0": 1}), _item("a", size=9)
+    attempt.put(item, "n0")
+    assert dict(attempt.places) == {item: "n0"}
+    assert _there(attempt, "n0") == [item]
+    assert not attempt.place_all([_item("b")])
+
+
+def test_what_is_taken_is_gone_from_its_node_and_leaves_room() -> None:
+    item = _item("a")
+    attempt = _attempt({"n0": 1}, (item, "n0"), fixed_until=99)
+    assert not attempt.place_all([_item("b")])
+    attempt.take(item, "n0")
+    assert (dict(attempt.places), _there(attempt, "n0")) == ({}, [])
+    assert attempt.place_all([_item("b")])
+
+
+def test_the_plan_below_an_attempt_stays_as_it_was() -> None:
+    item = _item("a")
+    plan = ModelPlan({"n0": 1}, [(item, "n0")])
+    attempt = PlanAttempt(plan, fixed_until=0)
+    attempt.take(item, "n0")
+    attempt.place_all([_item("b")])
+    assert list(plan.node_plans["n0"].items) == [item]
+    assert plan.rooms(5, 9) == [(0, "n0")]
+    assert list(attempt.plan().node_plans["n0"].items) == [_item("b")]
+
+
+def test_a_node_that_is_not_known_has_no_plan() -> None:
+    assert _attempt({"n0": 1}).node_plan("gone") is None
+
+
+# --- making room ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("fixed_until", "is_placed"), [(4, True), (5, False)])
+def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, is_placed: bool) -> None:
+    small, large = _item("a"), _item("b", size=2)
+    attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"), fixed_until=fixed_until)
+    assert attempt.place_all([large]) == is_placed
+    assert dict(attempt.places) == ({small: "n1", large: "n0"} if is_placed else {})
+
+
+def test_what_is_fixed_is_not_moved_either() -> None:
+    small, large = _item("a"), _item("b", size=2)
+    attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"))
+    attempt.fix([small])
+    assert not attempt.place_all([large])
+
+
+def test_items_make_room_for_each_other_in_a_row() -> None:
+    four, three, two = _item("a", size=4), _item("b", size=3), _item("c", size=2)
+    devices = {"n4": 4, "n3": 3, "n2": 2}
+    attempt = _attempt(devices, (three, "n4"), (two, "n3"))
+    assert attempt.place_all([four])
+    assert dict(attempt.places) == {four: "n4", three: "n3", two: "n2"}
+
+
+def test_only_what_is_in_the_way_is_moved() -> None:
+    way, aside, item = _item("a", 5, 9), _item("b", 20, 30), _item("c", 6, 8, 2)
+    attempt = _attempt({"n0": 2, "n1": 1}, (way, "n0"), (aside, "n0"))
+    assert attempt.place_all([item])
+    assert dict(attempt.places) == {way: "n1", item: "n0"}
+
+
+def test_an_item_is_not_moved_off_the_node_on_which_all_of_them_must_be() -> None:
+    first, second = _item("a"), _item("b")
+    attempt = _attempt({"n0": 1, "n1": 1})
+    assert not attempt.place_all([first, second], {first: "n0", second: "n0"})
+    assert attempt.place_all([first, second], {first: "n1"})
+    assert dict(attempt.places) == {first: "n1", second: "n0"}
+
+
+def test_an_item_that_must_be_on_a_node_that_is_not_known_has_no_place() -> None:
+    item = _item("a")
+    assert not _attempt({"n0": 1}).place_all([item], {item: "gone"})
+
+
+def test_a_node_that_is_too_small_is_not_the_only_one_it_may_be_on() -> None:
+    item = _item("a", size=2)
+    assert not _attempt({"n0": 1, "n1": 2}).place_all([item], {item: "n0"})
+
+
+# --- the limit of steps --------------------------------------------------------------------------------
+def test_best_fit_costs_no_steps() -> None:
+    attempt = _attempt({"n0": 1}, steps=0)
+    assert attempt.place_all([_item("a")])
+    assert attempt.left == 0
+
+
+def test_without_steps_no_room_is_made() -> None:
+    attempt = _attempt({"n0": 2, "n1": 1}, (_item("a"), "n0"), steps=0)
+    assert not attempt.place_all([_item("b", size=2)])
+    assert attempt.left == 0
+    assert dict(attempt.places) == {}
+
+
+def test_making_room_costs_steps() -> None:
+    attempt = _attempt({"n0": 2, "n1": 1}, (_item("a"), "n0"), steps=10)
+    assert attempt.place_all([_item("b", size=2)])
+    assert attempt.left == 8
+
+
+# --- the plan ------------------------------------------------------------------------------------------
+def test_the_rooms_of_a_span_are_ordered_by_size_then_by_name() -> None:
+    plan = ModelPlan({"n2": 1, "n1": 3, "n0": 2}, [(_item("a"), "n1"), (_item("b"), "n2")])
+    assert plan.rooms(0, 9) == [(0, "n2"), (2, "n0"), (2, "n1")]
+    assert plan.rooms(9, 20) == [(1, "n2"), (2, "n0"), (3, "n1")]
+
+
+def test_the_rooms_of_many_spans_are_remembered_for_a_while_and_always_right() -> None:
+    plan = ModelPlan({"n0": 2}, [(_item("a", 10, 20), "n0")])
+    assert plan.rooms(0, 10) is plan.rooms(0, 10)
+    for end in range(1, 2 * SPANS):
+        assert plan.rooms(0, end) == [(2 if end <= 10 else 1, "n0")]
+    assert len(plan._rooms) <= SPANS
+    assert plan.rooms(0, 10) == [(2, "n0")]
+
+
+def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_gone() -> None:
+    lost, here = _item("a"), _item("b")
+    plan = ModelPlan({"n0": 1}, [(lost, "gone"), (here, "n0")])
+    found = plan.changed([(lost, "gone"), (here, "n0")], [(here, "away"), (lost, "n0")])
+    assert found.lost == (here,)
+    assert list(found.node_plans["n0"].items) == [lost]
+    assert (plan.lost, list(plan.node_plans["n0"].items)) == ((lost,), [here])
+
+
+def test_where_more_is_placed_than_there_is_is_told_span_by_span() -> None:
+    placed = [(_item("a", 0, 10), "n0"), (_item("b", 2, 4), "n0"), (_item("c", 6, 8), "n0")]
+    plan = ModelPlan({"n0": 1, "n1": 5}, placed)
+    assert list(plan.overfull(0)) == [("n0", 2, 4), ("n0", 6, 8)]
+    assert list(plan.overfull(3)) == [("n0", 3, 4), ("n0", 6, 8)]
+    assert list(plan.overfull(8)) == []
+
+
+def test_a_full_node_is_not_overfull() -> None:
+    assert list(ModelPlan({"n0": 2}, [(_item("a", size=2), "n0")]).overfull(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "found"), [(1, 99, 0), (2, 5, 0), (2, 6, 9), (3, 5, 0), (3, 6, 9), (4, 1, None)]
+)
+def test_the_first_gap_is_the_earliest_of_the_nodes_that_are_large_enough(
+    size: int, length: int, found: int | None
+) -> None:
+    plan = ModelPlan({"n0": 3, "n1": 1}, [(_item("a", size=2), "n0")])
+    assert plan.first_gap(0, length, size) == found
+
+
+def test_in_a_plan_without_nodes_there_is_no_gap_and_everything_is_lost() -> None:
+    plan = ModelPlan({}, [(_item("b"), "n0"), (_item("a"), "n0")])
+    assert plan.first_gap(0, 1, 1) is None
+    assert plan.lost == (_item("a"), _item("b"))
+    assert plan.rooms(0, 1) == []
