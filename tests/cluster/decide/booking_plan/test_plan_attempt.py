@@ -112,6 +112,14 @@ def test_a_node_that_is_not_known_has_no_plan() -> None:
     assert _attempt({"n0": 1}).node_plan("gone") is None
 
 
+def test_what_is_blocked_is_no_room_and_blocks_of_unknown_nodes_are_none() -> None:
+    blocks = [("n0", 5, 9, 1), ("n1", 5, 9, 99), ("gone", 0, 99, 1)]
+    plan = ModelPlan({"n0": 3, "n1": 1}, blocks=blocks)
+    assert plan.rooms(0, 6) == [(0, "n1"), (2, "n0")]
+    assert plan.rooms(9, 10) == [(1, "n1"), (3, "n0")]
+    assert list(plan.overfull(0)) == []
+
+
 # --- making room ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("fixed_until", "is_placed"), [(4, True), (5, False)])
 def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, is_placed: bool) -> None:
@@ -190,10 +198,11 @@ def test_the_rooms_of_a_span_are_ordered_by_size_then_by_name() -> None:
 
 def test_the_rooms_of_many_spans_are_remembered_for_a_while_and_always_right() -> None:
     plan = ModelPlan({"n0": 2}, [(_item("a", 10, 20), "n0")])
-    assert plan.rooms(0, 10) is plan.rooms(0, 10)
+    first, _ = plan.rooms(0, 10), plan.rooms(0, 20)
+    assert plan.rooms(0, 10) is first
     for end in range(1, 2 * SPANS):
         assert plan.rooms(0, end) == [(2 if end <= 10 else 1, "n0")]
-    assert len(plan._rooms) <= SPANS
+        assert len(plan._rooms) <= SPANS
     assert plan.rooms(0, 10) == [(2, "n0")]
 
 
