@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from cluster.decide.booking_plan import Item, ModelPlan, Placed, PlanAttempt
-from cluster.decide.booking_plan.model_plan import SPANS
+from cluster.decide.booking_plan.model_plan import DEPTH, SPANS
 
 _FOUR = {"n0": 4, "n1": 2, "n2": 3}
 
@@ -57,7 +57,7 @@ def test_bookings_that_touch_at_an_instant_have_the_same_device() -> None:
 
 def test_the_largest_is_placed_first_so_that_all_find_room() -> None:
     small, large = _item("a", size=1), _item("b", size=2)
-    attempt = _attempt({"n0": 2, "n1": 1})
+    attempt = _attempt({"n0": 2, "n1": 1}, steps=0)
     assert attempt.place_all([small, large])
     assert dict(attempt.places) == {small: "n1", large: "n0"}
 
@@ -169,6 +169,62 @@ def test_a_node_that_is_too_small_is_not_the_only_one_it_may_be_on() -> None:
     assert not _attempt({"n0": 1, "n1": 2}).place_all([item], {item: "n0"})
 
 
+def _crowded(*placed: Placed, devices: Mapping[str, int]) -> PlanAttempt:
+    """With more in a node aside than there are steps to place it all again."""
+    aside = [(_item(f"z{number}"), "z") for number in range(30)]
+    return _attempt({**devices, "z": 30}, *placed, *aside, steps=25)
+
+
+def test_room_is_made_even_where_there_is_too_much_to_place_it_all_again() -> None:
+    small, large = _item("a"), _item("b", size=2)
+    attempt = _crowded((small, "n0"), devices={"n0": 2, "n1": 1})
+    assert attempt.place_all([large])
+    assert dict(attempt.places) == {small: "n1", large: "n0"}
+    assert attempt.left == 23
+
+
+@pytest.mark.parametrize(("moved", "is_placed"), [(DEPTH, True), (DEPTH + 1, False)])
+def test_so_many_items_in_a_row_make_room_for_each_other_and_no_more(moved: int, *, is_placed: bool) -> None:
+    sizes = range(40, 40 + moved)
+    row = [(_item(f"r{size}", size=size), f"n{size + 1}") for size in sizes]
+    devices = {f"n{size}": size for size in range(40, 41 + moved)}
+    attempt = _crowded(*row, devices=devices)
+    assert attempt.place_all([_item("a", size=40 + moved)]) == is_placed
+
+
+# --- placing all again -----------------------------------------------------------------------------
+_WIDE = _item("a", 4, 7, 3)
+_EARLY, _LATE = _item("b", 1, 4), _item("c", 2, 5)
+"""Best fit gives the first of them the only node that the second can have."""
+
+
+@pytest.mark.parametrize("fixed_until", [0, 9])
+def test_where_no_room_can_be_made_all_are_placed_again(fixed_until: int) -> None:
+    attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), fixed_until=fixed_until)
+    assert attempt.place_all([_EARLY, _LATE])
+    assert (attempt.places[_EARLY], attempt.places[_LATE]) == ("n1", "n0")
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
+
+
+def test_what_has_not_begun_moves_when_all_are_placed_again() -> None:
+    attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), (_EARLY, "n0"))
+    assert attempt.place_all([_LATE])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
+
+
+def test_where_placing_all_again_is_in_vain_too_everything_is_as_it_was() -> None:
+    attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"))
+    assert not attempt.place_all([_EARLY, _LATE, _item("d", 4, 5)])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([], [_WIDE])
+    assert dict(attempt.places) == {}
+
+
+def test_more_items_than_the_steps_that_are_left_are_not_placed_again() -> None:
+    attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), steps=1)
+    assert not attempt.place_all([_EARLY, _LATE])
+    assert dict(attempt.places) == {}
+
+
 # --- the limit of steps --------------------------------------------------------------------------------
 def test_best_fit_costs_no_steps() -> None:
     attempt = _attempt({"n0": 1}, steps=0)
@@ -213,6 +269,12 @@ def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_g
     assert found.lost == (here,)
     assert list(found.node_plans["n0"].items) == [lost]
     assert (plan.lost, list(plan.node_plans["n0"].items)) == ((lost,), [here])
+
+
+def test_what_is_lost_is_told_in_its_order() -> None:
+    lost = [_item(key) for key in "abcdef"]
+    found = ModelPlan({}).changed((), [(item, "gone") for item in reversed(lost)])
+    assert found.lost == tuple(lost)
 
 
 def test_where_more_is_placed_than_there_is_is_told_span_by_span() -> None:
