@@ -205,7 +205,9 @@ def test_four_nodes_are_named_in_their_order_and_the_others_counted(number: int,
 def test_nodes_without_gpus_are_not_spoken_of() -> None:
     pod = alices().asks(1)
     seen = _over({"n0": (a100(0),), "n1": ()}, pod)
-    assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0."
+    found = _waits(pod, seen).because
+    assert found[0] == "There are free GPUs for it on n0."
+    assert not any("n1" in message for message in found)
 
 
 def _condition(name: str) -> Node:
@@ -334,13 +336,27 @@ def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as
     )
 
 
-def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come() -> None:
+@pytest.mark.parametrize(
+    ("begins_in", "since"), [(timedelta(0), ""), (timedelta(hours=1), "from 2026-11-23 11:00 UTC ")]
+)
+def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come(begins_in: timedelta, since: str) -> None:
     pod, booking = alices().asks(1), a_booking()
-    later = a_booking("b-2", user="bob", start=NOW + timedelta(hours=1), places=[{"node": "n0", "count": 2}])
+    later = a_booking("b-2", user="bob", start=NOW + begins_in, places=[{"node": "n0", "count": 2}])
     seen = replace(_promised(pod, booking, _WHOLE), bookings={"b-1": booking, "b-2": later})
     assert _waits(pod, seen, booking).because[2] == (
-        "n0 is planned for 1 other booking, from 2026-11-23 11:00 UTC until 2026-11-25 09:00 UTC."
+        f"n0 is planned for 1 other booking, {since}until 2026-11-25 09:00 UTC."
     )
+
+
+def test_of_a_node_that_is_full_and_promised_it_is_told_that_it_is_full() -> None:
+    pod, booking = alices().asks(1).wants(A100), a_booking()
+    seen = _promised(pod, booking, _WHOLE)
+    full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
+    found = _waits(pod, replace(full, promised=seen.promised, bookings=seen.bookings), booking)
+    assert found.because[0] == f"All 2 healthy GPUs of model {A100} are in use."
+    beside = replace(full, node_snapshots={**full.node_snapshots, "n1": seen.node_snapshots["n1"]})
+    found = _waits(pod, replace(beside, promised=seen.promised, bookings=seen.bookings), booking)
+    assert f"n0: not enough GPUs of model {A100} on this node are free." in found.because
 
 
 def test_where_every_free_node_is_promised_the_pod_waits_for_those_bookings() -> None:
