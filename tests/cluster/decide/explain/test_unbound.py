@@ -210,6 +210,15 @@ def test_nodes_without_gpus_are_not_spoken_of() -> None:
     assert not any("n1" in message for message in found)
 
 
+def test_a_node_whose_inventory_cannot_be_read_is_told_with_what_is_wrong() -> None:
+    pod = alices().asks(1)
+    seen = scene(pod)
+    view, _ = seen.node_snapshots["n0"]
+    broken = replace(view, published=False, fault="the inventory cannot be read")
+    seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": (broken, "alive")})
+    assert "n0: the inventory cannot be read." in _waits(pod, seen).because
+
+
 def _condition(name: str) -> Node:
     return msgspec.convert(
         {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}, Node

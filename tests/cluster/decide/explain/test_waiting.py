@@ -261,3 +261,12 @@ def test_the_message_of_a_hold_counts_its_devices_and_victims(devices: int, vict
         victims=tuple(f"uid-{index}" for index in range(victims)),
     )
     assert kept_for(hold) == text
+
+
+def test_the_models_of_the_cluster_are_named_in_their_order() -> None:
+    ledger = Ledger()
+    models = [f"NVIDIA-{letter}" for letter in "ABCDEF"]
+    ledger.apply_node(a_node("n0", *(a100(i, model=model) for i, model in enumerate(reversed(models)))))
+    assert why(a_pod().asks(1).wants("X"), ledger) == (
+        f"No node has a GPU of model X. Models in this cluster: {', '.join(models)}."
+    )
