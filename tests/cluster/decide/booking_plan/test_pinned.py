@@ -256,3 +256,19 @@ def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node()
     found = pin(shift, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
     assert found == [(first, "n0"), (second, "n1")]
     assert (_there(shift, "n0"), _there(shift, "n1")) == ([first], [second])
+
+
+def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> None:
+    booking = _promise("b-1", 90, ("n0", 2))
+    model_plan = ModelPlan({"n0": 2, "n1": 1, "n2": 1}, booking.placed())
+    pods = {"n2": 1, "n1": 1}
+    shift = PlanAttempt(model_plan, fixed_until=0)
+    first, second = (item for item, _ in booking.placed())
+    found = pin(shift, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods}))
+    assert found == [(second, "n1"), (first, "n2")]
+
+
+def test_a_pod_where_its_booking_is_planned_stays_there_even_in_maintenance() -> None:
+    booking = _promise("b-1", 190, ("n0", 1), ("n1", 1))
+    blocks = (("n0", *NIGHT, 1),)
+    assert _pinned({"n0": 1, "n1": 1}, booking, pins={"b-1": {"n0": 1}}, blocks=blocks) == [("n0", False, 1)]

@@ -56,10 +56,10 @@ def test_bookings_that_touch_at_an_instant_have_the_same_device() -> None:
 
 
 def test_the_largest_is_placed_first_so_that_all_find_room() -> None:
-    small, large = _item("a", size=1), _item("b", size=2)
-    attempt = _attempt({"n0": 2, "n1": 1}, steps=0)
-    assert attempt.place_all([small, large])
-    assert dict(attempt.places) == {small: "n1", large: "n0"}
+    one, two, large = _item("a", size=2), _item("b", size=2), _item("c", size=3)
+    attempt = _attempt({"n0": 3, "n1": 4}, steps=0)
+    assert attempt.place_all([one, two, large])
+    assert dict(attempt.places) == {one: "n1", two: "n1", large: "n0"}
 
 
 def test_what_the_attempt_has_placed_already_is_counted() -> None:
@@ -142,6 +142,13 @@ def test_items_make_room_for_each_other_in_a_row() -> None:
     attempt = _attempt(devices, (three, "n4"), (two, "n3"))
     assert attempt.place_all([four])
     assert dict(attempt.places) == {four: "n4", three: "n3", two: "n2"}
+
+
+def test_no_room_is_made_where_one_of_those_in_the_way_finds_none() -> None:
+    one, two = _item("a"), _item("b")
+    attempt = _attempt({"n0": 2, "n1": 1}, (one, "n0"), (two, "n0"))
+    assert not attempt.place_all([_item("c", size=2)])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([one, two], [])
 
 
 def test_only_what_is_in_the_way_is_moved() -> None:
