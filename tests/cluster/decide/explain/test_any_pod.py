@@ -38,7 +38,7 @@ def clusters(draw: st.DrawFn) -> tuple[tuple[PodBuilder, ...], tuple[Booking, ..
 
 
 @given(clusters())
-def test_every_pod_is_told_something_and_nothing_contradicts_itself(
+def test_every_pod_has_an_explanation_and_nothing_contradicts_itself(
     cluster: tuple[tuple[PodBuilder, ...], tuple[Booking, ...]],
 ) -> None:
     pods, bookings = cluster

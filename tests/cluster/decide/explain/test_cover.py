@@ -159,7 +159,7 @@ def test_why_a_booking_does_not_cover_a_waiting_pod_and_what_would_let_it(
     assert _would(pod, bookings=(booking,)) == [would]
 
 
-def test_a_pod_that_refuses_the_booked_model_is_told_so() -> None:
+def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
     pod = alices().asks(1).with_annotation(names.NOT_MODEL, A100)
     assert _said(pod, bookings=(a_booking(),)) == [
         f"The booking b-1 of 1 x {A100} does not cover it: it refuses that model."

@@ -48,7 +48,7 @@ def test_a_running_pod_without_a_booking_may_lose_its_gpus_at_any_time() -> None
     assert found.would_change[0].startswith("A running booking of alice's")
 
 
-def test_a_running_pod_that_its_booking_does_not_cover_where_it_stands_is_told_why_and_what_to_do() -> None:
+def test_why_a_booking_does_not_cover_a_running_pod_on_its_node_and_what_to_do() -> None:
     pod = running()
     seen = replace(scene(pod, bookings=(a_booking(),)), cover={}, barred=frozenset({("uid-p", "b-1")}))
     found = explain_pod(pod.obj, seen)
@@ -58,7 +58,7 @@ def test_a_running_pod_that_its_booking_does_not_cover_where_it_stands_is_told_w
     assert found.would_change[0].startswith("Created again, it gets its GPUs on another node for certain.")
 
 
-def test_a_pod_of_nobody_is_told_why() -> None:
+def test_why_a_pod_belongs_to_nobody() -> None:
     pod = a_pod().asks(1).with_annotation(names.NOBODY, "ServiceAccounts are nobody.")
     found = told(pod, bookings=(a_booking(),))
     assert found.because[:2] == (
@@ -81,7 +81,7 @@ def test_why_a_running_booking_does_not_cover_the_pod() -> None:
         assert found.state == "waiting, not booked"
 
 
-def test_a_pod_that_refuses_the_booked_model_is_told_so() -> None:
+def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
     found = told(alices().asks(1).with_annotation(names.NOT_MODEL, A100), bookings=(a_booking(),))
     assert f"The booking b-1 of 1 x {A100} does not cover it: it refuses that model." in found.because
 
@@ -110,7 +110,7 @@ def test_a_booking_that_has_not_begun_and_one_that_is_over() -> None:
     assert "The last one, b-0, was over at 2026-11-23 09:00 UTC." in told(running(), bookings=(over,)).because
 
 
-def test_a_waiting_pod_is_told_what_it_waits_for() -> None:
+def test_what_a_waiting_pod_waits_for() -> None:
     full = [
         a_pod(f"q{i}").of("bob").asks(2).on(f"n{i}", {"main": (f"GPU-n{i}-0", f"GPU-n{i}-1")}) for i in (0, 1)
     ]
@@ -121,7 +121,7 @@ def test_a_waiting_pod_is_told_what_it_waits_for() -> None:
     assert booked.would_change[0].startswith("Its booking makes room for it")
 
 
-def test_a_pod_for_which_there_are_free_gpus_is_told_what_the_scheduler_says() -> None:
+def test_free_gpus_for_a_waiting_pod_are_named_with_the_schedulers_message() -> None:
     fresh = told(alices().asks(1))
     assert "There are free GPUs for it on n0 and n1." in fresh.because
     assert fresh.would_change[0] == "It is bound by itself once the scheduler has tried it."
@@ -129,7 +129,7 @@ def test_a_pod_for_which_there_are_free_gpus_is_told_what_the_scheduler_says() -
     assert "The scheduler says: no." in told(alices().asks(1).unschedulable()).because
 
 
-def test_a_bound_pod_is_told_who_chose_its_gpus_and_by_what() -> None:
+def test_who_chose_the_gpus_of_a_bound_pod_and_why() -> None:
     chose = "GPU Booking chose it when the pod was bound: "
     assert f"{chose}it takes any model." in told(running()).because
     assert f"{chose}it asks for {A100}." in told(running().wants(A100)).because
@@ -143,7 +143,7 @@ def test_a_bound_pod_is_told_who_chose_its_gpus_and_by_what() -> None:
     )
 
 
-def test_a_waiting_pod_is_told_who_has_the_gpus_that_would_fit_and_until_when() -> None:
+def test_who_has_the_gpus_that_would_fit_a_waiting_pod_and_until_when() -> None:
     found = told(alices().asks(1).wants(A100), *taken(), bookings=(a_booking(user="bob"),))
     assert found.because[-2:] == (
         (
@@ -154,7 +154,7 @@ def test_a_waiting_pod_is_told_who_has_the_gpus_that_would_fit_and_until_when() 
     )
 
 
-def test_names_of_other_peoples_pods_are_told_only_to_who_may_know_them() -> None:
+def test_names_of_other_peoples_pods_are_shown_only_to_those_who_may_see_them() -> None:
     pods = [alices().asks(1).wants(A100), *taken()]
     seen = scene(*pods, bookings=(a_booking(user="bob"),))
     everything = explain_pod(pods[0].obj, seen, may_name=lambda _pod: True).because[-1]
@@ -166,13 +166,13 @@ def test_names_of_other_peoples_pods_are_told_only_to_who_may_know_them() -> Non
     assert not any("default/" in message for message in nothing)
 
 
-def test_gpus_that_are_kept_for_a_booked_pod_are_told_of() -> None:
+def test_gpus_that_are_kept_for_a_booked_pod_are_counted() -> None:
     booked = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0")
     found = told(alices().asks(1).wants(A100), booked, *taken()[2:], running("mine", index=1))
     assert "1 GPU that would fit is kept for booked pods." in found.because
 
 
-def test_what_the_schedulers_own_filters_say_is_told_without_what_is_told_already() -> None:
+def test_messages_of_the_schedulers_own_filters_are_shown_without_the_extenders() -> None:
     message = (
         "0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s) "
         "{a: b, c: d}, 1 Insufficient cpu. preemption: 0/4 nodes are available: 4 No victims found."
@@ -199,7 +199,7 @@ def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() ->
     assert not any("own filters" in text for text in found.because)
 
 
-def test_what_the_scheduler_says_of_the_pod_and_of_no_node_is_told() -> None:
+def test_a_message_of_the_scheduler_about_the_pod_alone_is_shown() -> None:
     message = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 no."
     found = told(alices().asks(9).unschedulable(message))
     assert (
@@ -207,18 +207,18 @@ def test_what_the_scheduler_says_of_the_pod_and_of_no_node_is_told() -> None:
     )
 
 
-def test_a_bind_that_failed_is_told_as_it_was_said() -> None:
+def test_the_message_of_a_failed_bind_is_shown_unchanged() -> None:
     message = "The API server refused the Binding (403 Forbidden)."
     found = told(alices().asks(9).unschedulable(message))
     assert f"The scheduler says: {message}" in found.because
 
 
-def test_a_pod_that_nobody_looks_at_is_told_whose_scheduler_it_waits_for() -> None:
+def test_a_pod_that_was_not_tried_yet_names_the_scheduler_that_it_waits_for() -> None:
     found = told(alices().asks(1).scheduled_by("volcano"))
     assert "The scheduler volcano has not tried it yet, or is about to bind it." in found.because
 
 
-def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
+def test_a_pod_that_can_never_fit_is_not_advised_to_wait() -> None:
     for pod in (alices().asks(9), alices().asks(1).wants("NVIDIA B300")):
         for bookings in ((), (a_booking(count=9), a_booking("b-2", model="NVIDIA-B300"))):
             found = told(pod, bookings=bookings)
@@ -235,7 +235,7 @@ def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
     )
 
 
-def test_a_pod_in_line_behind_our_gate_is_told_who_has_the_gpus_that_it_wants() -> None:
+def test_a_pod_in_line_behind_our_gate_has_the_same_reasons_as_one_that_was_offered() -> None:
     full = [
         a_pod(f"b{n}{i}").of("bob").asks(1).on(n, {"main": (f"GPU-{n}-{i}",)})
         for n in ("n0", "n1")
@@ -251,7 +251,7 @@ def test_a_pod_in_line_behind_our_gate_is_told_who_has_the_gpus_that_it_wants() 
     assert (queued.state, queued.would_change) == (loose.state, loose.would_change)
 
 
-def test_a_pod_in_line_for_which_a_gpu_is_free_is_told_that_its_turn_comes() -> None:
+def test_a_pod_in_line_for_which_a_gpu_is_free_is_offered_in_its_turn() -> None:
     found = told(a_pod("p").of("alice").asks(1).wants(A100).behind())
     assert "There are free GPUs for it on n0 and n1." in found.because
     assert (
@@ -260,14 +260,14 @@ def test_a_pod_in_line_for_which_a_gpu_is_free_is_told_that_its_turn_comes() -> 
     )
 
 
-def test_of_two_gates_somebody_elses_is_told() -> None:
+def test_of_two_gates_the_foreign_one_is_named() -> None:
     found = told(a_pod("p").of("alice").asks(1).behind(names.QUEUE, "kueue.x-k8s.io/admission"))
     assert (
         "It has not been offered to the scheduler: scheduling gate kueue.x-k8s.io/admission." in found.because
     )
 
 
-def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
+def test_each_rejection_of_a_node_is_shown_with_what_would_change_it() -> None:
     pod = alices().asks(1)
     seen = scene(pod)
     seen_n0, _ = seen.node_snapshots["n0"]
@@ -282,7 +282,7 @@ def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
     assert nowhere.would_change == ("n0 and n1: a toleration of the node's taint.",)
 
 
-def test_a_node_whose_agent_has_written_what_nobody_can_read_is_told_of() -> None:
+def test_a_node_with_an_unreadable_drift_annotation_is_named() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0), drift="{"))
     ledger.apply_node(a_node("n1", a6000(0, "n1")))
@@ -294,7 +294,7 @@ def test_a_node_whose_agent_has_written_what_nobody_can_read_is_told_of() -> Non
     assert "n0: what the node agent says about drifted pods cannot be read." in found.because
 
 
-def test_what_keeps_room_from_being_made_for_a_booked_pod_is_told() -> None:
+def test_barred_nodes_and_disruption_budgets_are_reasons_of_a_waiting_booked_pod() -> None:
     pod = alices().asks(1).with_annotation(names.BARRED, "n7,n8")
     pod = pod.with_annotation(names.BUDGETS_SINCE, "2026-11-23T09:30:00Z")
     found = told(pod, *taken()[:1], *holding_all(), bookings=(a_booking(), a_booking("b-2", user="bob")))
@@ -305,7 +305,7 @@ def test_what_keeps_room_from_being_made_for_a_booked_pod_is_told() -> None:
     )
 
 
-def test_devices_that_the_node_does_not_know_or_nobody_has_named_are_told_of() -> None:
+def test_devices_that_are_unknown_to_the_node_or_unnamed_are_reported() -> None:
     lost = told(alices().asks(1).on("n0", {"main": ("GPU-gone",)}))
     assert "Of what it was given, n0 does not know GPU-gone any more." in lost.because
     assert not any("holds GPUs" in message for message in lost.because)
@@ -328,14 +328,14 @@ def test_a_part_of_a_gpu_is_called_by_its_profile() -> None:
     assert f"It is on n0 and holds GPU 0 ({A100}, 1g.5gb)." in found.because
 
 
-def test_a_booked_pod_is_told_that_its_booking_is_planned_where_it_runs() -> None:
+def test_a_booked_pod_on_the_node_of_its_booking_says_that_it_is_planned_there() -> None:
     there = a_booking(places=[{"node": "n0", "count": 1}])
     assert "Its booking is planned on this node." in told(running(), bookings=(there,)).because
     elsewhere = a_booking(places=[{"node": "n1", "count": 1}])
     assert not any("planned" in one for one in told(running(), bookings=(elsewhere,)).because)
 
 
-def test_hold_and_notice_are_told_on_both_sides() -> None:
+def test_a_hold_is_explained_to_its_pod_and_to_its_victim() -> None:
     victim = running("v")
     waiting = alices("w").asks(1)
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",), at=NOW)
@@ -355,7 +355,7 @@ def test_hold_and_notice_are_told_on_both_sides() -> None:
     )
 
 
-def test_who_is_spared_granted_or_ordered_to_go_is_told_so() -> None:
+def test_protection_grant_and_evict_order_are_shown() -> None:
     pod = running()
     spared = Namespace(metadata=a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata)
     seen = replace(scene(pod), namespaces={"default": spared})
@@ -379,7 +379,7 @@ def test_pods_that_leave_have_ended_or_have_no_gpu() -> None:
     assert stripped.would_change
 
 
-def test_a_pod_that_came_back_is_told_why() -> None:
+def test_a_comeback_shows_why_the_first_pod_had_to_go() -> None:
     found = told(
         alices().asks(1).with_annotation(names.COMEBACK_MESSAGE, "The booked pod x needed its GPUs.")
     )

@@ -125,7 +125,7 @@ def test_every_sentence_has_the_code_under_which_the_table_says_what_would_chang
     assert codes == ["too-many", "too-many-matching", "no-such-gpu", None]
 
 
-def test_free_gpus_that_are_kept_for_others_are_told() -> None:
+def test_free_gpus_that_are_kept_for_others_are_reported() -> None:
     ledger = a_ledger()
     ledger.apply_pod(holding("n0", 0, 1).obj)
     ledger.apply_pod(holding("n1", 1).obj)
