@@ -1,4 +1,4 @@
-"""Waiting while the laws are watched, and telling how it stands meanwhile."""
+"""Waiting while the laws are watched, with a report of the progress now and then."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from devcluster.wait import Stopwatch, poll
 from tests.laws.live import LiveWatch
 
 EVERY = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def watched(
@@ -14,8 +14,8 @@ def watched(
     condition: Callable[[], bool],
     *,
     seconds: float,
-    tell: Callable[[], None],
-    tells_every: float,
+    report: Callable[[], None],
+    report_every: float,
 ) -> bool:
     """Whether something comes about in time; a law that is broken meanwhile is raised at once.
 
@@ -23,17 +23,17 @@ def watched(
         laws: asked at every turn.
         condition: that is waited for.
         seconds: that it may take.
-        tell: called now and then, to say how it stands.
-        tells_every: seconds between two of these.
+        report: called now and then, to print the progress.
+        report_every: seconds between two of these.
     """
     said = Stopwatch()
 
     def ask() -> bool:
         nonlocal said
         laws.check()
-        if said.seconds > tells_every:
+        if said.seconds > report_every:
             said = Stopwatch()
-            tell()
+            report()
         return condition()
 
     return bool(poll(ask, seconds=seconds, every=EVERY))

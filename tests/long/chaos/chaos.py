@@ -77,7 +77,7 @@ class Chaos:
         return [*broken, *unmirrored(shown, self._laws.state.bookings)]
 
     def _shown(self, booking: str) -> Json | None:
-        """What the booking server says of it to its owner, whoever that is."""
+        """What the booking server shows of it to its owner."""
         for one in self._ground.people:
             answer = one.rest.show(booking)
             if not answer.is_refusal:
@@ -116,8 +116,8 @@ class Chaos:
     def _await(self, what: str, condition: Callable[[], bool], *, seconds: float = WITHIN) -> None:
         """Wait for something; the laws are asked at every turn."""
 
-        def tell() -> None:
-            self._say(self.load.telling())
+        def report() -> None:
+            self._say(self.load.summary())
 
         def is_so() -> bool:
             try:
@@ -125,11 +125,11 @@ class Chaos:
             except (ApiError, ClusterError):
                 return False
 
-        if not watched(self._laws, is_so, seconds=seconds, tell=tell, tells_every=SAYS_EVERY):
+        if not watched(self._laws, is_so, seconds=seconds, report=report, report_every=SAYS_EVERY):
             pods = self._ground.cluster.kubectl("get", "pods", "--all-namespaces", "--output=wide")
             facts = [*self.load.unserved(), *self._left_over(), pods]
             raise AssertionError(f"Not within {seconds:.0f} s: {what}.\n" + "\n".join(facts))
-        self._say(f"{what}: {self.load.telling()}")
+        self._say(f"{what}: {self.load.summary()}")
 
     def _say(self, line: str) -> None:
         self._reporter.say("chaos", line)

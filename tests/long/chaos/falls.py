@@ -1,4 +1,4 @@
-"""Containers of the product that have ended though nobody had told them to: none ever should."""
+"""Containers of the product that have ended although nobody asked them to: there should be none."""
 
 import threading
 from collections.abc import Collection, Iterable, Iterator
@@ -12,9 +12,9 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import WHOLE_PODS, WholePod
 from cluster.process.clock import SystemClock
 
-TOLD: Final = frozenset({0, 137, 143})
+ASKED: Final = frozenset({0, 137, 143})
 """Exit codes of who was asked to end, or was killed, by the kubelet as by us."""
-LOOKS_EVERY: Final = 1.0
+CHECK_EVERY: Final = 1.0
 FALLS: Final = frozenset({"kube-scheduler"})
 """Containers that end by themselves as they should: when it cannot renew its Lease."""
 
@@ -31,22 +31,22 @@ class Ended:
 
 
 class Falls:
-    """Looks at the product's pods while they live; what has ended is told by the pod for a while."""
+    """Reads the product's pods again and again: a pod's status shows for a while what has ended."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._ended: dict[str, Ended] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Until told to stop."""
+        """Run until ``stop`` is set."""
         clock = SystemClock()
-        while not clock.wait(stop, LOOKS_EVERY):
+        while not clock.wait(stop, CHECK_EVERY):
             with suppress(ApiError):
                 pods = self._kube.list(WHOLE_PODS, Selection(namespace=names.NAMESPACE)).items
                 self._ended.update((one.container_id, one) for one in ended(pods))
 
     def by_themselves(self, struck: Collection[str]) -> list[Ended]:
-        """Those whom nobody had told to. Args: struck: ids of the containers that were killed on purpose."""
+        """Those that nobody asked to end. Args: struck: ids of the containers that were killed on purpose."""
         return unasked(self._ended.values(), struck)
 
 
@@ -62,9 +62,9 @@ def ended(pods: Iterable[WholePod]) -> Iterator[Ended]:
 
 
 def unasked(over: Iterable[Ended], struck: Collection[str]) -> list[Ended]:
-    """Those of them that nobody has killed or told to end, and that may not end by themselves."""
+    """Those of them that nobody has killed or asked to end, and that may not end by themselves."""
     return [
         one
         for one in over
-        if one.container_id not in struck and one.exit_code not in TOLD and one.container not in FALLS
+        if one.container_id not in struck and one.exit_code not in ASKED and one.container not in FALLS
     ]

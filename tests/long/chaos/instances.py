@@ -36,7 +36,7 @@ class Instance:
     """Every container of the pod is."""
 
     def processes(self) -> list[int]:
-        """Their PIDs on the host: the container's id stands in the name of its control group."""
+        """Their PIDs on the host: the container's id is in the name of its control group."""
         groups = ((file, _text(file)) for file in Path("/proc").glob("[0-9]*/cgroup"))
         return [int(file.parent.name) for file, text in groups if self.container_id in text]
 

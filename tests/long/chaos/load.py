@@ -30,15 +30,15 @@ from tests.long.workloads import deployment
 
 A6000: Final = "NVIDIA-RTX-A6000"
 NEVER: Final = frozenset((None, "1970-01-01T00:00:00Z"))
-"""When a container began that never did: containerd tells a start that failed as one of the year 1970."""
+"""When a container began that never did: containerd reports a start that failed as one of the year 1970."""
 WORKLOAD: Final = "serving"
 REPLICAS: Final = 3
 """Of a Deployment whose owner has one GPU booked."""
 FREE: Final = 6
 """Bare pods that take whatever is free: more than there is."""
-LOOKS_EVERY: Final = 1.0
+CHECK_EVERY: Final = 1.0
 A_TURN: Final = 0.05
-"""Share of the looks in which somebody deletes a pod that runs."""
+"""Share of the checks in which somebody deletes a pod that runs."""
 
 
 class Load:
@@ -60,17 +60,17 @@ class Load:
         self._free = Keeper(crowd, self._sight, [f"free-{number}" for number in range(FREE)], pod)
         self._leaves = threading.Event()
         self.lost: dict[str, str] = {}
-        """Pods by uid that were running and ended, though nobody had told them to."""
+        """Pods by uid that were running and ended, although nobody asked them to."""
         ground.give_workloads(owner)
         workload = deployment(WORKLOAD, replicas=REPLICAS)
         words = ("apply", f"--namespace={NAMESPACE}", "--filename=-")
         ground.cluster.kubectl(*words, given=json.dumps(workload))
 
     def bodies(self, stop: threading.Event) -> list[Callable[[], None]]:
-        """What runs until told to stop, each in a thread of its own."""
+        """What runs until ``stop`` is set, each in a thread of its own."""
         planners = [partial(one.run, stop) for one in self.planners]
         booked = [partial(one.run, self._leaves, stop) for one in self.booked]
-        others = [partial(run, stop) for run in (self.owner.run, self._keep, self._look)]
+        others = [partial(run, stop) for run in (self.owner.run, self._keep, self._check)]
         return [*planners, *booked, *others]
 
     def stay(self) -> None:
@@ -94,9 +94,9 @@ class Load:
             *([] if len(runs) == GPUS * len(NODES) else [f"{len(runs)} GPUs are in use, while pods wait"]),
         ]
 
-    def telling(self) -> str:
-        """How everybody stands, in one line."""
-        pods = tally(self._sight.stands(self._sight.pods).values())
+    def summary(self) -> str:
+        """How many pods and bookings are in which state, in one line."""
+        pods = tally(self._sight.states(self._sight.pods).values())
         planned = {key: sum(one.deeds[key] for one in self.planners) for key in self.planners[0].deeds}
         served = sum(one.served for one in self.booked)
         changes = f"{self.owner.changes} changes of an end"
@@ -106,7 +106,7 @@ class Load:
     def _keep(self, stop: threading.Event) -> None:
         """Those who take what is free; now and then one of them is done."""
         turn = 0
-        while not self._clock.wait(stop, LOOKS_EVERY):
+        while not self._clock.wait(stop, CHECK_EVERY):
             turn += 1
             with suppress(ApiError):
                 self._free.ensure()
@@ -116,10 +116,10 @@ class Load:
                     if is_done and known is not None and is_running(known):
                         self._free.delete(known)
 
-    def _look(self, stop: threading.Event) -> None:
-        """Note who has lost work; delete what a kubelet has spoilt, as its message tells whoever looks."""
+    def _check(self, stop: threading.Event) -> None:
+        """Note who has lost work; delete what a kubelet has spoilt, as the pod's message says."""
         kube = self._ground.kube
-        while not self._clock.wait(stop, LOOKS_EVERY):
+        while not self._clock.wait(stop, CHECK_EVERY):
             with suppress(ApiError):
                 for one in kube.list(WHOLE_PODS, Selection(namespace=NAMESPACE)).items:
                     meta = one.metadata
@@ -136,15 +136,15 @@ def pod(name: str, *, model: str | None = None) -> Json:
 
 
 def lost_work(pod: WholePod) -> str | None:
-    """How a container has ended that was to run for ever, and that nobody has told to end; else None."""
+    """How a container has ended that was to run indefinitely, and that nobody has asked to end; else None."""
     if pod.metadata.deletion_timestamp:
         return None
     for status in pod.status.get("containerStatuses") or ():
         for state in (status.get("state") or {}, status.get("lastState") or {}):
             over = state.get("terminated") or {}
             if over.get("startedAt") not in NEVER:
-                told = f"{over.get('reason')} ({over.get('exitCode')}) {over.get('message') or ''}".strip()
-                return f"{told}, {over['startedAt']} to {over.get('finishedAt')}"
+                how = f"{over.get('reason')} ({over.get('exitCode')}) {over.get('message') or ''}".strip()
+                return f"{how}, {over['startedAt']} to {over.get('finishedAt')}"
     return None
 
 

@@ -35,12 +35,12 @@ class Planner:
         """Of each kind, how many were answered."""
 
     def run(self, stop: threading.Event) -> None:
-        """Until told to stop."""
+        """Run until ``stop`` is set."""
         while not self._clock.wait(stop, EVERY):
             self.turn()
 
     def turn(self) -> None:
-        """One deed; who is not answered looks again in the next turn."""
+        """One deed; after a call without an answer the bookings are read again in the next turn."""
         try:
             deed = self._deed()
         except ClusterError:
@@ -56,8 +56,8 @@ class Planner:
         planned = [one for one in listed.body["bookings"] if one["state"] == "planned"]
         if not planned:
             start = self._clock.now() + AHEAD
-            wish: Json = {"start": text_of(start), "end": text_of(start + LONG), "model": self._model}
-            return None if rest.book(**wish, count=1).is_refusal else "book"
+            request: Json = {"start": text_of(start), "end": text_of(start + LONG), "model": self._model}
+            return None if rest.book(**request, count=1).is_refusal else "book"
         (one,) = planned
         path, length = f"{BOOKINGS}/{one['id']}", moment(one["end"]) - moment(one["start"])
         tired = share(self._seed, self._account.name, str(sum(self.deeds.values()))) < CANCELS
@@ -78,11 +78,11 @@ class Owner:
         """That were answered."""
 
     def run(self, stop: threading.Event) -> None:
-        """Until told to stop."""
+        """Run until ``stop`` is set."""
         while not self._clock.wait(stop, EVERY):
             try:
                 self._turn()
-            except (ApiError, ClusterError):  # whoever does not answer is asked again
+            except (ApiError, ClusterError):  # what has no answer is asked again
                 continue
 
     def _turn(self) -> None:

@@ -46,7 +46,7 @@ class Harm:
     kind: Kind
     target: str
     seconds: float
-    """How long a process is away or stands still."""
+    """How long a process is away or stopped."""
 
     @property
     def end(self) -> float:

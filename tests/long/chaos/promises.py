@@ -1,7 +1,7 @@
 """What the booking server has promised to people, by its own answers: afterwards it must all be so. Pure.
 
 A request whose answer got lost has happened, or has not, and may yet happen after one that was answered. So
-each booking stands in one of several ways, of which one must be found.
+several states are possible for each booking, of which one must be found.
 """
 
 import threading
@@ -20,8 +20,8 @@ OVER: Final = {"release": "ended", "cancel": "cancelled"}
 
 
 @dataclass(frozen=True)
-class Stand:
-    """How a booking may stand."""
+class BookingState:
+    """A state in which a booking may be."""
 
     model: str
     count: int
@@ -40,7 +40,7 @@ class Stand:
         return "active" if self.end is None or now < self.end else "ended"
 
     def is_so(self, shown: Json, now: datetime) -> bool:
-        """Whether a booking that is shown stands like this."""
+        """Whether a booking that is shown is in this state."""
         said = (shown["model"], shown["count"], moment(shown["start"]), shown["state"])
         ends = self.end is None or moment(shown["end"]) == self.end
         return ends and said == (self.model, self.count, self.start, self.state(now))
@@ -51,14 +51,14 @@ class Promises:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stands: dict[str, frozenset[Stand]] = {}
-        self._doubtful: dict[str, frozenset[Stand]] = {}
+        self._possible: dict[str, frozenset[BookingState]] = {}
+        self._doubtful: dict[str, frozenset[BookingState]] = {}
 
     @property
     def bookings(self) -> tuple[str, ...]:
         """The ids of everything that was accepted."""
         with self._lock:
-            return tuple(self._stands)
+            return tuple(self._possible)
 
     def answered(self, method: str, path: str, body: Json | None, answer: Answer) -> None:
         """A request was answered."""
@@ -76,12 +76,12 @@ class Promises:
             return
         booking, deed = asked
         with self._lock:
-            before = self._stands.get(booking, frozenset())
-            after = frozenset(_after(stand, deed, body or {}) for stand in before)
+            before = self._possible.get(booking, frozenset())
+            after = frozenset(_after(one, deed, body or {}) for one in before)
             self._doubtful[booking] = self._doubtful.get(booking, frozenset()) | after
 
     def broken(self, shown: Mapping[str, Json | None], now: datetime) -> list[str]:
-        """Sentences about bookings that are gone, or are not as promised.
+        """Messages about bookings that are gone, or are not as promised.
 
         Args:
             shown: booking -> what the server says of it; None where it knows none.
@@ -89,18 +89,18 @@ class Promises:
         """
         with self._lock:
             return [
-                f"{booking} is {shown.get(booking)}, and was promised to be one of {sorted(map(str, stands))}"
-                for booking, promised in self._stands.items()
-                if not _is_one_of(shown.get(booking), stands := promised | self._late(booking), now)
+                f"{booking} is {shown.get(booking)}, and was promised to be one of {sorted(map(str, states))}"
+                for booking, promised in self._possible.items()
+                if not _is_one_of(shown.get(booking), states := promised | self._late(booking), now)
             ]
 
     def _promise(self, booking: str, said: Json) -> None:
         over = said["state"] if said.get("released") or said.get("cancelled") else None
-        stand = Stand(said["model"], said["count"], moment(said["start"]), moment(said["end"]), over)
+        state = BookingState(said["model"], said["count"], moment(said["start"]), moment(said["end"]), over)
         with self._lock:
-            self._stands[booking] = frozenset({stand})
+            self._possible[booking] = frozenset({state})
 
-    def _late(self, booking: str) -> frozenset[Stand]:
+    def _late(self, booking: str) -> frozenset[BookingState]:
         return self._doubtful.get(booking, frozenset())
 
 
@@ -123,7 +123,7 @@ class Recorded(Rest):
 
 
 def unmirrored(shown: Mapping[str, Json | None], objects: Mapping[str, Booking]) -> list[str]:
-    """Sentences about running bookings that the cluster does not know as they are.
+    """Messages about running bookings that the cluster does not know as they are.
 
     Args:
         shown: booking -> what the server says of it.
@@ -152,12 +152,12 @@ def _asked(method: str, path: str) -> tuple[str, str] | None:
     return (words[0], deeds[method]) if method in deeds else None
 
 
-def _after(stand: Stand, deed: str, body: Json) -> Stand:
+def _after(before: BookingState, deed: str, body: Json) -> BookingState:
     if deed in OVER:
-        return replace(stand, over=OVER[deed], end=None if deed == "release" else stand.end)
+        return replace(before, over=OVER[deed], end=None if deed == "release" else before.end)
     start, end = (moment(body[key]) if key in body else None for key in ("start", "end"))
-    return replace(stand, start=start or stand.start, end=end or stand.end)
+    return replace(before, start=start or before.start, end=end or before.end)
 
 
-def _is_one_of(shown: Json | None, stands: frozenset[Stand], now: datetime) -> bool:
-    return shown is not None and any(stand.is_so(shown, now) for stand in stands)
+def _is_one_of(shown: Json | None, states: frozenset[BookingState], now: datetime) -> bool:
+    return shown is not None and any(one.is_so(shown, now) for one in states)

@@ -1,4 +1,4 @@
-"""Carries out what was planned, and measures how soon whoever was struck is there again."""
+"""Carries out what was planned, and measures how soon what was struck is there again."""
 
 import signal
 import threading
@@ -16,12 +16,12 @@ from devcluster.wait import Stopwatch, poll
 from tests.long.chaos.ground import GPUS, Ground
 from tests.long.chaos.instances import COMPONENTS, Instance, chosen, instances
 from tests.long.chaos.plan import AGENT, CONTROLLER, SERVER, Harm, group_of, is_ours, part_of
+from tests.long.chaos.probes import Probes
 from tests.long.chaos.recoveries import Recovery
-from tests.long.chaos.standing import Standing
 from tests.patience import PATIENCE
 from tests.threads import Timetable
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 V = TypeVar("V")
 
 BACK_WITHIN: Final = 2 * PATIENCE
@@ -37,10 +37,10 @@ LEASES_OF: Final = {SERVER: names.MIRROR_LEASE}
 class Striking:
     """Everything that befalls the product."""
 
-    def __init__(self, ground: Ground, *, fault: Tell, say: Tell) -> None:
-        """Args: fault: told of each blow and of each recovery; say: writes a line for people."""
+    def __init__(self, ground: Ground, *, fault: Report, say: Report) -> None:
+        """Args: fault: called for each blow and each recovery; say: writes a line for people."""
         self._ground = ground
-        self._standing = Standing(ground)
+        self._probes = Probes(ground)
         self._fault = fault
         self._say = say
         self._clock = SystemClock()
@@ -56,10 +56,10 @@ class Striking:
     def _carry_out(self, harm: Harm) -> None:
         if is_ours(harm.target):
             found = self._find(harm.target)
-            self._tell(f"{harm.target} {harm.kind}: {found.pod}")
+            self._report(f"{harm.target} {harm.kind}: {found.pod}")
             self._recover(harm, *self._strike(harm, found))
         else:
-            self._tell(f"{harm.target} {harm.kind}")
+            self._report(f"{harm.target} {harm.kind}")
             daemon = self._ground.cluster.daemon(harm.target)
             daemon.kill()
             self._wait(harm.seconds)
@@ -70,7 +70,7 @@ class Striking:
     # --- harm ------------------------------------------------------------------------------------------
     def _find(self, target: str) -> Instance:
         found = self._await(lambda: chosen(self._ground.kube, target))
-        assert found, f"{target} does not run: {self._standing.describe()}"
+        assert found, f"{target} does not run: {self._probes.describe()}"
         return found
 
     def _strike(self, harm: Harm, found: Instance) -> tuple[datetime, Instance | None]:
@@ -101,27 +101,27 @@ class Striking:
     def _recover(self, harm: Harm, since: datetime, struck: Instance | None) -> None:
         watch = Stopwatch()
         is_back = self._await(lambda: self._is_back(harm, since, struck))
-        assert is_back, f"{harm.target}, {harm.kind}, does not recover: {self._standing.describe()}"
+        assert is_back, f"{harm.target}, {harm.kind}, does not recover: {self._probes.describe()}"
         recovery = Recovery(part=part_of(harm.target), kind=harm.kind, seconds=watch.seconds)
         self.recovered.append(recovery)
-        self._tell(f"{harm.target} is there again after {recovery.seconds:.1f} s")
+        self._report(f"{harm.target} is there again after {recovery.seconds:.1f} s")
 
     def _is_back(self, harm: Harm, since: datetime, struck: Instance | None) -> bool:
-        standing, target, part = self._standing, harm.target, part_of(harm.target)
+        probes, target, part = self._probes, harm.target, part_of(harm.target)
         if not is_ours(target):
             self._keep(target)
-            return standing.process(target, since)
+            return probes.process(target, since)
         there = [one for one in instances(self._ground.kube, target) if one.is_ready]
         others = [one for one in there if not struck or one.container_id != struck.container_id]
         if not len(there) == len(others) == REPLICAS.get(part, 2):
             return False
         if part == AGENT:
             node = target.partition("/")[0]
-            return standing.is_renewed(names.node_lease(node), since) and standing.offers(node, GPUS)
+            return probes.is_renewed(names.node_lease(node), since) and probes.offers(node, GPUS)
         lease = COMPONENTS[part][2] or LEASES_OF[part]
         holders = tuple(f"{one.pod}_" for one in others)
-        answers = {SERVER: standing.lists_bookings, CONTROLLER: standing.admits}.get(part, lambda: True)
-        return standing.is_renewed(lease, since, holders) and answers()
+        answers = {SERVER: probes.lists_bookings, CONTROLLER: probes.admits}.get(part, lambda: True)
+        return probes.is_renewed(lease, since, holders) and answers()
 
     def _keep(self, target: str) -> None:
         """Start it once more where it has ended: an API server does whose etcd is not there yet."""
@@ -140,7 +140,7 @@ class Striking:
 
         return poll(ask, seconds=BACK_WITHIN, every=ASKS_EVERY)
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         self._fault(message)
         self._say(message)
 

@@ -23,9 +23,9 @@ SECONDS: Final = float(os.environ.get("CHAOS_SECONDS", "60"))
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * SECONDS + 3600)]  # images may be built first
 SEED: Final = "CHAOS_SEED"
 LEEWAY: Final = 15.0
-"""Seconds between the look and the write of an honest decision. While the API server is away nothing is
+"""Seconds between the read and the write of an honest decision. While the API server is away nothing is
 written. When it is back our watch may be there before a part's, which tries again every few seconds and
-decides meanwhile on what it knew: its writes are guarded by resourceVersions, what was true beside is not."""
+decides meanwhile on what it knew: its writes are guarded by resourceVersions, what else was true is not."""
 
 
 def test_every_law_and_every_promise_holds_whatever_is_killed() -> None:
@@ -33,13 +33,13 @@ def test_every_law_and_every_promise_holds_whatever_is_killed() -> None:
     sys.stdout.write(f"To have the same harm again: {SEED}={seed} CHAOS_SECONDS={SECONDS:.0f}\n")
     harms = planned(seed, SECONDS, NODES)
     sys.stdout.write("".join(f"  {harm}\n" for harm in harms))
-    with ground() as standing:
-        kube, checkpoints = administrator(standing.cluster), checkpoints_of(standing.cluster)
+    with ground() as site:
+        kube, checkpoints = administrator(site.cluster), checkpoints_of(site.cluster)
         with LiveWatch(kube, SystemClock(), checkpoints, leeway=LEEWAY) as laws:
             laws.begin("chaos")
-            chaos = Chaos(standing, laws, seed)
+            chaos = Chaos(site, laws, seed)
             chaos.play(harms)
     sys.stdout.write("".join(f"{line}\n" for line in table(chaos.striking.recovered)))
     assert len(chaos.striking.recovered) == len(harms)
-    assert standing.promises.bookings
+    assert site.promises.bookings
     assert all(planner.deeds[deed] for planner in chaos.load.planners for deed in planner.deeds)

@@ -1,4 +1,4 @@
-"""A container that ends by itself is found; one that was killed, or told to end, is none of these."""
+"""A container that ends by itself is found; one that was killed, or asked to end, is none of these."""
 
 import pytest
 
@@ -14,20 +14,20 @@ def pod(exit_code: int, *, container: str = "server", when: str = "lastState") -
 
 
 @pytest.mark.parametrize("when", ["state", "lastState"])
-def test_who_ends_with_an_error_has_fallen(when: str) -> None:
+def test_a_container_that_ends_with_an_error_has_fallen(when: str) -> None:
     assert unasked(ended([pod(1, when=when)]), ()) == [Ended("c-1", "one", "server", 1, "Error")]
 
 
 @pytest.mark.parametrize(
     ("exit_code", "container", "struck"),
     [(1, "server", {"c-1"}), (137, "server", ()), (0, "server", ()), (1, "kube-scheduler", ())],
-    ids=["struck", "killed by its kubelet", "told to end", "a scheduler without its Lease"],
+    ids=["struck", "killed by its kubelet", "asked to end", "a scheduler without its Lease"],
 )
-def test_who_was_told_to_end_has_not(exit_code: int, container: str, struck: set[str]) -> None:
+def test_a_container_that_was_asked_to_end_has_not(exit_code: int, container: str, struck: set[str]) -> None:
     assert unasked(ended([pod(exit_code, container=container)]), struck) == []
 
 
-def test_a_pod_that_runs_and_one_that_never_began_tell_of_no_end() -> None:
+def test_no_end_is_found_on_a_pod_that_runs_or_that_never_began() -> None:
     running = {"name": "server", "state": {"running": {}}}
     pods = [WholePod(status={"containerStatuses": [running]}), WholePod()]
     assert not [*ended(pods)]

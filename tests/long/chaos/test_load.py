@@ -1,4 +1,4 @@
-"""Who has lost work is told apart from who was told to end, and from who has never begun."""
+"""A pod that has lost work is distinguished from one that was asked to end, and from one that never began."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ DIED_IN_STARTING = {
     "terminated": {"reason": "StartError", "exitCode": 128, "startedAt": "1970-01-01T00:00:00Z"}
 }
 RUNS: dict[str, Any] = {"running": {}}
-TOLD = Meta(deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
+ASKED_TO_END = Meta(deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def pod(state: dict[str, Any], last: dict[str, Any], meta: Meta) -> WholePod:
@@ -30,14 +30,14 @@ def test_a_container_that_ends_by_itself_has_lost_work(state: dict[str, Any], la
 @pytest.mark.parametrize(
     ("state", "meta"),
     [
-        (OVER, TOLD),
+        (OVER, ASKED_TO_END),
         (RUNS, Meta()),
         (NEVER_BEGAN, Meta()),
         (DIED_IN_STARTING, Meta()),
         ({"waiting": {}}, Meta()),
     ],
-    ids=["told to end", "runs", "never began", "died in starting", "waits"],
+    ids=["asked to end", "runs", "never began", "died in starting", "waits"],
 )
-def test_nobody_else_has(state: dict[str, Any], meta: Meta) -> None:
+def test_no_other_pod_has_lost_work(state: dict[str, Any], meta: Meta) -> None:
     assert lost_work(pod(state, {}, meta)) is None
     assert lost_work(WholePod()) is None

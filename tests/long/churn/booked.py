@@ -1,6 +1,6 @@
 """Somebody who books GPUs by REST, uses them for a while, gives them back, and books again.
 
-Who is not answered asks again; what is lost with a node is created anew.
+A call without an answer is made again; what is lost with a node is created again.
 """
 
 import threading
@@ -78,7 +78,7 @@ class Booked:
         return self._pods.all_are("runs")
 
     def waiting(self) -> list[str]:
-        """The pods that do not run, and how they stand."""
+        """The pods that do not run, and their states."""
         return self._pods.not_running()
 
     def _stay(self, leaves: threading.Event, stop: threading.Event) -> None:

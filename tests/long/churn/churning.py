@@ -20,12 +20,12 @@ from tests.fakes.objects import A100
 from tests.laws.live import LiveWatch
 from tests.long.churn.booked import Booked
 from tests.long.churn.crowd import FINALIZER, Crowd
+from tests.long.churn.desired_nodes import GPUS
 from tests.long.churn.ground import NAMESPACE, Ground, body
 from tests.long.churn.seen import tally
 from tests.long.churn.sight import Sight
 from tests.long.churn.strikes import drawn
 from tests.long.churn.striking import Striking
-from tests.long.churn.wishes import GPUS
 from tests.long.watched import watched
 from tests.threads import running
 
@@ -42,7 +42,7 @@ FULL: Final = 0.97
 BEGUN: Final = 3
 """Victims after whom something befalls everybody: in the midst of it."""
 UNRULY: Final = frozenset({"missing", "taken", "leaving", "over"})
-"""How no pod of the crowd stands in the end."""
+"""States in which no pod of the crowd is in the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,17 +120,17 @@ class Churning:
             going.result()
 
     def _calm_down(self) -> None:
-        """Nothing more happens, whoever hangs may end, people want their GPUs and no change any more."""
+        """Nothing more happens, pods that hang may end, people want their GPUs and no change any more."""
         self._laws.fault("peace")
         self._say("peace")
         self.crowd.churns = False
         self._stays.set()
-        self._ground.wish(ends=True)
+        self._ground.configure(ends=True)
 
     # --- seeing ----------------------------------------------------------------------------------------
     def _is_full(self) -> bool:
         wanted = min(self._scale.crowd, FULL * GPUS * self._scale.nodes)
-        return self.crowd.tally.stands.get("runs", 0) >= wanted
+        return self.crowd.tally.states.get("runs", 0) >= wanted
 
     def _is_reclaiming(self) -> bool:
         return len(self.crowd.taken) >= BEGUN
@@ -139,45 +139,45 @@ class Churning:
         for pod in self._sight.pods.values():
             if FINALIZER in (pod.metadata.finalizers or ()):
                 self._free(pod)
-        stands = self.crowd.tally.stands
-        return all(one.is_served() for one in self.bookers) and not stands.keys() & UNRULY
+        states = self.crowd.tally.states
+        return all(one.is_served() for one in self.bookers) and not states.keys() & UNRULY
 
     def _free(self, pod: Pod) -> None:
         """Take the strange finalizer off."""
         meta = pod.metadata
         rest = [one for one in meta.finalizers or () if one != FINALIZER]
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        with suppress(ApiError):  # in the next look, then
+        with suppress(ApiError):  # in the next turn, then
             body = {"metadata": {**guards, "finalizers": rest}}
             self._ground.kube.patch(PODS, meta.name, body, namespace=NAMESPACE)
 
     def _await(self, what: str, condition: Callable[[], bool]) -> None:
         """Wait for something; the laws are asked at every turn."""
 
-        def tell() -> None:
-            self._say(self.telling())
+        def report() -> None:
+            self._say(self.summary())
 
-        is_so = watched(self._laws, condition, seconds=WITHIN, tell=tell, tells_every=SAYS_EVERY)
+        is_so = watched(self._laws, condition, seconds=WITHIN, report=report, report_every=SAYS_EVERY)
         assert is_so, f"Not within {WITHIN:.0f} s: {what}. {self._details()}"
-        self._say(f"{what}: {self.telling()}")
+        self._say(f"{what}: {self.summary()}")
 
-    def telling(self) -> str:
-        """How everybody stands."""
+    def summary(self) -> str:
+        """How many pods and people are in which state, in one line."""
         served = sum(one.is_served() for one in self.bookers)
         booked = sum(one.created for one in self.bookers)
         lived = f"{self.crowd.created} and {booked} booked have lived"
         raced = f"{len(self.crowd.racing.begun)} of them raced ({len(self.crowd.raced)} won)"
         away = f"{len(self.crowd.taken)} were taken away ({len(self.crowd.hung)} hung), {raced}"
-        theirs = tally(self._sight.stands(name for one in self.bookers for name in one.names).values())
+        theirs = tally(self._sight.states(name for one in self.bookers for name in one.names).values())
         people = f"{served} of {len(self.bookers)} served"
         return f"crowd: {self.crowd.tally}; booked: {theirs}; {people}; {lived}, {away}"
 
     def _details(self) -> str:
         pods = self._sight.pods
         waiting = [line for one in self.bookers for line in one.waiting()]
-        told = [f"{line}: {describe(pods.get(line.split()[0]))}" for line in waiting]
+        described = [f"{line}: {describe(pods.get(line.split()[0]))}" for line in waiting]
         troubles = {one.problem for one in self.bookers if one.problem}
-        return "\n".join([self.telling(), *told, *troubles])
+        return "\n".join([self.summary(), *described, *troubles])
 
     def _say(self, line: str) -> None:
         self._reporter.say("churn", line)

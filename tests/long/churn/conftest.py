@@ -33,19 +33,19 @@ def churn(seed: str) -> Churn:
 
     def play(scale: Scale) -> Churning:
         with (
-            ground(scale.nodes) as standing,
+            ground(scale.nodes) as site,
             LiveWatch(
-                administrator(standing.cluster),
+                administrator(site.cluster),
                 SystemClock(),
-                checkpoints_of(standing.cluster),
+                checkpoints_of(site.cluster),
                 leeway=LEEWAY,
             ) as laws,
         ):
             laws.begin("churn")
-            churning = Churning(standing, laws, seed, scale)
+            churning = Churning(site, laws, seed, scale)
             churning.play()
             laws.finish()
-            assert set(standing.parts.fallen()) <= {gpu_scheduler.NAME}
+            assert set(site.parts.fallen()) <= {gpu_scheduler.NAME}
         return churning
 
     return play

@@ -1,6 +1,6 @@
 """The crowd: people without bookings, who delete and create their pods all the time.
 
-Some of their pods do not end when they are told to: a kubelet never finishes, or somebody's finalizer is on
+Some of their pods do not end when they are asked to: a kubelet never finishes, or somebody's finalizer is on
 them. Some people create a pod that is taken from them again at once, under the same name.
 """
 
@@ -20,17 +20,17 @@ from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
 from cluster.process.clock import SystemClock
 from tests.long.accounts import Account
+from tests.long.churn.desired_nodes import HANGS
 from tests.long.churn.ground import NAMESPACE, body
 from tests.long.churn.racing import Racing
 from tests.long.churn.seen import Tally, tally
 from tests.long.churn.sight import Sight
-from tests.long.churn.wishes import HANGS
 from tests.long.fire.harm import share
 
 EVERY: Final = 0.5
-"""Seconds between two looks of the crowd at its pods."""
+"""Seconds after which the crowd reads its pods again."""
 A_TURN: Final = 4
-"""Running pods that are deleted in a turn, and pods without a GPU that are created anew."""
+"""Running pods that are deleted in a turn, and pods without a GPU that are created again."""
 WAITING_AT_MOST: Final = 20
 """Pods that wait, beyond which nobody creates one that has to."""
 LEAVING_AT_MOST: Final = 40
@@ -49,7 +49,7 @@ THREADS: Final = 6
 
 
 def hangs(pod: Pod) -> bool:
-    """Whether it does not end when it is told to."""
+    """Whether it does not end when it is asked to."""
     meta = pod.metadata
     return HANGS in (meta.labels or {}) or FINALIZER in (meta.finalizers or ())
 
@@ -73,12 +73,12 @@ class Crowd:
         self.taken: set[str] = set()
         """Uids of pods that were seen to be taken away."""
         self.hung: set[str] = set()
-        """Those of them that did not end when they were told to."""
+        """Those of them that did not end when they were asked to."""
         self._numbers = count(1)
         self.racing = Racing(people[0].kube, wants=self._is_impatient, create=self._create)
 
     def run(self, stop: threading.Event) -> None:
-        """Until told to stop."""
+        """Run until ``stop`` is set."""
         while not self._clock.wait(stop, EVERY):
             self.turn()
         for pool in self._pools:
@@ -91,25 +91,25 @@ class Crowd:
 
     @property
     def tally(self) -> Tally:
-        """How their pods stand."""
-        return tally(self._sight.stands(self._names).values())
+        """How many of their pods are in which state."""
+        return tally(self._sight.states(self._names).values())
 
     def turn(self) -> None:
         """Look at every pod once, and do what is to be done."""
         self._turn += 1
-        stands, pods = self._sight.stands(self._names), self._sight.pods
-        for name, stand in stands.items():
-            if stand == "missing":
+        states, pods = self._sight.states(self._names), self._sight.pods
+        for name, state in states.items():
+            if state == "missing":
                 self._do(name, partial(self._create, name))
-            elif name in pods and stand == "over":
+            elif name in pods and state == "over":
                 self._do(name, partial(self._delete, pods[name]))
-            elif name in pods and stand == "taken":
+            elif name in pods and state == "taken":
                 self._note_taken(pods[name])
         if self.churns:
-            waiting = sum(stand == "waits" for stand in stands.values())
-            few = [name for name, stand in stands.items() if stand == "without"]
-            leaving = sum(stand == "leaving" for stand in stands.values())
-            runs = [name for name, stand in stands.items() if stand == "runs" and leaving < LEAVING_AT_MOST]
+            waiting = sum(state == "waits" for state in states.values())
+            few = [name for name, state in states.items() if state == "without"]
+            leaving = sum(state == "leaving" for state in states.values())
+            runs = [name for name, state in states.items() if state == "runs" and leaving < LEAVING_AT_MOST]
             for name in (*self._chosen(runs), *self._chosen(few if waiting < WAITING_AT_MOST else [])):
                 if name in pods:
                     self._do(name, partial(self._delete, pods[name]))
@@ -136,7 +136,7 @@ class Crowd:
 
         def done() -> None:
             try:
-                with suppress(ApiError):  # whoever does not answer is asked again in a later turn
+                with suppress(ApiError):  # what has no answer is asked again in a later turn
                     deed()
             finally:
                 self._busy.discard(name)

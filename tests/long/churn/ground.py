@@ -31,8 +31,8 @@ from devcluster.wait import poll
 from tests.clusters import own
 from tests.long import accounts
 from tests.long.accounts import Account
-from tests.long.churn import wishes
-from tests.long.churn.wishes import LABEL, Wishes
+from tests.long.churn import desired_nodes
+from tests.long.churn.desired_nodes import LABEL, DesiredNodes
 
 ACTORS: Final = Path(__file__).parent / "actors"
 NAMESPACE: Final = "churn"
@@ -71,22 +71,22 @@ class Ground:
         self.parts = parts
         self.kube = administrator(cluster)
         self._bare = {name: self._bare_start(name) for name in MODULES}
-        self._wishes = Wishes(count=count)
+        self._desired = DesiredNodes(count=count)
 
     # --- nodes -----------------------------------------------------------------------------------------
     @property
     def nodes(self) -> tuple[str, ...]:
         """The simulated nodes."""
-        return self._wishes.nodes
+        return self._desired.nodes
 
-    def wish(self, **changes: Any) -> None:
-        """Let the simulated nodes be otherwise: fields of ``Wishes``."""
-        self._wishes = msgspec.structs.replace(self._wishes, **changes)
-        wishes.write(self.cluster.state, self._wishes)
+    def configure(self, **changes: Any) -> None:
+        """Change how the simulated nodes are to be: fields of ``DesiredNodes``."""
+        self._desired = msgspec.structs.replace(self._desired, **changes)
+        desired_nodes.write(self.cluster.state, self._desired)
 
     def start_nodes(self) -> None:
         """Both processes of the simulated nodes; all of these are Ready, and their node agents alive."""
-        self.wish()
+        self.configure()
         for role in (KUBELETS, AGENTS):
             program = [sys.executable, str(ACTORS / "simulated_nodes.py"), self.cluster.name, role]
             self.cluster.spawn(role, program)
@@ -152,9 +152,9 @@ def ground(count: int) -> Iterator[Ground]:
         parts = Parts(cluster, elects=True)
         parts.deploy(server=POLICY, controller=IDENTITY)
         parts.start_controller(IDENTITY, name=SECOND)
-        standing = Ground(cluster, parts, count)
-        standing.start_nodes()
-        yield standing
+        started = Ground(cluster, parts, count)
+        started.start_nodes()
+        yield started
 
 
 def body(

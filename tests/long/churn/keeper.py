@@ -1,4 +1,4 @@
-"""Somebody who wants certain pods: creates what is missing, and anew what is of no use any more."""
+"""Somebody who wants certain pods: creates what is missing, and replaces what is of no use any more."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -32,13 +32,13 @@ class Keeper:
             ApiError: the API server refuses, or does not answer.
         """
         pods = self._sight.pods
-        for name, stand in self._sight.stands(self.names).items():
-            if stand == "missing":
+        for name, state in self._sight.states(self.names).items():
+            if state == "missing":
                 with suppress(Conflict):
                     self._account.kube.create(PODS, self._body(name), namespace=self._account.namespace)
                     self.created += 1
                     self._sight.created(name)
-            elif stand in ("over", "without") and name in pods:
+            elif state in ("over", "without") and name in pods:
                 self.delete(pods[name])
 
     def delete(self, pod: Pod) -> None:
@@ -46,11 +46,11 @@ class Keeper:
         meta = pod.metadata
         self._account.kube.delete(PODS, meta.name, namespace=self._account.namespace, uid=meta.uid)
 
-    def all_are(self, *stands: str) -> bool:
-        """Whether every pod stands in one of these ways."""
-        return set(self._sight.stands(self.names).values()) <= set(stands)
+    def all_are(self, *states: str) -> bool:
+        """Whether every pod is in one of these states."""
+        return set(self._sight.states(self.names).values()) <= set(states)
 
     def not_running(self) -> list[str]:
-        """The pods that do not run, and how they stand."""
-        stands = self._sight.stands(self.names)
-        return [f"{name} {stand}" for name, stand in stands.items() if stand != "runs"]
+        """The pods that do not run, and their states."""
+        states = self._sight.states(self.names)
+        return [f"{name} {state}" for name, state in states.items() if state != "runs"]

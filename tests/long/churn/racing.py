@@ -1,6 +1,6 @@
 """Somebody who does not wait for what was taken from them: a pod of that name as soon as there can be one.
 
-They look with a watch of their own, of pods that have ended alone: what stands in the place of a victim is
+They have a watch of their own, of pods that have ended alone: what takes the place of a victim is
 there two calls after the victim's end.
 """
 
@@ -41,11 +41,11 @@ class Racing:
         """Uids of victims whose user was there first."""
 
     def run(self, stop: threading.Event) -> None:
-        """Race until told to stop."""
+        """Race until ``stop`` is set."""
         self._reflector.run(stop)
         self._pool.shutdown()
 
-    # --- what the reflector tells ------------------------------------------------------------------------
+    # --- the reflector's events ------------------------------------------------------------------------
     def replace(self, _items: Sequence[Pod], _version: str, /) -> None:
         """All that have ended: who has gone meanwhile is not raced for any more."""
 

@@ -2,9 +2,9 @@
 
 A part has recovered when it turns nobody away any more: from the moment at which `/readyz` says so the
 extender answers filter and bind, the booking server promises, the webhook answers, the node agent is known to
-its kubelet. A controller that led when it was struck has recovered only when somebody has reclaimed: whoever
-leads then, in a whole pass: with a hundred booked pods waiting that is a hundred evictions, seconds of work
-after the first of them. How soon is for ``make bench`` to say; here everybody only has to come back.
+its kubelet. A controller that led when it was struck has recovered only when somebody has reclaimed: the
+leader, in a whole pass. With a hundred booked pods waiting that is a hundred evictions, seconds of work after
+the first of them. How soon is for ``make bench`` to say; here everybody only has to come back.
 """
 
 from collections.abc import Iterable, Sequence

@@ -8,22 +8,22 @@ from typing import Literal
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
 from devcluster.demo import pod_status
 
-Stand = Literal["missing", "taken", "leaving", "over", "waits", "starts", "runs", "without"]
-"""``taken``: told to go, and not by its user; ``without``: it came back without a GPU."""
+PodState = Literal["missing", "taken", "leaving", "over", "waits", "starts", "runs", "without"]
+"""``taken``: deleted, and not by its user; ``without``: it came back without a GPU."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many pods stand how."""
+    """How many pods are in which state."""
 
-    stands: dict[Stand, int]
+    states: dict[PodState, int]
 
     def __str__(self) -> str:
-        return ", ".join(f"{number} {stand}" for stand, number in sorted(self.stands.items()))
+        return ", ".join(f"{number} {state}" for state, number in sorted(self.states.items()))
 
 
-def stand_of(pod: Pod) -> Stand:
-    """How a pod stands."""
+def state_of(pod: Pod) -> PodState:
+    """The state of a pod."""
     if is_terminating(pod):
         return "taken" if pod_status.is_evicted(pod) else "leaving"
     if is_terminal(pod):
@@ -35,6 +35,6 @@ def stand_of(pod: Pod) -> Stand:
     return "runs" if pod_status.is_running(pod) else "starts"
 
 
-def tally(stands: Iterable[Stand]) -> Tally:
+def tally(states: Iterable[PodState]) -> Tally:
     """Count them."""
-    return Tally(dict(Counter(stands)))
+    return Tally(dict(Counter(states)))

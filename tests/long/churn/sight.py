@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from cluster.objects.pods import Pod
 from cluster.process.clock import SystemClock
 from tests.laws.state import State
-from tests.long.churn.seen import Stand, stand_of
+from tests.long.churn.seen import PodState, state_of
 
 SEEN_WITHIN: Final = 10.0
 """Seconds in which a pod that was created is seen, if nobody has deleted it meanwhile."""
@@ -22,14 +22,14 @@ class Watching(Protocol):
 
 
 class Sight:
-    """The pods by name, made anew only when something has changed."""
+    """The pods by name, rebuilt only when something has changed."""
 
     def __init__(self, watch: Watching, namespace: str) -> None:
         self._watch = watch
         self._namespace = namespace
         self._clock = SystemClock()
         self._known: tuple[State, Mapping[str, Pod]] | None = None
-        self._reckoned: dict[str, tuple[Pod, Stand]] = {}
+        self._reckoned: dict[str, tuple[Pod, PodState]] = {}
         self._created: dict[str, float] = {}
 
     @property
@@ -41,23 +41,23 @@ class Sight:
             known = self._known = (state, {pod.metadata.name: pod for pod in mine})
         return known[1]
 
-    def stands(self, names: Iterable[str]) -> dict[str, Stand]:
-        """How pods stand at one moment; reckoned once for each state of a pod."""
+    def states(self, names: Iterable[str]) -> dict[str, PodState]:
+        """The states of pods at one moment; computed once for each version of a pod."""
         pods = self.pods
-        return {name: self._stand(name, pods.get(name)) for name in names}
+        return {name: self._state_of(name, pods.get(name)) for name in names}
 
     def created(self, name: str) -> None:
         """The API server has answered so: our sight knows in a moment, and nobody asks again until then."""
         self._created[name] = self._clock.monotonic()
 
-    def _stand(self, name: str, pod: Pod | None) -> Stand:
+    def _state_of(self, name: str, pod: Pod | None) -> PodState:
         if pod is None:
             lately = self._clock.monotonic() - self._created.get(name, -SEEN_WITHIN) < SEEN_WITHIN
             return "waits" if lately else "missing"
         self._created.pop(name, None)
         known = self._reckoned.get(name)
         if known is None or known[0] is not pod:
-            known = self._reckoned[name] = (pod, stand_of(pod))
+            known = self._reckoned[name] = (pod, state_of(pod))
         return known[1]
 
     def has_booking(self, user: str) -> bool:

@@ -1,6 +1,6 @@
 """What befalls the cluster during the churn: a menu, whose moments and victims are drawn from a seed.
 
-Everybody of ours is killed, some stand still, two controllers believe that they lead, a Lease is stolen,
+Everybody of ours is killed, some are stopped, two controllers believe that they lead, a Lease is stolen,
 nodes vanish, clocks are wrong. Each kind comes once in every round.
 """
 

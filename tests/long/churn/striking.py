@@ -1,4 +1,4 @@
-"""Carries out what was drawn, and measures how soon whoever was struck is back."""
+"""Carries out what was drawn, and measures how soon what was struck is back."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tests.long.churn.strikes import GONE_SILENTLY, Strike, group_of
 from tests.patience import PATIENCE
 from tests.threads import Timetable
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 ASKS_EVERY: Final = 0.05
 READY: Final = frozenset(MODULES)
@@ -33,7 +33,7 @@ PASSES: Final = "reclaimer_reconcile_seconds_count"
 class Striking:
     """One round; ``run`` returns when everything is over and everybody is back."""
 
-    def __init__(self, ground: Ground, *, fault: Tell, say: Tell) -> None:
+    def __init__(self, ground: Ground, *, fault: Report, say: Report) -> None:
         self._ground = ground
         self._cluster = ground.cluster
         self._fault = fault
@@ -54,9 +54,9 @@ class Striking:
         self._timetable.run(strikes, self._carry_out, lambda strike: group_of(strike.target))
 
     def _carry_out(self, strike: Strike) -> None:
-        self._tell(f"{strike.target} {strike.kind}")
+        self._report(f"{strike.target} {strike.kind}")
         self._deed(strike)
-        self._tell(f"{strike.target} is over: {strike.kind}")
+        self._report(f"{strike.target} is over: {strike.kind}")
 
     def _deed(self, strike: Strike) -> None:
         deeds = {
@@ -88,11 +88,11 @@ class Striking:
         name = self.leader()
         daemon = self._cluster.daemon(name)
         daemon.pause()
-        self._tell(f"{name} stands still")
+        self._report(f"{name} is stopped")
         self._wait(strike.seconds)
         successor = self.leader()
         daemon.resume()
-        assert successor != name, f"{name}, which stood still, was asked and answered"
+        assert successor != name, f"{name}, which was stopped, was asked and answered"
 
     def _steal(self, _strike: Strike) -> None:
         """Somebody writes another name into the Lease of the reclaimers, and never renews it."""
@@ -135,7 +135,7 @@ class Striking:
         """Its kubelet and its agent fall silent; for the shortest time the Node object is gone as well."""
         with self._lock:
             self._gone.add(strike.target)
-            self._ground.wish(gone=tuple(sorted(self._gone)))
+            self._ground.configure(gone=tuple(sorted(self._gone)))
         self._wait(1.5)
         if strike.seconds != GONE_SILENTLY:
             with suppress(NotFound):
@@ -143,7 +143,7 @@ class Striking:
         self._wait(strike.seconds)
         with self._lock:
             self._gone.discard(strike.target)
-            self._ground.wish(gone=tuple(sorted(self._gone)))
+            self._ground.configure(gone=tuple(sorted(self._gone)))
 
     # --- seeing ----------------------------------------------------------------------------------------
     def leader(self) -> str:
@@ -184,7 +184,7 @@ class Striking:
         recovery = Recovery(part=name, seconds=seconds, floor=self._bare(name))
         with self._lock:
             self.recovered.append(recovery)
-        self._tell(f"recovered: {recovery}")
+        self._report(f"recovered: {recovery}")
 
     def _bare(self, name: str) -> float:
         """Seconds that nobody can save of a start."""
@@ -208,11 +208,11 @@ class Striking:
             return False
         holder: list[str] = []
 
-        def look() -> None:
+        def read() -> None:
             lease = self._ground.kube.get(LEASES, names.CONTROLLER_LEASE, namespace=names.NAMESPACE)
             holder.append(lease.spec.holder_identity or "")
 
-        self._patiently(look)
+        self._patiently(read)
         return holder[-1].startswith(f"{name}_")
 
     def _patiently(self, call: Callable[[], object]) -> None:
@@ -227,7 +227,7 @@ class Striking:
 
         assert poll(done, seconds=PATIENCE, every=0.5), "the API server does not answer"
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         self._fault(message)
         self._say(message)
 

@@ -20,7 +20,7 @@ def test_every_law_holds_and_in_the_end_every_booked_pod_runs(churn: Churn) -> N
     assert churned.crowd.taken, "nobody was taken away: nothing was tried"
     assert churned.crowd.hung, "no victim hung in Terminating"
     assert churned.striking.refused, "no clock was wrong"
-    assert churned.crowd.raced, "nobody was quick enough to create anew what was taken away"
+    assert churned.crowd.raced, "nobody was quick enough to create again what was taken away"
     recovered = churned.striking.recovered
     sys.stdout.write("".join(f"{one}\n" for one in sorted(recovered, key=str)))
     assert by_part(recovered).keys() >= READY

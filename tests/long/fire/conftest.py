@@ -1,4 +1,4 @@
-"""What every test under fire is given: a way to tell a short story, and one with harm in it."""
+"""What every test under fire is given: a way to play a short story, and one with harm in it."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.long.fire.patience import Patience, Patient
 from tests.long.fire.short_story import VICTIM, Interlude, ShortStory, expected, may_leave
 
 
-class Telling(Protocol):
+class StoryMaker(Protocol):
     """Makes a story in this test's namespace; ``play`` it once."""
 
     def __call__(
@@ -33,7 +33,7 @@ class Telling(Protocol):
 
 
 class UnderFire(Protocol):
-    """Tells a story while these blows fall, and asserts that it ends as it should."""
+    """Plays a story while these blows fall, and asserts that it ends as it should."""
 
     def __call__(self, blows: tuple[Blow, ...], *, also: Interlude = ...) -> ShortStory: ...
 
@@ -54,11 +54,11 @@ def elections(testbed: Testbed) -> Iterator[Parts]:
 
 
 @pytest.fixture
-def story(elections: Parts, alice: Person, bob: Person, playground: Playground) -> Iterator[Telling]:
-    """A story to be told; whatever was booked in it is given back in the end."""
+def story(elections: Parts, alice: Person, bob: Person, playground: Playground) -> Iterator[StoryMaker]:
+    """A story to be played; whatever was booked in it is given back in the end."""
     assert elections
 
-    def telling(
+    def make(
         interlude: Interlude = lambda _moment: None,
         *,
         patience: float = PATIENCE,
@@ -77,16 +77,16 @@ def story(elections: Parts, alice: Person, bob: Person, playground: Playground) 
             may_leave=may_leave,
         )
 
-    yield telling
+    yield make
     for person in (alice, bob):
         Patient(person, playground, Patience(playground, PATIENCE)).release_all()
 
 
 @pytest.fixture
-def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
+def under_fire(cluster: Cluster, story: StoryMaker, laws: LiveWatch) -> UnderFire:
     """A story with harm in it."""
 
-    def tell(blows: tuple[Blow, ...], *, also: Interlude = lambda _moment: None) -> ShortStory:
+    def play(blows: tuple[Blow, ...], *, also: Interlude = lambda _moment: None) -> ShortStory:
         reporter = Reporter(sys.stdout)
         harm = Harm(cluster, blows, fault=laws.fault, say=lambda line: reporter.say("fire", line))
 
@@ -96,14 +96,14 @@ def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
 
         on_nodes = [blow.target for blow in blows if "/" in blow.target]
         runtimes = [blow for blow in blows if blow.target.endswith("/containerd") and blow.kind == "killed"]
-        told = story(interlude, rival=not on_nodes, runtimes_die=bool(runtimes), may_leave=may_leave(blows))
+        short = story(interlude, rival=not on_nodes, runtimes_die=bool(runtimes), may_leave=may_leave(blows))
         try:
-            end = told.play()
-            assert end == expected(told.victim)
+            end = short.play()
+            assert end == expected(short.victim)
         except AssertionError:
             reporter.say("fire", f"all logs are kept in {cluster.keep_logs()}")
             raise
-        assert on_nodes or not told.refused, told.refused
-        return told
+        assert on_nodes or not short.refused, short.refused
+        return short
 
-    return tell
+    return play

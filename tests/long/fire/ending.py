@@ -49,7 +49,7 @@ class Ending:
 
 @dataclass
 class Origins:
-    """Who was there first: told by the story while it plays."""
+    """Who was there first: written by the story while it plays."""
 
     uids: dict[str, str] = field(default_factory=dict)
     """Pod -> uid of the one that was served first under that name."""
@@ -63,20 +63,20 @@ class Origins:
             self.devices.setdefault(device, pod.metadata.name)
 
 
-def read_ending(ground: Playground, origins: Origins, *, look_inside: bool = True) -> Ending:
+def read_ending(ground: Playground, origins: Origins, *, see_inside: bool = True) -> Ending:
     """The state as it is now.
 
     Args:
         ground: where the story was played.
         origins: who was there first.
-        look_inside: compare with what the containers see, which takes a kubectl each.
+        see_inside: compare with what the containers see, which takes a kubectl each.
     """
     pods = ground.kube.list(WHOLE_PODS, Selection(namespace=ground.namespace)).items
     templates = ground.kube.list(POD_TEMPLATES, Selection(namespace=ground.namespace)).items
     nodes = ground.kube.list(NODES).items
     return Ending(
         pods={
-            pod.metadata.name: _fate(ground, pod, origins, look_inside=look_inside)
+            pod.metadata.name: _fate(ground, pod, origins, see_inside=see_inside)
             for pod in sorted(pods, key=lambda one: one.metadata.name)
         },
         templates=len(templates),
@@ -84,13 +84,13 @@ def read_ending(ground: Playground, origins: Origins, *, look_inside: bool = Tru
     )
 
 
-def _fate(ground: Playground, whole: WholePod, origins: Origins, *, look_inside: bool) -> Fate:
+def _fate(ground: Playground, whole: WholePod, origins: Origins, *, see_inside: bool) -> Fate:
     meta = whole.metadata
     pod = msgspec.convert({"metadata": {}, "spec": whole.spec, "status": whole.status}, Pod)
     chosen = devices_of(assignment_of(msgspec.structs.replace(pod, metadata=meta)) or {})
     return Fate(
         phase=_phase(whole),
-        device=_device(ground, whole, chosen, origins, look_inside=look_inside),
+        device=_device(ground, whole, chosen, origins, see_inside=see_inside),
         model=_models(ground, chosen),
         first=_is_first(whole, origins),
         restarts=sum(status.get("restartCount", 0) for status in _statuses(whole)),
@@ -106,7 +106,7 @@ def _phase(whole: WholePod) -> str:
 
 
 def _device(
-    ground: Playground, whole: WholePod, chosen: frozenset[str], origins: Origins, *, look_inside: bool
+    ground: Playground, whole: WholePod, chosen: frozenset[str], origins: Origins, *, see_inside: bool
 ) -> str | None:
     """Whose device it has, if everybody says the same; else what they say."""
     recorded = {
@@ -116,7 +116,7 @@ def _device(
         for health in resource.get("resources") or ()
     }
     said = {"the Binding": chosen, "the kubelet": recorded}
-    if look_inside:
+    if see_inside:
         said["the container"] = _seen(ground, whole.metadata.name)
     if len({frozenset(devices) for devices in said.values()}) > 1:
         return f"contradiction: {said}"

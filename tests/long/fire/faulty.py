@@ -25,7 +25,7 @@ OVERLOAD: Final = Answer(code=429, reason="TooManyRequests", retry_after=1)
 BROKEN: Final = Answer(code=500, reason="InternalError")
 LATE: Final = Slow(seconds=0.7)
 IRREGULAR: Final = 3 + 5**0.5
-"""About every fifth call; no loop of ours keeps step with it, which would fail at the same call for ever."""
+"""About every fifth call; no loop of ours keeps step with it, which would always fail at the same call."""
 OFTEN: Final = (3 + 5**0.5) / 2
 """About two of five, which no loop keeps step with either."""
 REFUSABLE: Final = ("POST pods/eviction", "POST podtemplates")
@@ -86,7 +86,7 @@ def is_resumed(call: Call) -> bool:
     return "sendInitialEvents" not in call.query
 
 
-def begins_anew(call: Call) -> bool:
+def begins_again(call: Call) -> bool:
     """A watch that is a list as well."""
     return not is_resumed(call)
 
@@ -110,16 +110,16 @@ def gaps(*, callers: frozenset[str] = OURS, seconds: float = 0.0) -> tuple[Rule,
 def openings(fault: Fault, first: Fault | None = None, *, callers: frozenset[str] = OURS) -> tuple[Rule, ...]:
     """No watch opens at once.
 
-    One that would go on does not open, then must begin anew, then does not open once more, because of another
-    fault where one is named. So it goes with each of them: by chance one would fail many times in a row, and
+    One that would go on does not open, then must begin again, then does not open once more, because of
+    another fault where one is named. So it goes with each of them: by chance one would fail many times in a row, and
     wait half a minute for its next attempt.
     """
     resumed = Match(callers=callers, watch=True, also=is_resumed)
-    anew = Match(callers=callers, watch=True, also=begins_anew)
+    begun = Match(callers=callers, watch=True, also=begins_again)
     return (
         Rule(match=resumed, action=fault, every=2, times=None, per=one_watch),
         Rule(match=resumed, action=GONE, times=None),
-        Rule(match=anew, action=first or fault, every=2, times=None, per=one_watch),
+        Rule(match=begun, action=first or fault, every=2, times=None, per=one_watch),
     )
 
 

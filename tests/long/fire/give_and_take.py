@@ -2,7 +2,7 @@
 
 Bob has the last A100 of a node, alice books one and wants it there: his pod leaves, comes back without a GPU,
 and hers gets its device. She gives the booking back: hers comes back without a GPU, and bob's next pod has
-the device. So it can be told again and again in one namespace, in about five seconds each time.
+the device. So it can be played again and again in one namespace, in about five seconds each time.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ STAYS: Final = "stays"
 """Bob's other pod, which loses more: it is left alone."""
 HIS: Final = "his-"
 HERS: Final = "hers-"
-"""Their pods, of which each telling has a new pair."""
+"""Their pods, of which each round has a new pair."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What has become of one telling: equal ones have ended the same."""
+    """How one round has ended: equal outcomes are equal ends."""
 
     same_device: bool
     """Hers got the device of his."""
@@ -56,16 +56,16 @@ class GiveAndTake:
         self._alice = Patient(alice, ground, self._patience)
         self._bob = Patient(bob, ground, self._patience)
         self._node = node
-        self._told = 0
+        self._round = 0
         self._uids: dict[str, str] = {}
         self._bob.create(self._body(STAYS))
         self._await(STAYS, pod_status.is_running)
         self._bob.create(self._body(f"{HIS}1", cheap=True))
 
-    def tell(self, reached: Callable[[Moment], object] = lambda _moment: None) -> Outcome:
-        """Once. Args: reached: called in the story's own thread."""
-        self._told += 1
-        his, hers = f"{HIS}{self._told}", f"{HERS}{self._told}"
+    def play(self, reached: Callable[[Moment], object] = lambda _moment: None) -> Outcome:
+        """Play one round. Args: reached: called in the story's own thread."""
+        self._round += 1
+        his, hers = f"{HIS}{self._round}", f"{HERS}{self._round}"
         device = pod_status.devices(self._await(his, pod_status.is_running))
         reached("begun")
         booking = self._alice.book()
@@ -75,7 +75,7 @@ class GiveAndTake:
         self._patience.until("all is done for her pod", lambda: not self._left())
         reached("served")
         self._alice.release(booking)
-        self._bob.create(self._body(f"{HIS}{self._told + 1}", cheap=True))
+        self._bob.create(self._body(f"{HIS}{self._round + 1}", cheap=True))
         self._await(hers, self._is_back)
         self._patience.until("nothing is left over", lambda: not self._left())
         reached("over")

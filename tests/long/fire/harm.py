@@ -1,7 +1,7 @@
-"""What is done to a cluster while a story is told in it: who is killed or paused, when, and for how long.
+"""What is done to a cluster while a story is played in it: who is killed or paused, when, and for how long.
 
 Moments are drawn from a seed, each by the names of what it is about alone, so that a seed means the same
-whatever else is drawn. ``FIRE_SEED=... pytest ...`` tells the same again.
+whatever else is drawn. ``FIRE_SEED=... pytest ...`` repeats the same.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ LONGEST_DOWN: Final = 2.0
 """Seconds at most that a killed process stays away."""
 
 Kind = Literal["killed", "paused"]
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Harm:
     """Does what was planned; ``interlude`` is given to a story, ``finish`` waits for the last blow."""
 
     def __init__(
-        self, cluster: Cluster, blows: tuple[Blow, ...], *, fault: Tell, say: Tell = lambda _line: None
+        self, cluster: Cluster, blows: tuple[Blow, ...], *, fault: Report, say: Report = lambda _line: None
     ) -> None:
-        """Args: fault: told of each blow when it falls and when it is over; say: writes a line for people."""
+        """Args: fault: called when a blow falls and when it is over; say: writes a line for people."""
         self._cluster = cluster
         self._blows = blows
         self._fault = fault
@@ -124,7 +124,7 @@ class Harm:
 
     def _strike(self, blow: Blow) -> None:
         daemon = self._cluster.daemon(blow.target)
-        self._tell(str(blow))
+        self._report(str(blow))
         if blow.kind == "killed":
             daemon.kill()
             self._wait(blow.down)
@@ -133,9 +133,9 @@ class Harm:
             daemon.pause()
             self._wait(blow.down)
             daemon.resume()
-        self._tell(f"{blow.target} goes on")
+        self._report(f"{blow.target} goes on")
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         self._fault(message)
         self._say(message)
 

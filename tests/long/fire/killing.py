@@ -1,4 +1,4 @@
-"""Tells the story of `give_and_take` again and again, and kills a part at one point of each half of it."""
+"""Plays the story of `give_and_take` again and again, and kills a part at one point of each half of it."""
 
 import sys
 from collections import deque
@@ -52,12 +52,12 @@ ALWAYS: Final[Mapping[Half, frozenset[str]]] = {
 }
 """Without these there is no eviction, no comeback and no end: so much at least must have been tried."""
 TRIES: Final = 3
-"""Tellings in which a call does not come before it counts as one that the story does not need."""
+"""Rounds in which a call does not come before it counts as one that the story does not need."""
 Say = Callable[[str], object]
 
 
-def telling(laws: LiveWatch) -> Say:
-    """Says a line to whoever reads the test's output, and to the history of the laws as a fault."""
+def reporting(laws: LiveWatch) -> Say:
+    """Writes a line to the test's output, and to the history of the laws as a fault."""
     reporter = Reporter(sys.stdout)
 
     def say(line: str) -> None:
@@ -69,7 +69,7 @@ def telling(laws: LiveWatch) -> Say:
 
 @dataclass(frozen=True)
 class Doom:
-    """Where and how a part is killed in one half of a telling."""
+    """Where and how a part is killed in one half of a round."""
 
     point: Point
     sides: tuple[Side, ...]
@@ -92,18 +92,18 @@ class Killing:
     done: dict[Half, list[Doom]] = field(default_factory=lambda: {"taking": [], "giving back": []})
     """What has been carried out, with the story's end as it should be."""
     unneeded: list[Doom] = field(default_factory=list)
-    """Calls that did not come in some tellings."""
+    """Calls that did not come in some rounds."""
 
     def undisturbed(self) -> dict[Half, list[Point]]:
         """The points of each half."""
-        return self._tell({})
+        return self._play({})
 
     def carry_out(self, dooms: Mapping[Half, Sequence[Doom]]) -> None:
-        """All of them, one of each half in one telling."""
+        """All of them, one of each half in one round."""
         waiting = {half: deque(each) for half, each in dooms.items()}
         while any(waiting.values()):
             now: dict[Half, Doom] = {half: each.popleft() for half, each in waiting.items() if each}
-            self._tell(now)
+            self._play(now)
             for half, doom in now.items():
                 if doom in self.done[half]:
                     continue
@@ -122,7 +122,7 @@ class Killing:
             for call in sorted(always - {str(doom.point) for doom in self.done[half]})
         ]
 
-    def _tell(self, dooms: Mapping[Half, Doom]) -> dict[Half, list[Point]]:
+    def _play(self, dooms: Mapping[Half, Doom]) -> dict[Half, list[Point]]:
         found: dict[Half, list[Point]] = {}
         before: dict[Half, int] = {}
         rules = self.behind.proxy.rules
@@ -154,7 +154,7 @@ class Killing:
                 rules.set()
 
         self.say(" | ".join(f"{half}: {doom}" for half, doom in dooms.items()) or "undisturbed")
-        assert self.story.tell(reached) == AS_IT_SHOULD, dooms
+        assert self.story.play(reached) == AS_IT_SHOULD, dooms
         assert not self.behind.fallen()
         return found
 

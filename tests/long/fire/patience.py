@@ -1,7 +1,7 @@
-"""People who try again: whoever plays a story during which anything may be down for a while.
+"""People who try again: they play a story during which anything may be down for a while.
 
-Nobody here knows what was done to the cluster. An answer that got lost is looked up before it is asked again,
-as a person at a terminal does.
+Nobody here knows what was done to the cluster. After a lost answer they read what is there before they ask
+again, as a person at a terminal does.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ JUST_BEGUN = (" cannot create resource ", "not yet ready to handle request")
 
 
 class Patience:
-    """Waiting for what somebody may not be able to tell at the moment."""
+    """Waiting for what somebody may not be able to answer at the moment."""
 
     def __init__(self, ground: Playground, seconds: float) -> None:
         """Args: seconds: that each thing may take."""
@@ -35,7 +35,7 @@ class Patience:
 
         Raises:
             AssertionError: it did not in time.
-            LawBrokenError: a law was broken meanwhile; told at once.
+            LawBrokenError: a law was broken meanwhile; raised at once.
         """
 
         def ask() -> V | None:

@@ -1,4 +1,4 @@
-"""The calls at which a part is killed: taken from the record of an undisturbed telling.
+"""The calls at which a part is killed: taken from the record of an undisturbed round.
 
 Only controller, extender and booking server write for an eviction, a comeback or an end. Node agents and
 kube-scheduler do not, so they are not killed at their calls: `test_faulty_answers.py` tries what faulty
@@ -68,7 +68,7 @@ def point_of(call: Call) -> Point | None:
 
 
 def points_of(records: Iterable[Record]) -> list[Point]:
-    """Every point of a telling, once, in the order in which they came."""
+    """Every point of a round, once, in the order in which they came."""
     return list(dict.fromkeys(point for record in records if (point := point_of(record.call))))
 
 

@@ -31,18 +31,18 @@ from tests.long.fire.spoilt import spoilt
 MOMENTS: Final = (
     "begun",  # nothing is there yet
     "occupied",  # Bob's four pods run
-    "waiting",  # his fifth has been told that all A100s are in use
+    "waiting",  # his fifth has the message that all A100s are in use
     "booked",  # Alice's booking is stored, and its object written
     "asked",  # her pod is created
     "held",  # a device is kept for it
-    "leaving",  # the victim has been told to go
+    "leaving",  # the victim has been deleted
     "bound",  # her pod is bound
     "served",  # it runs
     "back",  # the victim runs again, without a GPU
     "released",  # her booking is over
-    "ending",  # her pod has been told to go
+    "ending",  # her pod has been deleted
     "passed on",  # Bob's fifth pod is bound
-    "over",  # everything is as it shall be, as far as the story has looked
+    "over",  # everything is as it shall be, as far as the story has checked
 )
 """In this order. A moment may be over when the story notices it: "held" means held, or bound already.
 
@@ -106,7 +106,7 @@ def may_leave(blows: Iterable[Blow]) -> tuple[str, ...]:
 
 
 def told_to_leave(pods: Iterable[Pod], uids: Mapping[str, str]) -> str | None:
-    """Who of these, name -> uid, has been told to go, or has gone and come back; None while nobody has."""
+    """Who of these, name -> uid, has been deleted, or has gone and come back; None while nobody has."""
     now = {pod.metadata.name: pod for pod in pods}
     return next(
         (
@@ -126,7 +126,7 @@ def _nothing(_moment: str) -> None:
 
 
 class ShortStory:
-    """One telling. The playground's namespace must be empty, and alice without a running booking."""
+    """Played once. The playground's namespace must be empty, and alice without a running booking."""
 
     def __init__(
         self,
@@ -303,7 +303,7 @@ class ShortStory:
         )
 
     def _create_again(self, pod: Pod, why: str) -> None:
-        """As the documentation tells people: it holds a GPU that it cannot use, and nobody else ends it."""
+        """As the documentation advises: it holds a GPU that it cannot use, and nobody else ends it."""
         self.refused.append(f"{pod.metadata.name}: {why}")
         self._reporter.say(pod.metadata.name, f"never ran and is created again: {why}")
         owner = self.alice if pod.metadata.name == HERS else self.bob

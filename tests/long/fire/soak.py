@@ -1,7 +1,7 @@
 """The short story again and again, each time with other harm: for hours, not for every run of the tests.
 
-``SOAK_MINUTES=30 pytest -s tests/long/fire/soak.py`` tells it for so long; every telling prints its seed, and
-``FIRE_SEED=<that seed> SOAK_MINUTES=0 pytest -s tests/long/fire/soak.py`` tells the same one once more.
+``SOAK_MINUTES=30 pytest -s tests/long/fire/soak.py`` plays it for so long; every round prints its seed, and
+``FIRE_SEED=<that seed> SOAK_MINUTES=0 pytest -s tests/long/fire/soak.py`` plays the same one once more.
 """
 
 import io
@@ -91,10 +91,10 @@ def test_the_short_story_ends_the_same_under_any_fire(
     for number, one in enumerate(rounds(seed, MINUTES)):
         blows = planned(one)
         sys.stdout.write(f"\nstory {number}: {SEED}={one}\n" + "".join(f"  {blow}\n" for blow in blows))
-        told = under_fire(blows)
-        told.alice.release_all()
+        played = under_fire(blows)
+        played.alice.release_all()
         playground.clear()
-        sys.stdout.write("".join(f"  spoilt by a kubelet: {line}\n" for line in told.refused))
+        sys.stdout.write("".join(f"  spoilt by a kubelet: {line}\n" for line in played.refused))
 
 
 WHOLE_MOMENTS: Final = ("booked", "asked", "served", "released")
@@ -122,9 +122,9 @@ def test_the_whole_story_ends_the_same_whatever_is_killed_between_its_steps(seed
                 patience=PATIENCE,
             )
             laws.finish()
-        told = written.getvalue()
-        assert whom(told, "comes back without a GPU") == VICTIMS, told
-        assert whom(told, "has to leave") == VICTIMS, told
+        output = written.getvalue()
+        assert whom(output, "comes back without a GPU") == VICTIMS, output
+        assert whom(output, "has to leave") == VICTIMS, output
 
 
 def _once(cluster: Cluster, blows: tuple[Blow, ...], laws: LiveWatch) -> Interlude:

@@ -1,6 +1,6 @@
-"""Killed once a telling, before or after each single write: slower than `test_every_api_call.py`, stricter.
+"""Killed once a round, before or after each single write: slower than `test_every_api_call.py`, stricter.
 
-There a part dies twice in one telling, and could go on only because it died again.
+There a part dies twice in one round, and could go on only because it died again.
 ``pytest -s tests/long/fire/soak_every_call.py`` takes some five minutes.
 """
 
@@ -13,7 +13,7 @@ from tests.e2e.playground import Playground
 from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
 from tests.long.fire.give_and_take import GiveAndTake
-from tests.long.fire.killing import Doom, Killing, telling
+from tests.long.fire.killing import Doom, Killing, reporting
 from tests.long.fire.points import SIDES, Side
 from tests.long.fire.proxied import Proxied, proxied
 
@@ -30,7 +30,7 @@ def behind(testbed: Testbed) -> Iterator[Proxied]:
 def test_killed_on_one_side_of_every_single_write_everything_ends_the_same(
     behind: Proxied, alice: Person, bob: Person, playground: Playground, laws: LiveWatch, side: Side
 ) -> None:
-    killing = Killing(behind, GiveAndTake(alice, bob, playground, "node-a"), telling(laws))
+    killing = Killing(behind, GiveAndTake(alice, bob, playground, "node-a"), reporting(laws))
     points = killing.undisturbed()
     killing.carry_out({half: [Doom(point, (side,)) for point in each] for half, each in points.items()})
     assert killing.missing() == []

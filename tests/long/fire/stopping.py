@@ -24,7 +24,7 @@ PROGRAMS: Final = {
 """Daemon -> the module that it runs."""
 ACTOR: Final = str(Path(__file__).parent / "actors" / "stopping_part.py")
 PAUSE: Final = 20.0
-"""Seconds that a part stands still."""
+"""Seconds for which a part is stopped."""
 
 Side = Literal["before", "after"]
 
@@ -42,9 +42,9 @@ class Stopping:
         (self._folder / side).touch()
 
     def await_stop(self, side: Side, *, seconds: float = 120.0) -> None:
-        """Wait until it stands still."""
+        """Wait until it is stopped."""
         assert poll(lambda: not (self._folder / side).exists(), seconds=seconds), "it does not get there"
-        self._laws.fault(f"{self._daemon.name} stands still")
+        self._laws.fault(f"{self._daemon.name} is stopped")
 
     def go_on(self) -> None:
         """Let it go on."""
@@ -52,7 +52,7 @@ class Stopping:
         self._daemon.resume()
 
     def pause_next(self, side: Side, seconds: float = PAUSE) -> None:
-        """Let it stand still for a while at the next call of the method."""
+        """Stop it for a while at the next call of the method."""
         self.stop_next(side)
         self.await_stop(side)
         SystemClock().wait(threading.Event(), seconds)
@@ -71,7 +71,7 @@ def stopping(parts: Parts, laws: LiveWatch, name: str, seam: str) -> Iterator[St
 
     Args:
         parts: of the cluster.
-        laws: told of the faults.
+        laws: get the faults.
         name: of the daemon.
         seam: ``module:Class.method``.
     """

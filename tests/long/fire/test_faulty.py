@@ -12,7 +12,7 @@ from tests.long.fire.faulty import ANSWERS, BIND, GONE, NEIGHBOURS, OPENINGS, SC
 PODS = "/api/v1/namespaces/team/pods"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.NAMESPACE}/leases/l"
 RESUMED = "/api/v1/nodes?watch=true&resourceVersion=7"
-ANEW = "/api/v1/nodes?watch=true&sendInitialEvents=true"
+BEGUN = "/api/v1/nodes?watch=true&sendInitialEvents=true"
 (KUBE_SCHEDULER,) = SCHEDULER
 OF_AGENTS = [("PATCH", LEASE), ("PATCH", "/api/v1/nodes/n0"), ("GET", "/api/v1/nodes/n0")]
 OF_SCHEDULER = [("POST", "/apis/events.k8s.io/v1/namespaces/team/events"), ("PATCH", f"{PODS}/hers-1/status")]
@@ -29,7 +29,7 @@ def kinds(rules: Iterable[Rule], calls: Iterable[tuple[str, str]], caller: str) 
     return {type(action) for action in actions(rules, calls, caller) if action not in (PASS, GONE)}
 
 
-@pytest.mark.parametrize("target", [RESUMED, ANEW])
+@pytest.mark.parametrize("target", [RESUMED, BEGUN])
 @pytest.mark.parametrize("caller", [names.CONTROLLER, names.EXTENDER, names.BOOKING_SERVER])
 def test_watches_of_ours_that_begin_and_that_go_on_meet_every_fault(caller: str, target: str) -> None:
     met = [
@@ -42,14 +42,14 @@ def test_watches_of_ours_that_begin_and_that_go_on_meet_every_fault(caller: str,
     assert {action.code for action in met if isinstance(action, Answer)} == {429, 500}
 
 
-def test_no_watch_goes_on_where_it_was_and_each_opens_at_its_second_attempt_to_begin_anew() -> None:
+def test_no_watch_goes_on_where_it_was_and_each_opens_at_its_second_attempt_to_begin_again() -> None:
     fault = Refuse()
     rules = openings(fault)
     other = RESUMED.replace("nodes", "pods")
     resumed = [("GET", target) for target in (RESUMED, other, RESUMED, other)]
     assert actions(rules, resumed, names.EXTENDER) == [fault, fault, GONE, GONE]
-    anew = [("GET", target) for target in (ANEW, ANEW, f"{ANEW}&fieldSelector=a", ANEW)]
-    assert actions(rules, anew, names.EXTENDER) == [fault, PASS, fault, fault]
+    begun = [("GET", target) for target in (BEGUN, BEGUN, f"{BEGUN}&fieldSelector=a", BEGUN)]
+    assert actions(rules, begun, names.EXTENDER) == [fault, PASS, fault, fault]
     assert actions(rules, resumed, "kubectl") == [PASS] * 4
 
 
@@ -65,7 +65,7 @@ def test_the_first_bind_meets_every_fault(rules: tuple[Rule, ...]) -> None:
 def test_every_kind_of_call_of_a_node_agent_and_of_kube_scheduler_meets_a_fault(
     rules: tuple[Rule, ...],
 ) -> None:
-    watching = [("GET", RESUMED), ("GET", RESUMED), ("GET", ANEW)]
+    watching = [("GET", RESUMED), ("GET", RESUMED), ("GET", BEGUN)]
     deciding = Rules(rules)
     for verb, target in (*OF_AGENTS, *watching):
         deciding.decide(Call(verb=verb, target=target, caller=names.NODE_AGENT))

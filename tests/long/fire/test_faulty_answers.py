@@ -44,8 +44,8 @@ class Disturbed:
         self._laws = laws
         self._reporter = Reporter(sys.stdout)
 
-    def tell(self, name: str, rules: tuple[Rule, ...], reached: Callable[[Moment], object]) -> None:
-        """Once, with these rules from its beginning to its end."""
+    def play(self, name: str, rules: tuple[Rule, ...], reached: Callable[[Moment], object]) -> None:
+        """One round, with these rules from its beginning to its end."""
         proxy = self._behind.proxy
 
         def on(moment: Moment) -> None:
@@ -55,7 +55,7 @@ class Disturbed:
 
         self._say(name)
         try:
-            assert self._story.tell(on) == AS_IT_SHOULD, name
+            assert self._story.play(on) == AS_IT_SHOULD, name
             acted = [proxy.rules.times(rule) for rule in rules]
             assert all(acted), f"{name}: {acted}"
             assert created(proxy.rules.records) == 2, f"{name}: pods that were created"
@@ -71,7 +71,7 @@ class Disturbed:
 
 
 class Occasions:
-    """Gives node agents and kube-scheduler something to ask: a GPU fails and is mended, each begins anew."""
+    """Gives node agents and kube-scheduler something to ask: a GPU fails and is mended, each starts again."""
 
     def __init__(self, proxy: FaultProxy, parts: Parts, ground: Playground) -> None:
         self._proxy = proxy
@@ -164,30 +164,30 @@ def undisturbed(_moment: Moment) -> None:
 
 def test_answers_that_are_wrong_or_lost_do_not_change_the_end(disturbed: Disturbed) -> None:
     for name, rules in ANSWERS.items():
-        disturbed.tell(name, rules, undisturbed)
+        disturbed.play(name, rules, undisturbed)
 
 
 def test_answers_that_are_late_do_not_change_the_end(disturbed: Disturbed) -> None:
     for name, rules in SLOW.items():
-        disturbed.tell(name, rules, undisturbed)
+        disturbed.play(name, rules, undisturbed)
 
 
 def test_watches_with_gaps_do_not_change_the_end(
     disturbed: Disturbed, cut: Callable[[Moment], object]
 ) -> None:
     for name, rules in WATCHES.items():
-        disturbed.tell(name, rules, cut)
+        disturbed.play(name, rules, cut)
 
 
 def test_watches_that_do_not_open_do_not_change_the_end(
     disturbed: Disturbed, cut: Callable[[Moment], object]
 ) -> None:
     for name, rules in OPENINGS.items():
-        disturbed.tell(name, rules, cut)
+        disturbed.play(name, rules, cut)
 
 
 def test_faulty_answers_to_node_agents_and_kube_scheduler_do_not_change_the_end(
     disturbed: Disturbed, occasions: Occasions
 ) -> None:
     for name, rules in NEIGHBOURS.items():
-        disturbed.tell(name, rules, occasions)
+        disturbed.play(name, rules, occasions)

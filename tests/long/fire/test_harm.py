@@ -11,7 +11,7 @@ def test_a_seed_gives_the_same_moments_each_time_and_another_seed_gives_others()
     assert drawn("a", TARGETS, LASTS) != drawn("b", TARGETS, LASTS)
 
 
-def test_a_target_is_struck_at_the_same_moment_whoever_else_is() -> None:
+def test_a_target_is_struck_at_the_same_moment_whatever_else_is_struck() -> None:
     alone, both = drawn("a", TARGETS[:1], LASTS), drawn("a", TARGETS, LASTS)
     assert alone == both[:1]
 

@@ -8,24 +8,24 @@ from tests.e2e.playground import Playground
 from tests.e2e.session import NODES
 from tests.laws.l9 import assert_unchanged
 from tests.laws.live import LiveWatch
-from tests.long.fire.conftest import Telling
+from tests.long.fire.conftest import StoryMaker
 from tests.long.fire.short_story import HERS
 
 pytestmark = pytest.mark.e2e
 
-LOOKS = 5
+PASSES_BEFORE = 5
 """Passes of the new controller after which it would have written what it does not know any more."""
 PASSES = "reclaimer_reconcile_seconds_count"
 
 
 def test_all_parts_killed_at_once_know_afterwards_what_they_knew_before(
-    parts: Parts, playground: Playground, story: Telling, laws: LiveWatch
+    parts: Parts, playground: Playground, story: StoryMaker, laws: LiveWatch
 ) -> None:
-    told = story()
-    told.occupy()
-    told.alice.book()
-    told.ask()
-    told.await_that("it is served", HERS, pod_status.is_running)
+    short = story()
+    short.occupy()
+    short.alice.book()
+    short.ask()
+    short.await_that("it is served", HERS, pod_status.is_running)
     laws.finish()
     before = laws.fingerprint()
     everybody = [*map(parts.agent, NODES), parts.extender(), parts.scheduler(), parts.server()]
@@ -35,6 +35,7 @@ def test_all_parts_killed_at_once_know_afterwards_what_they_knew_before(
     parts.restore()
     laws.fault("all parts are there again")
     playground.await_that(
-        "the controller leads and has looked", lambda: parts.metric(parts.controller(), PASSES) >= LOOKS
+        "the controller leads and has made its passes",
+        lambda: parts.metric(parts.controller(), PASSES) >= PASSES_BEFORE,
     )
     assert_unchanged(before, laws.fingerprint())

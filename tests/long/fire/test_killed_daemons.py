@@ -1,4 +1,4 @@
-"""What our parts stand on is killed and started again in the middle of the story, which ends the same."""
+"""What our parts run on is killed and started again in the middle of the story, which ends the same."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every telling is counted by what has really been done in it: a part that did not die is no crash."""
+"""Every round is counted by what has really been done in it: a part that did not die is no crash."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -57,11 +57,11 @@ class Behind:
 
 @dataclass
 class Story:
-    """One pod is told that it must leave, twice, and one is created, in each half."""
+    """One pod gets its notice, twice, and one is created, in each half."""
 
     behind: Behind
 
-    def tell(self, reached: Callable[[Moment], object]) -> Outcome:
+    def play(self, reached: Callable[[Moment], object]) -> Outcome:
         moments: tuple[Moment, ...] = ("begun", "served", "over")
         for moment in moments:
             reached(moment)
@@ -72,7 +72,7 @@ class Story:
         return AS_IT_SHOULD
 
 
-def told(controller: Part, **limits: float) -> Killing:
+def carried_out(controller: Part, **limits: float) -> Killing:
     behind: Any = Behind({"controller": controller})
     story: Any = Story(behind)
     carried = Killing(behind, story, lambda _line: None, **limits)
@@ -83,7 +83,7 @@ def told(controller: Part, **limits: float) -> Killing:
 
 def test_a_doom_is_done_when_the_part_has_died_as_often_as_it_was_struck() -> None:
     controller = Part()
-    assert [str(doom) for doom in told(controller).done["taking"]] == [
+    assert [str(doom) for doom in carried_out(controller).done["taking"]] == [
         "controller: PATCH pods +notice, before and after"
     ]
     assert controller.deaths == 2
@@ -91,4 +91,4 @@ def test_a_doom_is_done_when_the_part_has_died_as_often_as_it_was_struck() -> No
 
 def test_a_part_that_does_not_die_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="struck 2 times and killed 0 times"):
-        told(Part(is_mortal=False), dies_within=0.1)
+        carried_out(Part(is_mortal=False), dies_within=0.1)

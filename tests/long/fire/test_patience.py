@@ -1,4 +1,4 @@
-"""Who tries again through faults tells what will pass from what is refused for good."""
+"""Who tries again through faults distinguishes what will pass from what is refused for good."""
 
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -75,12 +75,12 @@ def test_what_an_api_server_says_that_has_just_begun_is_asked_again(problem: Api
 
 
 @pytest.mark.parametrize("problem", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
-def test_a_law_that_is_broken_while_somebody_waits_is_told_at_once(problem: ApiError | None) -> None:
+def test_a_law_that_is_broken_while_somebody_waits_is_raised_at_once(problem: ApiError | None) -> None:
     asked: list[str] = []
 
     def never() -> None:
         asked.append("again")
-        assert len(asked) < 5, "nobody looks at the laws"
+        assert len(asked) < 5, "nobody checks the laws"
         if problem:
             raise problem
 
@@ -89,7 +89,7 @@ def test_a_law_that_is_broken_while_somebody_waits_is_told_at_once(problem: ApiE
     assert len(asked) == 2
 
 
-def test_what_admission_refuses_is_told_at_once() -> None:
+def test_what_admission_refuses_is_raised_at_once() -> None:
     alice = Alice(forbidden("admission webhook denied the request: the priority class is ours"))
     with pytest.raises(AssertionError, match=r"train was refused: .*the priority class is ours"):
         creates(alice)

@@ -1,4 +1,4 @@
-"""A part stands still for 20 s in the middle of something: what it had in hand must not land late."""
+"""A part is stopped for 20 s in the middle of something: what it had in hand must not land late."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -9,37 +9,37 @@ from cluster.objects.pods import Pod, is_live
 from devcluster.product import Parts, booking_controller, booking_server, extender, node_agent
 from tests.e2e.session import NODES
 from tests.laws.live import LiveWatch
-from tests.long.fire.conftest import Telling, UnderFire
+from tests.long.fire.conftest import StoryMaker, UnderFire
 from tests.long.fire.harm import Blow
 from tests.long.fire.short_story import HELD, HERS, WAITS
 from tests.long.fire.stopping import PAUSE, stopping
 
 pytestmark = pytest.mark.e2e
 
-LAST_LOOK = "extender.bind:Bind._time_left"
-"""Where the extender looks for the last time before it posts a Binding: does it lead, is it in time."""
+LAST_CHECK = "extender.bind:Bind._time_left"
+"""Where the extender checks for the last time before it posts a Binding: does it lead, is it in time."""
 PREPARED = "booking.reclaimer.evictions.api_calls:Calls.guard"
 """The last write before a victim is evicted."""
 AGENTS_AFTER = 12.0
-"""Seconds after the victim was told to go: the extender stands still then, and needs them when it goes on."""
+"""Seconds after the victim was deleted: the extender is stopped then, and needs them when it goes on."""
 BEYOND_THE_TIMEOUT = 8.0
 """Seconds after which kube-scheduler has given a bind up (httpTimeout 5 s) and has said so on the pod."""
 STORED = "booking.web.mirror_barrier:MirrorBarrier.written"
 """The booking is in the database, and not yet in the cluster."""
 
 
-def test_a_bind_of_an_extender_that_stood_still_does_not_land(
+def test_a_bind_of_an_extender_that_was_stopped_does_not_land(
     parts: Parts, laws: LiveWatch, under_fire: UnderFire
 ) -> None:
-    """Once between the decision and the last look at time and lead, once between that look and the write.
+    """Once between the decision and the last check of time and lead, once between that check and the write.
 
-    The node agents stand still, too, when the first pod has been bound at last and is to get its GPU.
+    The node agents are stopped, too, when the first pod has been bound at last and is to get its GPU.
     """
     agents = tuple(
         Blow(f"{node}/{node_agent.NAME}", "leaving", AGENTS_AFTER, PAUSE, "paused") for node in NODES
     )
     with (
-        stopping(parts, laws, extender.NAME, LAST_LOOK) as stops,
+        stopping(parts, laws, extender.NAME, LAST_CHECK) as stops,
         ThreadPoolExecutor(1) as pool,
     ):
         pauses: list[Future[None]] = []
@@ -63,33 +63,33 @@ def test_a_bind_of_an_extender_that_stood_still_does_not_land(
     assert landed == f"binding {WAITS} done"
 
 
-def test_a_controller_that_stood_still_evicts_no_pod_that_was_booked_meanwhile(
-    parts: Parts, laws: LiveWatch, story: Telling
+def test_a_controller_that_was_stopped_evicts_no_pod_that_was_booked_meanwhile(
+    parts: Parts, laws: LiveWatch, story: StoryMaker
 ) -> None:
     """It stops between the last preparation of the victim and its eviction.
 
-    Meanwhile alice releases her booking, and bob books all GPUs that his pods have. The booking server stands
-    still as well, after it has stored his booking and before it has mirrored it.
+    Meanwhile alice releases her booking, and bob books all GPUs that his pods have. The booking server is
+    stopped as well, after it has stored his booking and before it has mirrored it.
     """
     with (
         stopping(parts, laws, booking_controller.NAME, PREPARED) as controller,
         stopping(parts, laws, booking_server.NAME, STORED) as server,
         ThreadPoolExecutor(1) as pool,
     ):
-        told = story()
-        before = told.occupy()
-        booking = told.alice.book()
+        short = story()
+        before = short.occupy()
+        booking = short.alice.book()
         controller.stop_next("after")
-        told.ask()
+        short.ask()
         controller.await_stop("after")
-        told.alice.release(booking)
+        short.alice.release(booking)
         pause = pool.submit(server.pause_next, "before")
-        told.bob.book(len(HELD))
+        short.bob.book(len(HELD))
         pause.result()
         controller.go_on()
         for name in HELD:
-            told.await_that("it is adopted, and nothing is left of an eviction", name, is_well)
-        assert {name: told.await_that("it is there", name, is_live).metadata.uid for name in HELD} == before
+            short.await_that("it is adopted, and nothing is left of an eviction", name, is_well)
+        assert {name: short.await_that("it is there", name, is_live).metadata.uid for name in HELD} == before
         assert not [call for call in controller.calls if call.startswith("eviction")]
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.long.fire.conftest import Telling
+from tests.long.fire.conftest import StoryMaker
 from tests.long.fire.short_story import EXPECTED, MOMENTS
 
 pytestmark = pytest.mark.e2e
 
 
-def test_undisturbed_the_short_story_ends_as_expected_and_nobody_is_refused(story: Telling) -> None:
+def test_undisturbed_the_short_story_ends_as_expected_and_nobody_is_refused(story: StoryMaker) -> None:
     reached: list[str] = []
-    told = story(reached.append)
-    assert told.play() == EXPECTED
-    assert told.refused == []
+    short = story(reached.append)
+    assert short.play() == EXPECTED
+    assert short.refused == []
     assert tuple(reached) == MOMENTS

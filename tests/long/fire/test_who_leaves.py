@@ -1,4 +1,4 @@
-"""Who makes way in the short story: looked at, and another one where a kubelet is away in that moment."""
+"""Who makes way in the short story: the pod that is read, or another one where a kubelet is away then."""
 
 from typing import Any, Final, cast
 
@@ -50,7 +50,7 @@ def test_another_pod_may_leave_where_the_kubelet_dies_before_the_device_is_chose
     assert may_leave((*others, blow)) == ((VICTIM, *ELSEWHERE) if anybody_else else (VICTIM,))
 
 
-def test_in_the_end_whoever_made_way_has_no_gpu_and_the_waiting_pod_has_that_one() -> None:
+def test_in_the_end_the_pod_that_made_way_has_no_gpu_and_the_waiting_pod_has_that_one() -> None:
     end = expected(ELSEWHERE[0])
     assert end.pods[ELSEWHERE[0]] == EXPECTED.pods[VICTIM]
     assert end.pods[VICTIM] == Fate("Running", device=VICTIM, model=EXPECTED.pods[WAITS].model)
@@ -124,11 +124,11 @@ def story_on(stage: Stage) -> ShortStory:
 
 
 @pytest.mark.parametrize("victim", [VICTIM, *ELSEWHERE])
-def test_the_story_goes_on_with_whoever_was_told_to_leave(victim: str) -> None:
-    told = story_on(Stage(victim))
+def test_the_story_goes_on_with_the_pod_that_has_to_leave(victim: str) -> None:
+    short = story_on(Stage(victim))
     with pytest.raises(EnoughError):
-        told.play()
-    assert told.victim == victim
+        short.play()
+    assert short.victim == victim
 
 
 def test_nobody_else_counts_where_nobody_else_may_leave() -> None:

@@ -2,8 +2,8 @@
 
 ROLE ``kubelets``: they register their nodes, are heard, run pods at once and end those that are deleted.
 ROLE ``agents``: the inventories of all nodes, and the Leases of their node agents. Which nodes there are,
-and who hangs, stands in the file of ``device_selector``. All that is known is read from the API server:
-whoever is killed goes on when it is started again.
+and which pods hang, is in the file of ``desired_nodes``. All that is known is read from the API server:
+a process that is killed goes on when it is started again.
 """
 
 import sys
@@ -28,8 +28,8 @@ from cluster.process.clock import Clock, SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from tests.fakes.objects import a100
-from tests.long.churn import wishes
-from tests.long.churn.wishes import GPUS, HANGS, LABEL, Wishes
+from tests.long.churn import desired_nodes
+from tests.long.churn.desired_nodes import GPUS, HANGS, LABEL, DesiredNodes
 
 Json = dict[str, Any]
 
@@ -42,8 +42,8 @@ AGENT_RENEWS: Final = 20.0
 STARTS_WITHIN: Final = 0.2
 ENDS_WITHIN: Final = 0.5
 AGAIN_AFTER: Final = 0.5
-LOOKS_EVERY: Final = 1.0
-"""Seconds after which the wishes are read again."""
+READ_EVERY: Final = 1.0
+"""Seconds after which the desired nodes are read again."""
 OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -117,9 +117,9 @@ class Agents:
             kube, clock, namespace=names.NAMESPACE, seconds=30, every=AGENT_RENEWS, lease=names.node_lease
         )
 
-    def calls(self, wished: Wishes) -> list[Callable[[], object]]:
+    def calls(self, desired: DesiredNodes) -> list[Callable[[], object]]:
         """What is due now."""
-        known = [name for name in wished.present if name in self._nodes.known]
+        known = [name for name in desired.present if name in self._nodes.known]
         bare = [name for name in known if not self._nodes.known[name].metadata.annotation(names.INVENTORY)]
         renewals = [partial(self._leases.renew, name) for name in self._leases.due(known)]
         return [*(partial(self._publish, name) for name in bare), *renewals]
@@ -142,22 +142,22 @@ class Kubelets:
         self._lock = threading.Lock()
         self._pods: dict[str, WholePod] = {}
         self._due: dict[str, float] = {}
-        self._wished: Wishes | None = None
+        self._desired: DesiredNodes | None = None
 
-    def calls(self, wished: Wishes) -> list[Callable[[], object]]:
+    def calls(self, desired: DesiredNodes) -> list[Callable[[], object]]:
         """What is due now."""
         with self._lock:
             now = self._clock.monotonic()
-            if wished != self._wished:
-                self._wished = wished
+            if desired != self._desired:
+                self._desired = desired
                 self._due = dict.fromkeys(self._pods, now)
             ready = [uid for uid, at in self._due.items() if at <= now]
             for uid in ready:
                 del self._due[uid]
             pods = [self._pods[uid] for uid in ready if uid in self._pods]
-        renewals = [partial(self._leases.renew, name) for name in self._leases.due(wished.present)]
-        states = [partial(self._stand, name) for name in wished.present if not self._is_ready(name)]
-        return [*states, *renewals, *(partial(self._carry_on, pod) for pod in pods)]
+        renewals = [partial(self._leases.renew, name) for name in self._leases.due(desired.present)]
+        reports = [partial(self._report, name) for name in desired.present if not self._is_ready(name)]
+        return [*reports, *renewals, *(partial(self._carry_on, pod) for pod in pods)]
 
     # --- nodes -----------------------------------------------------------------------------------------
     def _is_ready(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Kubelets:
             c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()
         )
 
-    def _stand(self, name: str) -> None:
+    def _report(self, name: str) -> None:
         """Register the node, or say that it is Ready."""
         at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         amounts = {"cpu": "64", "memory": "512Gi", "pods": "110", names.GPU_RESOURCE: str(GPUS)}
@@ -210,20 +210,20 @@ class Kubelets:
                 self._due.setdefault(pod.metadata.uid, self._clock.monotonic() + AGAIN_AFTER)
 
     def _do(self, pod: WholePod) -> None:
-        meta, wished = pod.metadata, self._wished
-        if wished is None or pod.spec.get("nodeName") not in wished.present:
+        meta, desired = pod.metadata, self._desired
+        if desired is None or pod.spec.get("nodeName") not in desired.present:
             return
         phase = pod.status.get("phase")
         if not meta.deletion_timestamp:
             if phase == "Pending":
                 self._write(pod, "Running", {"running": {"startedAt": self._at()}})
             return
-        if HANGS in (meta.labels or {}) and not wished.ends:
+        if HANGS in (meta.labels or {}) and not desired.ends:
             return
         if phase not in OVER:
             ended = {"exitCode": 137, "finishedAt": self._at()}
             self._write(pod, "Failed", {"terminated": ended})
-        # Again where nothing else keeps it: whoever was killed before us may have asked, and not been heard.
+        # Again where nothing else keeps it: one before us may have been killed before its request arrived.
         if meta.deletion_grace_period_seconds or not meta.finalizers:
             self._kube.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_seconds=0)
 
@@ -262,8 +262,8 @@ def quietly(call: Callable[[], object]) -> None:
 
 def run(name: str, role: str) -> None:
     """For ever."""
-    standing = Cluster.attach(name)
-    kube, clock, stop = administrator(standing), SystemClock(), threading.Event()
+    cluster = Cluster.attach(name)
+    kube, clock, stop = administrator(cluster), SystemClock(), threading.Event()
     nodes = Nodes()
     reflectors: list[Reflector[Any]] = [Reflector(kube, NODES, nodes, clock)]
     actor: Agents | Kubelets
@@ -276,16 +276,16 @@ def run(name: str, role: str) -> None:
         threading.Thread(target=reflector.run, args=(stop,), daemon=True).start()
     for reflector in reflectors:
         reflector.synced.wait()
-    _act(actor, standing.state, clock, stop)
+    _act(actor, cluster.state, clock, stop)
 
 
 def _act(actor: Agents | Kubelets, state: Path, clock: Clock, stop: threading.Event) -> None:
-    wished, read_at = wishes.read(state), clock.monotonic()
+    desired, read_at = desired_nodes.read(state), clock.monotonic()
     with ThreadPoolExecutor(THREADS) as pool:
         while not clock.wait(stop, TICK):
-            if clock.monotonic() - read_at >= LOOKS_EVERY:
-                wished, read_at = wishes.read(state), clock.monotonic()
-            list(pool.map(quietly, actor.calls(wished)))
+            if clock.monotonic() - read_at >= READ_EVERY:
+                desired, read_at = desired_nodes.read(state), clock.monotonic()
+            list(pool.map(quietly, actor.calls(desired)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from cluster.process.clock import SystemClock
 
 
 def put_ahead(seconds: float) -> None:
-    """Make every look at the wall clock so wrong."""
+    """Make every reading of the wall clock so wrong."""
     right = SystemClock.now
 
     def wrong(self: SystemClock) -> datetime:

@@ -1,9 +1,9 @@
-"""One of our parts, which stops itself where it is told to, as a machine that hangs does.
+"""One of our parts, which stops itself where the test wants it, as a machine that hangs does.
 
 ``python stopping_part.py PROGRAM SEAM FOLDER``: PROGRAM is the part's module with ``main``; SEAM is
 ``module:Class.method``. When the file ``before`` is in FOLDER, it is removed and the process stops (SIGSTOP)
 before the next call of the method; with ``after`` when that call has returned. What the part then asks of the
-API server's subresources stands in FOLDER/calls, a line each. All else is the part as it is shipped.
+API server's subresources is written to FOLDER/calls, a line each. All else is the part as it is shipped.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""Whether the product and what it stands on do their work, asked from outside."""
+"""Whether the product, and the cluster under it, do their work: asked from outside."""
 
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,7 @@ from tests.long.chaos.ground import GPUS, NAMESPACE, Ground
 OF_KUBELETS: Final = "kube-node-lease"
 
 
-class Standing:
+class Probes:
     """Questions to one cluster; each raises ApiError or ClusterError where nobody answers."""
 
     def __init__(self, ground: Ground) -> None:

@@ -1,4 +1,4 @@
-"""What a test wishes of its simulated nodes: a file that their processes read, so that it outlives them."""
+"""How a test wants its simulated nodes to be: a file that their processes read, so that it outlives them."""
 
 from pathlib import Path
 from typing import Final
@@ -8,13 +8,13 @@ import msgspec
 LABEL: Final = "simulated"
 """Of the simulated nodes, and of no others."""
 HANGS: Final = "hangs"
-"""Label of a pod whose containers do not end when they are told to."""
+"""Label of a pod whose containers do not end when they are asked to."""
 GPUS: Final = 8
 _FILE: Final = "churn.json"
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """How the nodes shall be."""
+class DesiredNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """How the nodes are to be."""
 
     count: int
     """Of nodes that there are at all."""
@@ -34,13 +34,13 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in self.nodes if name not in self.gone)
 
 
-def read(state: Path) -> Wishes:
-    """The newest wishes, from a cluster's folder."""
-    return msgspec.json.decode((state / _FILE).read_bytes(), type=Wishes)
+def read(state: Path) -> DesiredNodes:
+    """What is desired now, from a cluster's folder."""
+    return msgspec.json.decode((state / _FILE).read_bytes(), type=DesiredNodes)
 
 
-def write(state: Path, wishes: Wishes) -> None:
-    """Wish something else."""
+def write(state: Path, desired: DesiredNodes) -> None:
+    """Replace what is desired."""
     new = state / f"{_FILE}.new"
-    new.write_bytes(msgspec.json.encode(wishes))
+    new.write_bytes(msgspec.json.encode(desired))
     new.replace(state / _FILE)
