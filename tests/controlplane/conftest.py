@@ -6,5 +6,5 @@ from tests.running import outcome
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What stood when a test failed is kept."""
+    """The state in which a test failed is kept."""
     outcome.load(config)

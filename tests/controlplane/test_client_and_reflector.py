@@ -124,11 +124,11 @@ class TestClient:
         assert skew is not None
         assert abs(skew) < timedelta(seconds=30)
 
-    def test_a_stranger_is_told_so(self, cluster: Cluster) -> None:
+    def test_an_unknown_token_is_unauthorized(self, cluster: Cluster) -> None:
         with pytest.raises(Unauthorized):
             client(cluster, "no such token").list(PODS)
 
-    def test_who_may_not_is_told_who_and_what(self, cluster: Cluster) -> None:
+    def test_a_refusal_names_who_and_what(self, cluster: Cluster) -> None:
         token = cluster.service_account_token("default", "default")
         with pytest.raises(Forbidden, match=r"system:serviceaccount:default:default.*cannot list.*pods"):
             client(cluster, token).list(PODS)
@@ -152,7 +152,7 @@ class TestClient:
 
 
 class Cache:
-    """A handler that keeps what it is told."""
+    """A handler that keeps its events."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}

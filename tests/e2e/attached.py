@@ -19,8 +19,8 @@ from devcluster.errors import ClusterError
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 
-LOOKS: Final = 0.2
-"""Seconds between two looks."""
+CHECK_EVERY: Final = 0.2
+"""Seconds between two checks."""
 
 
 class Attached:
@@ -30,7 +30,7 @@ class Attached:
         self._name = name
         self._clock = clock or SystemClock()
         self._over = threading.Event()
-        self._looks = 0
+        self._checks = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attached-laws")
         self._watching: Future[None] | None = None
 
@@ -52,7 +52,7 @@ class Attached:
         problem = self._watching.exception() if self._watching else None
         if isinstance(problem, LawBrokenError) or (problem and kind is None):
             raise problem
-        assert kind or self._looks, f"Nobody has seen cluster {self._name}: its laws were not watched."
+        assert kind or self._checks, f"Nobody has seen cluster {self._name}: its laws were not watched."
 
     def has_failed(self) -> bool:
         """Whether a law was broken, or the laws cannot be watched any more."""
@@ -60,7 +60,7 @@ class Attached:
 
     def _run(self) -> None:
         """In a thread: find the cluster, then watch it."""
-        while not self._clock.wait(self._over, LOOKS):
+        while not self._clock.wait(self._over, CHECK_EVERY):
             with suppress(ClusterError):
                 self._watch(Cluster.attach(self._name))
                 return
@@ -68,8 +68,8 @@ class Attached:
     def _watch(self, cluster: Cluster) -> None:
         with LiveWatch(administrator(cluster), self._clock, checkpoints_of(cluster)) as laws:
             while True:
-                is_over = self._clock.wait(self._over, LOOKS)
+                is_over = self._clock.wait(self._over, CHECK_EVERY)
                 laws.check()
-                self._looks += 1
+                self._checks += 1
                 if is_over:
                     return

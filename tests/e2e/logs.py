@@ -7,7 +7,7 @@ from tests.fakes.loglines import troubles_in
 def troubles_of(parts: Parts) -> list[str]:
     """Lines of any part's log that may not be there: no JSON, or a secret, or somebody's address.
 
-    Beside what looks like a secret, every token that the parts were given is looked for.
+    They are searched for all that resembles a secret, and for every token that the parts were given.
     """
     tokens = {file.read_text().strip() for file in parts.folder.glob("*.token")}
     return [

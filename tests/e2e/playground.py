@@ -58,10 +58,10 @@ class Playground:
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(self.create, bodies))
 
-    def simple(self, name: str, *, gpus: int = 1, node: str | None = None, **wishes: Any) -> str:
+    def simple(self, name: str, *, gpus: int = 1, node: str | None = None, **options: Any) -> str:
         """Create a pod of one container."""
         extra = {"nodeSelector": {HOSTNAME: node}} if node else None
-        return self.create(probe.pod(name, [probe.container("main", gpus=gpus)], extra=extra, **wishes))
+        return self.create(probe.pod(name, [probe.container("main", gpus=gpus)], extra=extra, **options))
 
     def delete(self, name: str, *, grace_seconds: int = 1) -> None:
         """Delete a pod. Never by force: the kubelet says when its devices are free."""
@@ -75,7 +75,7 @@ class Playground:
         def is_empty() -> bool:
             with contextlib.suppress(*UNANSWERED):
                 pods = self.pods()
-                # Again and again: a pod that we took away a moment ago comes back after the first look.
+                # Again and again: a pod that we took away a moment ago comes back after the first list.
                 for pod in pods:
                     if not is_terminating(pod):
                         with contextlib.suppress(NotFound):
@@ -83,7 +83,7 @@ class Playground:
                 return not pods
             return False
 
-        assert poll(is_empty, seconds=PATIENCE), self._told_of_all()
+        assert poll(is_empty, seconds=PATIENCE), self._all_described()
 
     def remove(self) -> None:
         """The same, and let the namespace go; it is gone when nothing differs any more (``Restoring``)."""
@@ -121,8 +121,8 @@ class Playground:
     ) -> V:
         """Wait for a condition; fail with the state of all pods, or at the moment when a law is broken.
 
-        Where the API server does not answer for a moment, it is asked again. Whoever asks by a program does
-        so less often: `every` SPAWNS seconds.
+        Where the API server does not answer for a moment, it is asked again. A condition that starts a
+        program is asked less often: `every` SPAWNS seconds.
         """
         problem = "none"
 
@@ -138,7 +138,7 @@ class Playground:
         found = poll(ask, seconds=seconds, every=every)
         if found is None:
             said = f"Not within {seconds:.0f} s: {what} (the last trouble: {problem})."
-            raise AssertionError("\n".join([said, *self._told_of_all()]))
+            raise AssertionError("\n".join([said, *self._all_described()]))
         return found
 
     def await_phase(self, pods: Iterable[str], phase: str = "Running") -> None:
@@ -244,16 +244,16 @@ class Playground:
             real = {**(assignment_of(pod) or {}), **self.kubelet_says(pod.metadata.name)}
             for uuid in {u for uuids in real.values() for u in uuids}:
                 holders.setdefault(uuid, set()).add(pod.metadata.name)
-        doubles = {u: [self._tell(name) for name in sorted(h)] for u, h in holders.items() if len(h) > 1}
+        doubles = {u: [self._describe(name) for name in sorted(h)] for u, h in holders.items() if len(h) > 1}
         assert not doubles, doubles
 
-    def _told_of_all(self) -> list[str]:
+    def _all_described(self) -> list[str]:
         """A line about every pod, for the message of a test that fails."""
         try:
             return [f"{p.metadata.name}: {describe(p)}" for p in self.pods()]
         except ApiError as error:
             return [f"The pods cannot be listed: {error}"]
 
-    def _tell(self, name: str) -> str:
+    def _describe(self, name: str) -> str:
         pod = self.pod(name)
         return f"{name}: {describe(pod)}, chosen {assignment_of(pod)}, recorded {self.kubelet_says(name)}"

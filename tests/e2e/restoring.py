@@ -1,4 +1,4 @@
-"""A cluster as its first test found it: what it looked like, mending it afterwards, what is different yet."""
+"""A cluster as its first test found it: its state, mending it afterwards, what is different yet."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -38,7 +38,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Looks:
+class ClusterState:
     """A cluster with our parts, as tests must find it.
 
     Args:
@@ -58,8 +58,8 @@ class Looks:
     leaving: frozenset[str] = frozenset()
 
 
-def look(cluster: Cluster) -> Looks:
-    """What a cluster looks like now.
+def read_state(cluster: Cluster) -> ClusterState:
+    """The state of a cluster now.
 
     Raises:
         ApiError, ClusterError: it does not answer.
@@ -70,7 +70,7 @@ def look(cluster: Cluster) -> Looks:
         pods = kube.list(PODS).items
         bookings = kube.list(BOOKINGS).items
         namespaces = kube.list(NAMESPACES).items
-    return Looks(
+    return ClusterState(
         daemons=_running(cluster),
         machines=machines,
         gpus={node: FakeNvml(cluster.gpu_folder(node)).stored() for node in cluster.nodes},
@@ -84,7 +84,7 @@ def look(cluster: Cluster) -> Looks:
     )
 
 
-def differences(was: Looks, now: Looks) -> list[str]:
+def differences(was: ClusterState, now: ClusterState) -> list[str]:
     """What is not as it was, a sentence each."""
     return [
         *_processes(was.daemons, now.daemons),
@@ -119,7 +119,7 @@ def _of(was: Request, now: Request) -> str:
 class Restoring:
     """Brings a cluster back to what it was."""
 
-    def __init__(self, cluster: Cluster, parts: Parts, was: Looks) -> None:
+    def __init__(self, cluster: Cluster, parts: Parts, was: ClusterState) -> None:
         self._cluster = cluster
         self._parts = parts
         self._was = was
@@ -172,13 +172,13 @@ class Restoring:
 
     def _differences(self) -> list[str]:
         try:
-            return differences(self._was, look(self._cluster))
+            return differences(self._was, read_state(self._cluster))
         except ApiError as error:
             return [f"the API server says {error}"]
 
     def _answers(self) -> bool:
         try:
-            look(self._cluster)
+            read_state(self._cluster)
         except ApiError:
             return False
         return True

@@ -4,7 +4,7 @@ import pytest
 
 from tests.clusters import own
 from tests.e2e.attached import Attached
-from tests.e2e.told import check_story, run
+from tests.e2e.story_run import check_story, run
 
 pytestmark = pytest.mark.e2e
 

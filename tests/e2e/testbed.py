@@ -25,7 +25,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
-from tests.e2e.restoring import Looks, Restoring, look
+from tests.e2e.restoring import ClusterState, Restoring, read_state
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.patience import PATIENCE
@@ -50,7 +50,7 @@ class Design:
         controller: the same of the controller.
         kubelet: fields of every kubelet's configuration that differ from the usual ones.
         resources: whose devices no two pods may have.
-        beside: what runs as long as the parts do.
+        alongside: what runs as long as the parts do.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Design:
     controller: Mapping[str, str] = field(default_factory=dict)
     kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
-    beside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
+    alongside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
         nullcontext()
     )
 
 
-class _Standing:
+class _Started:
     """One cluster of a testbed."""
 
     def __init__(self, design: Design, stack: ExitStack) -> None:
@@ -73,7 +73,7 @@ class _Standing:
         self.cluster = stack.enter_context(Cluster.start(spec))
         self.parts = Parts(self.cluster)
         self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)
-        stack.enter_context(design.beside(self.cluster, self.parts))
+        stack.enter_context(design.alongside(self.cluster, self.parts))
         watch = LiveWatch(
             administrator(self.cluster),
             SystemClock(),
@@ -92,13 +92,13 @@ class Testbed:
     def __init__(self, design: Design) -> None:
         self._design = design
         self._stack = ExitStack()
-        self._standing: _Standing | None = None
+        self._started: _Started | None = None
         self._pinned = False
         self._spoilt = ""
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster that stands."""
+        """The cluster that runs now."""
         return self._now.cluster
 
     @property
@@ -114,13 +114,13 @@ class Testbed:
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Inside, tests find the cluster as it is now, and no fresh one takes its place."""
-        standing, self._pinned = self._now, True
-        usual = standing.restoring
-        standing.restoring = Restoring(standing.cluster, standing.parts, _complete(standing.cluster))
+        started, self._pinned = self._now, True
+        usual = started.restoring
+        started.restoring = Restoring(started.cluster, started.parts, _complete(started.cluster))
         try:
             yield
         finally:
-            standing.restoring, self._pinned = usual, False
+            started.restoring, self._pinned = usual, False
 
     def revive(self, test: str) -> None:
         """After a test, as long as its objects are there: every process of the cluster runs again."""
@@ -160,16 +160,16 @@ class Testbed:
         Raises:
             LawBrokenError: a law was broken.
         """
-        if self._standing is not None and self._standing.live_watch.watches:
-            self._standing.live_watch.check()
+        if self._started is not None and self._started.live_watch.watches:
+            self._started.live_watch.check()
 
     def close(self) -> None:
-        """Look at it a last time, and end it.
+        """Check it a last time, and end it.
 
         Raises:
             AssertionError: a law was broken after the last test, or a log has lines that may not be there.
         """
-        if self._standing is None:
+        if self._started is None:
             return
         try:
             self.live_watch.check()
@@ -185,31 +185,31 @@ class Testbed:
             self._end()
 
     @property
-    def _now(self) -> _Standing:
+    def _now(self) -> _Started:
         assert not (self._pinned and self._spoilt), self._spoilt
-        if self._standing is None:
+        if self._started is None:
             try:
-                self._standing = _Standing(self._design, self._stack)
+                self._started = _Started(self._design, self._stack)
             except BaseException:
                 self._stack.close()
                 raise
             self._spoilt = ""
-        return self._standing
+        return self._started
 
     def _end(self) -> None:
-        self._standing = None
+        self._started = None
         self._stack.close()
 
 
-def _complete(cluster: Cluster) -> Looks:
-    """What it looks like once every GPU is offered."""
+def _complete(cluster: Cluster) -> ClusterState:
+    """Its state once every GPU is offered."""
 
-    def looks() -> Looks | None:
-        now = look(cluster)
+    def complete() -> ClusterState | None:
+        now = read_state(cluster)
         return now if all(machine.is_complete(GPUS) for machine in now.machines.values()) else None
 
-    found = poll(looks, seconds=PATIENCE)
-    assert found, f"Not every GPU is offered: {look(cluster).machines}"
+    found = poll(complete, seconds=PATIENCE)
+    assert found, f"Not every GPU is offered: {read_state(cluster).machines}"
     return found
 
 

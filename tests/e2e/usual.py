@@ -1,4 +1,4 @@
-"""Our parts as they are in the session's cluster: an odd one stands in the place of one only for a while."""
+"""Our parts as they are in the session's cluster: an odd one takes the place of one only for a while."""
 
 from typing import Final
 

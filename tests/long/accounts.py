@@ -1,4 +1,4 @@
-"""People by the dozen: ServiceAccounts of one namespace that stand for them, and their tokens."""
+"""People by the dozen: ServiceAccounts of one namespace, and their tokens."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""No NVML library, no driver, zero GPUs: the agent says so, advertises nothing, and keeps looking."""
+"""No NVML library, no driver, zero GPUs: the agent reports it, advertises nothing, and keeps checking."""
 
 from collections.abc import Iterator
 

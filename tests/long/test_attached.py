@@ -11,7 +11,7 @@ from devcluster.errors import ClusterError
 from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.attached import Attached
-from tests.e2e.told import run
+from tests.e2e.story_run import run
 from tests.laws.broken import LawBrokenError
 from tests.patience import PATIENCE
 
@@ -39,7 +39,7 @@ def give_a_device_twice(name: str) -> bool:
     return bool(poll(is_done, seconds=PATIENCE))
 
 
-def test_a_law_that_is_broken_while_the_story_is_played_is_seen_from_beside() -> None:
+def test_a_law_that_is_broken_while_the_story_is_played_is_seen_from_outside() -> None:
     name = own("attached")
     with ThreadPoolExecutor(1) as pool:
         breaking = pool.submit(give_a_device_twice, name)

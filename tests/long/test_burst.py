@@ -22,8 +22,8 @@ def test_five_pods_want_four_a100s_and_the_fifth_gets_the_one_that_is_freed(play
 
 
 def test_a_list_of_models_takes_whichever_is_free(playground: Playground) -> None:
-    wish = "NVIDIA A100-SXM4-80GB, NVIDIA RTX A6000"
-    names = [playground.simple(f"either-{n}", model=wish) for n in range(DEVICES)]
+    either = "NVIDIA A100-SXM4-80GB, NVIDIA RTX A6000"
+    names = [playground.simple(f"either-{n}", model=either) for n in range(DEVICES)]
     playground.await_phase(names)
     models = {playground.inventory()[u][1].model for n in names for u in playground.assignment(n)["main"]}
     assert models == {"NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"}

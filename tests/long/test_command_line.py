@@ -34,7 +34,7 @@ class Shell:
         )
 
     def says(self, *words: str) -> str:
-        """What a command prints that does what it was told."""
+        """What a command prints that succeeds."""
         done = self.run(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -60,7 +60,7 @@ def test_the_server_is_found_and_somebody_is_known_by_their_kubeconfig(
     assert released.startswith(f"Released {identifier}.\nIts bare pods end now and come back without a GPU.")
 
 
-def test_who_may_not_do_it_is_told_in_a_sentence(shell: Shell) -> None:
+def test_a_user_without_the_right_is_refused_with_a_message(shell: Shell) -> None:
     done = shell.run("kubectl", "gpu", "admin", "audit")
     assert done.returncode == 1
     assert "administrator" in done.stderr.lower()

@@ -82,11 +82,11 @@ class Farewell:
         return {"httpGet": {"host": address, "port": port, "path": "/"}}
 
     def let_go(self) -> None:
-        """Whoever is asked about may end from now on."""
+        """Pods that are asked about may end from now on."""
         self._may_go.set()
 
     def close(self) -> None:
-        """Answer whoever waits, and no more."""
+        """Answer the calls that wait, and no more."""
         self.let_go()
         self._server.shutdown()
         self._server.server_close()

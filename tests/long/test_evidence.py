@@ -53,7 +53,7 @@ def test_evidence_is_gathered_though_the_api_server_does_not_answer(
     cluster: Cluster, playground: Playground, laws: LiveWatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     assert playground
-    laws.fault("the API server stands still")
+    laws.fault("the API server is stopped")
     cluster.pause("kube-apiserver")
     try:
         sections = {section.title: section for section in evidence.look(request.node, tmp_path).sections}

@@ -143,7 +143,7 @@ def test_a_cordoned_gpu_gets_no_pod_and_its_own_pod_goes_on(
     playground.await_gpus(NODE, GPUS - 1)
     assert playground.inventory()[gpu][1].reason == "Cordoned by alice: the fan is loud"
     playground.await_node_event(NODE, f"{gpu}) gets no new pods. Cordoned by alice: the fan is loud.")
-    # An agent that starts anew never publishes it as healthy.
+    # An agent that starts again never publishes it as healthy.
     restart(parts, playground)
     # For kube-scheduler a GPU that is held and not healthy counts twice: as used, and as not there.
     fill(playground, without=gpu, count=GPUS - 2)

@@ -1,4 +1,4 @@
-"""A notebook that is evicted comes back where its hub looks: KubeSpawner's own pod, and its own ``poll``."""
+"""A notebook that is evicted comes back where its hub polls it: KubeSpawner's own pod and ``poll``."""
 
 import json
 import os

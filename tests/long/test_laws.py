@@ -36,7 +36,7 @@ def test_a_forged_binding_to_a_device_that_is_held_breaks_law_1(
         "metadata": {"name": forged, "annotations": {names.ASSIGNED: encode_assignment(taken)}},
         "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
     }
-    # Whoever else tries is refused by a policy: it takes an extender that has gone wrong.
+    # Anybody else is refused by a policy: it takes an extender that has gone wrong.
     token = cluster.service_account_token(names.NAMESPACE, names.EXTENDER)
     with closing(person(cluster, token)) as extender, laws.expecting("L1") as found:
         extender.create_subresource(PODS, "binding", binding, name=forged, namespace=playground.namespace)
@@ -56,7 +56,7 @@ def test_a_forged_eviction_of_a_booked_pod_breaks_law_2(
         "kind": "Eviction",
         "metadata": {"name": hers, "namespace": playground.namespace},
     }
-    # Whoever looked before she booked would be innocent.
+    # A decision on what was true before she booked would be innocent.
     SystemClock().wait(threading.Event(), LEEWAY)
     with laws.expecting("L2", "L3") as found:  # L3: nobody needed its device
         playground.kube.create_subresource(

@@ -16,7 +16,7 @@ from tests.e2e.playground import Playground
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.parametrize("restarted", [False, True], ids=["under the running server", "and it starts anew"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["under the running server", "and it is restarted"])
 def test_a_lost_database_stops_the_mirror_and_evicts_nobody(
     alice: Person, playground: Playground, parts: Parts, *, restarted: bool
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_pod_gets_one_mig_device_by_its_name_and_sees_no_other(
         "the Node says who has which", lambda: drift_of(playground.node(NODE)) == uids or None
     )
 
-    # What the driver does while nobody looks at MIG devices: the GPU is whole, its parts are gone.
+    # What the driver does while nobody uses MIG devices: the GPU is whole, its parts are gone.
     parts.fake_nvml(NODE).mig(0, ())
     await_parts(playground, SMALL, 0)
     playground.await_gpus(NODE, GPUS - 1)

@@ -56,7 +56,7 @@ def test_an_init_container_with_more_devices_leaves_the_rest_with_the_pod(playgr
 def test_a_sidecar_keeps_its_device_and_the_app_gets_another(playground: Playground) -> None:
     name = playground.create(
         probe.pod(
-            "beside",
+            "with-sidecar",
             [probe.container("main", gpus=1)],
             init=[probe.container("guard", gpus=1, sidecar=True)],
         )

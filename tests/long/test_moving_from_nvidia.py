@@ -56,7 +56,7 @@ class Others:
         return self._cluster.spawn(name, command, node=NODE)
 
     def run(self, name: str, *, seconds: int | None = None) -> frozenset[str]:
-        """Create a pod and wait until its container has looked around; the GPUs that it was given."""
+        """Create a pod and wait until its container has reported what it sees; the GPUs that it was given."""
         self.playground.kube.create(PODS, body(name, seconds=seconds), namespace=UNSEEN)
         self.playground.await_that(f"{name} has started", lambda: self._started(name))
         return self.given(name)
@@ -69,7 +69,7 @@ class Others:
     def given(self, name: str) -> frozenset[str]:
         """What its container of now sees."""
         sight = self.playground.await_that(
-            f"{name} has looked around",
+            f"{name} has reported what it sees",
             lambda: probe.read_sight(self.playground.kubectl, namespace=UNSEEN, name=name),
         )
         return frozenset(sight.uuids)
@@ -129,7 +129,7 @@ def test_running_pods_of_another_plugin_stay_as_they_are_while_ours_comes_and_go
     assert len(frozenset().union(*held.values(), *taken)) == GPUS, (held, taken)
     assert playground.allocatable(NODE) == GPUS
 
-    # Whoever restarts keeps what they had.
+    # Pods that restart keep what they had.
     others.await_restart(AGAIN)
     assert others.given(AGAIN) == held[AGAIN]
     late = playground.simple("late", node=NODE)

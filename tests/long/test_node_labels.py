@@ -1,4 +1,4 @@
-"""Nodes say by labels which GPUs they have: pods may choose nodes by them, beside asking for a model."""
+"""Nodes say by labels which GPUs they have: pods may choose nodes by them, besides asking for a model."""
 
 from typing import Any
 

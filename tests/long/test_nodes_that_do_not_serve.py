@@ -1,7 +1,7 @@
-"""Agents come and go under a queue of pods, and kubelets tell of it late: a node that refuses draws nobody.
+"""Agents come and go under a queue of pods, and kubelets report it late: a node that refuses draws nobody.
 
 The kubelets write their Node's status as seldom as they do by default, every 10 s: for so long a node without
-an agent looks free to everybody who asks the Node alone.
+an agent seems free to everybody who reads the Node alone.
 """
 
 import dataclasses
@@ -151,9 +151,9 @@ def test_the_death_of_an_agent_fails_one_pod_at_most(
             "the agent is dead", lambda: (queue.tend(), agent.exited is not None)[1] or None
         )
         if number % 2:
-            # Until then the node has looked free, and has been offered whoever came.
+            # Until then the node has seemed free, and pods have been bound to it.
             playground.await_that(
-                "the kubelet has told of it",
+                "the kubelet has reported it",
                 lambda: (queue.tend(), playground.allocatable(NODE) == 0)[1] or None,
             )
         agent.restart()

@@ -29,11 +29,11 @@ import datetime, json, os, pathlib, ssl, sys, time, urllib.request
 key, path, account = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 file, seen, notices = pathlib.Path("/etc/pod/notice"), None, 0
 while True:
-    told = file.read_text()
-    if told != seen:
-        print(json.dumps(told), flush=True)
-        seen, notices = told, notices + bool(told)
-        if told and notices == 2:
+    text = file.read_text()
+    if text != seen:
+        print(json.dumps(text), flush=True)
+        seen, notices = text, notices + bool(text)
+        if text and notices == 2:
             now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             body = json.dumps({"metadata": {"annotations": {key: now}}}).encode()
             head = {"Authorization": "Bearer " + (account / "token").read_text(),
@@ -76,7 +76,7 @@ def heard(ground: Playground) -> list[Any]:
     return [json.loads(line) for line in log.splitlines()]
 
 
-def test_a_pod_reads_its_notice_is_told_to_stay_and_leaves_at_once_when_its_work_is_saved(
+def test_a_pod_reads_its_notice_and_that_it_may_stay_and_leaves_at_once_when_its_work_is_saved(
     alice: Person, bob: Person, playground: Playground
 ) -> None:
     ground = playground

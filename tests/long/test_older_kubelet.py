@@ -21,7 +21,7 @@ WATCHED = "the pods of this node are watched at the API server"
 
 @pytest.fixture
 def agent(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[Daemon]:
-    """The node's agent, beside a kubelet that was told to do without the API."""
+    """The node's agent, with a kubelet that is configured without the API."""
     kubelet, agent = cluster.daemon(f"{NODE}/kubelet"), parts.agent(NODE)
     file = cluster.state / NODE / "kubelet.json"
     before = file.read_text()

@@ -127,8 +127,8 @@ def test_a_booking_that_ends_leaves_a_deployments_pod_running_until_a_booked_pod
         "it is booked", lambda: playground.pod(name).metadata.annotation(names.BOOKING) == booking
     )
     alice.release(booking)
-    told = playground.await_event(name, "It stays, but must leave when a booked pod needs its GPUs.")
-    assert booking in told
+    message = playground.await_event(name, "It stays, but must leave when a booked pod needs its GPUs.")
+    assert booking in message
     now = playground.pod(name)
     assert (now.metadata.uid, now.status.phase) == (pod.metadata.uid, "Running")
     assert now.metadata.annotation(names.BOOKING) is None

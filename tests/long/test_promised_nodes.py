@@ -37,7 +37,7 @@ def test_a_booked_pod_is_steered_away_from_a_node_that_another_booking_needs_who
         assert bob.rest.ask("DELETE", f"/bookings/{his}").status in {200, 204}
 
 
-def test_a_booked_pod_that_would_break_a_promise_waits_is_told_why_and_is_placed_when_that_is_over(
+def test_a_booked_pod_that_would_break_a_promise_waits_shows_why_and_is_placed_when_that_is_over(
     alice: Person, bob: Person, playground: Playground
 ) -> None:
     tomorrow = (SystemClock().now() + timedelta(days=1)).isoformat()

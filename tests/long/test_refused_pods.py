@@ -34,7 +34,7 @@ def body(name: str, *, gpus: int = 1, restart: str = "Always", model: str | None
 
 
 def await_return(playground: Playground, before: Pod) -> Pod:
-    """Wait until a pod runs that stands for this one, asks for what it asked for and has kept its place."""
+    """Wait until a pod runs that replaces this one, asks for what it asked for and has kept its place."""
 
     def back() -> Pod | None:
         now = {pod.metadata.name: pod for pod in playground.pods()}.get(before.metadata.name)

@@ -36,12 +36,12 @@ def test_l1_the_gpu_of_a_static_pod_is_given_to_nobody_else(playground: Playgrou
     )
     playground.await_phase([mirror])
 
-    def told() -> frozenset[str] | None:
+    def reported() -> frozenset[str] | None:
         uid = playground.pod(mirror).metadata.annotation(names.STATIC_POD) or ""
         return devices_of(drift_of(playground.node(NODE)).get(uid, {})) or None
 
-    taken = playground.await_that("the agent says which device it has", told)
-    others = [playground.simple(f"beside-{number}", node=NODE) for number in range(3)]
+    taken = playground.await_that("the agent says which device it has", reported)
+    others = [playground.simple(f"other-{number}", node=NODE) for number in range(3)]
     playground.await_phase(others)
     for name in others:
         assert not devices_of(playground.assignment(name)) & taken

@@ -16,7 +16,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.attached import Attached
 from tests.e2e.playground import PATIENCE
-from tests.e2e.told import VICTIMS, check_story, run, whom
+from tests.e2e.story_run import VICTIMS, check_story, run, whom
 from tests.laws.live import LiveWatch, checkpoints_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
@@ -55,7 +55,7 @@ def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_mid
             laws.check()
             # The eviction has just begun, or is about to.
             if moments.count("asked") == 1 and moment == "asked":
-                laws.fault("the API server stands still")
+                laws.fault("the API server is stopped")
                 cluster.pause("kube-apiserver")
                 SystemClock().wait(threading.Event(), OUTAGE_SECONDS)
                 cluster.resume("kube-apiserver")
@@ -65,6 +65,6 @@ def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_mid
             parts = Parts(cluster, elects=True)  # kube-scheduler loses its Lease, too
             play(cluster, Reporter(written), parts=parts, interlude=outage, patience=PATIENCE)
             laws.finish()
-    told = written.getvalue()
-    assert whom(told, "comes back without a GPU") == VICTIMS, told
-    assert whom(told, "has to leave") == VICTIMS, told
+    output = written.getvalue()
+    assert whom(output, "comes back without a GPU") == VICTIMS, output
+    assert whom(output, "has to leave") == VICTIMS, output

@@ -1,4 +1,4 @@
-"""What a test leaves behind is mended and told; where it cannot be mended a fresh cluster takes its place."""
+"""What a test leaves behind is mended and reported; where it cannot be, a fresh cluster takes its place."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_processes_that_stand_still_or_have_ended_run_again_and_are_named(
     as_before(playground)
 
 
-def test_gpus_come_back_what_does_not_belong_here_ends_and_counts_begin_anew(
+def test_gpus_come_back_what_does_not_belong_here_ends_and_counts_start_again(
     cluster: Cluster, parts: Parts, playground: Playground, testbed: Testbed
 ) -> None:
     before = cluster.pid

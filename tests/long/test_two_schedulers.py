@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 GPUS = 8
 CRASHES = 4
 FROZEN = 20.0
-"""Seconds that a process stands still: longer than the Lease lasts."""
+"""Seconds for which a process is stopped: longer than the Lease lasts."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Pair:
 
 @pytest.fixture
 def pairs(parts: Parts) -> Iterator[tuple[Pair, Pair]]:
-    """Two that stand; the second one is gone afterwards."""
+    """Two that run; the second one is gone afterwards."""
     with parts.electing():
         first, second = Pair(parts.extender(), parts.scheduler()), Pair(*parts.start_pair(1))
         parts.await_ready()

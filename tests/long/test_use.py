@@ -45,7 +45,7 @@ def a_process_of(uid: str) -> int:
     raise AssertionError(f"No process is in the control groups of pod {uid}.")
 
 
-def test_use_and_squatters_are_told_by_the_processes_that_there_are(
+def test_use_and_squatters_are_reported_from_the_processes_that_there_are(
     parts: Parts, playground: Playground, alice: Person, fake: FakeNvml
 ) -> None:
     there = {"nodeSelector": {HOSTNAME: NODE}}
@@ -80,8 +80,8 @@ def test_use_and_squatters_are_told_by_the_processes_that_there_are(
     playground.await_node_event(NODE, "of no pod")
 
     def seen() -> dict[str, object] | None:
-        told = alice.rest.ask("GET", "/now").body
-        devices = {one["uuid"]: one for node in told["nodes"] for one in node["devices"]}
+        shown = alice.rest.ask("GET", "/now").body
+        devices = {one["uuid"]: one for node in shown["nodes"] for one in node["devices"]}
         return devices[device] if len(devices[device]["squatters"]) == 2 else None
 
     now = playground.await_that("the booking server knows", seen)
@@ -105,7 +105,7 @@ def test_use_and_squatters_are_told_by_the_processes_that_there_are(
     playground.await_that("its series are gone", lambda: not lines("pod_memory_bytes"))
 
 
-def test_who_is_on_which_gpu_is_told_to_those_on_the_node_alone(
+def test_who_is_on_which_gpu_is_shown_to_those_on_the_node_alone(
     parts: Parts, playground: Playground, alice: Person
 ) -> None:
     there = {"nodeSelector": {HOSTNAME: NODE}}

@@ -12,8 +12,8 @@ Json = dict[str, Any]
 
 CHEAP = {names.CHECKPOINT_AT: "2100-01-01T00:00:00Z"}
 """Counts as now: a pod that loses nothing when it is evicted."""
-FOR_EVER, UNFINISHED = "100000", "75"
-"""Seconds, and the exit code of whoever is stopped before: with 0 a Job would count the pod as completed."""
+NO_END, UNFINISHED = "100000", "75"
+"""Seconds, and the exit code if it is stopped before: with 0 a Job would count the pod as completed."""
 IGNORES_DISRUPTION: Json = {
     "rules": [
         {
@@ -26,7 +26,7 @@ IGNORES_DISRUPTION: Json = {
 
 
 def a100(name: str, *, gpus: int = 1, node: str | None = None, seconds: int | None = None) -> Json:
-    """A pod that wants A100s, for ever or for some seconds."""
+    """A pod that wants A100s, indefinitely or for some seconds."""
     extra = {"nodeSelector": {HOSTNAME: node}} if node else None
     return probe.pod(name, [probe.container("main", gpus=gpus, seconds=seconds)], model=A100, extra=extra)
 
@@ -55,7 +55,7 @@ def stateful_set(name: str, *, node: str) -> Json:
 def job(name: str, *, node: str) -> Json:
     """One pod, which must not fail even once, being taken away aside; it is never finished by then."""
     made = template(name, node=node)
-    made["spec"]["containers"][0]["args"] = [FOR_EVER, UNFINISHED]
+    made["spec"]["containers"][0]["args"] = [NO_END, UNFINISHED]
     spec = {"backoffLimit": 0, "podFailurePolicy": IGNORES_DISRUPTION, "template": made}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 

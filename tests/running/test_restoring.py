@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from devcluster.control import Request
-from tests.e2e.restoring import Looks, Machine, differences
+from tests.e2e.restoring import ClusterState, Machine, differences
 
 KUBELET = Request(argv=["kubelet"], log="/log", node="node-a")
 MACHINE = Machine(
     ready=True, unschedulable=False, taints=frozenset(), allocatable="1", healthy=frozenset({"GPU-0"})
 )
-WAS = Looks(daemons={"kubelet": KUBELET}, machines={"node-a": MACHINE}, gpus={"node-a": {"init": "0"}})
+WAS = ClusterState(daemons={"kubelet": KUBELET}, machines={"node-a": MACHINE}, gpus={"node-a": {"init": "0"}})
 
 
-def with_machine(**changed: Any) -> Looks:
+def with_machine(**changed: Any) -> ClusterState:
     return dataclasses.replace(WAS, machines={"node-a": dataclasses.replace(MACHINE, **changed)})
 
 
@@ -46,7 +46,7 @@ def test_an_unchanged_state_is_not_reported() -> None:
         (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
-def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:
+def test_every_difference_is_a_sentence(now: ClusterState, told: str) -> None:
     (message,) = differences(WAS, now)
     assert message.startswith(told)
 

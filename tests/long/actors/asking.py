@@ -16,4 +16,4 @@ def ask(method: str, url: str, body: Any) -> tuple[int, Any]:
     return answer.status, answer.json()
 
 
-print(json.dumps([ask(*wish) for wish in json.loads(sys.argv[1])]))
+print(json.dumps([ask(*request) for request in json.loads(sys.argv[1])]))

@@ -22,7 +22,7 @@ TICK = threading.Event()
 
 
 class NaivePlugin(rpc.DevicePluginServicer):
-    """Advertises devices and hands out whatever it is told."""
+    """Advertises devices and allocates whatever it is asked for."""
 
     def __init__(self, devices: list[str], gate: Path) -> None:
         self._devices = devices

@@ -1,4 +1,4 @@
-"""Our node agent, made to register again with a kubelet that runs on: it ends its own streams when told.
+"""Our node agent, made to register again with a kubelet that runs on: it ends its own streams at a sign.
 
 ``python twice_agent.py SIGN``: whenever the file SIGN appears, it is removed and every open ListAndWatch
 stream of this agent ends. All else is the agent as it is shipped.

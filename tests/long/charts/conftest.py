@@ -21,13 +21,13 @@ def cluster() -> Iterator[Cluster]:
 
 
 NO_PULL: dict[str, Any] = {"image": {"pullPolicy": "Never"}, "scheduler": {"image": {"pullPolicy": "Never"}}}
-"""No image is here, and none is to be looked for elsewhere: the pods wait."""
+"""No image is here, and none is to be pulled: the pods wait."""
 
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Cluster:
     """The cluster with the chart in it. Nobody answers its webhook: pods with GPUs are refused."""
     chart.install(cluster, NO_PULL)
-    # Bookings are served when Helm returns: whoever installs has to wait for nothing more.
+    # Bookings are served when Helm returns: an administrator has to wait for nothing more.
     assert cluster.kubectl("get", "bookings", "--output=name") == ""
     return cluster

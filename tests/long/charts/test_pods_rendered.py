@@ -66,10 +66,12 @@ def test_a_value_reaches_the_part_that_it_is_about(render: Render) -> None:
     assert loaded["server"].requests_per_second == 50
 
 
-def test_the_node_agent_sees_the_processes_of_its_node_unless_it_is_told_not_to(render: Render) -> None:
+def test_the_node_agent_sees_the_processes_of_its_node_unless_the_values_turn_it_off(render: Render) -> None:
     assert workloads(render())["node-agent"]["spec"]["hostPID"] is True
-    told = {part: one["spec"] for part, one in workloads(render({"nodeAgent": {"hostPID": False}})).items()}
-    assert not any(spec.get("hostPID") for spec in told.values())
+    without = {
+        part: one["spec"] for part, one in workloads(render({"nodeAgent": {"hostPID": False}})).items()
+    }
+    assert not any(spec.get("hostPID") for spec in without.values())
 
 
 def test_who_may_read_the_node_agents_metrics_can_be_said(render: Render) -> None:
@@ -140,13 +142,13 @@ def test_the_node_agent_has_what_it_needs_to_see_mig_instances_only_where_they_a
     usual, seeing = agent({}), agent({"migStrategy": strategy})
     assert seeing["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN"]}
     assert not seeing["securityContext"].get("privileged")
-    told = environment(seeing).items() - environment(usual).items()
-    assert dict(told) == {"NVIDIA_MIG_MONITOR_DEVICES": "all", names.setting("mig_strategy"): strategy}
+    added = environment(seeing).items() - environment(usual).items()
+    assert dict(added) == {"NVIDIA_MIG_MONITOR_DEVICES": "all", names.setting("mig_strategy"): strategy}
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
 def test_every_account_is_some_pods(render: Render, values: dict[str, Any]) -> None:
-    """One without pods would have rights that nobody needs, for whoever gets a token of it."""
+    """One without pods would have rights that nobody needs, for anybody who gets a token of it."""
     documents = render(values)
     accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
     assert accounts == {template["spec"]["serviceAccountName"] for template in workloads(documents).values()}
@@ -168,10 +170,10 @@ def test_images_are_those_of_this_release_unless_the_values_say_otherwise(render
 
 
 @pytest.mark.parametrize("version", ["v1.37.1", "v1.37.1-eks-3af4770", "v1.37.1-gke.1002000", "v1.37.1+k3s1"])
-def test_the_stock_scheduler_is_the_one_that_kubernetes_releases_whoever_serves_the_cluster(
+def test_the_stock_scheduler_is_the_one_that_kubernetes_releases_at_every_provider(
     program: Path, tmp_path: Path, version: str
 ) -> None:
-    """A provider's own ending stands in no name of Kubernetes' images; one with a plus is no name at all."""
+    """A provider's own suffix is in no tag of Kubernetes' images; one with a plus is no tag at all."""
     text = chart.render(program, tmp_path, kubernetes=version)
     documents = [document for document in yaml.safe_load_all(text) if document]
     (_, scheduler) = workloads(documents)["extender"]["spec"]["containers"]
@@ -179,21 +181,21 @@ def test_the_stock_scheduler_is_the_one_that_kubernetes_releases_whoever_serves_
 
 
 def configured(render: Render, scheduler: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What kube-scheduler is told, and its pods as the Deployment makes them."""
+    """kube-scheduler's configuration, and its pods as the Deployment makes them."""
     documents = render({"scheduler": scheduler})
     (config,) = (d for d in documents if (d["kind"], d["metadata"]["name"]) == OF_THE_SCHEDULER)
     return config["data"]["scheduler.yaml"], workloads(documents)["extender"]
 
 
 @pytest.mark.parametrize("change", [{"weight": 20}, {"migProfiles": ["1g.10gb"]}], ids=str)
-def test_a_scheduler_that_is_told_something_else_is_started_again(
+def test_a_scheduler_whose_configuration_changes_is_started_again(
     render: Render, change: dict[str, Any]
 ) -> None:
-    """It reads its configuration once. What it is told the same is no reason."""
-    told, pods = configured(render, {})
-    assert configured(render, {}) == (told, pods)
+    """It reads its configuration once. The same configuration is no reason."""
+    configuration, pods = configured(render, {})
+    assert configured(render, {}) == (configuration, pods)
     otherwise, others = configured(render, change)
-    assert otherwise != told
+    assert otherwise != configuration
     assert others != pods
 
 

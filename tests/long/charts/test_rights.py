@@ -1,4 +1,4 @@
-"""Each account may do its part's work and nothing beside it, as a real API server understands the chart."""
+"""Each account may do its part's work and nothing else, as a real API server understands the chart."""
 
 import json
 
@@ -113,12 +113,12 @@ FORBIDDEN = {
     ],
 }
 
-Wish = tuple[str, str, str]
+Access = tuple[str, str, str]
 """Verb, ``plural[.group][/subresource][=name]``, namespace."""
 
 
-def review(account: str, wish: Wish) -> dict[str, object]:
-    verb, what, namespace = wish
+def review(account: str, request: Access) -> dict[str, object]:
+    verb, what, namespace = request
     kind, _, name = what.partition("=")
     resource, _, subresource = kind.partition("/")
     plural, _, group = resource.partition(".")
@@ -139,12 +139,12 @@ def review(account: str, wish: Wish) -> dict[str, object]:
     }
 
 
-def allowed(cluster: Cluster, account: str, wishes: list[Wish]) -> list[Wish]:
-    """Those of the wishes that the API server grants."""
-    items = {"apiVersion": "v1", "kind": "List", "items": [review(account, wish) for wish in wishes]}
+def allowed(cluster: Cluster, account: str, requests: list[Access]) -> list[Access]:
+    """Those of the requests that the API server allows."""
+    items = {"apiVersion": "v1", "kind": "List", "items": [review(account, request) for request in requests]}
     words = ["create", "--filename=-", "--output=jsonpath={.status.allowed} {.items[*].status.allowed}"]
     answers = cluster.kubectl(*words, given=json.dumps(items)).split()
-    return [wish for wish, answer in zip(wishes, answers, strict=True) if answer == "true"]
+    return [request for request, answer in zip(requests, answers, strict=True) if answer == "true"]
 
 
 @pytest.mark.parametrize("account", ALLOWED)
@@ -158,5 +158,5 @@ def test_a_part_may_do_nothing_else(installed: Cluster, account: str) -> None:
 
 
 def test_anybody_with_a_token_alone_may_neither_see_nor_write_bookings(installed: Cluster) -> None:
-    wishes = [(verb, f"bookings.{names.DOMAIN}", "") for verb in ("list", "create", "patch")]
-    assert allowed(installed, "default", wishes) == []
+    requests = [(verb, f"bookings.{names.DOMAIN}", "") for verb in ("list", "create", "patch")]
+    assert allowed(installed, "default", requests) == []

@@ -40,9 +40,7 @@ def helm(cluster: Cluster, *words: str) -> str:
 
 
 @pytest.mark.parametrize("values", SOME.values(), ids=SOME.keys())
-def test_whoever_renders_the_chart_and_applies_it_removes_nothing(
-    render: Render, values: dict[str, Any]
-) -> None:
+def test_the_chart_rendered_and_applied_removes_nothing(render: Render, values: dict[str, Any]) -> None:
     assert of_the_job(render(values)) == []
 
 
@@ -90,7 +88,7 @@ def test_the_api_server_takes_it_and_its_pod_is_restricted(installed: Cluster, r
     installed.kubectl(*create, given=json.dumps(pod))
 
 
-def test_it_may_do_what_it_does_and_little_beside_it(render: Render) -> None:
+def test_it_may_do_what_it_does_and_little_else(render: Render) -> None:
     (role,) = (one for one in of_the_job(render(BY_HAND)) if one["kind"] == "ClusterRole")
     verbs = {
         (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]

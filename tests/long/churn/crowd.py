@@ -95,7 +95,7 @@ class Crowd:
         return tally(self._sight.states(self._names).values())
 
     def turn(self) -> None:
-        """Look at every pod once, and do what is to be done."""
+        """Check every pod once, and do what is to be done."""
         self._turn += 1
         states, pods = self._sight.states(self._names), self._sight.pods
         for name, state in states.items():

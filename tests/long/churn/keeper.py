@@ -26,7 +26,7 @@ class Keeper:
         """Pods that were created."""
 
     def ensure(self) -> None:
-        """Look at every pod once, and do what is to be done.
+        """Check every pod once, and do what is to be done.
 
         Raises:
             ApiError: the API server refuses, or does not answer.

@@ -1,7 +1,7 @@
 """A stock kube-scheduler that is asked where pods fit, and never binds one.
 
-It has an extender that is told of the nodes which all of the scheduler's own plugins let through, and lets
-none of them through itself.
+It has an extender that is asked about the nodes which all of the scheduler's own plugins let through, and
+rejects every one of them.
 """
 
 import json
@@ -42,13 +42,13 @@ class Onlooker:
         nodes = asked.node_names or ()
         with self._lock:
             self._found[asked.pod.metadata.uid] = frozenset(nodes)
-        answer = ExtenderFilterResult(failed_and_unresolvable_nodes=dict.fromkeys(nodes, "just looking"))
+        answer = ExtenderFilterResult(failed_and_unresolvable_nodes=dict.fromkeys(nodes, "never binds"))
         start_response("200 OK", [("Content-Type", "application/json")])
         return [msgspec.json.encode(answer)]
 
 
 @contextmanager
-def looking_on(cluster: Cluster) -> Iterator[Onlooker]:
+def observing(cluster: Cluster) -> Iterator[Onlooker]:
     """The scheduler, running in a cluster for the pods that name it."""
     onlooker = Onlooker()
     server = serve(onlooker, "0.0.0.0", 0)

@@ -1,7 +1,7 @@
 """Stock kube-schedulers that ask our extender, on simulated nodes: both ways to the scheduler in one cluster.
 
-``DEDICATED`` is the one of the chart, beside the cluster's own, which places pods without GPUs. ``EXISTING``
-stands for a cluster's own scheduler to which an administrator has added our entry: it places both, and there
+``DEDICATED`` is the one of the chart, next to the cluster's own, which places pods without GPUs. ``EXISTING``
+is like a cluster's own scheduler to which an administrator has added our entry: it places both, and there
 our scores count little. Nobody elects a leader here.
 """
 
@@ -124,7 +124,7 @@ class Field:
         return [(event["reason"], event["message"]) for event in events]
 
     def living(self) -> set[str]:
-        """Names of the pods that nobody has told to go."""
+        """Names of the pods that nobody has deleted."""
         pods = self.kube.list(PODS, Selection(namespace=NAMESPACE)).items
         return {pod.metadata.name for pod in pods if not pod.metadata.deletion_timestamp}
 

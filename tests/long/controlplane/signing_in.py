@@ -120,7 +120,7 @@ class Guest:
     def __init__(self, context: BrowserContext, site: Site) -> None:
         self.page: Page = context.new_page()
         self._site = site
-        # The provider's page would fetch its looks from elsewhere.
+        # The provider's page would fetch its style sheet from elsewhere.
         context.route(lambda url: "localhost" not in url and "127.0.0.1" not in url, lambda it: it.abort())
 
     def go(self, path: str) -> None:

@@ -302,11 +302,11 @@ def test_gpus_anywhere_reach_it(people: People, webhook: ServedWebhook, where: s
 
 def test_a_dry_run_shows_what_would_be_stored_and_changes_nothing(people: People, cluster: Cluster) -> None:
     cluster.kubectl("create", "namespace", "quiet")
-    told = people.create("alice", a_pod(), namespace="quiet", dry_run=True)
-    assert told.annotations[names.BOOKING] == "b-1"
+    shown = people.create("alice", a_pod(), namespace="quiet", dry_run=True)
+    assert shown.annotations[names.BOOKING] == "b-1"
     assert cluster.kubectl("get", "pods,events,podtemplates", "--namespace=quiet", "--output=name") == ""
     stored = people.create("alice", a_pod(), namespace="quiet")
-    assert (stored.annotations, stored.warnings) == (told.annotations, told.warnings)
+    assert (stored.annotations, stored.warnings) == (shown.annotations, shown.warnings)
 
 
 def test_a_trusted_creator_says_for_whom_and_nobody_else_does(people: People) -> None:
@@ -394,8 +394,8 @@ def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
 def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: ServedWebhook, kind: str) -> None:
     namespace = f"unowned-{kind.lower()}"
     pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
-    told = f"no administrator has set {names.OWNER} on namespace {namespace}."
-    assert pod["metadata"]["annotations"].pop(names.NOBODY).endswith(told)
+    why = f"no administrator has set {names.OWNER} on namespace {namespace}."
+    assert pod["metadata"]["annotations"].pop(names.NOBODY).endswith(why)
     assert pod["metadata"]["annotations"] == {
         names.ADMITTED: "true",
         names.REPLACED: '{"schedulerName":"nobody"}',
@@ -437,7 +437,7 @@ def made_by_a_controller(
     return found
 
 
-def test_before_the_first_picture_gpu_pods_are_refused_and_others_are_not(
+def test_before_the_first_list_gpu_pods_are_refused_and_others_are_not(
     people: People, webhook: ServedWebhook
 ) -> None:
     whole = webhook.admit

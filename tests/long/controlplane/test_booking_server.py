@@ -132,7 +132,7 @@ class TestTokens:
 
 
 class TestRoles:
-    def test_whoever_has_the_verb_is_an_administrator_by_name_or_by_group(
+    def test_the_verb_makes_an_administrator_by_name_or_by_group(
         self, cluster: Cluster, kube: KubeClient
     ) -> None:
         role = f"--resource=bookings.{names.DOMAIN}"

@@ -67,7 +67,7 @@ def notebook(name: str = "p") -> dict[str, Any]:
 
 
 class Ears:
-    """What people are told."""
+    """The Events that people see."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -165,7 +165,7 @@ class Scene:
         return gone and not leaves and self.templates == 0
 
     def returned(self) -> bool:
-        """One more pass; whether another pod stands in the victim's place, and nothing else is left."""
+        """One more pass; whether another pod has taken the victim's place, and nothing else is left."""
         pod = self.pod() if self.settles() else None
         return pod is not None and pod.metadata.uid != self.victim.metadata.uid
 

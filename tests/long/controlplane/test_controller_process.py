@@ -1,4 +1,4 @@
-"""The real controller beside a real API server: MAIA's door, and what holds while nobody answers."""
+"""The real controller next to a real API server: MAIA's door, and what holds while nobody answers."""
 
 import json
 import signal
@@ -94,9 +94,9 @@ def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_stampe
     expired = {"status": "success", "expired_pods": ["notebook"]}
     eventually(lambda: asked(cluster, "GET", "/get-expired-pods") == expired, deadline=PATIENCE)
     assert asked(cluster, "POST", "/random-delete")["deleted_pod"] == ""
-    wish = {"pod_name": "notebook", "namespace": "default"}
-    assert asked(cluster, "POST", "/delete-expired-pod", wish)["deleted_pod"] == "notebook"
-    # No booking server says that the Bookings are true: the wish is kept, and nobody is ended (law L6).
+    request = {"pod_name": "notebook", "namespace": "default"}
+    assert asked(cluster, "POST", "/delete-expired-pod", request)["deleted_pod"] == "notebook"
+    # No booking server says that the Bookings are true: the request is kept, and nobody is ended (law L6).
     assert names.END_ASKED in annotations_of(cluster, "notebook")
 
 

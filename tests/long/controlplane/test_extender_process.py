@@ -1,4 +1,4 @@
-"""The real extender beside a real API server that has nothing new to tell."""
+"""The real extender next to a real API server that has no events."""
 
 import threading
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.controlplane
 
 @pytest.fixture
 def settings() -> Iterator[Settings]:
-    with Cluster.start(ClusterSpec(name=own("news"), nodes=(NodeSpec(name="idle"),))) as cluster:
+    with Cluster.start(ClusterSpec(name=own("events"), nodes=(NodeSpec(name="idle"),))) as cluster:
         chart.install(cluster, chart.external_values(cluster.address))
         folder = cluster.state / "parts"
         folder.mkdir(mode=0o700)
@@ -36,7 +36,7 @@ def settings() -> Iterator[Settings]:
         yield load(Settings, identity.environment(cluster, folder, extender.ACCOUNT) | given)
 
 
-def test_l6_without_news_for_150_seconds_it_is_not_ready(settings: Settings) -> None:
+def test_l6_without_events_for_150_seconds_it_is_not_ready(settings: Settings) -> None:
     clock = FakeClock(SystemClock().now())
     process = build(settings, clock)
     thread = threading.Thread(target=process.run)

@@ -24,7 +24,7 @@ from tests.cluster.decide.scheduler_filters.cases import Json, a_pod, container,
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, client
 from tests.e2e.playground import PATIENCE
-from tests.long.controlplane.onlooker import NAME, Onlooker, looking_on
+from tests.long.controlplane.onlooker import NAME, Onlooker, observing
 
 pytestmark = pytest.mark.controlplane
 
@@ -41,13 +41,13 @@ KNOWN_LAST: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Ground:
-    """A cluster with all of the cases in it, and a scheduler that looks on."""
+    """A cluster with all of the cases in it, and a scheduler that never binds."""
 
     kube: KubeClient
     onlooker: Onlooker
 
     def around(self) -> ClusterObjects:
-        """What a picture that is fed from this API server would say now."""
+        """What a cache that is fed from this API server would say now."""
         cache = ClusterCache(FakeClock())
         kept = cache.keep_surroundings()
         kept.claims.replace(self.kube.list(VOLUME_CLAIMS).items, "")
@@ -124,7 +124,7 @@ def ground(cluster: Cluster, kube: KubeClient) -> Iterator[Ground]:
         kube.patch(NODES, body["metadata"]["name"], taints)
     for body in cases.RESIDENTS:
         kube.create(PODS, body, namespace=body["metadata"]["namespace"])
-    with looking_on(cluster) as onlooker:
+    with observing(cluster) as onlooker:
         made = Ground(kube, onlooker)
         for spec in KNOWN_LAST.values():
             until_known(made, a_pod("", **{**EVERYWHERE, **spec}))

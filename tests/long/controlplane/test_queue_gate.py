@@ -127,7 +127,7 @@ def line(running: Line) -> Iterator[Line]:
     running.clear()
 
 
-def test_each_gpu_that_becomes_free_is_the_next_ones_whoever_leads(line: Line) -> None:
+def test_each_gpu_that_becomes_free_is_the_next_ones_whichever_controller_leads(line: Line) -> None:
     running = line.fill()
     waiting = [f"waiting-{number:03}" for number in range(WAITING)]
     line.create(*waiting)
@@ -139,7 +139,7 @@ def test_each_gpu_that_becomes_free_is_the_next_ones_whoever_leads(line: Line) -
         line.hand_over(pod)
     leader = next(name for name in CONTROLLERS if line.leads(name))
     line.parts.controller(leader).kill()
-    for pod in running[8:12]:  # the first to whoever is ahead, while nobody leads
+    for pod in running[8:12]:  # the first to the pod that is ahead, while nobody leads
         line.hand_over(pod)
     line.parts.controller(leader).restart()
     for pod in running[12:]:
@@ -152,16 +152,16 @@ def test_each_gpu_that_becomes_free_is_the_next_ones_whoever_leads(line: Line) -
     assert len(left) >= WAITING - 2 * len(running)
 
 
-def test_who_waits_in_line_is_told_what_is_in_the_way(line: Line) -> None:
+def test_the_event_of_a_queued_pod_names_what_is_in_the_way(line: Line) -> None:
     line.fill()
     line.create("ahead", "waits")
     eventually(lambda: line.queued() == ["waits"], deadline=PATIENCE)
 
-    def told() -> set[str]:
+    def reasons() -> set[str]:
         events = line.kube.list(EVENTS, Selection(namespace=HOME, field_selector="involvedObject.name=waits"))
         return {event.message for event in events.items if event.reason == names.WAITING_FOR_GPU}
 
-    eventually(lambda: told() == {"All 16 healthy GPUs are in use."}, deadline=PATIENCE)
+    eventually(lambda: reasons() == {"All 16 healthy GPUs are in use."}, deadline=PATIENCE)
 
 
 def test_l7_nobody_takes_the_gate_off_to_pass_others_by(line: Line) -> None:

@@ -109,7 +109,7 @@ def test_alice_signs_in_books_and_signs_out_and_her_address_is_seen_nowhere(
     title(alice.page, "Availability")
 
 
-def test_whoever_comes_back_with_another_state_or_nonce_is_not_in(running: Site, guests: Guests) -> None:
+def test_a_guest_who_comes_back_with_another_state_or_nonce_is_not_in(running: Site, guests: Guests) -> None:
     for word in ("state", "nonce"):
         guest = guests.new()
         guest.go("/mine")

@@ -61,7 +61,7 @@ class Ahead(SystemClock):
 
 
 class Stream:
-    """Pods are created (dry run) one after another, in several threads, until told to stop."""
+    """Pods are created (dry run) one after another, in several threads, until it is stopped."""
 
     def __init__(self, kubes: list[KubeClient]) -> None:
         self.created = 0
@@ -124,7 +124,7 @@ def stored(kube: KubeClient) -> Keys:
 
 
 def old_secret(host: str) -> dict[str, Any]:
-    """Keys as they stand after almost ten years."""
+    """Keys as they are after almost ten years."""
     authority = new_authority(CLOCK.now() - OLD)
     server = new_certificate(authority, [host], CLOCK.now() - timedelta(days=300))
     keys = Keys(authorities=authority.certificate, authority_key=authority.key, server=server)

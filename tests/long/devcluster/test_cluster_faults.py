@@ -172,7 +172,7 @@ open("/run/cdi/mine", "w").close()
     assert cluster.log("node-b/agent") == ""
 
 
-def test_whoever_attaches_sees_and_moves_the_same_processes(cluster: Cluster) -> None:
+def test_a_program_that_attaches_sees_and_moves_the_same_processes(cluster: Cluster) -> None:
     cluster.spawn("sleeper", ["sleep", "1000"])
     attached = Cluster.attach(NAME)
 

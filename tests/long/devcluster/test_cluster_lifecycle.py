@@ -146,7 +146,7 @@ def test_a_start_replaces_a_cluster_that_was_let_go() -> None:
         assert second.kubectl("get", "nodes", "--output=name").split() == ["node/node-a", "node/node-b"]
 
 
-def test_two_clusters_stand_side_by_side_and_stop_on_their_own() -> None:
+def test_two_clusters_run_side_by_side_and_stop_on_their_own() -> None:
     with Cluster.start(spec(NAME)) as first:
         second = Cluster.start(spec(SECOND))
         assert first.api_server != second.api_server
@@ -178,7 +178,7 @@ def test_a_name_that_somebody_owns_is_refused() -> None:
         assert cluster.kubectl("get", "--raw", "/readyz") == "ok"
 
 
-def test_a_start_that_fails_shows_the_log_of_whoever_ended_and_leaves_only_logs() -> None:
+def test_a_start_that_fails_shows_the_log_of_the_process_that_ended_and_leaves_only_logs() -> None:
     wrong = ClusterSpec(name=NAME, apiserver_arguments=("--no-such-flag",))
 
     with pytest.raises(ClusterError) as caught:

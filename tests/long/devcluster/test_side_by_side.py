@@ -1,4 +1,4 @@
-"""Eight clusters stand side by side, with pods in each: `devcluster.limits` makes room for so many."""
+"""Eight clusters run side by side, with pods in each: `devcluster.limits` makes room for so many."""
 
 import json
 import sys

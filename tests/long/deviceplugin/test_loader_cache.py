@@ -1,4 +1,4 @@
-"""runc makes a container with our hook: its own loader finds what was mounted where no loader looks."""
+"""runc makes a container with our hook: its own loader finds what was mounted where no loader searches."""
 
 import json
 import shutil
@@ -41,7 +41,9 @@ def printed(folder: Path, runc: Path, config: dict[str, Any], name: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_container_finds_a_library_that_was_mounted_where_its_loader_does_not_look(tmp_path: Path) -> None:
+def test_a_container_finds_a_library_that_was_mounted_where_its_loader_does_not_search(
+    tmp_path: Path,
+) -> None:
     runc = ensure().path("runc")
     config = a_bundle(tmp_path, runc)
     assert f"{FOLDER}/{LIBRARY}" not in printed(tmp_path, runc, config, "without")

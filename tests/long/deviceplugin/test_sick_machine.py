@@ -29,7 +29,7 @@ def admitted(kubelet: FakeKubelet, *gpus: str) -> None:
     kubelet.end(pod.uid)
 
 
-def told_of(running: Agent, gpu: str) -> str:
+def state_of(running: Agent, gpu: str) -> str:
     """State and reason of a GPU in the metrics."""
     lines = running.says("/metrics")[1].splitlines()
     state = f"{names.METRICS_PREFIX}_agent_device_state{{"
@@ -52,12 +52,12 @@ def test_of_four_gpus_one_hangs_one_is_lost_one_errs_and_the_fourth_is_given_awa
             admitted(kubelet, well)
         assert {device.ID for device in kubelet.devices.values() if device.health == "Healthy"} == {well}
         for gpu, why in ((hung, "The driver hangs"), (lost, "lost"), (broken, "NVML error 999")):
-            assert 'state="healthy"' not in told_of(running, gpu)
-            assert why in told_of(running, gpu)
-        # Neither is a reason to restart the agent, nor does it keep the others from being looked after.
+            assert 'state="healthy"' not in state_of(running, gpu)
+            assert why in state_of(running, gpu)
+        # Neither is a reason to restart the agent, nor does it keep the others from being checked.
         assert running.says("/livez") == running.says("/healthz") == (HTTPStatus.OK, "ok\n")
         gpus.clear()
-        eventually(lambda: "The driver hangs" not in told_of(running, hung), deadline=LONG)
+        eventually(lambda: "The driver hangs" not in state_of(running, hung), deadline=LONG)
 
 
 def test_while_every_call_about_a_gpu_hangs_pods_are_admitted(kubelet: FakeKubelet, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_while_every_call_about_a_gpu_hangs_pods_are_admitted(kubelet: FakeKubel
             gpus.release(call)
 
 
-def test_health_is_told_of_a_kubelet_that_is_away_and_the_agent_lives(
+def test_healthz_reports_a_kubelet_that_is_away_and_the_agent_lives(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     with agent(kubelet, simulated(tmp_path), tmp_path) as running:
@@ -86,7 +86,7 @@ def test_health_is_told_of_a_kubelet_that_is_away_and_the_agent_lives(
         assert running.says("/livez") == (HTTPStatus.OK, "ok\n")
 
 
-def test_health_is_told_of_a_driver_that_is_missing_and_the_agent_lives(
+def test_healthz_reports_a_driver_that_is_missing_and_the_agent_lives(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus = FakeNvml(tmp_path / "gpus")
@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_takes_gpus_out_of_use_and_nothing_is_left_half_writ
         (cdi / f"{names.DOMAIN}-gpu.json").unlink()
         eventually(lambda: kubelet.allocatable == 0, deadline=LONG)
         assert kubelet.capacity == 4
-        assert "The CDI specification cannot be written" in told_of(running, gpus.uuids()[0])
+        assert "The CDI specification cannot be written" in state_of(running, gpus.uuids()[0])
         assert list(cdi.iterdir()) == []
         resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
         eventually(lambda: kubelet.allocatable == 4, deadline=LONG)

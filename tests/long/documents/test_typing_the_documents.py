@@ -1,4 +1,4 @@
-"""Every command of the documents is typed on a real cluster, as it stands there.
+"""Every command of the documents is typed on a real cluster, as it is written there.
 
 Only what differs from reader to reader is replaced: the cluster's name, the address that the story prints,
 and what a document writes in capitals or with dots. ``make run`` and ``make test`` are not typed here.
@@ -145,15 +145,15 @@ def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
     def ask(command: str) -> str:
         return typed(of_cluster(f"{head}\n{command}", cluster.name), HOME=str(cluster.state))
 
-    told = {
+    printed = {
         command: ask(command) for command in block if command.startswith("curl ") and "b-..." not in command
     }
-    made = next(booking(answer) for command, answer in told.items() if '"count": 2' in command)
+    made = next(booking(answer) for command, answer in printed.items() if '"count": 2' in command)
     assert (made["state"], made["count"]) == ("active", 2)
     assert [
-        answer for command, answer in told.items() if "dry_run" in command and "id" in json.loads(answer)
+        answer for command, answer in printed.items() if "dry_run" in command and "id" in json.loads(answer)
     ] == []
-    assert any(json.loads(answer).get("bookings") for answer in told.values())
+    assert any(json.loads(answer).get("bookings") for answer in printed.values())
 
     rest = Rest(parts.booking_url, parts.people.token("alice", names.AUDIENCE))
     show, release, cancel = (command for command in block if "b-..." in command)
@@ -167,22 +167,24 @@ def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
 
 def test_kubectl_does_what_the_documents_say(cluster: Cluster, parts: Parts) -> None:
     assert parts
-    told = {}
+    printed = {}
     for command in KUBECTL:
         for_this = command.replace(" NAME", " default").replace(" NODE ", " node-a ")
         asked = for_this if len(command.split()) >= SHORTEST_COMMAND else f"{for_this} --help"
-        told[command] = typed(of_cluster(asked, cluster.name), HOME=str(cluster.state))
-    (inventory,) = (said for command, said in told.items() if "jsonpath" in command)
+        printed[command] = typed(of_cluster(asked, cluster.name), HOME=str(cluster.state))
+    (inventory,) = (said for command, said in printed.items() if "jsonpath" in command)
     assert len(json.loads(inventory)["devices"]) == len(default_gpus(0))
-    assert all(said for command, said in told.items() if " token " in command or " delete lease " in command)
+    assert all(
+        said for command, said in printed.items() if " token " in command or " delete lease " in command
+    )
 
 
 @pytest.mark.parametrize("command", PLUGIN)
 def test_the_command_line_knows_every_word_that_the_documents_say(command: str) -> None:
     words = [word for word in shlex.split(command.removeprefix("kubectl gpu")) if word != "-h"]
-    told = CliRunner().invoke(gpu, [*words, "--help"])
-    assert told.exit_code == 0, told.output
-    assert "Usage: " in told.output
+    shown = CliRunner().invoke(gpu, [*words, "--help"])
+    assert shown.exit_code == 0, shown.output
+    assert "Usage: " in shown.output
 
 
 def test_no_command_is_left_untyped(block: list[str]) -> None:

@@ -25,7 +25,7 @@ class Endpoints:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
-        self._look()
+        self._reconcile()
         self._thread.start()
         return self
 
@@ -35,9 +35,9 @@ class Endpoints:
 
     def _run(self) -> None:
         while not SystemClock().wait(self._stop, 0.5):
-            self._look()
+            self._reconcile()
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         daemons = [self._cluster.daemon(name) for name in existing.NAMES]
         ready = tuple(self._parts.is_ready(daemon) for daemon in daemons)
         if ready == self._ready:
@@ -50,7 +50,7 @@ class Endpoints:
 
 @pytest.fixture(scope="session")
 def testbed() -> Iterator[Testbed]:
-    bed = Testbed(Design(name="existing", mode="existing", server=POLICY, beside=Endpoints))
+    bed = Testbed(Design(name="existing", mode="existing", server=POLICY, alongside=Endpoints))
     try:
         yield bed
     finally:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.e2e
 
 GPUS = 8
 FROZEN = 20.0
-"""Seconds that a process stands still: longer than the Lease lasts."""
+"""Seconds for which a process is stopped: longer than the Lease lasts."""
 
 
 def leader(parts: Parts, cluster: Cluster) -> Daemon:
@@ -98,7 +98,7 @@ def test_the_leader_is_killed_in_a_burst_and_the_other_goes_on(
     playground.await_that("one of them leads", lambda: bool(_ready(parts, cluster)))
 
 
-def test_a_leader_that_stood_still_and_goes_on_does_no_harm(
+def test_a_leader_that_was_stopped_and_goes_on_does_no_harm(
     playground: Playground, parts: Parts, cluster: Cluster
 ) -> None:
     frozen = leader(parts, cluster)

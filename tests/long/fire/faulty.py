@@ -111,8 +111,8 @@ def openings(fault: Fault, first: Fault | None = None, *, callers: frozenset[str
     """No watch opens at once.
 
     One that would go on does not open, then must begin again, then does not open once more, because of
-    another fault where one is named. So it goes with each of them: by chance one would fail many times in a row, and
-    wait half a minute for its next attempt.
+    another fault where one is named. So it goes with each of them: by chance one would fail many times in a
+    row, and wait half a minute for its next attempt.
     """
     resumed = Match(callers=callers, watch=True, also=is_resumed)
     begun = Match(callers=callers, watch=True, also=begins_again)

@@ -85,7 +85,7 @@ def proxied(cluster: Cluster, parts: Parts) -> Iterator[Proxied]:
             kube = administrator(cluster)
 
             def release() -> None:
-                """Whoever held the Lease is dead for certain: nobody needs to wait until it has run out."""
+                """The holder of the Lease is dead for certain: nobody needs to wait until it has run out."""
                 free = {"spec": {"holderIdentity": ""}}
                 kube.patch(LEASES, names.CONTROLLER_LEASE, free, namespace=names.NAMESPACE)
 

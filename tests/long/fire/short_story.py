@@ -244,10 +244,10 @@ class ShortStory:
         """The end, as soon as it is as expected, or as it is when that takes too long."""
         try:
             end = expected(self.victim)
-            self._patience.until("nothing is left to do", lambda: self._read(look_inside=False) == end)
+            self._patience.until("nothing is left to do", lambda: self._read(see_inside=False) == end)
         except AssertionError as error:
             self._reporter.say("story", str(error))
-        return self._patience.until("the end can be read", lambda: self._read(look_inside=True))
+        return self._patience.until("the end can be read", lambda: self._read(see_inside=True))
 
     # --- steps ---------------------------------------------------------------------------------------
     def _reach(self, moment: str) -> None:
@@ -312,8 +312,8 @@ class ShortStory:
     def _named(self, name: str) -> Pod | None:
         return next((pod for pod in self._ground.pods() if pod.metadata.name == name), None)
 
-    def _read(self, *, look_inside: bool) -> Ending:
-        found = read_ending(self._ground, self._origins, look_inside=look_inside)
+    def _read(self, *, see_inside: bool) -> Ending:
+        found = read_ending(self._ground, self._origins, see_inside=see_inside)
         if not self._runtimes_die:
             return found
         return replace(found, pods={name: replace(fate, restarts=0) for name, fate in found.pods.items()})

@@ -38,7 +38,7 @@ from devcluster.wait import Stopwatch, poll
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.session import NODES
-from tests.e2e.told import VICTIMS, whom
+from tests.e2e.story_run import VICTIMS, whom
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.fire.conftest import UnderFire
 from tests.long.fire.harm import SEED, Blow, Harm, drawn, share

@@ -1,4 +1,4 @@
-"""The image of kind's simulated GPUs, built from `kind/Dockerfile` by whoever builds images here."""
+"""The image of kind's simulated GPUs, built from `kind/Dockerfile` by the image builder that is here."""
 
 import hashlib
 from pathlib import Path

@@ -14,7 +14,7 @@ _NEXT: Final = "@@ next"
 
 
 def typed(document: str, replaced: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Every command of the document's blocks, as it stands there, and what it printed.
+    """Every command of the document's blocks, as it is written there, and what it printed.
 
     Args:
         document: its path in the checkout.

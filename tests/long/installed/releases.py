@@ -1,4 +1,4 @@
-"""The chart's releases, one after the other, by the commands that docs/operations.md tells administrators."""
+"""The chart's releases, one after the other, by the commands of docs/operations.md."""
 
 import json
 import os
@@ -57,11 +57,11 @@ class Releases:
             starts: how the commands begin; of several that begin so the shortest.
             changed: whether the checkout is that of the next release.
         """
-        told = []
+        printed = []
         for start in starts:
             command = min((one for one in self.said(heading) if one.startswith(start)), key=len)
-            told.append(self._run(command, self._next() if changed else CHECKOUT))
-        return "\n".join(told)
+            printed.append(self._run(command, self._next() if changed else CHECKOUT))
+        return "\n".join(printed)
 
     def type_all(self, heading: str, file: str, here: Path) -> str:
         """Every command of kubectl's in a section, one after the other; what they print.

@@ -66,7 +66,7 @@ OFFERED: Final = r"'jsonpath={.status.allocatable.nvidia\.com/gpu}'"
 REPORTED: Final = " && ".join(
     f"kubectl wait node/{name} --for {OFFERED} --timeout 60s > /dev/null" for name in NODES
 )
-"""A reader sees ``<none>`` for as long as a kubelet has not reported yet, and looks again."""
+"""A reader sees ``<none>`` for as long as a kubelet has not reported yet, and asks again."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         port = free_port()
         mine, here = values(folder, installed, port), environment(folder, cluster)
         replaced = {
-            # Of the checkout's own environment nothing is made anew here.
+            # Of the checkout's own environment nothing is rebuilt here.
             "make venv": ":",
             "8480:80 &": f"8480:80 &\n{listening(port)}",
             "8480": str(port),

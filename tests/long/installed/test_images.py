@@ -1,4 +1,4 @@
-"""What is in the images that pods of the chart run, as whoever builds images here has built them."""
+"""What is in the images that pods of the chart run, as the image builder that is here has built them."""
 
 import json
 import re
@@ -69,9 +69,11 @@ def test_it_runs_its_part_as_nobody_but_the_node_agents_which_is_root(
     images: dict[Target, Image], target: Target
 ) -> None:
     package, _, user = PARTS[target]
-    told = images[target].configuration
-    assert told["User"] == user
-    assert " ".join([*told["Entrypoint"], *(told.get("Cmd") or ())]).startswith(f"python3 -m {package}")
+    configuration = images[target].configuration
+    assert configuration["User"] == user
+    assert " ".join([*configuration["Entrypoint"], *(configuration.get("Cmd") or ())]).startswith(
+        f"python3 -m {package}"
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -44,7 +44,7 @@ OF_BOOKINGS: Final = {
     f"Lease {names.MIRROR_LEASE}",
 }
 OF_THE_MACHINE: Final = {f"PersistentVolume {names.PRODUCT}-database"}
-"""What stands for a storage class here."""
+"""What takes the place of a storage class here."""
 
 
 class Life:
@@ -64,7 +64,7 @@ class Life:
         self._number = 0
 
     def somebody_leaves(self) -> tuple[str, str]:
-        """Alice comes for her second GPU, which is bob's: he has been told to go, and ends slowly."""
+        """Alice comes for her second GPU, which is bob's: his pod has been deleted, and ends slowly."""
         self._number += 1
         victim = self.bob.create(slow(f"victim-{self._number}"))
         self.ground.await_phase([victim])
@@ -108,7 +108,7 @@ class Life:
 
     def is_booked(self) -> None:
         """The booking is what it was, to people and in the cluster, and covers the pod that runs."""
-        # Whoever installs again gives the Service another address.
+        # Another installation gives the Service another address.
         rest = Rest(self.parts.booking_url, self.parts.people.token("alice", names.AUDIENCE))
         assert rest.show(self.booking).body["state"] == "active"
         assert self.ground.kube.get(BOOKINGS, self.booking).spec.count == 2
@@ -182,8 +182,8 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
 ) -> None:
     releases = Releases(cluster, tmp_path)
 
-    told = releases.type_all(SAVING, "bookings.backup", tmp_path / "copy")
-    assert "rows were restored from the standard input" in told
+    printed = releases.type_all(SAVING, "bookings.backup", tmp_path / "copy")
+    assert "rows were restored from the standard input" in printed
     life.is_booked()
     life.is_undisturbed()
 
@@ -199,7 +199,7 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
     assert "NEXT" not in cluster.kubectl("get", "bookings")
     changed(life, victim, booked)
 
-    # Afterwards what is watched is there only at times: breaches are still told, ends are not waited for.
+    # Afterwards what is watched is there only at times: breaches are still reported, ends are not waited for.
     life.ground.laws.finish()
     victim, booked = life.somebody_leaves()
     releases.type(REMOVING, "helm uninstall gpu-booking --namespace gpu-booking")
@@ -217,8 +217,8 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
     template = "helm template gpu-booking"
     releases.type(REMOVING, "helm uninstall gpu-booking --namespace gpu-booking --no-hooks")
     apply, delete = (one for one in releases.said(REMOVING) if one.startswith(template))
-    told = releases.type(REMOVING, "kubectl delete job ", apply, *by_hand, delete)
-    assert f"{TEAM}/{victim}" in told
+    printed = releases.type(REMOVING, "kubectl delete job ", apply, *by_hand, delete)
+    assert f"{TEAM}/{victim}" in printed
     removed(life, releases, victim)
     life.makes_way(victim, booked)
     cluster.kubectl("delete", "namespace", TEAM, "--timeout=120s")
@@ -260,7 +260,7 @@ def claim_and(booking: str) -> set[str]:
 
 
 def anybody_can_create_pods(cluster: Cluster) -> None:
-    """With a GPU, or with a priority class and keys of whatever name: nobody looks any more."""
+    """With a GPU, or with a priority class and keys of whatever name: nobody checks any more."""
     body = probe.pod("after", [probe.container("main", gpus=1)], extra={"schedulerName": "default-scheduler"})
     kube = administrator(cluster)
     assert kube.create(PODS, body, namespace=TEAM, dry_run=True)

@@ -1,6 +1,6 @@
 """The chart's pods where a site keeps its scheduler and MAIA: modes ``existing`` and MAIA in one install.
 
-The cluster's kube-scheduler is told what docs/extender.md says, by the commands that stand there. The story
+The cluster's kube-scheduler is configured as docs/extender.md says, by its commands. The story
 is played first, as its policy is the default one; after it people may book again and again.
 """
 
@@ -41,7 +41,7 @@ from tests.clusters import own
 from tests.e2e.hubs import HUB
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import PATIENCE, Playground
-from tests.e2e.told import VICTIMS, whom
+from tests.e2e.story_run import VICTIMS, whom
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.workloads import a100
 
@@ -74,7 +74,7 @@ Answers = list[tuple[int, Any]]
 
 
 class AsDocumented(Installed):
-    """With the cluster's own kube-scheduler told what the documents have an administrator tell it."""
+    """With the cluster's own kube-scheduler, configured as the documents advise administrators."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         super().__init__(cluster, VALUES)
@@ -104,7 +104,7 @@ class Site:
     cluster: Cluster
     parts: AsDocumented
     laws: LiveWatch
-    told: str
+    output: str
     schedulers: set[str | None]
     """Of the story's pods."""
     grounds: list[Playground] = field(default_factory=list)
@@ -183,14 +183,14 @@ def notebook(name: str, user: str, *, until: str | None = None) -> dict[str, Any
     return body
 
 
-def told_to_go(ground: Playground, before: Mapping[str, Pod]) -> list[str]:
+def evicted(ground: Playground, before: Mapping[str, Pod]) -> list[str]:
     """Names of those who are gone or on their way: a device is free before its pod's object is gone."""
     stay = {pod.metadata.uid for pod in ground.pods() if not is_terminating(pod)}
     return [name for name, pod in before.items() if pod.metadata.uid not in stay]
 
 
 def await_back(ground: Playground, was: Pod) -> Pod:
-    """Wait until a pod stands there again, without a GPU."""
+    """Wait until the pod is there again, without a GPU."""
     name = was.metadata.name
 
     def back() -> Pod | None:
@@ -207,7 +207,7 @@ def await_back(ground: Playground, was: Pod) -> Pod:
     return pod
 
 
-def ask(site: Site, ground: Playground, *wishes: tuple[str, str, Any]) -> Answers:
+def ask(site: Site, ground: Playground, *requests: tuple[str, str, Any]) -> Answers:
     """What MAIA's tools are answered, from a pod in a namespace of theirs; no DNS runs here."""
 
     def address(service: str) -> str:
@@ -221,7 +221,7 @@ def ask(site: Site, ground: Playground, *wishes: tuple[str, str, Any]) -> Answer
         "name": "main",
         "image": product.tag("booking", VERSION),
         "imagePullPolicy": "Never",
-        "command": ["python3", "-c", program, json.dumps(wishes)],
+        "command": ["python3", "-c", program, json.dumps(requests)],
     }
     spec = {
         "restartPolicy": "Never",
@@ -236,8 +236,8 @@ def ask(site: Site, ground: Playground, *wishes: tuple[str, str, Any]) -> Answer
 
 
 def test_the_story_is_played_to_its_end_by_the_clusters_own_scheduler(site: Site) -> None:
-    assert whom(site.told, "comes back without a GPU") == VICTIMS, site.told
-    assert whom(site.told, "has to leave") == VICTIMS, site.told
+    assert whom(site.output, "comes back without a GPU") == VICTIMS, site.output
+    assert whom(site.output, "has to leave") == VICTIMS, site.output
     assert site.schedulers == {SCHEDULER}
     # The policy of the last chapter was an upgrade: since then the command line finds the booking server.
     config = ("get", "configmap", names.CLIENT_CONFIG, f"--namespace={names.NAMESPACE}")
@@ -263,7 +263,7 @@ def test_a_hubs_notebook_is_served_by_its_users_booking_and_people_stay_in_their
     assert served.metadata.annotation(names.USER) == "alice"
     assert served.metadata.annotation(names.BOOKING) == booking
     hers.check_agreement("notebook")
-    (gone,) = told_to_go(his, before)
+    (gone,) = evicted(his, before)
     await_back(his, before[gone])
     assert {pod.metadata.annotation(names.USER) for pod in before.values()} == {"bob"}
 
@@ -277,7 +277,7 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: 
     books.await_phase(pods)
     before = {name: books.pod(name) for name in pods}
     door, her = f"http://{TERMINATOR}:8080", {"user_email": "alice@example.org", "namespace": "notebooks"}
-    wish = {
+    request = {
         "starting_time": f"{now:%Y-%m-%d %H:%M:%S}",
         "ending_time": f"{now + timedelta(days=2):%Y-%m-%d %H:%M:%S}",
         "gpu": A100,
@@ -293,7 +293,7 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: 
         ("POST", SCHEDULABILITY, {**her, "token": "another"}),
         ("POST", SCHEDULABILITY, {**her, "token": SHOWN}),
         ("GET", STATS, None),
-        ("POST", SCHEDULABILITY, {**her, "token": SHOWN, "booking": wish}),
+        ("POST", SCHEDULABILITY, {**her, "token": SHOWN, "booking": request}),
     )
     assert answers[0] == (200, {"status": "success", "expired_pods": expired})
     assert (answers[1][0], answers[1][1]["deleted_pod"]) == (200, "")
@@ -305,7 +305,7 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: 
 
     hub.create(PODS, notebook("booked", "alice"), namespace=books.namespace)
     books.await_phase(["booked"])
-    (left,) = told_to_go(books, before)
+    (left,) = evicted(books, before)
     assert left in expired
     await_back(books, before[left])
 

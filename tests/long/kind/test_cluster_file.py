@@ -1,6 +1,6 @@
 """kind itself, of its pinned version, reads our cluster file, and says to Docker what it wants.
 
-Docker is not here: what stands in for it fails at the first container.
+Docker is not here: its replacement here fails at the first container.
 """
 
 import re

@@ -31,9 +31,9 @@ AROUND: Final = (ModuleType, type, Part, World, Loop, FakeKube, FakeClock, LawWa
 """Not a part's own."""
 BOUNDED: Final = (OrderedDict, EventRecorder, Calendars, Connection)
 """What forgets the oldest: caches, Events that may repeat, bookings that are over, SQLite's statements."""
-LOOKS: Final = 4
+ROUNDS: Final = 4
 FEW: Final = 20
-"""Objects; who has no more was not looked at."""
+"""Objects; a part with no more was not searched."""
 FORGOTTEN: Final = 8 * 86400.0
 """Seconds after which the cluster has nothing of a booking any more."""
 
@@ -75,16 +75,16 @@ def come_and_go(world: World, number: int) -> None:
 def test_nothing_is_kept_of_who_has_left(new_world: Worlds) -> None:
     world = new_world(policy=Limits(shortest=Duration(seconds=3600), cooldown=Duration()))
     come_and_go(world, 0)
-    looks: dict[str, list[Counter[str]]] = {name: [] for name in world.parts}
-    for number in range(1, 1 + LOOKS):
+    counts: dict[str, list[Counter[str]]] = {name: [] for name in world.parts}
+    for number in range(1, 1 + ROUNDS):
         come_and_go(world, number)
         for name, part in world.parts.items():
-            looks[name].append(kept(world, part))
+            counts[name].append(kept(world, part))
     grown = {
         (name, kind)
-        for name, found in looks.items()
+        for name, found in counts.items()
         for kind in found[-1]
         if all(before[kind] < after[kind] for before, after in pairwise(found))
     }
     assert grown == set()
-    assert all(found[-1].total() > FEW for found in looks.values())
+    assert all(found[-1].total() > FEW for found in counts.values())

@@ -9,7 +9,7 @@ from tests.long.controlplane.policies.policed import HOME, MERGE, STRATEGIC, US,
 OTHERS: Final = "others"
 """A namespace in which nobody who tries may do anything."""
 THEIRS: Final = "THEIRS"
-"""Stands for bob's booking, whose id nobody knows before it is made."""
+"""A placeholder for bob's booking, whose id nobody knows before it is made."""
 POD: Final = f"{pods(OTHERS)}/theirs"
 """Bob's pod."""
 OWN: Final = f"{pods(HOME)}/own"
@@ -36,11 +36,11 @@ class Attempt:
     policy: str | None = None
     """That refuses it; None: nobody has given the right."""
     or_policy: str | None = None
-    """Another one that refuses it as well: the API server tells of either."""
+    """Another one that refuses it as well: the API server names either."""
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Those of which one is told."""
+        """Those of which the refusal names one."""
         return tuple(one for one in (self.policy, self.or_policy) if one)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ def _policy(name: str) -> str:
 
 
 def _anybody(who: str) -> list[Attempt]:
-    """What whoever comes must not do, with rights in another namespace, or with none."""
+    """What nobody may do with rights in another namespace, or with none."""
     administering = {"apiGroups": [names.DOMAIN], "resources": ["bookings"], "verbs": ["administer"]}
     token = {"spec": {"audiences": [], "expirationSeconds": 600}}
     own = f"serviceaccounts/{names.CONTROLLER}/token"
@@ -104,7 +104,7 @@ def _anybody(who: str) -> list[Attempt]:
             ("opens a shell in it", "get", f"{POD}/exec?command=sh", {}),
             ("reads our keys", "get", f"/api/v1/namespaces/{US}/secrets/{names.WEBHOOK_KEYS}", {}),
             ("becomes our controller", "create", f"/api/v1/namespaces/{US}/{own}", token),
-            ("runs a pod beside ours", "create", pods(US), a_pod(name="beside")),
+            ("runs a pod among ours", "create", pods(US), a_pod(name="guest")),
             ("says how a node's agent is", "create", LEASES, _lease(names.node_lease("node-c"))),
             ("keeps the bookings fresh", "create", LEASES, _lease(names.MIRROR_LEASE)),
             ("says what GPUs a node has", "patch", "/api/v1/nodes/node-a", _annotated(**{names.DRIFT: "{}"})),
@@ -165,7 +165,7 @@ OPERATOR: Final = [
         "unseen-pods",
         *(
             (
-                f"forges a pod's {part} where nobody looks",
+                f"forges a pod's {part} where nothing checks",
                 "create",
                 pods(namespace),
                 a_pod(name="forged", **{part: keys}),
@@ -182,7 +182,7 @@ OPERATOR: Final = [
 
 
 def _stolen(who: str) -> list[Attempt]:
-    """What every account of ours must not do, whoever has its token."""
+    """What no account of ours may do, with its token in anybody's hands."""
     own = f"serviceaccounts/{names.BOOKING_SERVER}/token"
     return [
         Attempt(who=who, what=what, verb=verb, path=path, body=body)

@@ -63,8 +63,8 @@ def operations(rest: Rest, booking: str) -> Iterator[tuple[str, str, dict[str, A
     """Every address of the REST API: method, path, and what its document says."""
     for path, methods in rest.ask("GET", "/openapi.json").body["paths"].items():
         short = path.removeprefix("/api/v1").replace("{id}", booking)
-        for method, told in methods.items():
-            yield method.upper(), short, told
+        for method, operation in methods.items():
+            yield method.upper(), short, operation
 
 
 def lines(daemon: Daemon, event: str) -> list[dict[str, object]]:
@@ -76,9 +76,9 @@ def lines(daemon: Daemon, event: str) -> list[dict[str, object]]:
 # --- who may ask -----------------------------------------------------------------------------------------
 def test_without_a_token_nothing_is_answered_but_what_there_is(alice: Rest, theirs: str) -> None:
     answered = set()
-    for method, path, told in operations(alice, theirs):
+    for method, path, operation in operations(alice, theirs):
         answer = HTTP.request(method, f"{alice.url}/api/v1{path}")
-        if told.get("security") == []:
+        if operation.get("security") == []:
             answered.add(path)
         else:
             assert answer.status == 401, (method, path)
@@ -112,20 +112,20 @@ def test_what_administrators_may_ask_is_refused_to_everybody_else_and_reported(
     site: Site, alice: Rest, theirs: str
 ) -> None:
     asked = 0
-    for method, path, told in operations(alice, theirs):
-        if FORBIDDEN.uri in json.dumps(told["responses"].get("403", "")) and theirs not in path:
+    for method, path, operation in operations(alice, theirs):
+        if FORBIDDEN.uri in json.dumps(operation["responses"].get("403", "")) and theirs not in path:
             asked += 1
             assert alice.ask(method, path, {} if method in {"POST", "PATCH"} else None).status == 403
-    told_of = [line for line in lines(site.parts.server(), REFUSED) if line["user"] == "alice"]
-    assert len(told_of) >= asked >= 5
-    assert {line["address"] for line in told_of} == {site.cluster.host_address}
+    logged = [line for line in lines(site.parts.server(), REFUSED) if line["user"] == "alice"]
+    assert len(logged) >= asked >= 5
+    assert {line["address"] for line in logged} == {site.cluster.host_address}
 
 
 def test_l7_who_forges_a_stamp_is_reported(site: Site) -> None:
     forged = a_pod(generateName="p-", annotations={names.USER: "bob", names.BOOKING: site.theirs})
     assert names.USER not in site.people.alice.create(pods(), forged, dry=True).annotations
-    told = lines(site.parts.controller(), "reserved keys were removed from a new pod")
-    assert [line["creator"] for line in told] == [site.users["user"]]
+    logged = lines(site.parts.controller(), "reserved keys were removed from a new pod")
+    assert [line["creator"] for line in logged] == [site.users["user"]]
     assert site.parts.metric(site.parts.controller(), "admission_reserved_keys_removed_total") == 1
 
 
@@ -166,12 +166,12 @@ def test_nobody_reads_anybodys_address_not_even_administrators(site: Site, alice
 
 def test_maias_addresses_ask_for_maias_own_token(site: Site) -> None:
     url = f"{site.parts.booking_url}/maia-api/gpu-schedulability"
-    wish = {"user_email": ADDRESS, "namespace": HOME}
+    request = {"user_email": ADDRESS, "namespace": HOME}
     for token in ({}, {"token": ""}, {"token": "guessed"}, {"token": None}, {"token": [SHOWN_BY_MAIA]}):
-        answer = HTTP.request("POST", url, json=wish | token)
+        answer = HTTP.request("POST", url, json=request | token)
         assert answer.status == 403
         assert ADDRESS.encode() not in answer.data
-    assert HTTP.request("POST", url, json=wish | {"token": SHOWN_BY_MAIA}).status == 200
+    assert HTTP.request("POST", url, json=request | {"token": SHOWN_BY_MAIA}).status == 200
     assert [line for line in lines(site.parts.server(), REFUSED) if "maia" in str(line["endpoint"])]
 
 
@@ -267,18 +267,18 @@ def is_cut_off(connection: socket.socket) -> bool:
     return True
 
 
-def test_who_asks_too_often_is_told_to_wait_and_administrators_are_told_once(site: Site) -> None:
+def test_a_client_that_asks_too_often_is_refused_with_429_and_logged_once(site: Site) -> None:
     """By somebody who does nothing else: the other tests are to be answered."""
     hurried = Rest(site.parts.booking_url, site.parts.people.token(HURRIED, names.AUDIENCE))
     eventually(lambda: hurried.ask("GET", "/policy").status == 429, deadline=PATIENCE)
     for _ in range(5):
         hurried.ask("GET", "/policy")
-    told = lines(site.parts.server(), "a client exceeds its rate limit")
-    assert [line["client"] for line in told] == [HURRIED]
+    logged = lines(site.parts.server(), "a client exceeds its rate limit")
+    assert [line["client"] for line in logged] == [HURRIED]
 
 
 # --- secrets ---------------------------------------------------------------------------------------------
-def test_no_secret_stands_in_a_log_an_environment_or_a_command_line(site: Site, alice: Rest) -> None:
+def test_no_secret_is_in_a_log_an_environment_or_a_command_line(site: Site, alice: Rest) -> None:
     """Whatever is shown to us, at the lowest level of the log."""
     shown = [
         site.parts.people.token("alice", names.AUDIENCE),

@@ -80,7 +80,7 @@ def test_l4_no_pod_is_so_full_of_keys_that_our_controller_may_not_write_it(site:
     assert controller.delete(path).status == 200
 
 
-def test_l7_an_ephemeral_container_of_a_pod_with_gpus_sees_none_beside_its_own(site: Site) -> None:
+def test_l7_an_ephemeral_container_of_a_pod_with_gpus_sees_none_but_its_own(site: Site) -> None:
     """The webhook is asked about new pods alone, and such a container is added to an old one."""
     made = site.people.alice.create(pods(BLIND), a_pod(gpus=1))
     path = f"{pods(BLIND)}/{made.body['metadata']['name']}"

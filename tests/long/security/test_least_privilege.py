@@ -1,6 +1,6 @@
 """Each ServiceAccount may do what its part does in the whole story, and nothing else: compared both ways.
 
-What was asked for stands in the API server's audit log; what is granted, in the roles that the chart has
+What was asked for is in the API server's audit log; what is granted, in the roles that the chart has
 installed. kube-scheduler's own roles are Kubernetes', and are not judged here.
 """
 
@@ -33,8 +33,8 @@ Grant = tuple[str, str, str, str, str]
 
 _PAGES: Final = "Where the API server streams no lists (WatchList), kinds are read in pages."
 _DOUBT: Final = "An answer that was lost, or a watch that lags, is made good by reading the one object."
-_RUNG: Final = "A pod waits that kube-scheduler would not look at again by itself."
-_COUNTED: Final = "An Event that is told again is counted in the one before it."
+_REQUEUED: Final = "A pod waits that kube-scheduler would not try again by itself."
+_COUNTED: Final = "An Event that is repeated is counted in the one before it."
 UNUSED: Final[dict[tuple[str, str, str], str]] = {
     **{
         (names.CONTROLLER, "list", kind): _PAGES
@@ -59,14 +59,14 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
     (names.EXTENDER, "get", "pods"): _DOUBT,
     (names.EXTENDER, "get", "leases"): _DOUBT,
     (names.EXTENDER, "patch", "events"): _COUNTED,
-    (names.EXTENDER, "create", "csistoragecapacities"): _RUNG,
-    (names.EXTENDER, "patch", "csistoragecapacities"): _RUNG,
+    (names.EXTENDER, "create", "csistoragecapacities"): _REQUEUED,
+    (names.EXTENDER, "patch", "csistoragecapacities"): _REQUEUED,
     (names.NODE_AGENT, "list", "nodes"): _PAGES,
     (f"{names.NODE_AGENT}-events", "create", "events"): "A GPU of its node is not healthy any more.",
     (f"{names.NODE_AGENT}-events", "patch", "events"): _COUNTED,
     (names.BOOKING_SERVER, "get", "nodes"): "An administrator takes a GPU out of use.",
     (names.NODE_AGENT, "list", "pods"): "The first pods after a kubelet start, whose own API knows none yet.",
-    (names.NODE_AGENT, "watch", "pods"): "Kubelets before 1.37 do not tell their pods.",
+    (names.NODE_AGENT, "watch", "pods"): "Kubelets before 1.37 do not serve their pods.",
     (names.BOOKING_SERVER, "delete", "bookings"): "Bookings that are cancelled, or ended a week ago.",
     (names.BOOKING_SERVER, "get", "namespaces"): "An administrator orders an eviction.",
     (names.BOOKING_SERVER, "get", "pods"): "Why a pod waits; an administrator orders an eviction.",

@@ -36,26 +36,26 @@ DRAWN = pytest.param(secrets.randbelow(10**6), id="drawn")
 @pytest.mark.parametrize("name", SCENES)
 def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, name: str, seed: int) -> None:
     scene = SCENES[name]
-    told = crowd(store, scene, seed, each=200)
-    assert list(wrong(store, scene, told)) == [], f"seed {seed}"
+    records = crowd(store, scene, seed, each=200)
+    assert list(wrong(store, scene, records)) == [], f"seed {seed}"
     verbs = (
         ("create", "change", "cancel", "release") if scene.begins_today else ("create", "change", "cancel")
     )
-    assert min(told.times(verb) for verb in verbs) > 20
-    assert len(told.refused) > 1000
-    assert len(told.seen) > 5
+    assert min(records.times(verb) for verb in verbs) > 20
+    assert len(records.refused) > 1000
+    assert len(records.seen) > 5
     if scene is ON_ONE_NODE:
-        assert len(unfounded(scene, told)) < 2 * MISSED * len(told.refused)
+        assert len(unfounded(scene, records)) < 2 * MISSED * len(records.refused)
 
 
 def test_l5_on_one_node_the_sum_would_not_be_enough(store: Store) -> None:
     """Otherwise the crowd shows no more there than where the sum decides."""
-    told = crowd(store, ON_ONE_NODE, 0, each=200)
-    assert unfounded(replace(ON_ONE_NODE, topology="any"), told)
+    records = crowd(store, ON_ONE_NODE, 0, each=200)
+    assert unfounded(replace(ON_ONE_NODE, topology="any"), records)
 
 
 def killed(url: str, seed: int, name: str, answers: int) -> list[Record]:
-    """What a process has told before it was killed in the middle of its work."""
+    """What a process has recorded before it was killed in the middle of its work."""
     writer = subprocess.Popen(
         [sys.executable, "-m", "tests.booking.store.crowd", url, str(seed), name],
         stdout=subprocess.PIPE,
@@ -64,22 +64,22 @@ def killed(url: str, seed: int, name: str, answers: int) -> list[Record]:
     )
     assert writer.stdout
     with writer:
-        told = [writer.stdout.readline() for _ in range(answers)]
+        records = [writer.stdout.readline() for _ in range(answers)]
         os.kill(writer.pid, signal.SIGKILL)
-        lines = [line for line in (*told, *writer.stdout) if line.endswith("\n")]
+        lines = [line for line in (*records, *writer.stdout) if line.endswith("\n")]
     return [msgspec.json.decode(line, type=Record) for line in lines]
 
 
 @pytest.mark.parametrize("seed", [0, DRAWN])
 @pytest.mark.parametrize("name", SCENES)
 def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, name: str, seed: int) -> None:
-    dice, told = Dice(seed), list[Record]()
+    dice, records = Dice(seed), list[Record]()
     open_store(url).close()
     for life in range(3):
-        told += killed(url, 10 * seed + life, name, 1 + dice.below(60))
+        records += killed(url, 10 * seed + life, name, 1 + dice.below(60))
         with closing(open_store(url)) as store, store.reading() as reading:
             stored = {record.id: record for record in reading.changed_after(0)}
-            assert list(lost(told, stored)) == []
+            assert list(lost(records, stored)) == []
             live = [record for record in stored.values() if record.cancelled is None]
             # Each life's clock starts again: what was given back some seconds after the start of one life
             # overlaps what was booked at the start of the next.

@@ -85,8 +85,8 @@ def pod(people: People) -> str:
 
 
 @pytest.fixture(scope="session")
-def beside(people: People) -> str:
-    """Path of a Node beside node-a."""
+def other_node(people: People) -> str:
+    """Path of a Node that is not node-a."""
     path = "/api/v1/nodes"
     assert people.root.create(path, {"metadata": {"name": "node-b"}}).status == 201
     return f"{path}/node-b"

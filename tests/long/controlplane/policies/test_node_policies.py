@@ -60,8 +60,10 @@ def test_a_node_agent_writes_no_other_labels(people: People, agent: Somebody, ke
         assert is_denied(agent.change(NODE, {"labels": {key: None}}), "labels of its Node")
 
 
-def test_a_node_agent_writes_nothing_of_another_node(people: People, agent: Somebody, beside: str) -> None:
-    answer = agent.patch(beside, of_node(**{names.INVENTORY: "[]"}))
+def test_a_node_agent_writes_nothing_of_another_node(
+    people: People, agent: Somebody, other_node: str
+) -> None:
+    answer = agent.patch(other_node, of_node(**{names.INVENTORY: "[]"}))
     assert is_denied(answer, "agent of node node-a may not write Node node-b")
     for name in (names.node_lease("node-b"), names.MIRROR_LEASE):
         lease = {"metadata": {"name": name}}
@@ -86,14 +88,14 @@ def test_a_node_agent_writes_only_its_three_annotations(agent: Somebody, change:
 
 
 def test_the_token_of_a_node_agent_in_a_pod_names_its_node(
-    people: People, cluster: Cluster, beside: str
+    people: People, cluster: Cluster, other_node: str
 ) -> None:
     spec = {"nodeName": "node-a", "serviceAccountName": names.NODE_AGENT}
     name = people.root.create(pods(US), a_pod(spec=spec)).body["metadata"]["name"]
     bound = (f"--namespace={US}", "--bound-object-kind=Pod", f"--bound-object-name={name}")
     agent = Somebody(cluster, cluster.kubectl("create", "token", names.NODE_AGENT, *bound).strip())
     assert agent.patch(NODE, of_node(**{names.INVENTORY: "[]"})).status == 200
-    assert is_denied(agent.patch(beside, of_node(**{names.INVENTORY: "[]"})), "agent of node node-a")
+    assert is_denied(agent.patch(other_node, of_node(**{names.INVENTORY: "[]"})), "agent of node node-a")
 
 
 def test_a_node_agent_whose_token_names_no_node_writes_nothing(people: People) -> None:
@@ -107,7 +109,7 @@ def test_a_node_agent_whose_token_names_no_node_writes_nothing(people: People) -
 
 @pytest.mark.parametrize("part", ["annotations", "labels"])
 def test_law_l1_nobody_else_says_what_gpus_a_node_has(
-    people: People, agent: Somebody, beside: str, part: str
+    people: People, agent: Somebody, other_node: str, part: str
 ) -> None:
     assert agent.patch(NODE, of_node(**{names.INVENTORY: "[]"})).status == 200
     forged = {part: {names.INVENTORY: "x"}}
@@ -117,11 +119,11 @@ def test_law_l1_nobody_else_says_what_gpus_a_node_has(
     assert is_denied(people.operator.change(NODE, forged), "Only the agent of node node-a")
     assert is_denied(people.operator.create(NODES, {"metadata": {"name": "node-c", **forged}}), "node-c")
     assert people.operator.change(NODE, {part: {"other": "x"}}).status == 200
-    assert people.administrator.change(beside, forged).status == 200
+    assert people.administrator.change(other_node, forged).status == 200
 
 
 def test_orders_about_gpus_are_the_servers_and_administrators_alone(
-    people: People, agent: Somebody, beside: str
+    people: People, agent: Somebody, other_node: str
 ) -> None:
     order = of_node(**{names.DEVICE_ORDERS: '{"GPU-0":{"cordoned":"alice: x"}}'})
     server = people.account(US, names.BOOKING_SERVER)
@@ -134,4 +136,4 @@ def test_orders_about_gpus_are_the_servers_and_administrators_alone(
     assert server.patch(NODE, of_node(**{names.INVENTORY: "forged"})).status == 403
     assert is_denied(server.patch(NODE, of_node(**{"example.org/of-the-server": "x"})), names.DEVICE_ORDERS)
     assert people.administrator.change(NODE, forged).status == 200
-    assert people.administrator.patch(beside, order).status == 200
+    assert people.administrator.patch(other_node, order).status == 200

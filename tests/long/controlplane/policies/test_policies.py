@@ -47,7 +47,7 @@ GPU: Final = {
 }
 
 
-def test_every_policy_is_understood_for_all_kinds_that_it_stands_on(cluster: Cluster, people: People) -> None:
+def test_every_policy_is_understood_for_all_kinds_that_it_is_about(cluster: Cluster, people: People) -> None:
     assert people
     found = json.loads(cluster.kubectl("get", "validatingadmissionpolicies", "--output=json"))["items"]
     ours = [policy for policy in found if policy["metadata"]["name"].startswith(names.COMEBACK_PREFIX)]
@@ -107,7 +107,7 @@ def test_l7_nor_by_way_of_another_subresource(
     assert people.root.get(pod).kept == before
 
 
-def test_a_user_keeps_wishes_and_all_other_keys(people: People, pod: str) -> None:
+def test_a_user_keeps_requests_and_all_other_keys(people: People, pod: str) -> None:
     theirs = {
         "annotations": {names.MODEL: "NVIDIA-L4", names.CHECKPOINT_AT: "2026-03-02T09:00:00Z"},
         "labels": {"app": "x"},
@@ -124,7 +124,7 @@ def test_an_ephemeral_container_may_be_added_to_a_pod_of_ours(people: People, po
     assert people.operator.patch(f"{pod}/ephemeralcontainers", debugger, STRATEGIC).status == 200
 
 
-def test_whoever_passes_our_keys_through_is_not_concerned(people: People, pod: str) -> None:
+def test_a_write_that_leaves_our_keys_as_they_are_is_allowed(people: People, pod: str) -> None:
     """The kubelet reports on a pod that the extender has bound; its status patches touch no key."""
     name = pod.rpartition("/")[2]
     body = a_binding(name, "node-a", annotations={names.ASSIGNED: "{}"})
@@ -153,8 +153,8 @@ def test_law_l1_only_the_extender_binds_with_devices(people: People, pod: str, p
 
 def test_the_extender_may_share_the_account_of_our_scheduler(people: People, pod: str) -> None:
     body = a_binding(pod.rpartition("/")[2], annotations={names.ASSIGNED: "{}"})
-    beside = people.account(US, names.SCHEDULER_ACCOUNT)
-    assert beside.create(f"{pod}/binding", body).status == 201
+    shared = people.account(US, names.SCHEDULER_ACCOUNT)
+    assert shared.create(f"{pod}/binding", body).status == 201
     assert people.root.get(pod).annotations[names.ASSIGNED] == "{}"
 
 
@@ -274,14 +274,14 @@ def test_namespaces_that_the_webhook_does_not_see_are_not_concerned(people: Peop
 # --- our priority classes --------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS])
 @pytest.mark.parametrize("namespace", [HOME, "kube-system"])
-def test_l7_no_pod_without_a_gpu_stands_in_a_class_of_ours(people: People, name: str, namespace: str) -> None:
+def test_l7_no_pod_without_a_gpu_has_a_class_of_ours(people: People, name: str, namespace: str) -> None:
     forged = a_pod(spec={"priorityClassName": name}, annotations=dict(FORGED), generateName="p-")
     answer = people.administrator.create(pods(namespace), forged, dry=True)
     assert is_denied(answer, "asks for no GPU", name, "leave priorityClassName out")
 
 
 @pytest.mark.usefixtures("meddler")
-def test_l7_only_a_booked_pod_stands_in_the_booked_class(people: People) -> None:
+def test_l7_only_a_booked_pod_has_the_booked_class(people: People) -> None:
     patch = [{"op": "replace", "path": "/spec/priorityClassName", "value": names.BOOKED_CLASS}]
     answer = people.alice.create(pods(), a_pod(gpus=1, **meddled(patch)))
     assert is_denied(answer, "no running booking covers it")
@@ -396,7 +396,7 @@ def test_nor_does_a_later_webhook_show_one(people: People) -> None:
     env = {"op": "replace", "path": "/spec/containers/0/env", "value": [{"name": VISIBLE, "value": "all"}]}
     created = people.alice.create(pods(BLIND), a_pod(**meddled([env])))
     assert seen(created) == [["void"]], created
-    # Whoever takes a pod's GPUs away, our webhook too, does it when the variable has been looked at once.
+    # A webhook that takes a pod's GPUs away, ours too, does it after the variable has been checked once.
     stripped = [
         {"op": "remove", "path": "/spec/containers/0/resources"},
         {"op": "remove", "path": "/spec/priorityClassName"},

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from devcluster.paths import CHECKOUT
 
-LOOKS = 0.5
-"""Seconds between two looks at whether it is to end."""
-TOLD = 6000
+CHECK_EVERY = 0.5
+"""Seconds between two checks whether it is to end."""
+TAIL = 6000
 """Characters of the story's end."""
 Played = subprocess.CompletedProcess[str]
 VICTIMS = frozenset({"bob-3", "alice-1", "bob-2", "alice-2"})
@@ -26,7 +26,7 @@ def run(name: str, *options: str, until: Callable[[], bool] = never, **settings:
 
     Args:
         name: of the cluster.
-        options: of the program, beside.
+        options: more of the program.
         until: ends it before its time.
         settings: environment.
     """
@@ -41,7 +41,7 @@ def run(name: str, *options: str, until: Callable[[], bool] = never, **settings:
     ) as program:
         while True:
             try:
-                said, complained = program.communicate(timeout=LOOKS)
+                said, complained = program.communicate(timeout=CHECK_EVERY)
             except subprocess.TimeoutExpired:
                 if until():
                     program.terminate()
@@ -49,32 +49,32 @@ def run(name: str, *options: str, until: Callable[[], bool] = never, **settings:
                 return Played(command, program.returncode, said, complained)
 
 
-def whom(told: str, what: str) -> set[str]:
-    """Who is told to have done something; once or again."""
-    return {line.split()[2] for line in told.splitlines() if line.endswith(f" {what}")}
+def whom(output: str, what: str) -> set[str]:
+    """Who has done something by the story's output, once or again."""
+    return {line.split()[2] for line in output.splitlines() if line.endswith(f" {what}")}
 
 
 def check_story(played: Played) -> None:
-    """Everything happened, in whatever order and however often it was told."""
+    """Everything happened, in whatever order and however often it was printed."""
     # What has failed first, then how far it came.
-    assert played.returncode == 0, f"{played.stderr.strip()}\n{played.stdout[-TOLD:]}"
+    assert played.returncode == 0, f"{played.stderr.strip()}\n{played.stdout[-TAIL:]}"
     lines = played.stdout.splitlines()
 
-    def told(who: str, what: str) -> bool:
+    def printed(who: str, what: str) -> bool:
         return any(f"s  {who:<12} {what}" in line for line in lines)
 
     for pod in ("bob-1", "bob-2", "bob-3", "bob-4", "bob-5", "bob-6", "alice-1", "alice-2"):
-        assert told(pod, "is bound with"), pod
-        assert told(pod, "sees inside: GPU-"), pod
+        assert printed(pod, "is bound with"), pod
+        assert printed(pod, "sees inside: GPU-"), pod
     for pod in VICTIMS:
-        assert told(pod, "comes back without a GPU"), pod
-        assert told(pod, "runs on, and sees no GPU inside"), pod
+        assert printed(pod, "comes back without a GPU"), pod
+        assert printed(pod, "runs on, and sees no GPU inside"), pod
     for pod in ("bob-3", "bob-2"):
-        assert told(pod, "is notified: "), pod
+        assert printed(pod, "is notified: "), pod
     for pod in ("bob-1", "bob-4", "bob-5", "bob-6"):
-        assert not told(pod, "has to leave"), pod
-    assert told("alice", "may start her next booking on ")
-    assert told("bob", "keeps bob-1, bob-2, bob-4: untouched")
+        assert not printed(pod, "has to leave"), pod
+    assert printed("alice", "may start her next booking on ")
+    assert printed("bob", "keeps bob-1, bob-2, bob-4: untouched")
     assert any(line.startswith("REST API: http://") for line in lines)
     assert any(line.startswith("export KUBECONFIG=/") for line in lines)
     assert lines[-1] == "The cluster is gone."

@@ -1,4 +1,4 @@
-"""A law that is broken on a real cluster is told by the gate's stage, in its first and its last line."""
+"""A law that is broken on a real cluster is reported by the gate's stage, in its first and its last line."""
 
 from pathlib import Path
 

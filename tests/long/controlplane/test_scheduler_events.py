@@ -1,4 +1,4 @@
-"""What a stock kube-scheduler makes of the extender's answers: events of pods, and a volume to be bound."""
+"""What a stock kube-scheduler does with the extender's answers: Events of pods, and a volume to be bound."""
 
 import json
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ def without(field: Field, kind: str, name: str, instead: JsonObject | None = Non
         put(whole)
 
 
-def told(field: Field, pod: str, text: str) -> bool:
+def reported(field: Field, pod: str, text: str) -> bool:
     """Whether a pod's events say why it was not scheduled."""
     return any(text in message for reason, message in field.said(pod) if reason == FAILED)
 
@@ -142,7 +142,7 @@ def test_why_the_extender_cannot_bind_is_read_in_the_pods_events(field: Field) -
         eventually(lambda: not allows(field, "binding"), deadline=PATIENCE)
         field.create("unbound", scheduler=DEDICATED.gpu_pods, gpus=1)
         message = "The API server refused the Binding (403 Forbidden)."
-        eventually(lambda: told(field, "unbound", message), deadline=PATIENCE)
+        eventually(lambda: reported(field, "unbound", message), deadline=PATIENCE)
 
     assert field.placed("unbound")
 
@@ -155,6 +155,6 @@ def test_why_the_extender_cannot_answer_is_read_in_the_pods_events(field: Field)
         field.cluster.daemon(extender.NAME).restart()
         field.create("waits", scheduler=DEDICATED.gpu_pods, gpus=1)
         message = "The pods of the cluster have not been read yet."
-        eventually(lambda: told(field, "waits", message), deadline=PATIENCE)
+        eventually(lambda: reported(field, "waits", message), deadline=PATIENCE)
 
     assert field.placed("waits")
