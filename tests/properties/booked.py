@@ -1,4 +1,4 @@
-"""Bookings beside the pods and nodes of ``fed``: everything begins and ends on full hours."""
+"""Bookings next to the pods and nodes of ``fed``: everything begins and ends on full hours."""
 
 from datetime import datetime, timedelta
 from typing import Final

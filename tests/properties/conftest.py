@@ -1,4 +1,4 @@
-"""Long histories: played once per machine, and told at the end of the run with their seeds."""
+"""Long histories: played once per machine, and reported at the end of the run with their seeds."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""A picture that is told of everything late, twice, in another order, or not before the next list.
+"""A cache that gets every event late, twice, in another order, or not before the next list.
 
-Pods are told in any order: beside the watch, binds and notes read them by themselves. Nodes and Bookings are
-told in their order, older states again and again; Bookings are also read ahead of the watch.
+Events of pods come in any order: besides the watch, binds and notes read them by themselves. Those of nodes
+and Bookings come in their order, older states again and again; Bookings are also read ahead of the watch.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, a_node
 from tests.properties.history import Machine, Pick, step
 from tests.properties.reference import Bind, Known
-from tests.properties.world import Kind, News, Versions, annotated, changed, random_devices, random_pod
+from tests.properties.world import Kind, ObjectEvent, Versions, annotated, changed, random_devices, random_pod
 
 NODES: Final = ("n0", "n1")
 AT_ONCE: Final = 8
@@ -32,7 +32,7 @@ GARBAGE: Final = "{not JSON"
 
 
 class Fed(Machine):
-    """What is stored, what of it the picture was told, and what it should know by that."""
+    """What is stored, what of it has reached the cache, and what it should know by that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Fed(Machine):
         """A process that knows nothing yet."""
         self.cache = ClusterCache(self.clock)
         self.known = Known()
-        self.graves: dict[str, int] = {}
-        self.told_of_bookings = -1
-        """Version up to which list and watch have told of every Booking."""
+        self.tombstones: dict[str, int] = {}
+        self.bookings_version = -1
+        """Version up to which list and watch have reported every Booking."""
 
     # --- what happens to pods --------------------------------------------------------------------------
     @step(3)
@@ -99,7 +99,7 @@ class Fed(Machine):
         return f"{pod.metadata.name}: {text}"
 
     @step(2)
-    def a_pod_is_told_to_go(self, pick: Pick) -> str:
+    def a_pod_is_deleted(self, pick: Pick) -> str:
         if not self.pods.stored:
             return "there is none"
         pod = pick.one(self.pods.items)
@@ -133,7 +133,7 @@ class Fed(Machine):
         return f"{name}: {text}"
 
     @step(2)
-    def an_agent_tells_of_drift(self, pick: Pick) -> str:
+    def an_agent_reports_drift(self, pick: Pick) -> str:
         if not self.nodes.stored:
             return "there is no node"
         node = pick.one(self.nodes.items)
@@ -151,31 +151,31 @@ class Fed(Machine):
         self.nodes.drop(node)
         return node.metadata.name
 
-    # --- what the picture is told ------------------------------------------------------------------------
+    # --- what reaches the cache ------------------------------------------------------------------------
     @step(10)
-    def the_watch_tells(self, pick: Pick) -> str:
-        return "; ".join(self._tell(pick) for _ in range(pick.between(1, 3)))
+    def the_watch_delivers(self, pick: Pick) -> str:
+        return "; ".join(self._deliver(pick) for _ in range(pick.between(1, 3)))
 
-    def _tell(self, pick: Pick) -> str:
-        kind = pick.one([kind for kind in (self.pods, self.nodes, self.bookings) if kind.news] or [None])
+    def _deliver(self, pick: Pick) -> str:
+        kind = pick.one([kind for kind in (self.pods, self.nodes, self.bookings) if kind.pending] or [None])
         if kind is None:
             return "nothing is new"
-        news = kind.tell(pick.between(0, len(kind.news) - 1) if kind is self.pods else 0)
-        return self.hear(news)
+        event = kind.deliver(pick.between(0, len(kind.pending) - 1) if kind is self.pods else 0)
+        return self.hear(event)
 
     @step(3)
-    def it_tells_again(self, pick: Pick) -> str:
-        news = pick.one((self.pods, self.nodes, self.bookings)).again(pick)
-        return self.hear(news) if news else "nothing was told"
+    def it_repeats_an_event(self, pick: Pick) -> str:
+        event = pick.one((self.pods, self.nodes, self.bookings)).again(pick)
+        return self.hear(event) if event else "nothing was delivered"
 
     @step()
-    def news_are_lost(self, pick: Pick) -> str:
+    def late_events_are_lost(self, pick: Pick) -> str:
         kind = pick.one((self.pods, self.nodes, self.bookings))
-        lost, kind.news = len(kind.news), []
+        lost, kind.pending = len(kind.pending), []
         if kind is not self.pods:
-            # Of one that was removed and made again no earlier life is told once its removal was lost: that
-            # ends the watch, and the next one begins later.
-            kind.told = []
+            # Of one that was removed and made again no earlier life is reported once its removal was lost:
+            # that ends the watch, and the next one begins later.
+            kind.delivered = []
         return str(lost)
 
     @step()
@@ -186,7 +186,7 @@ class Fed(Machine):
     def a_new_process_goes_on(self, _pick: Pick) -> None:
         self.begin()
         for kind in (self.pods, self.nodes, self.bookings):
-            kind.news, kind.told = [], []
+            kind.pending, kind.delivered = [], []
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -195,55 +195,57 @@ class Fed(Machine):
         self.cache.replace_nodes(self.nodes.items)
         self.known.nodes = dict(self.nodes.stored)
         self.cache.replace_bookings(self.bookings.items, str(version))
-        self.told_of_bookings = version
+        self.bookings_version = version
         self.known.bookings = dict(self.bookings.stored)
         self.cache.replace_pods(self.pods.items, str(version))
         for uid in set(self.known.pods) - set(self.pods.stored):
             self.bury(uid, version)
         for pod in self.pods.items:
             self.learn(pod)
-        # Late words about pods that nobody has heard of before the list: only a watch has those, and it
+        # Late events of pods that nobody has heard of before the list: only a watch has those, and it
         # begins after the list.
         for kind in (self.nodes, self.bookings):
-            kind.news, kind.told = [], []
-        self.pods.news = [news for news in self.pods.news if self.is_known(news.obj)]
-        self.pods.told = [news for news in self.pods.told if self.is_known(news.obj)]
+            kind.pending, kind.delivered = [], []
+        self.pods.pending = [event for event in self.pods.pending if self.is_known(event.obj)]
+        self.pods.delivered = [event for event in self.pods.delivered if self.is_known(event.obj)]
 
     def is_known(self, pod: Pod) -> bool:
-        """Whether the picture has heard of a pod."""
-        return pod.metadata.uid in self.known.pods or pod.metadata.uid in self.graves
+        """Whether the cache has heard of a pod."""
+        return pod.metadata.uid in self.known.pods or pod.metadata.uid in self.tombstones
 
-    def hear(self, news: News[Pod] | News[Node] | News[Booking]) -> str:
-        """Tell the picture, and what it should know by it."""
-        obj = news.obj
+    def hear(self, event: ObjectEvent[Pod] | ObjectEvent[Node] | ObjectEvent[Booking]) -> str:
+        """Give an event to the cache, and note what it should know by it."""
+        obj = event.obj
         if isinstance(obj, Pod):
-            (self.cache.remove_pod if news.gone else self.cache.apply_pod)(obj)
-            self.bury(obj.metadata.uid, news.version) if news.gone else self.learn(obj)
+            (self.cache.remove_pod if event.gone else self.cache.apply_pod)(obj)
+            self.bury(obj.metadata.uid, event.version) if event.gone else self.learn(obj)
         elif isinstance(obj, Node):
-            (self.cache.remove_node if news.gone else self.cache.apply_node)(obj)
-            self.hear_in_order(self.nodes, self.known.nodes, news)
+            (self.cache.remove_node if event.gone else self.cache.apply_node)(obj)
+            self.hear_in_order(self.nodes, self.known.nodes, event)
         else:
-            (self.cache.remove_booking if news.gone else self.cache.apply_booking)(obj)
-            self.hear_in_order(self.bookings, self.known.bookings, news)
-            self.told_of_bookings = news.version if news.gone else self.told_of_bookings
-        gone = " is gone" if news.gone else ""
-        return f"{obj.metadata.name}{gone} in version {news.version}"
+            (self.cache.remove_booking if event.gone else self.cache.apply_booking)(obj)
+            self.hear_in_order(self.bookings, self.known.bookings, event)
+            self.bookings_version = event.version if event.gone else self.bookings_version
+        gone = " is gone" if event.gone else ""
+        return f"{obj.metadata.name}{gone} in version {event.version}"
 
-    def hear_in_order(self, kind: Kind[Any], known: dict[str, Any], news: News[Any]) -> None:
-        """One of a kind that is told in order: what is told before a removal is never told after it."""
-        name = news.obj.metadata.name
-        if news.gone:
+    def hear_in_order(self, kind: Kind[Any], known: dict[str, Any], event: ObjectEvent[Any]) -> None:
+        """An event of a kind that comes in order: what came before a removal never comes after it."""
+        name = event.obj.metadata.name
+        if event.gone:
             known.pop(name, None)
-            kind.told = [told for told in kind.told if told.obj.metadata.name != name]
-        elif name not in known or int(known[name].metadata.resource_version) <= news.version:
-            known[name] = news.obj
+            kind.delivered = [one for one in kind.delivered if one.obj.metadata.name != name]
+        elif name not in known or int(known[name].metadata.resource_version) <= event.version:
+            known[name] = event.obj
 
     # --- what it should know of pods by that -------------------------------------------------------------
     def learn(self, pod: Pod) -> None:
-        """The newest word about a pod counts, and its deletion is the last."""
+        """The newest event of a pod counts, and its deletion is the last."""
         uid, version = pod.metadata.uid, int(pod.metadata.resource_version)
         mine = self.known.pods.get(uid)
-        if version <= self.graves.get(uid, -1) or (mine and int(mine.metadata.resource_version) > version):
+        if version <= self.tombstones.get(uid, -1) or (
+            mine and int(mine.metadata.resource_version) > version
+        ):
             return
         self.known.pods[uid] = pod
         if pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
@@ -254,7 +256,7 @@ class Fed(Machine):
         mine = self.known.pods.get(uid)
         if mine and int(mine.metadata.resource_version) > version:
             return
-        self.graves[uid] = max(version, self.graves.get(uid, -1))
+        self.tombstones[uid] = max(version, self.tombstones.get(uid, -1))
         self.known.pods.pop(uid, None)
         self.known.binds.pop(uid, None)
 
@@ -264,11 +266,11 @@ class Fed(Machine):
             ledger.assume(pod, node, assignment)
         uid = pod.metadata.uid
         mine = self.known.pods.get(uid)
-        if uid not in {*self.graves, *self.known.binds} and not (mine and self.known.place(mine)):
+        if uid not in {*self.tombstones, *self.known.binds} and not (mine and self.known.place(mine)):
             self.known.binds[uid] = Bind(pod, node, assignment)
 
 
 def views(cache: ClusterCache, nodes: Sequence[str] = NODES) -> list[NodeView]:
-    """What a picture says of its nodes."""
+    """What a cache says of its nodes."""
     with cache.locked() as ledger:
         return [ledger.view(node) for node in nodes]

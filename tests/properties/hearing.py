@@ -1,9 +1,9 @@
-"""A reclaimer whose watches tell of everything late, twice, pods in another order, or only by the next list.
+"""A reclaimer whose watches report everything late, twice, pods in another order, or only by the next list.
 
-The choice of victims is pure: a snapshot goes in, a plan comes out. What it is fed with is the picture behind
-the snapshot, and that is told here as reflectors tell it. Nodes and Bookings are told in their order, older
+The choice of victims is pure: a snapshot goes in, a plan comes out. What it is fed with is the cache behind
+the snapshot, which gets its events here as from reflectors. Nodes and Bookings come in their order, older
 states again and again; pods in any order, since what the reclaimer has read or written by itself is ahead of
-the watch. Leases are told at once: how late ones count is ``cluster.decide.observed_renewal``'s to say, which
+the watch. Leases come at once: how late ones count is ``cluster.decide.observed_renewal``'s to say, which
 has tests of its own.
 """
 
@@ -21,7 +21,7 @@ from tests.properties.land import Land
 
 
 class HeardLand(Land):
-    """A cluster of which the reclaimer knows what its watches have told."""
+    """A cluster of which the reclaimer knows what its watches have reported."""
 
     channels: dict[str, Channel] | None = None
 
@@ -39,7 +39,7 @@ class HeardLand(Land):
 
     @property
     def late(self) -> dict[str, Channel]:
-        """Those that tell late."""
+        """Those that are late."""
         return {kind: channel for kind, channel in (self.channels or {}).items() if kind != "leases"}
 
     def sync(self) -> None:
@@ -56,10 +56,10 @@ class HeardLand(Land):
         self.hear_leases()
 
     def hear_leases(self) -> None:
-        """All that was written on them is told."""
+        """All that was written on them is delivered."""
         leases = (self.channels or {}).get("leases")
         while leases and leases.sent:
-            leases.tell()
+            leases.deliver()
 
 
 class Hearing(Machine):
@@ -70,46 +70,46 @@ class Hearing(Machine):
         self.land = HeardLand()
 
     @step(6)
-    def the_watch_tells(self, pick: Pick) -> str:
-        said = (self._tell(pick) for _ in range(pick.between(1, 4)))
+    def the_watch_delivers(self, pick: Pick) -> str:
+        said = (self._deliver(pick) for _ in range(pick.between(1, 4)))
         return "; ".join(said)
 
-    def _tell(self, pick: Pick) -> str:
+    def _deliver(self, pick: Pick) -> str:
         speaking = [kind for kind, channel in self.land.late.items() if channel.sent]
         if not speaking:
             return "nothing is new"
         kind = pick.one(speaking)
         channel = self.land.late[kind]
-        return channel.tell(pick.between(0, len(channel.sent) - 1) if kind == "pods" else 0)
+        return channel.deliver(pick.between(0, len(channel.sent) - 1) if kind == "pods" else 0)
 
     @step(2)
-    def it_tells_again(self, pick: Pick) -> str:
+    def it_repeats_an_event(self, pick: Pick) -> str:
         channel = pick.one([*(self.land.channels or {}).values()])
-        return channel.say(pick.one(channel.told)) if channel.told else "nothing was told"
+        return channel.say(pick.one(channel.delivered)) if channel.delivered else "nothing was delivered"
 
     @step(2)
-    def news_are_lost(self, pick: Pick) -> str:
+    def late_events_are_lost(self, pick: Pick) -> str:
         speaking = [channel for channel in self.land.late.values() if channel.sent]
         return str(pick.one(speaking).lose() if speaking else 0)
 
     @step(3)
-    def a_pass_when_all_was_told(self, pick: Pick) -> str:
-        """In whatever order, and some of it twice: the picture is what a list would have made of it."""
+    def a_pass_when_all_was_delivered(self, pick: Pick) -> str:
+        """In whatever order, and some of it twice: the cache is what a list would have made of it."""
         said = []
         for channel in self.land.late.values():
             if channel.has_gap:
                 channel.list()
         while any(channel.sent for channel in self.land.late.values()):
-            said.append(self._tell(pick))
-        again = [self.it_tells_again(pick) for _ in range(pick.between(0, 6))]
+            said.append(self._deliver(pick))
+        again = [self.it_repeats_an_event(pick) for _ in range(pick.between(0, 6))]
         self._compare()
-        return f"{len(said)} news, {len(again)} again; {self._pass_on_news(pick)}"
+        return f"{len(said)} events, {len(again)} again; {self._pass_after_events(pick)}"
 
-    def _pass_on_news(self, pick: Pick) -> str:
+    def _pass_after_events(self, pick: Pick) -> str:
         raise NotImplementedError
 
     def _compare(self) -> None:
-        """What the reclaimer knows by its watches is what stands there."""
+        """What the reclaimer knows by its watches is what is there."""
         land = self.land
         heard, true, now = land.cache, land.truth(), land.clock.now()
         nodes = sorted(true.nodes)

@@ -92,8 +92,8 @@ class Machine:
 
     def take(self, name: str, source: Source) -> None:
         """One step, then every law."""
-        told = getattr(self, name)(Pick(source))
-        self.said.append(f"{name}: {told}" if told else name)
+        said = getattr(self, name)(Pick(source))
+        self.said.append(f"{name}: {said}" if said else name)
         self.check()
 
     def check(self) -> None:
@@ -202,7 +202,7 @@ class _Rolled:
         return chosen
 
 
-class _Told:
+class _Replayed:
     """Numbers that were written down; where others are in reach than then, the nearest."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -241,8 +241,8 @@ def play(kind: type[Machine], *, seed: int | None = None, steps: int | None = No
     if failure is None:
         return Played(len(history), chosen)
     shortest = shrunk(kind, history)
-    told, error = _played(kind, shortest)
-    lines = "\n".join(f"  {number}. {message}" for number, message in enumerate(told, 1))
+    said, error = _played(kind, shortest)
+    lines = "\n".join(f"  {number}. {message}" for number, message in enumerate(said, 1))
     raise HistoryError(
         f"Step {len(history)} of the history {SEED}={chosen} broke a law. Shortened:\n{lines}\n"
         f"  then {type(error).__name__}: {error}\n  steps: {shortest}"
@@ -260,7 +260,7 @@ def _rolling(
 
 
 class _Caught:
-    """Keeps what goes wrong, whatever it is: it must be found again, and told."""
+    """Keeps what goes wrong, whatever it is: it must be found again, and reported."""
 
     error: Exception | None = None
 
@@ -290,9 +290,9 @@ def _failure(
 
 
 def _played(kind: type[Machine], history: Sequence[Taken]) -> tuple[list[str], Exception | None]:
-    """What a written history tells, and what goes wrong in it."""
+    """What happens in a written history, and what goes wrong in it."""
     said: list[str] = []
-    failure = _failure(kind, ((taken.name, _Told(taken.numbers)) for taken in history), said)
+    failure = _failure(kind, ((taken.name, _Replayed(taken.numbers)) for taken in history), said)
     return said, failure
 
 

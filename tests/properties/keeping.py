@@ -1,13 +1,13 @@
-"""How bookings are kept, by whoever hears of them late, again, in another order, or not at all.
+"""How bookings are kept, where the events come late, again, in another order, or not at all.
 
-Rules and calendar are pure and are handed everything they judge. Kept, and fed with news, are two things:
+Rules and calendar are pure and are handed everything they judge. Kept, and fed with events, are two things:
 
 - ``booking.availability.calendars``: what is booked of a model, brought up to date by what a transaction of
   the database says to have changed. Transactions that have begun earlier see older states, ask again, or ask
   after newer ones; others undo what they have written, and their numbers become those of other changes; of
   most changes nobody ever asks;
-- the Booking objects: the mirror writes them, calls fail, answers are lost, another process goes on. Whoever
-  watches them is told late, again, or only by the next list.
+- the Booking objects: the mirror writes them, calls fail, answers are lost, another process goes on. A watch
+  reports them late, again, or only by the next list.
 """
 
 from contextlib import ExitStack, suppress
@@ -60,8 +60,8 @@ class Keeping(Promises):
         self._lives = 0
         self.kube = FakeKube(self.clock)
         self.cache = ClusterCache(self.clock)
-        self.news = Channel(self.kube, BOOKINGS, handlers.Bookings(self.cache))
-        self.news.list()
+        self.channel = Channel(self.kube, BOOKINGS, handlers.Bookings(self.cache))
+        self.channel.list()
 
     def begin_to_keep(self) -> None:
         """Another process of the booking server has opened its database."""
@@ -89,13 +89,13 @@ class Keeping(Promises):
     @step(3)
     def some_ask_what_is_booked(self, pick: Pick) -> str:
         """Each sees what was stored when they began: again, and in any order."""
-        newest, told = self.store.change(), []
+        newest, found = self.store.change(), []
         for _ in range(pick.between(1, 4)):
             with self.store.reading() as present:
                 seen = pick.one([present, *(reading for _, reading in self._readers)])
-                found = sum(self._asked(seen, model) for model in MODELS)
-                told.append(f"{found} bookings {newest - seen.change()} changes before")
-        return ", ".join(told)
+                number = sum(self._asked(seen, model) for model in MODELS)
+                found.append(f"{number} bookings {newest - seen.change()} changes before")
+        return ", ".join(found)
 
     @step()
     def something_is_written_and_undone(self, pick: Pick) -> str:
@@ -165,31 +165,35 @@ class Keeping(Promises):
         return f"{verb}: {how}"
 
     @step(3)
-    def the_watch_of_objects_tells(self, pick: Pick) -> str:
-        sent = min(len(self.news.sent), pick.between(1, 3))
-        return "; ".join(self.news.tell() for _ in range(sent)) or "nothing is new"
+    def the_watch_of_objects_delivers(self, pick: Pick) -> str:
+        sent = min(len(self.channel.sent), pick.between(1, 3))
+        return "; ".join(self.channel.deliver() for _ in range(sent)) or "nothing is new"
 
     @step()
-    def it_tells_again(self, pick: Pick) -> str:
-        return self.news.say(pick.one(self.news.told)) if self.news.told else "nothing was told"
+    def it_repeats_an_event(self, pick: Pick) -> str:
+        return (
+            self.channel.say(pick.one(self.channel.delivered))
+            if self.channel.delivered
+            else "nothing was delivered"
+        )
 
     @step()
-    def news_of_objects_are_lost(self, _pick: Pick) -> str:
-        return str(self.news.lose())
+    def late_events_of_objects_are_lost(self, _pick: Pick) -> str:
+        return str(self.channel.lose())
 
     @step()
-    def all_was_told(self, pick: Pick) -> str:
-        """Late, some of it again, and what was lost by a list: who watches knows what stands there."""
+    def all_was_delivered(self, pick: Pick) -> str:
+        """Late, some of it again, and what was lost by a list: who watches knows what is there."""
         self.kube.calm()
-        if self.news.has_gap:
-            self.news.list()
-        sent = len(self.news.sent)
+        if self.channel.has_gap:
+            self.channel.list()
+        sent = len(self.channel.sent)
         for _ in range(sent):
-            self.news.tell()
+            self.channel.deliver()
             if pick.chance(3):
-                self.it_tells_again(pick)
+                self.it_repeats_an_event(pick)
         assert self.cache.bookings == {one.name: one for one in self.kube.list(BOOKINGS).items}
-        return f"{sent} news, {len(self.cache.bookings)} objects"
+        return f"{sent} events, {len(self.cache.bookings)} objects"
 
     def settle(self) -> None:
         """When nothing fails any more, the objects are soon what is stored."""

@@ -1,6 +1,6 @@
 """A random cluster for the reclaimer: nodes, users, a scheduler, kubelets, failures; everything by steps.
 
-Stands on ``placement_check``: the real reclaimer over the API server in memory. The scheduler is played by
+Built on ``placement_check``: the real reclaimer over the API server in memory. The scheduler is played by
 the code that really decides (``predicates``, ``placement``).
 """
 
@@ -31,7 +31,7 @@ from tests.fakes.objects import PodBuilder
 MIRROR_SILENT: Final = 60.0
 """Seconds after which what the mirror said may not be true any more (law L6)."""
 NOTICE: Final = 4
-"""Seconds of notice: long enough for a hold to be dropped between telling its victims and taking them."""
+"""Seconds of notice: long enough for a hold to be dropped between notifying its victims and evicting them."""
 RESTART: Final = 20
 """Seconds of each of its GPUs that starting again costs a victim."""
 TERMS: Final = EvictionSettings(notice_seconds=NOTICE, restart_cost_seconds=RESTART)
@@ -39,7 +39,7 @@ TAINT: Final = {"key": "maintenance", "effect": "NoSchedule"}
 
 
 class Watched(FakeLeaving):
-    """Asks, whenever a pod is told to go, whether it may be (law L2)."""
+    """Checks, whenever a pod is evicted, whether it may be (law L2)."""
 
     def __init__(self, land: "Land") -> None:
         super().__init__(land.kube)
@@ -56,7 +56,7 @@ class Watched(FakeLeaving):
         land = self._land
         assert land.leads, f"{pod.key} was {why.reason} by one that does not lead"
         assert land.unready_reason is None, f"{pod.key} was {why.reason} by one that knows too little"
-        # A decision is judged by what its maker could see (ADR 17): news may be on their way.
+        # A decision is judged by what its maker could see (ADR 17): events may be on their way.
         seen, true = (each.cover(land.clock.now()) for each in (land.cache, land.truth()))
         assert pod.metadata.uid not in seen.keys() & true.keys(), f"{pod.key} is booked"
         silent = land.clock.monotonic() - land.mirrored_at
@@ -112,7 +112,7 @@ class Land(Scene):
         self.kube.put(PODS, merged(builder.raw, {"metadata": {"creationTimestamp": created}}))
 
     def schedule(self) -> None:
-        """The scheduler binds whoever fits, booked pods first."""
+        """The scheduler binds the pods that fit, booked ones first."""
         truth = self.truth()
         cover = truth.cover(self.clock.now())
         waiting = [p for p in truth.pods.values() if not p.spec.node_name and is_live(p)]

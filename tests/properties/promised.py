@@ -111,7 +111,7 @@ class Promises(Machine):
         )
 
     def _is_tight(self, model: str, without: Record | None) -> bool:
-        """Whether places count beside the sum."""
+        """Whether places count besides the sum."""
         wholes = any(
             each.model == model and each.count > 1 and each.topology == "single-node" and each != without
             for each in self._live()

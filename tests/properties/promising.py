@@ -1,6 +1,6 @@
 """A cluster of one model on which people book, run pods with and without a booking, and things break.
 
-The booking server's decisions and its keeper, and the extender's picture; pods and nodes are told by hand.
+The booking server's decisions and its keeper, and the extender's cache; pods and nodes come to it by hand.
 """
 
 import itertools
@@ -59,7 +59,7 @@ class Running:
 
 
 class Ground:
-    """What is there, and how it is told."""
+    """What is there, and how it reaches the cache."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(START)
@@ -78,24 +78,27 @@ class Ground:
         self.pods: dict[str, Running] = {}
         for name in SIZES:
             self.kube.put(NODES, {"metadata": {"name": name}})
-        self.tell_nodes()
+        self.apply_nodes()
 
     def close(self) -> None:
         """Its files are closed."""
         self.store.close()
         self.folder.cleanup()
 
-    # --- telling -----------------------------------------------------------------------------------------
-    def tell_nodes(self) -> None:
+    # --- applying -----------------------------------------------------------------------------------------
+    def apply_nodes(self) -> None:
         """What agents and the keeper have written on the nodes."""
         for node in self.kube.list(NODES).items:
             name = node.metadata.name
             devices = (a100(index, name, health=self._health(name, index)) for index in range(SIZES[name]))
-            told = a_node(name, *devices, version=next(self.versions))
+            node_now = a_node(name, *devices, version=next(self.versions))
             blocks = node.metadata.annotation(names.BLOCKS)
-            annotations = {**(told.metadata.annotations or {}), **({names.BLOCKS: blocks} if blocks else {})}
-            meta = msgspec.structs.replace(told.metadata, annotations=annotations)
-            self.state.apply_node(msgspec.structs.replace(told, metadata=meta))
+            annotations = {
+                **(node_now.metadata.annotations or {}),
+                **({names.BLOCKS: blocks} if blocks else {}),
+            }
+            meta = msgspec.structs.replace(node_now.metadata, annotations=annotations)
+            self.state.apply_node(msgspec.structs.replace(node_now, metadata=meta))
 
     def _health(self, node: str, index: int) -> str:
         return "unhealthy" if f"GPU-{node}-{index}" in self.sick else "healthy"
@@ -111,13 +114,13 @@ class Ground:
         return Booking(spec=spec_of(record, store_id=self.store.store_id), metadata=meta)
 
     def keep(self) -> None:
-        """The keeper has looked, and what it has written is known."""
+        """The keeper has reconciled, and what it has written is known."""
         for _ in range(2):
             self.keeper.round()
-            self.tell_nodes()
+            self.apply_nodes()
         self.mirror()
 
-    def tell(self, name: str, running: Running) -> None:
+    def apply(self, name: str, running: Running) -> None:
         """A pod is bound, or has another stamp."""
         self.pods[name] = running
         builder = running.builder.on(running.node, {"main": running.devices})
@@ -176,7 +179,7 @@ class Ground:
             found = self._room(node, need, is_booked=booking is not None)
             if found is not None:
                 stamp = booking.name if booking else None
-                self.tell(name, Running(created, user, node, found, stamp))
+                self.apply(name, Running(created, user, node, found, stamp))
                 return node
         self.drop(name, created)
         return None
@@ -204,6 +207,6 @@ class Ground:
         for name, running in list(self.pods.items()):
             stamp = cover[name].name if name in cover else None
             if stamp != running.stamp:
-                self.tell(name, replace(running, stamp=stamp))
+                self.apply(name, replace(running, stamp=stamp))
                 if stamp:
                     yield name

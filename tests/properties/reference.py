@@ -23,14 +23,14 @@ class Bind:
     """A bind that was decided and is not seen yet."""
 
     pod: Pod
-    """As it was when it was decided; perhaps nobody has told of it yet."""
+    """As it was when it was decided; perhaps no event has reported it yet."""
     node: str
     assignment: Assignment
 
 
 @dataclass
 class Known:
-    """The newest objects that somebody has been told of."""
+    """The newest objects that were reported."""
 
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Known:
             return {}
 
     def everybody(self) -> dict[str, Pod]:
-        """Pods that somebody has told of, and those for which a bind was decided."""
+        """Pods that were reported, and those for which a bind was decided."""
         return {**{uid: bind.pod for uid, bind in self.binds.items()}, **self.pods}
 
     # --- nodes -----------------------------------------------------------------------------------------
@@ -120,23 +120,23 @@ class Known:
                 continue
             # What the agent says is believed of devices, too, that it has not published yet.
             elsewhere = names.GPU_RESOURCE if by_others else "none of the node's"
-            told = [resources.get(uuid, elsewhere) for uuid in self.devices(pod) or ()]
+            held = [resources.get(uuid, elsewhere) for uuid in self.devices(pod) or ()]
             asked = used_at_once(pod)
             # Of MIG devices beyond those that it asks for by name the pod has some for GPUs.
             more = sum(
-                max(0, told.count(name) - asked.get(name, 0))
-                for name in {*told} - {names.GPU_RESOURCE, elsewhere}
+                max(0, held.count(name) - asked.get(name, 0))
+                for name in {*held} - {names.GPU_RESOURCE, elsewhere}
             )
             for resource, number in asked.items():
                 is_gpu = resource == names.GPU_RESOURCE and not by_others
-                rest = number - told.count(resource) - (more if is_gpu else 0)
+                rest = number - held.count(resource) - (more if is_gpu else 0)
                 if rest > 0:
                     found[resource] = found.get(resource, 0) + rest
         return found
 
     def kept(self, node: str) -> dict[str, str]:
         """UUID -> uid of the pod for which it is kept: the oldest hold has it."""
-        holds = [(uid, hold) for uid, pod in self.pods.items() if (hold := standing(pod))]
+        holds = [(uid, hold) for uid, pod in self.pods.items() if (hold := waiting_hold(pod))]
         found: dict[str, str] = {}
         for uid, hold in sorted(holds, key=lambda each: (_at(each[1]), each[0]), reverse=True):
             if hold.node == node:
@@ -188,8 +188,8 @@ class Known:
         if node and held:
             models = {device.uuid: device.model for device in self.inventory(node)}
             return all(models.get(uuid) == model for uuid in held)
-        wishes = {part for part in _wish(pod).split(",") if part}
-        return not wishes or model in wishes
+        models = {part for part in _requested_models(pod).split(",") if part}
+        return not models or model in models
 
 
 def _turn(pod: Pod, booking: Booking) -> tuple[bool, datetime, str]:
@@ -200,8 +200,8 @@ def _turn(pod: Pod, booking: Booking) -> tuple[bool, datetime, str]:
     return (meta.annotation(names.BOOKING) != booking.name, first, meta.uid)
 
 
-def _wish(pod: Pod) -> str:
-    """The text of the pod's wish for models."""
+def _requested_models(pod: Pod) -> str:
+    """The text of the pod's request for models."""
     return pod.metadata.annotation(names.MODEL) or ""
 
 
@@ -213,7 +213,7 @@ def assignment_or_none(pod: Pod) -> Assignment | None:
         return None
 
 
-def standing(pod: Pod) -> Hold | None:
+def waiting_hold(pod: Pod) -> Hold | None:
     """The hold of a pod that still waits."""
     if pod.spec.node_name or pod.metadata.deletion_timestamp or pod.status.phase in ENDED:
         return None

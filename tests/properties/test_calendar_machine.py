@@ -213,7 +213,7 @@ class CalendarMachine(Keeping):
             assert used == self._used(model, instant)
         return f"{model} from {start} to {end}"
 
-    # --- wishes and what becomes of them -------------------------------------------------------------------
+    # --- requests and their answers -------------------------------------------------------------------
     def _request(self, pick: Pick) -> tuple[str, BookingRequest]:
         who, which, number, begins, lasts, how = pick.many(6, 12, 5, 40, 24, 8)
         start = self._tick() + (begins - 3) * TICK if how else None
@@ -226,13 +226,13 @@ class CalendarMachine(Keeping):
         )
 
     def _book(self, service: BookingService, user: str, request: BookingRequest) -> str:
-        told = f"{user} {request.count} x {request.model} from {request.start or 'now'} to {request.end}"
+        asked = f"{user} {request.count} x {request.model} from {request.start or 'now'} to {request.end}"
         wanted = self._wanted(request)
         try:
             record = service.create(somebody(user), request)
         except RefusedError as refused:
             rules = self._refused(refused, wanted, fits=self._is_right(user, request))
-            return f"{told}: refused by {rules}"
+            return f"{asked}: refused by {rules}"
         # Asked now: somebody else may have come between.
         fits, kept = self._is_right(user, request), self._kept(wanted.model)
         assert fits, "what may not be booked was booked"
@@ -241,11 +241,11 @@ class CalendarMachine(Keeping):
         self.books.append(record)
         assert (record.user, record.count, record.end) == (user, request.count, request.end)
         self._accepted(record, kept)
-        return f"{told}: {record.id}"
+        return f"{asked}: {record.id}"
 
     def _change(self, who: Principal, mine: Record, change: Change) -> str:
         """The whole booking as it should become, judged without itself."""
-        told, now = f"{mine.id} to {change}", self._now()
+        asked, now = f"{mine.id} to {change}", self._now()
         state = mine.state(self.clock.now())
         end = mine.end if change.end is msgspec.UNSET else change.end
         asked = mine.start if change.start is msgspec.UNSET else change.start
@@ -268,16 +268,16 @@ class CalendarMachine(Keeping):
         except RefusedError as refused:
             assert not ends
             rules = self._refused(refused, wanted, fits=fits, without=mine)
-            return f"{told}: refused by {rules}"
+            return f"{asked}: refused by {rules}"
         self._replace(mine, after)
         if ends:
             assert (after.released, after.waived) == (now, who is ROOT)
-            return f"{told}: released"
+            return f"{asked}: released"
         assert fits, "what may not become of it became of it"
         assert (after.start, after.end, after.count) == (start, end, number)
         if not gives_back:
             self._accepted(after, kept)
-        return f"{told}: changed"
+        return f"{asked}: changed"
 
     def _end(self, pick: Pick, how: str) -> str:
         if (record := self._one(pick)) is None:

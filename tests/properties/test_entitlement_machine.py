@@ -17,7 +17,7 @@ MOMENT: Final = timedelta(microseconds=1)
 
 
 class EntitlementMachine(Booked):
-    """Bookings and pods in a picture, and Bookings that are read ahead of the watch."""
+    """Bookings and pods in a cache, and Bookings that are read ahead of the watch."""
 
     def __init__(self) -> None:
         self.late: tuple[Booking, ...] = ()
@@ -56,14 +56,14 @@ class EntitlementMachine(Booked):
         for booking in self.late:
             mine, version = self.known.bookings.get(booking.name), int(booking.metadata.resource_version)
             self.cache.apply_booking(booking)
-            # What list and watch have told of and what is not there is gone.
-            if version >= (int(mine.metadata.resource_version) if mine else self.told_of_bookings):
+            # What list and watch have reported and what is not there is gone.
+            if version >= (int(mine.metadata.resource_version) if mine else self.bookings_version):
                 self.known.bookings[booking.name] = booking
         self.late = ()
 
     @step(2)
     def another_pod_takes_no_cover_away(self, pick: Pick) -> str:
-        """A pod that is covered and says so stays covered, whoever comes beside it."""
+        """A pod that is covered and says so stays covered, whatever other pod comes."""
         for _ in range(2):
             self.catch_up()
             self.stamps_are_written(pick)

@@ -58,7 +58,7 @@ class Rock(Machine):
         pass
 
 
-def test_a_broken_law_is_told_by_the_shortest_history_and_its_seed() -> None:
+def test_a_broken_law_is_reported_with_the_shortest_history_and_its_seed() -> None:
     with pytest.raises(HistoryError) as broken:
         play(Jar, seed=7, steps=10_000)
     text = str(broken.value)
@@ -68,13 +68,13 @@ def test_a_broken_law_is_told_by_the_shortest_history_and_its_seed() -> None:
     assert "empty" not in text
 
 
-def test_the_same_seed_tells_the_same_history() -> None:
+def test_the_same_seed_gives_the_same_history() -> None:
     texts = []
     for _ in range(2):
         with pytest.raises(HistoryError) as broken:
             play(Jar, seed=11, steps=1_000)
-        told, _ = str(broken.value).split("  then ")
-        texts.append(told)
+        steps, _ = str(broken.value).split("  then ")
+        texts.append(steps)
     assert texts[0] == texts[1]
 
 

@@ -1,4 +1,4 @@
-"""The ledger through long histories: it says what a naive look at the newest objects says (laws L1, L9)."""
+"""The ledger through long histories: it says what a naive count of the newest objects says (laws L1, L9)."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 
 
 class LedgerMachine(Fed):
-    """The ledger inside a picture, and binds that are decided and not seen yet."""
+    """The ledger inside a cache, and binds that are decided and not seen yet."""
 
     def __init__(self) -> None:
         super().__init__()

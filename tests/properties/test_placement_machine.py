@@ -1,7 +1,7 @@
-"""The extender's verbs through long histories, on a lagging picture: filter, prioritize, bind (laws L1, L6).
+"""The extender's verbs through long histories, on a lagging cache: filter, prioritize, bind (laws L1, L6).
 
-What filter says is what a naive look says; bind does what filter said; a device is given to one pod, and none
-on a node whose agent is silent.
+What filter says is what a naive count says; bind does what filter said; a device is given to one pod, and
+none on a node whose agent is silent.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked
 from tests.properties.fed import NODES
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.reference import ENDED, assignment_or_none, standing, used_at_once
+from tests.properties.reference import ENDED, assignment_or_none, used_at_once, waiting_hold
 from tests.properties.reference import Bind as Decided
 from tests.properties.world import Kind, annotated, random_devices
 
@@ -92,7 +92,7 @@ class StoredPods:
 
 
 class Served(ClusterState):
-    """Kubelets take whoever is bound; what else keeps a node from serving is tests/scenarios' matter."""
+    """Kubelets take all pods that are bound; what else keeps a node from serving is for tests/scenarios."""
 
     def agent(self, view: NodeView, now: float) -> AgentState:
         """As its Lease says."""
@@ -120,7 +120,7 @@ class PlacementMachine(Booked):
         """A node, and its agent, which is well."""
         self.nodes.put(a_node(name, *devices))
         self.leases[name] = (self.clock.monotonic(), False)
-        self._tell_of_agents()
+        self._apply_leases()
 
     def begin(self) -> None:
         super().begin()
@@ -133,7 +133,7 @@ class PlacementMachine(Booked):
         self.prioritize = Prioritize(self.state, self.clock)
         self.bind = Bind(kube, self.state, self.clock, keyed_lock, leads=lambda: self.leads, patience=0)
         self.settling = AssumedBinds(kube, self.state, self.clock, keyed_lock)
-        self._tell_of_agents()
+        self._apply_leases()
 
     # --- what others do ------------------------------------------------------------------------------------
     @step()
@@ -146,7 +146,7 @@ class PlacementMachine(Booked):
         self.pods.put(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
         return f"{pod.metadata.name} on {node}"
 
-    def an_agent_tells_of_drift(self, pick: Pick) -> str:
+    def an_agent_reports_drift(self, pick: Pick) -> str:
         """No pod has other devices than it was given: this is not marked as a step."""
         raise NotImplementedError
 
@@ -189,7 +189,7 @@ class PlacementMachine(Booked):
     def agents_renew(self, pick: Pick) -> str:
         for node in pick.some(NODES) or NODES:
             self.leases[node] = (self.clock.monotonic(), pick.chance(8))
-        self._tell_of_agents()
+        self._apply_leases()
         return str(self.leases)
 
     @step(2)
@@ -201,10 +201,10 @@ class PlacementMachine(Booked):
         """Half hours, in which agents do renew."""
         said = super().time_passes(pick)
         self.leases = {node: (self.clock.monotonic(), leaves) for node, (_, leaves) in self.leases.items()}
-        self._tell_of_agents()
+        self._apply_leases()
         return said
 
-    def _tell_of_agents(self) -> None:
+    def _apply_leases(self) -> None:
         for node, (at, leaves) in self.leases.items():
             renewed = self.clock.now() - timedelta(seconds=self.clock.monotonic() - at)
             self.cache.apply_lease(
@@ -255,7 +255,7 @@ class PlacementMachine(Booked):
         """A pod that waits, as the scheduler knows it: now and then in an older state."""
         seen = {pod.metadata.uid: pod for pod in self.pods.items}
         if pick.chance(6):
-            seen |= {told.obj.metadata.uid: told.obj for told in self.pods.told if not told.gone}
+            seen |= {event.obj.metadata.uid: event.obj for event in self.pods.delivered if not event.gone}
         over = {uid for uid, pod in self.known.pods.items() if pod.status.phase in ENDED}
         waiting = [
             pod
@@ -271,7 +271,7 @@ class PlacementMachine(Booked):
         """Bind, and see that what happened is what had to happen."""
         meta = pod.metadata
         before = self.pods.stored.get(meta.uid)
-        is_fresh = meta.uid not in self.known.binds and not self._is_bound_in_picture(meta.uid)
+        is_fresh = meta.uid not in self.known.binds and not self._is_bound_in_cache(meta.uid)
         problem, is_led = self.kube.problem, self.leads
         error = self.bind(
             ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
@@ -294,7 +294,7 @@ class PlacementMachine(Booked):
             raise AssertionError("bound while it does not lead")
         return error or f"bound to {node}"
 
-    def _is_bound_in_picture(self, uid: str) -> bool:
+    def _is_bound_in_cache(self, uid: str) -> bool:
         mine = self.known.pods.get(uid)
         return bool(mine and mine.spec.node_name)
 
@@ -311,15 +311,15 @@ class PlacementMachine(Booked):
 
     # --- how it is judged -----------------------------------------------------------------------------
     def _models(self, pod: Pod) -> frozenset[str]:
-        """Models that will do: the booking's, or those of the wish; empty for any."""
+        """Models that will do: the booking's, or those that it requests; empty for any."""
         uid, pods = pod.metadata.uid, self.known.pods
         self.known.pods = {uid: pod, **pods}
         name = self.known.cover(self.clock.now()).get(uid)
         self.known.pods = pods
         if name:
             return frozenset({self.known.bookings[name].spec.model})
-        wish = pod.metadata.annotation(names.MODEL)
-        return frozenset(wish.split(",")) if wish else frozenset()
+        requested = pod.metadata.annotation(names.MODEL)
+        return frozenset(requested.split(",")) if requested else frozenset()
 
     def _offered(self, pod: Pod, node: str) -> list[Device]:
         """Devices of models that will do that the pod may have of a node; its own bind is not in its way."""
@@ -331,7 +331,7 @@ class PlacementMachine(Booked):
             self.known.binds = binds
 
     def _offered_of(self, pod: Pod, node: str, models: frozenset[str]) -> list[Device]:
-        hold, uid = standing(pod), pod.metadata.uid
+        hold, uid = waiting_hold(pod), pod.metadata.uid
         if hold is None:
             found = self.known.free(node)
         else:
@@ -352,7 +352,7 @@ class PlacementMachine(Booked):
 
     def _fits(self, pod: Pod, node: str) -> bool:
         """Whether there is any way to give the pod what it needs."""
-        wanted, hold = used_at_once(pod), standing(pod)
+        wanted, hold = used_at_once(pod), waiting_hold(pod)
         if not wanted:
             return True
         stored = self.known.nodes.get(node)

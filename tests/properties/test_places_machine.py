@@ -1,7 +1,7 @@
-"""Places through long histories: what was promised stays so, whoever runs where (law L5).
+"""Places through long histories: what was promised stays so, whichever pods run where (law L5).
 
 Where nothing breaks and nothing is taken out of service, no booking is ever at risk: not because pods are
-bound, or become booked where they stand, not by a change of another booking, not by time. A booked pod finds
+bound, or become booked where they are, not by a change of another booking, not by time. A booked pod finds
 its GPU, and who has cover keeps it.
 """
 
@@ -125,7 +125,7 @@ class PlacesMachine(Machine):
         uuid = f"GPU-{node}-{pick.between(0, SIZES[node] - 1)}"
         self.is_lossy = not self.ground.sick
         self.ground.sick = {uuid} if self.is_lossy else set()
-        self.ground.tell_nodes()
+        self.ground.apply_nodes()
         return uuid if self.is_lossy else "all are well"
 
     @step()
@@ -230,7 +230,7 @@ def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to
 TestPlaces = by_hypothesis(PlacesMachine, examples=4)
 
 
-def test_l5_what_was_promised_stays_so_whoever_runs_where_through_a_long_history(
+def test_l5_what_was_promised_stays_so_whichever_pods_run_where_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(PlacesMachine) == length()

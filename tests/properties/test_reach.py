@@ -15,10 +15,10 @@ from tests.properties.test_victims_machine import VictimsMachine
 
 SEED = 5
 HEARD = {
-    r"the_watch_tells: .* in version": 50,
-    r"the_watch_tells: .* is gone in version": 10,
-    r"it_tells_again: .* in version": 10,
-    r"news_are_lost: [1-9]": 5,
+    r"the_watch_delivers: .* in version": 50,
+    r"the_watch_delivers: .* is gone in version": 10,
+    r"it_repeats_an_event: .* in version": 10,
+    r"late_events_are_lost: [1-9]": 5,
 }
 
 
@@ -40,10 +40,10 @@ HEARD = {
                 r"written_and_undone: \['b-": 3,
                 r"goes_round: [1-9]": 10,
                 r"goes_round: it has failed": 3,
-                r"objects_tells: b-": 3,
-                r"it_tells_again: b-": 3,
+                r"objects_delivers: b-": 3,
+                r"it_repeats_an_event: b-": 3,
                 r"objects_are_lost: [1-9]": 1,
-                r"all_was_told: [1-9]": 1,
+                r"all_was_delivered: [1-9]": 1,
             },
         ),
         (
@@ -56,12 +56,12 @@ HEARD = {
             400,
             {
                 r"holds \['": 3,
-                r"'\] told to go": 2,
-                r"the_watch_tells: .* in version": 10,
-                r"the_watch_tells: .* is gone in version": 1,
-                r"it_tells_again: .* in version": 3,
-                r"news_are_lost: [1-9]": 2,
-                r"a_pass_when_all_was_told: [1-9]": 5,
+                r"'\] evicted": 2,
+                r"the_watch_delivers: .* in version": 10,
+                r"the_watch_delivers: .* is gone in version": 1,
+                r"it_repeats_an_event: .* in version": 3,
+                r"late_events_are_lost: [1-9]": 2,
+                r"a_pass_when_all_was_delivered: [1-9]": 5,
             },
         ),
     ],

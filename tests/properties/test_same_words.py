@@ -1,4 +1,4 @@
-"""L8: whoever explains a waiting pod uses the same words: extender, its Events, and the booking server."""
+"""L8: all who explain a waiting pod use the same words: extender, its Events, and the booking server."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ _CODES = tuple(f" [{cause.code}]" for cause in ALL)
 
 
 def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
-    """As the booking server tells it."""
+    """As the booking server explains it."""
     witness = BookingPlans(cluster.state)
     snapshot = about(pod, take(cluster.state, cluster.clock, EvictionSettings(), witness), witness)
     return explain_pod(pod, snapshot.scene, may_name=lambda _pod: True).because
@@ -32,14 +32,14 @@ def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
 
 def events(cluster: Cluster, pod: Pod) -> list[str]:
     """What the extender writes on the pod."""
-    told: list[tuple[str, str]] = []
+    noted: list[tuple[str, str]] = []
 
-    def tell(one: Pod, _reason: str, said: str) -> bool:
-        told.append((one.metadata.uid, said))
+    def note(one: Pod, _reason: str, said: str) -> bool:
+        noted.append((one.metadata.uid, said))
         return True
 
-    PendingReasons(cluster.state, cluster.clock, tell, lambda: None).reconcile()
-    return [said for uid, said in told if uid == pod.metadata.uid]
+    PendingReasons(cluster.state, cluster.clock, note, lambda: None).reconcile()
+    return [said for uid, said in noted if uid == pod.metadata.uid]
 
 
 def a_cluster() -> Cluster:
@@ -50,7 +50,7 @@ def a_cluster() -> Cluster:
     return made
 
 
-def test_l8_a_node_that_is_promised_to_others_is_told_of_with_when_they_want_it() -> None:
+def test_l8_a_node_that_is_promised_to_others_is_named_with_when_they_want_it() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
     now = cluster.clock.now()
@@ -61,9 +61,9 @@ def test_l8_a_node_that_is_promised_to_others_is_told_of_with_when_they_want_it(
     pod = cluster.create(a_pod().of("alice").asks(1))
 
     assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": BOOKED_BY_OTHERS.with_code}
-    told = because(cluster, pod)
-    assert f"n0: {BOOKED_BY_OTHERS}." in told
-    assert any(one.startswith("n0 is planned for 1 other booking, from ") for one in told)
+    explained = because(cluster, pod)
+    assert f"n0: {BOOKED_BY_OTHERS}." in explained
+    assert any(one.startswith("n0 is planned for 1 other booking, from ") for one in explained)
 
 
 @st.composite
@@ -100,17 +100,20 @@ def test_l8_extender_events_and_booking_server_say_the_same(
     for builder in builders:
         cluster.create(builder)
     for pod in list(cluster.state.waiting.values()):
-        told = because(cluster, pod)
+        explained = because(cluster, pod)
         said = events(cluster, pod)
-        assert set(said) <= set(told)
+        assert set(said) <= set(explained)
         answer = cluster.ask(pod, *NODES)
         cluster.clock.advance(SECONDS)  # what this one is about to get is not in the next one's way
         if said:
             assert not answer.node_names
         elif not pod.metadata.annotation(names.HOLD):
-            free = next((one for one in told if one.startswith("There are free GPUs for it on ")), "")
+            free = next((one for one in explained if one.startswith("There are free GPUs for it on ")), "")
             assert {node for node in NODES if node in free} == set(answer.node_names or ())
             for node, reason in (answer.failed_and_unresolvable_nodes or {}).items():
                 assert reason.endswith(_CODES)
                 message = reason[: reason.rindex(" [")]
-                assert any(one.endswith(f": {message}.") and node in one for one in told), (reason, told)
+                assert any(one.endswith(f": {message}.") and node in one for one in explained), (
+                    reason,
+                    explained,
+                )

@@ -1,7 +1,7 @@
 """Reclaiming through long histories, on a random cluster: laws L1, L2, L3, L6, and all is served in the end.
 
-Every hold that is written on a picture which is not behind is judged by trying out all sets of victims: one
-that was listed, or one that watches have told which repeat, reorder and lose (``hearing``).
+Every hold that is written from a cache which is not behind is judged by trying out all sets of victims: one
+that was listed, or one fed by watches which repeat, reorder and lose (``hearing``).
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from tests.laws.places import HANGS_AFTER
 from tests.properties.hearing import Hearing
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.land import RESTART, TERMS
-from tests.properties.reference import standing, used_at_once
+from tests.properties.reference import used_at_once, waiting_hold
 from tests.properties.world import MODELS, USERS
 
 NODES: Final = ("n0", "n1", "n2")
@@ -85,12 +85,12 @@ class VictimsMachine(Hearing):
                 self.land.delete(name)
             return f"{gone} are deleted"
         self.created += 1
-        who, gpus, more, wish, late = pick.many(3, 4, 6, 8, 3)
+        who, gpus, more, requested, late = pick.many(3, 4, 6, 8, 3)
         builder = a_pod(f"p{self.created}").of(USERS[who == 2]).asks((1, 1, 2, 3)[gpus])
         if more == 5:
             builder = builder.init("setup", 1 + gpus % 2)
-        if wish > 4:
-            builder = builder.wants(*((A100,), (A100, A6000), (A6000,))[wish - 5])
+        if requested > 4:
+            builder = builder.wants(*((A100,), (A100, A6000), (A6000,))[requested - 5])
         if late == 2:
             saved = self.land.clock.now() + timedelta(minutes=pick.between(-30, 30))
             builder = builder.with_annotation(names.CHECKPOINT_AT, saved.isoformat())
@@ -201,11 +201,11 @@ class VictimsMachine(Hearing):
 
     @step(8)
     def a_pass(self, pick: Pick) -> str:
-        """On a picture that has caught up."""
+        """On a cache that has caught up."""
         self.land.sync()
-        return self._pass_on_news(pick)
+        return self._pass_after_events(pick)
 
-    def _pass_on_news(self, pick: Pick) -> str:
+    def _pass_after_events(self, pick: Pick) -> str:
         said = self._pass(is_current=True)
         if self.is_disturbed and not pick.chance(4):
             self._calm()
@@ -279,7 +279,7 @@ class VictimsMachine(Hearing):
     @step()
     def it_may_act_or_not(self, pick: Pick) -> str:
         leads, knows = not pick.chance(10), not pick.chance(10)
-        self.land.leads, self.land.unready_reason = leads, None if knows else "there is no news"
+        self.land.leads, self.land.unready_reason = leads, None if knows else "there are no events"
         return f"leads: {leads}, knows: {knows}"
 
     @step()
@@ -316,7 +316,7 @@ class VictimsMachine(Hearing):
         if is_current and not disturbed:
             self._judge(before, fresh, spared)
         gone = [name for name, _ in land.leaving.left[left:]]
-        return f"holds {sorted(fresh)}, {gone} told to go"
+        return f"holds {sorted(fresh)}, {gone} evicted"
 
     def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
         """Law L3: each new hold, in the order in which they were planned."""
@@ -345,7 +345,7 @@ class VictimsMachine(Hearing):
     def _judge_moved(
         self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
     ) -> None:
-        """A pod for which others would have to leave has got what is free by now; nobody was told yet."""
+        """A pod for which others would have to leave has got what is free by now; nobody was notified yet."""
         old = before.holds[pod.metadata.uid]
         assert old.victims, "nobody had to leave for it"
         assert not any(before.pods[uid].metadata.deletion_timestamp for uid in old.victims), "it was too late"
@@ -428,8 +428,8 @@ class VictimsMachine(Hearing):
                 self.check()
         self._check_served(land.instant())
         for pod in land.living():
-            assert not standing(pod), f"{pod.key} keeps {standing(pod)}"
-            assert not pod.metadata.annotation(names.NOTICE), f"{pod.key} still is told to go"
+            assert not waiting_hold(pod), f"{pod.key} keeps {waiting_hold(pod)}"
+            assert not pod.metadata.annotation(names.NOTICE), f"{pod.key} still has its notice"
             assert not (pod.spec.node_name and pod.metadata.annotation(names.HOLD))
 
     def _check_served(self, now: Snapshot) -> None:
@@ -456,7 +456,7 @@ def _options(
         held = {uuid for uuid in view.held if uid in view.holders(uuid)}
         free -= held
         if pod.metadata.deletion_timestamp:
-            # Who hangs is not waited for, and cannot be told to go once more.
+            # Who hangs is not waited for, and cannot be evicted once more.
             leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
         elif uid in going:
             coming |= held & usable

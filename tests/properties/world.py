@@ -1,7 +1,7 @@
 """What is stored, as the API server has it: objects, their newest versions, and everything that happened.
 
-Not the API server in memory, which is a part of what other tests stand on: here an object is a struct, and
-whoever watches is told by hand, in any order.
+Not the API server in memory, which is a part of what other tests rely on: here an object is a struct, and
+its events are delivered by hand, in any order.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def annotated(obj: Stored, key: str, value: str | None) -> Stored:
 
 
 @dataclass(frozen=True)
-class News(Generic[Stored]):
+class ObjectEvent(Generic[Stored]):
     """A change of one object."""
 
     version: int
@@ -63,38 +63,38 @@ class Versions:
 
 @dataclass
 class Kind(Generic[Stored]):
-    """The objects of one kind, and what a watch of it has still to tell."""
+    """The objects of one kind, and what a watch of it has still to deliver."""
 
     versions: Versions
     key: Literal["name", "uid"] = "name"
     stored: dict[str, Stored] = field(default_factory=dict)
-    news: list[News[Stored]] = field(default_factory=list)
-    told: list[News[Stored]] = field(default_factory=list)
-    """The last that was told: it may be told again."""
+    pending: list[ObjectEvent[Stored]] = field(default_factory=list)
+    delivered: list[ObjectEvent[Stored]] = field(default_factory=list)
+    """The last that were delivered: they may come again."""
 
     def put(self, obj: Stored) -> Stored:
         """Store an object, new or changed."""
         version = self.versions.next()
         obj = changed(obj, resource_version=str(version))
         self.stored[getattr(obj.metadata, self.key)] = obj
-        self.news.append(News(version, obj))
+        self.pending.append(ObjectEvent(version, obj))
         return obj
 
     def drop(self, obj: Stored) -> None:
         """An object is gone."""
         version = self.versions.next()
         del self.stored[getattr(obj.metadata, self.key)]
-        self.news.append(News(version, changed(obj, resource_version=str(version)), gone=True))
+        self.pending.append(ObjectEvent(version, changed(obj, resource_version=str(version)), gone=True))
 
-    def tell(self, place: int = 0) -> News[Stored]:
-        """The news at this place of those that are still to be told."""
-        news = self.news.pop(place)
-        self.told = [*self.told[-19:], news]
-        return news
+    def deliver(self, place: int = 0) -> ObjectEvent[Stored]:
+        """The event at this place of those that are still to be delivered."""
+        event = self.pending.pop(place)
+        self.delivered = [*self.delivered[-19:], event]
+        return event
 
-    def again(self, pick: Pick) -> News[Stored] | None:
-        """Something that was told lately."""
-        return pick.one(self.told[::-1]) if self.told else None
+    def again(self, pick: Pick) -> ObjectEvent[Stored] | None:
+        """Something that was delivered lately."""
+        return pick.one(self.delivered[::-1]) if self.delivered else None
 
     @property
     def items(self) -> tuple[Stored, ...]:
@@ -139,9 +139,9 @@ def _slices(parent: str, index: int) -> Iterator[Device]:
 
 
 def random_pod(pick: Pick, name: str, born: datetime, *, slices: bool = True) -> Pod:
-    """A pod that waits: one to three containers of any kind, anybody's, with or without a wish."""
+    """A pod that waits: one to three containers of any kind, anybody's, with or without a model."""
     builder = a_pod(name).created(born)
-    more, user, namespace, wish = pick.many(4, 5, 4, 6)
+    more, user, namespace, requested = pick.many(4, 5, 4, 6)
     for number in range((1, 1, 1, 3)[more]):
         count, kind, resource = pick.many(5, 6, 8)
         amount, container = (1, 1, 2, 3, 0)[count], f"c{number}"
@@ -154,6 +154,6 @@ def random_pod(pick: Pick, name: str, born: datetime, *, slices: bool = True) ->
             builder = builder.asks(amount, container=container, resource=of)
     if user < 4:
         builder = builder.of(USERS[user == 3])
-    if wish > 2:
-        builder = builder.wants(*((A100,), (A6000,), MODELS)[wish - 3])
+    if requested > 2:
+        builder = builder.wants(*((A100,), (A6000,), MODELS)[requested - 3])
     return changed(builder.obj, namespace=NAMESPACES[namespace == 3])
