@@ -1,4 +1,4 @@
-"""What happens in many scenarios, and what is looked at in the end."""
+"""What happens in many scenarios, and what is checked in the end."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def left(world: World, were: dict[str, str]) -> list[str]:
 
 
 def came_back(world: World, were: dict[str, str]) -> list[str]:
-    """Who of them stands there again without a GPU."""
+    """Who of them is there again without a GPU."""
     return sorted(name for name, uid in were.items() if is_back(world, name, uid))
 
 
@@ -51,7 +51,7 @@ def gpus(world: World, *, namespace: str = NAMESPACE) -> dict[str, int]:
 
 
 def leaving(world: World) -> list[str]:
-    """Who has been told to go and has not gone."""
+    """Who has been deleted and has not gone."""
     return sorted(p.metadata.name for p in world.pods() if is_terminating(p))
 
 

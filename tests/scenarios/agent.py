@@ -84,7 +84,7 @@ class Agent(Part):
         if self._kubelet.agent is self:
             self._kubelet.agent = None
 
-    def look(self) -> None:
+    def kubelet_changed(self) -> None:
         """The kubelet has begun to listen, or has ceased to."""
         self.after(0.0, self._renew)
 

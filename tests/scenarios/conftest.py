@@ -1,4 +1,4 @@
-"""Worlds for scenarios: no fault of ours may stand in any log."""
+"""Worlds for scenarios: no fault of ours may be in any log."""
 
 import itertools
 import logging

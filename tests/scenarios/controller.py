@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Threads:
-    """Stands in for ``cluster.process.lifecycle.Process``: keeps what it is given, for the world's loop."""
+    """Instead of ``cluster.process.lifecycle.Process``: keeps what it is given, for the world's loop."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, Callable[[threading.Event], None]] = {}
@@ -90,19 +90,19 @@ class Controller(Part):
         self.reclaimer: Reclaimer = threads.owner("reclaimer")
         self.elector: LeaderElector = threads.owner("elector")
         self._events: EventRecorder = threads.owner("events")
-        self._looking = False
+        self._is_scheduled = False
         self._refused_at = -EVERY
         self.follow(*following._reflectors.values())
         self.every(2.2, self._elect, is_sign_of_life=True)
-        self.every(EVERY, self._look, first=EVERY)
+        self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
 
     def heard(self) -> None:
-        """Whoever was woken looks at once, but for a moment after a refusal."""
-        if self.reclaimer._changed.is_set() and not self._looking:
-            self._looking = True
+        """A triggered reclaimer reconciles at once, but for a moment after a refusal."""
+        if self.reclaimer._changed.is_set() and not self._is_scheduled:
+            self._is_scheduled = True
             pause = self._refused_at + EVERY - self.world.loop.now
-            self.after(max(0.001, pause), self._look)
+            self.after(max(0.001, pause), self._reconcile)
 
     def _elect(self) -> None:
         try:
@@ -110,8 +110,8 @@ class Controller(Part):
         except ApiError:
             self.after(0.5, self._elect)
 
-    def _look(self) -> None:
-        self._looking = False
+    def _reconcile(self) -> None:
+        self._is_scheduled = False
         self.reclaimer._changed.clear()
         before = self.reclaimer._failures.count
         self.reclaimer.reconcile()

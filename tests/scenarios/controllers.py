@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-LOOKS_EVERY: Final = 5.0
+CHECK_EVERY: Final = 5.0
 SILENT_AFTER: Final = 40.0
 EVICTED_AFTER: Final = 300.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -59,16 +59,16 @@ class Controllers(Part):
 
     def build(self) -> None:
         """A new process."""
-        self.every(LOOKS_EVERY, self._look)
+        self.every(CHECK_EVERY, self._reconcile)
 
     def hear(self, node: str) -> None:
         """The node's kubelet has renewed its Lease."""
         self._heard[node] = self.world.loop.now
         if node in self._silent:
-            # A moment later: Kubernetes looks every five seconds.
-            self.after(LOOKS_EVERY / 2, self._look)
+            # A moment later: Kubernetes checks every five seconds.
+            self.after(CHECK_EVERY / 2, self._reconcile)
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         try:
             for node in sorted(self._heard):
                 self._judge(node)
@@ -117,7 +117,7 @@ class Controllers(Part):
     def run(self, workload: Workload) -> None:
         """Somebody has created a ReplicaSet."""
         self.workloads.append(workload)
-        self.after(0.1, self._look)
+        self.after(0.1, self._reconcile)
 
     def _fill_up(self, workload: Workload) -> None:
         theirs = [

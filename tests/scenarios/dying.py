@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.part import Part
-from tests.scenarios.reaching import Killed
+from tests.scenarios.part_client import Killed
 from tests.scenarios.takings import Taking, world_of
 
 

@@ -32,11 +32,11 @@ from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResul
 from tests.scenarios.part import NoAnswerError, Part
 
 SCHEDULER = "gpu-scheduler_"
-"""How the kube-scheduler beside it begins its name."""
+"""How the kube-scheduler next to it begins its name."""
 
 
 class Extender(Part):
-    """The container beside kube-scheduler."""
+    """The container next to kube-scheduler."""
 
     latency = 0.03
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.EXTENDER}"

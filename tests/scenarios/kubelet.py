@@ -1,7 +1,7 @@
 """A kubelet: takes pods on with the devices that are written on them, runs them, ends them, says so.
 
 It asks the node agent as the real one does: without an agent, or where another living pod has a device, the
-pod fails at admission. What it gave stands in its checkpoint, which outlives it, as do the containers.
+pod fails at admission. What it gave is written in its checkpoint, which outlives it, as do the containers.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Sandbox:
     """How it ends."""
     refused: str | None = None
     """Why it failed at admission."""
-    told: str = ""
+    reported: str = ""
     """The phase that was written last."""
 
     def state(self, now: float) -> str:
@@ -61,7 +61,7 @@ class Sandbox:
     @property
     def has_ended(self) -> bool:
         """Whether its end was seen."""
-        return self.told in ("Succeeded", "Failed")
+        return self.reported in ("Succeeded", "Failed")
 
 
 @dataclass
@@ -95,12 +95,12 @@ class Kubelet(Part):
         for sandbox in self.machine.sandboxes.values():
             self._expect(sandbox)
         if self.agent:
-            self.agent.look()
+            self.agent.kubelet_changed()
 
     def died(self) -> None:
         """Streams end with it; the agent registers again as soon as it is back."""
         if self.agent and self.agent.life.alive:
-            self.agent.look()
+            self.agent.kubelet_changed()
 
     @property
     def holdings(self) -> PodDevices:
@@ -120,7 +120,7 @@ class Kubelet(Part):
         self.world.controllers.hear(self.node)
 
     def advertise(self) -> None:
-        """The agent has told of other devices."""
+        """The agent has advertised other devices."""
         try:
             self._advertise()
         except ApiError:
@@ -156,7 +156,7 @@ class Kubelet(Part):
         sandbox.pod, sandbox.whole = pod, whole
         if is_terminating(pod):
             self._terminate(sandbox)
-        self._tell(sandbox)
+        self._report(sandbox)
 
     def remove(self, whole: WholePod, /) -> None:
         """A pod is gone by force: its containers are ended."""
@@ -217,26 +217,26 @@ class Kubelet(Part):
             self._expect(sandbox)
 
     def _expect(self, sandbox: Sandbox) -> None:
-        """Look at it when something happens to it by time."""
+        """Report it when something happens to it by time."""
         now = self.world.loop.now
         for at in (sandbox.starts, sandbox.ends):
             if at is not None and at >= now:
-                self.after(at - now, lambda: self._tell(sandbox))
+                self.after(at - now, lambda: self._report(sandbox))
 
-    def _tell(self, sandbox: Sandbox) -> None:
+    def _report(self, sandbox: Sandbox) -> None:
         uid = sandbox.pod.metadata.uid
         if self.machine.sandboxes.get(uid) is not sandbox:
             return
         state = sandbox.state(self.world.loop.now)
         try:
-            if state != sandbox.told and (state != "Pending" or not is_terminating(sandbox.pod)):
+            if state != sandbox.reported and (state != "Pending" or not is_terminating(sandbox.pod)):
                 self._write(sandbox, state)
             if sandbox.has_ended and is_terminating(sandbox.pod):
                 self._delete(sandbox)
         except NotFound:
             self.remove(sandbox.whole)
         except ApiError:
-            self.after(AGAIN_AFTER, lambda: self._tell(sandbox))
+            self.after(AGAIN_AFTER, lambda: self._report(sandbox))
 
     def _write(self, sandbox: Sandbox, state: str) -> None:
         meta = sandbox.pod.metadata
@@ -244,7 +244,7 @@ class Kubelet(Part):
             self._free(meta.uid)
         body = {"metadata": {"uid": meta.uid}, "status": self._status(sandbox, state)}
         self.kube.patch(PODS, meta.name, body, namespace=meta.namespace, subresource="status")
-        sandbox.told = state
+        sandbox.reported = state
 
     def _delete(self, sandbox: Sandbox) -> None:
         """All is over: the object may go, unless somebody's finalizer keeps it."""
@@ -290,6 +290,6 @@ def runs_for(whole: WholePod) -> float | None:
 
 
 def ends_within(whole: WholePod) -> float:
-    """Seconds that its containers take to end when they are told to."""
+    """Seconds that its containers take to end when they are asked to."""
     env = (whole.spec.get("containers") or [{}])[0].get("env") or []
     return next((float(one["value"]) for one in env if one["name"] == "ENDS_WITHIN"), ENDS_WITHIN)

@@ -8,7 +8,7 @@ from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
 from tests.laws.changes import Maker
 from tests.scenarios.loop import Action, Life
-from tests.scenarios.reaching import Killed, PartClock, PartKube, no_answer
+from tests.scenarios.part_client import Killed, PartClock, PartKube, no_answer
 
 if TYPE_CHECKING:
     from tests.scenarios.world import World
@@ -37,7 +37,7 @@ class Part:
     """One process. A subclass says in ``node_shape`` of what it is made; nothing of it outlives its life."""
 
     latency = 0.02
-    """Seconds until news arrive, when all is well."""
+    """Seconds until events arrive, when all is well."""
     user = "system:masters"
     """As whom it calls the API server."""
     is_ours = False
@@ -49,9 +49,9 @@ class Part:
         self.skew = 0.0
         """Seconds that its machine's clock is ahead."""
         self.lag = 0.0
-        """Seconds that all its news come late."""
+        """Seconds that all its events come late."""
         self.lags: dict[str, float] = {}
-        """Kind -> seconds that its news of it come later still."""
+        """Kind -> seconds that its events of it come later still."""
         self.is_cut = False
         """Whether it cannot reach the API server."""
         self.hears_at_once = False
@@ -71,10 +71,10 @@ class Part:
         self._reflectors: list[Reflector[Any]] = []
         self._delivery = None
         self.build()
-        self.expect_news()
+        self.expect_events()
 
     def build(self) -> None:
-        """Make everything anew, and say what is done when."""
+        """Build everything, and say what is done when."""
         raise NotImplementedError
 
     def kill(self) -> None:
@@ -126,12 +126,12 @@ class Part:
         except Killed:
             self.world.restart(self)
 
-    # --- its news --------------------------------------------------------------------------------------
+    # --- its events ------------------------------------------------------------------------------------
     def follow(self, *reflectors: Reflector[Any]) -> None:
         """These reflectors run in this process."""
         self._reflectors += reflectors
 
-    def expect_news(self, plural: str | None = None) -> None:
+    def expect_events(self, plural: str | None = None) -> None:
         """Something was sent, of this kind or of any: it is read when it arrives."""
         for (kind, _, _), tap in self.kube.taps.items():
             if plural in (None, kind):
@@ -141,18 +141,18 @@ class Part:
         found = [self.world.loop.now + self.latency] if unread else [at for at in times if at is not None]
         if found and (self._delivery is None or min(found) < self._delivery):
             self._delivery = min(found)
-            self.after(max(0.0, self._delivery - self.world.loop.now), self._read_news)
+            self.after(max(0.0, self._delivery - self.world.loop.now), self._read_events)
 
-    def _read_news(self) -> None:
+    def _read_events(self) -> None:
         if self._delivery is None or self._delivery > self.world.loop.now + 1e-9:
             return  # an earlier reading has been there already
         self._delivery = None
         if self.is_cut or self.world.is_away:
             self._delivery = self.world.loop.now + TRIED_AGAIN_AFTER
-            self.after(TRIED_AGAIN_AFTER, self._read_news)
+            self.after(TRIED_AGAIN_AFTER, self._read_events)
             return
         self._catch_up()
-        self.expect_news()
+        self.expect_events()
 
     def catch_up_at_once(self) -> None:
         """Read everything that was sent, as if no time were needed."""
@@ -173,7 +173,7 @@ class Part:
         """Every watch ends with an error; what was sent and not read is lost."""
         for tap in self.kube.taps.values():
             tap.lose(error)
-        self.expect_news()
+        self.expect_events()
 
     def heard(self) -> None:
         """Something new may be known."""
@@ -182,13 +182,13 @@ class Part:
         return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector._selection]
 
     def lag_of(self, plural: str) -> float:
-        """See ``Reaching``."""
+        """See ``Caller``."""
         return self.lag + self.lags.get(plural, 0.0)
 
     # --- its calls -------------------------------------------------------------------------------------
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """See ``Reaching``."""
+        """See ``Caller``."""
         before, self.world.caller = self.world.caller, self
         try:
             yield
@@ -196,11 +196,11 @@ class Part:
             self.world.caller = before
 
     def known(self) -> Maker:
-        """What the law watcher must know of whoever writes."""
+        """What the law watcher must know of a writer."""
         return Maker(name=self.name, is_ours=self.is_ours, deaf_for=self.kube.deaf_for(), skew=self.skew)
 
     def before(self, call: str) -> None:
-        """See ``Reaching``."""
+        """See ``Caller``."""
         if not self.life.alive:
             raise Killed
         for interruption in tuple(self.world.interruptions):
@@ -209,6 +209,6 @@ class Part:
             raise no_answer(call)
 
     def done(self, call: str) -> None:
-        """See ``Reaching``."""
+        """See ``Caller``."""
         for interruption in tuple(self.world.interruptions):
             interruption(self, call, done=True)

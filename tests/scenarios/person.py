@@ -53,11 +53,11 @@ class Person:
         return uid
 
     def delete(self, name: str, *, namespace: str = NAMESPACE) -> None:
-        """Delete a pod, whoever created it."""
+        """Delete a pod, their own or another's."""
         self._insist(lambda: self.kube.delete(PODS, name, namespace=namespace))
 
     def annotate(self, name: str, **annotations: str | None) -> None:
-        """Write a wish or a checkpoint on a pod: ``checkpoint_at="..."``."""
+        """Write a request or a checkpoint on a pod: ``checkpoint_at="..."``."""
         keys = {f"{names.DOMAIN}/{key.replace('_', '-')}": value for key, value in annotations.items()}
         body = {"metadata": {"annotations": keys}}
         self._insist(lambda: self.kube.patch(PODS, name, body, namespace=NAMESPACE))
@@ -78,7 +78,7 @@ class Person:
         namespace: str | None = None,
         topology: Any = None,
     ) -> str:
-        """Book; the booking's id, when it stands in the cluster.
+        """Book; the booking's id, when it is written in the cluster.
 
         Raises:
             RefusedError: it breaks a rule.
@@ -94,7 +94,7 @@ class Person:
         )
         return self._changed(lambda: self._world.server.book(self.name, request))
 
-    def wish(self) -> BookingRequest:
+    def request(self) -> BookingRequest:
         """One GPU for two days, from now on."""
         return BookingRequest(model=A100, end=self._world.clock.now() + timedelta(days=2))
 

@@ -1,4 +1,4 @@
-"""Law L9 at the end of a world: all of our parts die at once and begin anew, and nothing is another.
+"""Law L9 at the end of a world: all of our parts die at once and start again, and nothing has changed.
 
 Compared where nothing is under way and nothing is about to happen by itself: what changes in the rest of a
 story would not be a restart's fault.
@@ -16,7 +16,7 @@ RESTS: Final = 6.0
 """Seconds without a change, after which nothing is under way."""
 TRIES: Final = 3
 """So often it is waited for."""
-LOOKS_AROUND: Final = 6.0
+FIRST_ROUND: Final = 6.0
 """Seconds in which every part has done once what it does when it begins."""
 WELL_AHEAD: Final = 30.0
 """Seconds in which nothing is due but the usual rounds: no booking begins or ends, no pod's work is done."""
@@ -38,7 +38,7 @@ def restarted(world: "World") -> bool:
     for part in ours:
         world.start(part.name)
     world.until(world.is_ready, "every part is ready again")
-    world.run(LOOKS_AROUND)
+    world.run(FIRST_ROUND)
     assert_unchanged(before, world.laws.fingerprint())
     return True
 

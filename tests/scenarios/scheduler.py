@@ -33,8 +33,8 @@ EXTENDER: Final = "http://127.0.0.1:8880/filter"
 """What it names when the extender does not answer."""
 CYCLE: Final = 0.005
 """Seconds that one pod takes."""
-LOOKS_EVERY: Final = 0.01
-"""Seconds after which a bind looks whether it is its turn; the extender itself is called."""
+CHECK_EVERY: Final = 0.01
+"""Seconds after which a bind checks whether it is its turn; the extender itself is called."""
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0
 FLUSHED_AFTER: Final = 300.0
 """Seconds that a pod waits without being tried."""
@@ -54,9 +54,9 @@ class Entry:
 
 @dataclass
 class Kind:
-    """A handler that tells the scheduler of one kind."""
+    """A handler that notifies the scheduler of one kind."""
 
-    tell: Any
+    notify: Any
     objects: dict[str, Any] = field(default_factory=dict)
 
     def replace(self, items: Sequence[Any], _version: str, /) -> None:
@@ -70,12 +70,12 @@ class Kind:
         """New or changed."""
         before = self.objects.get(item.metadata.uid)
         self.objects[item.metadata.uid] = item
-        self.tell(before, item)
+        self.notify(before, item)
 
     def remove(self, item: Any, /) -> None:
         """Gone."""
         before = self.objects.pop(item.metadata.uid, item)
-        self.tell(before, None)
+        self.notify(before, None)
 
 
 class Scheduler(Part):
@@ -224,13 +224,13 @@ class Scheduler(Part):
             self._assumed[uid] = (node, pod)
 
     def _bind_in_turn(self, entry: Entry, node: str, until: float) -> None:
-        """A bind that waits beside the queue, as long as the extender has it wait."""
+        """A bind that waits next to the queue, as long as the extender has it wait."""
         pod, uid = entry.pod, entry.pod.metadata.uid
         if self._queue.get(uid) is not entry:
             return
         try:
             if self._extender.awaits_answer(node) and self.world.loop.now < until:
-                self.after(LOOKS_EVERY, lambda: self._bind_in_turn(entry, node, until))
+                self.after(CHECK_EVERY, lambda: self._bind_in_turn(entry, node, until))
                 return
             error = self._extender.bind(pod, node)
         except NoAnswerError as no_answer:

@@ -39,7 +39,7 @@ def waits(world: "World", name: str) -> bool:
 
 
 def has_left(world: "World", name: str, uid: str) -> bool:
-    """Whether this very pod has been told to go, or is gone."""
+    """Whether this very pod has been deleted, or is gone."""
     pod = world.pod(name)
     return pod is None or pod.metadata.uid != uid or is_terminating(pod)
 
@@ -51,7 +51,7 @@ def is_gone(world: "World", name: str, uid: str) -> bool:
 
 
 def is_back(world: "World", name: str, uid: str) -> bool:
-    """Whether a pod without GPUs stands in the place of this one, runs, and nothing is left to do."""
+    """Whether a pod without GPUs has taken the place of this one, runs, and nothing is left to do."""
     pod = world.pod(name)
     return (
         pod is not None

@@ -100,8 +100,8 @@ class Server(Part):
         self.problem = None
 
     def _rename(self, before: str, after: str) -> None:
-        with closing(sqlite3.connect(self.database)) as beside:
-            beside.execute(f"ALTER TABLE {before} RENAME TO {after}")
+        with closing(sqlite3.connect(self.database)) as connection:
+            connection.execute(f"ALTER TABLE {before} RENAME TO {after}")
 
     def _round(self) -> None:
         if not self.mirror.round():
@@ -126,7 +126,7 @@ class Server(Part):
         return self._changed(lambda: self.bookings.cancel(somebody(user), booking))
 
     def is_written(self, record: Record) -> bool:
-        """Whether the change stands in the cluster: the server answers 201 or 200 only then."""
+        """Whether the change is written in the cluster: the server answers 201 or 200 only then."""
         return self.life.alive and self.mirror.written(record.change, PATIENCE)
 
     def _changed(self, change: Callable[[], Record]) -> Record:

@@ -1,7 +1,7 @@
-"""One node whose agent comes and goes, and everybody's news in any order: each step is one event.
+"""One node whose agent comes and goes, and everybody's events in any order: each step is one event.
 
 The API server is in memory, time is virtual. The agent's Lease and the extender are the real ones; kubelet
-and kube-scheduler are played as far as a bind and its refusal go. News wait until somebody has them arrive,
+and kube-scheduler are played as far as a bind and its refusal go. Events wait until somebody has them arrive,
 each kind by itself.
 """
 
@@ -36,7 +36,7 @@ NODE: Final = "n0"
 GPUS: Final = 3
 REFUSED: Final = "UnexpectedAdmissionError"
 LEEWAY: Final = 60.0
-"""Seconds: news may wait for so long here."""
+"""Seconds: events may wait for so long here."""
 
 
 class Handler(Protocol):
@@ -55,8 +55,8 @@ class Handler(Protocol):
         ...
 
 
-class News:
-    """A watch whose events arrive when they are told to."""
+class HeldWatch:
+    """A watch whose events arrive when a step says so."""
 
     def __init__(
         self, kube: FakeKube, resource: Resource[Any], selection: Selection, handler: Handler
@@ -102,7 +102,7 @@ class Agent:
         """Whether somebody counts on it."""
         return self.lease.age() is not None
 
-    def look(self) -> None:
+    def renew(self) -> None:
         """One turn of the Lease's thread."""
         if self.is_registered:
             self.lease.renew()
@@ -152,19 +152,19 @@ class ServedNode:
         self._bind = Bind(self.kube, self.state, self.clock, keyed_lock, leads=lambda: True, patience=0)
         self._settle = AssumedBinds(self.kube, self.state, self.clock, keyed_lock)
         home = Selection(namespace=names.NAMESPACE)
-        self.news = {
-            "nodes": News(self.kube, NODES, Selection(), Nodes(self.state)),
-            "leases": News(self.kube, LEASES, home, Leases(self.state)),
-            "pods": News(self.kube, PODS, Selection(field_selector=UNSUCCESSFUL), Pods(self.state)),
+        self.watches = {
+            "nodes": HeldWatch(self.kube, NODES, Selection(), Nodes(self.state)),
+            "leases": HeldWatch(self.kube, LEASES, home, Leases(self.state)),
+            "pods": HeldWatch(self.kube, PODS, Selection(field_selector=UNSUCCESSFUL), Pods(self.state)),
         }
 
-    def all_news(self) -> None:
+    def all_events(self) -> None:
         """Everything has arrived."""
-        for news in self.news.values():
-            news.arrive()
+        for watch in self.watches.values():
+            watch.arrive()
 
     def settle(self) -> None:
-        """One look at binds of which no news have come."""
+        """One reconciliation of binds of which no events have come."""
         self._settle.reconcile()
 
     def schedule(self) -> bool:
@@ -214,10 +214,10 @@ class ServedNode:
         """The agent goes in good order: it releases its Lease, and serves who is on the way."""
         assert self.agent
         if self.agent.lease.release_lease():
-            # Within this time the news have arrived, what was decided before is posted, and is answered for.
+            # Within this time the events arrive, what was decided before is posted, and is answered for.
             assert SERVED_ON > DEADLINE
             self.clock.advance(SERVED_ON)
-            self.all_news()
+            self.all_events()
             self.answer()
         self._ends()
 
@@ -235,13 +235,13 @@ class ServedNode:
     def pass_time(self, seconds: float) -> None:
         """Time passes.
 
-        A kubelet that hangs beside an agent that lives, and news of pods that take as long, are not what this
-        is about; where the agent is dead, so may be the kubelet, with the machine.
+        A kubelet that hangs next to an agent that lives, and events of pods that take as long, are not what
+        this is about; where the agent is dead, so may be the kubelet, with the machine.
         """
         latest = min(self._bound_at.values(), default=float("inf")) + ANSWERED_WITHIN
         if self.agent and self.clock.monotonic() + seconds >= latest:
             self.answer()
-            self.news["pods"].arrive()
+            self.watches["pods"].arrive()
             self._bound_at.clear()
         self.clock.advance(seconds)
 

@@ -1,6 +1,6 @@
 """The story that ``make run`` plays (devcluster/demo/story.py) on a world: its steps, and moments between.
 
-Every moment has a name; whoever plays the story may do harm at each of them.
+Every moment has a name; a test that plays the story may do harm at each of them.
 """
 
 from collections.abc import Callable
@@ -200,7 +200,7 @@ class Story:
         )
 
     def _bobs(self) -> dict[str, str]:
-        """Name -> uid of bob's pods that nobody has told to go."""
+        """Name -> uid of bob's pods that nobody has deleted."""
         return {
             pod.metadata.name: pod.metadata.uid
             for pod in self._world.pods()

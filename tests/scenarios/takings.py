@@ -33,7 +33,7 @@ def owned(world: World) -> Value:
 
 
 def requeued(world: World) -> Value:
-    """A pod comes back with its wish for a GPU, waits, and has one again when the booking is given back."""
+    """A pod comes back with its request for a GPU, waits, and has one again when the booking is released."""
     bobs = fill(world, cheap="bob-3")
     world.bob.annotate("bob-3", on_evict="requeue")
     booking = _asked(world)
@@ -56,8 +56,8 @@ def deleted(world: World) -> Value:
     return state_of(world)
 
 
-def told(world: World) -> Value:
-    """A pod is told some time before it has to leave."""
+def notified(world: World) -> Value:
+    """A pod is notified some time before it has to leave."""
     bobs = fill(world, cheap="bob-3")
     _asked(world)
     world.until(lambda: has_left(world, "bob-3", bobs["bob-3"]), "bob-3 leaves")
@@ -93,7 +93,7 @@ WORLDS: Final[Mapping[Taking, Mapping[str, Any]]] = {
     owned: {},
     requeued: {},
     deleted: {},
-    told: {"notice_seconds": NOTICE_SECONDS},
+    notified: {"notice_seconds": NOTICE_SECONDS},
     refused: {},
 }
 """Way -> the settings of its world."""

@@ -87,7 +87,7 @@ def test_only_pods_of_the_booked_model_have_to_leave(new_world: Worlds) -> None:
     assert left(world, bobs) == ["b-3"]
 
 
-def test_a_pod_that_wishes_for_another_model_is_not_covered(new_world: Worlds) -> None:
+def test_a_pod_that_requests_another_model_is_not_covered(new_world: Worlds) -> None:
     world = new_world({"n0": (a6000(0), a100(1))})
     bobs = {"b-1": world.bob.create(a_pod("b-1", model=A6000)), "b-2": world.bob.create(a_pod("b-2"))}
     served(world, *bobs)

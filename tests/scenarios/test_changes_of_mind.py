@@ -20,7 +20,7 @@ VICTIM = "bob-3"
 STAGES: dict[str, Callable[[World, str], object]] = {
     "asked": lambda world, _uid: world.pod("alice-1"),
     "kept": lambda world, _uid: is_kept(world, "alice-1"),
-    "told": lambda world, _uid: is_told(world) or not is_kept(world, "alice-1"),
+    "notified": lambda world, _uid: is_notified(world) or not is_kept(world, "alice-1"),
     "leaving": lambda world, uid: has_left(world, VICTIM, uid),
     "gone": lambda world, uid: is_gone(world, VICTIM, uid),
     "returning": lambda world, uid: (pod := world.pod(VICTIM)) and pod.metadata.uid != uid,
@@ -30,7 +30,7 @@ STAGES: dict[str, Callable[[World, str], object]] = {
 }
 
 
-def is_told(world: World) -> bool:
+def is_notified(world: World) -> bool:
     pod = world.pod(VICTIM)
     return pod is not None and pod.metadata.annotation(names.NOTICE) is not None
 
@@ -52,7 +52,7 @@ def all_gpus_are_used(world: World) -> bool:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_whoever_need_not_leave_any_more_stays_and_whoever_has_left_comes_back(
+def test_a_victim_that_need_not_leave_any_more_stays_and_one_that_has_left_comes_back(
     stage: str, new_world: Worlds
 ) -> None:
     world = new_world(notice_seconds=3)
@@ -62,7 +62,7 @@ def test_whoever_need_not_leave_any_more_stays_and_whoever_has_left_comes_back(
     gone = left(world, bobs)
     assert gone in ([], [VICTIM])
     assert came_back(world, bobs) == gone
-    assert (stage in ("asked", "kept", "told")) == (gone == [])
+    assert (stage in ("asked", "kept", "notified")) == (gone == [])
     assert not any(world.pod(n).metadata.annotation(names.NOTICE) for n in bobs)
     assert all_gpus_are_used(world) or gone
 
@@ -91,13 +91,13 @@ def test_when_the_booked_pod_is_deleted_its_gpus_are_anybodys(stage: str, new_wo
     settled(world)
     assert world.pod("alice-1") is None
     gone = left(world, bobs)
-    assert (stage in ("asked", "kept", "told")) == (gone == [])
+    assert (stage in ("asked", "kept", "notified")) == (gone == [])
     assert came_back(world, bobs) == gone
     assert all_gpus_are_used(world)
 
 
 @pytest.mark.parametrize("stage", every(3, STAGES))
-def test_a_pod_created_anew_under_its_name_is_served_like_the_first(stage: str, new_world: Worlds) -> None:
+def test_a_pod_created_again_under_its_name_is_served_like_the_first(stage: str, new_world: Worlds) -> None:
     world = new_world(notice_seconds=3)
     bobs, _ = until_stage(world, stage)
     uid = uid_of(world, "alice-1")
@@ -132,7 +132,7 @@ def test_a_booking_may_be_given_back_in_the_moment_in_which_it_begins(world: Wor
     assert came_back(world, bobs) == left(world, bobs)
 
 
-def test_a_pod_that_ends_by_itself_while_it_is_told_to_leave_does_not_come_back(new_world: Worlds) -> None:
+def test_a_pod_that_ends_by_itself_during_its_notice_does_not_come_back(new_world: Worlds) -> None:
     world = new_world(notice_seconds=20)
     world.bob.create(a_pod("short", seconds=60.0))
     for name in ("bob-1", "bob-2", "bob-4"):
@@ -143,7 +143,9 @@ def test_a_pod_that_ends_by_itself_while_it_is_told_to_leave_does_not_come_back(
     world.alice.book()
     world.alice.create(a_pod("alice-1"))
     world.until(
-        lambda: (pod := world.pod("short")) and pod.metadata.annotation(names.NOTICE), "it is told", within=5
+        lambda: (pod := world.pod("short")) and pod.metadata.annotation(names.NOTICE),
+        "it is notified",
+        within=5,
     )
     served(world, "alice-1")
     settled(world)

@@ -72,7 +72,7 @@ def test_nobody_can_book_while_the_api_server_is_away(world: World) -> None:
     world.is_away = True
     world.run(40)
     with pytest.raises(UnavailableError):
-        world.server.book("alice", world.alice.wish())
+        world.server.book("alice", world.alice.request())
     world.is_away = False
     world.run(60)
     world.alice.book()
@@ -148,7 +148,7 @@ def test_a_server_that_has_lost_its_database_stops_and_takes_nothing_away(
     world.run(120)
     assert world.server.mirror.is_stopped
     with pytest.raises(UnavailableError):
-        world.server.book("bob", world.bob.wish())
+        world.server.book("bob", world.bob.request())
     until_the_end(world, but=-120)
     assert not has_left(world, "alice-1", hers)
     assert state_of(world)["pods"] == before["pods"]
@@ -164,7 +164,7 @@ def test_a_server_that_has_lost_its_database_stops_and_takes_nothing_away(
 
 
 @pytest.mark.parametrize("part", ["server", "controller-0", "extender", "scheduler", "kubelet n0"])
-def test_a_watch_whose_history_is_gone_begins_anew_and_misses_nothing(part: str, world: World) -> None:
+def test_a_watch_whose_history_is_gone_begins_again_and_misses_nothing(part: str, world: World) -> None:
     bobs = fill(world)
     world.cut(part)
     if part != "server":
@@ -216,7 +216,7 @@ def test_nothing_is_promised_or_ended_while_the_database_cannot_be_used(world: W
     until_the_end(world, but=70)
     world.spoil_database()
     with pytest.raises(UnavailableError):
-        world.server.book("bob", world.bob.wish())
+        world.server.book("bob", world.bob.request())
     until_the_end(world, but=-60)
     assert not has_left(world, "alice-1", hers)
     assert [booking.spec.user for booking in world.bookings()] == ["alice"]
@@ -237,7 +237,7 @@ def test_a_booked_pod_is_served_even_while_the_database_cannot_be_used(world: Wo
     assert len(left(world, bobs)) == 1
 
 
-def test_a_controller_without_news_for_minutes_neither_keeps_nor_evicts(world: World) -> None:
+def test_a_controller_without_events_for_minutes_neither_keeps_nor_evicts(world: World) -> None:
     bobs = fill(world)
     world.cut("controller-0")
     world.alice.book()

@@ -18,8 +18,8 @@ from tests.scenarios.world import World
 LASTING = timedelta(days=2)
 
 
-def told(world: World, reason: str) -> list[tuple[str, str]]:
-    """Pod and sentence of every Event with this reason, each as often as it was told."""
+def messages(world: World, reason: str) -> list[tuple[str, str]]:
+    """Pod and message of every Event with this reason, each as often as it was counted."""
     found = []
     for event in world.kube.list(EVENTS).items:
         if event.reason == reason:
@@ -48,7 +48,7 @@ def test_warnings_come_a_day_an_hour_and_a_quarter_of_an_hour_before_the_end(wor
 
 
 @pytest.mark.parametrize("kill", ["controller-0", None])
-def test_each_warning_is_given_once_whoever_leads(new_world: Worlds, kill: str | None) -> None:
+def test_each_warning_is_given_once_whichever_replica_leads(new_world: Worlds, kill: str | None) -> None:
     world = new_world(replicas=2)
     world.alice.book(lasting=LASTING)
     uid = world.alice.create(a_pod("alice-1"))
@@ -57,7 +57,7 @@ def test_each_warning_is_given_once_whoever_leads(new_world: Worlds, kill: str |
         world.run((LASTING - timedelta(minutes=30)).total_seconds())
         world.kill(kill)
     world.until(lambda: is_back(world, "alice-1", uid), "it ends", within=LASTING.total_seconds() + 600)
-    said = [text for name, text in told(world, names.BOOKING_ENDS_SOON) if name == "alice-1"]
+    said = [text for name, text in messages(world, names.BOOKING_ENDS_SOON) if name == "alice-1"]
     spans = [text.partition("in less than ")[2].partition(".")[0] for text in said]
     assert sorted(spans) == ["1 day", "1 hour", "15 minutes"]
     settled(world)
@@ -95,7 +95,7 @@ def test_a_workloads_pod_stays_when_its_booking_is_over_and_leaves_for_the_next_
     now = world.pod(pod.metadata.name)
     assert now is not None
     assert (now.metadata.uid, now.status.phase, stamp(world, pod)) == (pod.metadata.uid, "Running", None)
-    assert [name for name, _ in told(world, names.BOOKING_ENDED)] == [pod.metadata.name]
+    assert [name for name, _ in messages(world, names.BOOKING_ENDED)] == [pod.metadata.name]
     assert [b.status.ending for b in world.bookings() if b.name == booking] == [()]
     world.bob.book(4, topology="any")
     for name in ("bob-1", "bob-2"):

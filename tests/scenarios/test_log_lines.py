@@ -39,15 +39,15 @@ class Played:
     def said(self, event: str) -> list[Line]:
         return [line for line in self.lines if line["event"] == event]
 
-    def _changed(self, news: ChangeView) -> None:
-        before, after = (each or {"metadata": {}} for each in (news.before, news.after))
+    def _changed(self, change: ChangeView) -> None:
+        before, after = (each or {"metadata": {}} for each in (change.before, change.after))
         meta, was = after["metadata"], before["metadata"]
-        if news.plural == "bookings":
+        if change.plural == "bookings":
             self.bookings.add((meta or was)["name"])
-        if news.plural != "pods" or not news.after:
+        if change.plural != "pods" or not change.after:
             return
         key = f"{meta['namespace']}/{meta['name']}"
-        if not news.before:
+        if not change.before:
             self.admitted[key] += 1
         hold = _annotation(meta, names.HOLD)
         if hold and hold != _annotation(was, names.HOLD):
@@ -75,7 +75,7 @@ def test_every_decision_is_one_line_and_no_line_is_said_twice(new_world: Worlds)
     assert played.left
 
     for text in (json.dumps(line, default=str) for line in played.lines):
-        assert not any(looks.search(text) for looks in SECRETS.values()), text
+        assert not any(pattern.search(text) for pattern in SECRETS.values()), text
 
     texts = Counter(json.dumps(line, default=str, sort_keys=True) for line in played.lines)
     dry = '"dry_run": true'

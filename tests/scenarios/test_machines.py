@@ -113,7 +113,7 @@ def test_when_the_node_is_lost_meanwhile_the_pod_is_served_on_the_other(stage: s
         if stage == "leaving":
             world.until(lambda: has_left(world, "bob-3", bobs["bob-3"]), "leaving")
         lose(world, node)
-    # Who was told to go cannot, as long as its machine is off.
+    # Who was evicted cannot go, as long as its machine is off.
     world.is_unfinished = stage != "asked"
     world.until(lambda: runs(world, "alice-1"), "served on the other node", within=240)
     pod = world.pod("alice-1")

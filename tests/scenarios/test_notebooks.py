@@ -61,7 +61,7 @@ def test_a_booked_notebook_gets_the_gpu_that_was_promised(new_world: Worlds) -> 
     assert came_back(world, bobs) == left(world, bobs)
 
 
-def test_l6_while_nobody_knows_what_is_free_a_notebook_waits_with_its_wish(new_world: Worlds) -> None:
+def test_l6_while_nobody_knows_what_is_free_a_notebook_waits_with_its_request(new_world: Worlds) -> None:
     world = a_world(new_world)
     fill(world)
     for agent in ("agent n0", "agent n1"):

@@ -1,4 +1,4 @@
-"""Bookings of several GPUs on one node, and pods that stand where these are promised (law L5)."""
+"""Bookings of several GPUs on one node, and pods that run where these are promised (law L5)."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ def _alice_runs_on_the_pair(new_world: Worlds) -> World:
     return world
 
 
-def test_l5_a_pod_that_stands_where_others_are_promised_is_not_adopted_and_goes_to_its_own_place(
+def test_l5_a_pod_that_runs_where_others_are_promised_is_not_adopted_and_goes_to_its_own_place(
     new_world: Worlds,
 ) -> None:
     world = _alice_runs_on_the_pair(new_world)

@@ -1,7 +1,7 @@
 """A node that cannot serve draws no pods: one is lost by the death of an agent at most, none by a restart.
 
 Every order of death, end in good order, start, registration, renewal, refusal, bind, report of the kubelet
-and arrival of news, with the extender restarted and its watches lost in between.
+and arrival of events, with the extender restarted and its watches lost in between.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,18 +23,18 @@ SPANS: Final = (0.05, 0.9, 1.0, 4.0, 11.0, 31.0)
 Step = Callable[[ServedNode], object]
 
 
-def look(node: ServedNode) -> None:
+def renew(node: ServedNode) -> None:
     """The Lease has its turn; who is overtaken tries again later."""
     with suppress(ApiError):
         if node.agent:
-            node.agent.look()
+            node.agent.renew()
 
 
 STEPS: Final[Mapping[str, Step]] = {
     "kill": lambda node: node.agent and node.kill(),
     "start": lambda node: node.agent or node.start_agent(),
     "register": lambda node: node.agent and node.register(),
-    "renew": look,
+    "renew": renew,
     "bind": ServedNode.schedule,
     "answer": ServedNode.answer,
 }
@@ -44,10 +44,10 @@ MORE_STEPS: Final[Mapping[str, Step]] = {
     "report": ServedNode.report,
     "run": ServedNode.run_pods,
     "end a pod": ServedNode.end_pod,
-    "all news": ServedNode.all_news,
+    "all events": ServedNode.all_events,
     "settle": ServedNode.settle,
-    **{f"news of {kind}": lambda node, kind=kind: node.news[kind].arrive(1) for kind in KINDS},
-    **{f"watch of {kind}": lambda node, kind=kind: node.news[kind].relist() for kind in KINDS},
+    **{f"events of {kind}": lambda node, kind=kind: node.watches[kind].arrive(1) for kind in KINDS},
+    **{f"watch of {kind}": lambda node, kind=kind: node.watches[kind].relist() for kind in KINDS},
     "restart the extender": ServedNode.start_extender,
     **{f"{seconds} s": partial(ServedNode.pass_time, seconds=seconds) for seconds in SPANS},
 }
@@ -55,7 +55,7 @@ MORE_STEPS: Final[Mapping[str, Step]] = {
 OFTEN: Final = (
     "bind",
     "answer",
-    "all news",
+    "all events",
     "kill",
     "start",
     "register",
@@ -68,13 +68,13 @@ HISTORIES: Final = st.lists(st.sampled_from([*STEPS, *MORE_STEPS, *OFTEN]), min_
 
 
 def served() -> ServedNode:
-    """A node that serves, everybody's news having arrived."""
+    """A node that serves, everybody's events having arrived."""
     node = ServedNode()
     node.start_agent()
     node.register()
-    look(node)
+    renew(node)
     node.report()
-    node.all_news()
+    node.all_events()
     return node
 
 
@@ -91,11 +91,11 @@ def recover(node: ServedNode) -> None:
         node.start_agent()
     node.register()
     for _ in range(20):
-        look(node)
-        look(node)
+        renew(node)
+        renew(node)
         for _ in range(2 * GPUS):
             node.report()
-            node.all_news()
+            node.all_events()
             node.schedule()
             node.answer()
             node.run_pods()
@@ -131,7 +131,7 @@ def test_a_machine_that_loses_power_draws_one_pod() -> None:
     node.kill()
     for _ in range(75):
         node.schedule()
-        node.all_news()
+        node.all_events()
         node.clock.advance(1)
     node.answer()
     assert node.lost() == 1, node.describe()
@@ -145,7 +145,7 @@ def test_every_order_of_five_steps_after_a_death_loses_one_pod_at_most(first: st
         for name in (first, *rest):
             play(node, [name])
             node.pass_time(0.3)
-            node.all_news()
+            node.all_events()
 
 
 @pytest.mark.parametrize("bound", range(GPUS + 1))
@@ -153,21 +153,21 @@ def test_no_pod_is_lost_by_a_restart_in_good_order(bound: int) -> None:
     node = served()
     for _ in range(bound):
         node.schedule()
-        node.all_news()
+        node.all_events()
         node.answer()
-        node.all_news()
+        node.all_events()
     node.schedule()
     node.stop()
     node.schedule()
     node.answer()
     node.start_agent()
-    look(node)
-    node.all_news()
+    renew(node)
+    node.all_events()
     node.schedule()
     node.answer()
     node.register()
-    look(node)
-    node.all_news()
+    renew(node)
+    node.all_events()
     node.schedule()
     node.answer()
     assert node.lost() == 0

@@ -164,7 +164,7 @@ def test_a_part_that_dies_at_every_moment_of_the_story_changes_nothing(
 @pytest.mark.parametrize(
     "moment", some(["leaving"], of=["alice asks", "kept", "leaving", "released", "ends"])
 )
-def test_a_part_that_stands_still_for_twenty_seconds_changes_nothing(
+def test_a_part_that_is_paused_for_twenty_seconds_changes_nothing(
     part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
 ) -> None:
     plays(Story.play_first_act, at(moment, lambda world: world.pause(part, 20.0)), new_world, ends)

@@ -134,13 +134,15 @@ def test_a_victim_with_a_week_of_grace_is_given_two_minutes(world: World) -> Non
     assert left(world, others) == []
 
 
-def test_a_victim_is_told_first_and_may_save_its_work(new_world: Worlds) -> None:
+def test_a_victim_is_notified_first_and_may_save_its_work(new_world: Worlds) -> None:
     world = new_world(notice_seconds=30)
     bobs = fill(world, cheap="bob-3")
     world.alice.book()
     world.alice.create(a_pod("alice-1"))
     world.until(
-        lambda: (pod := world.pod("bob-3")) and pod.metadata.annotation(names.NOTICE), "it is told", within=5
+        lambda: (pod := world.pod("bob-3")) and pod.metadata.annotation(names.NOTICE),
+        "it is notified",
+        within=5,
     )
     world.run(25)
     assert left(world, bobs) == []
@@ -156,7 +158,9 @@ def test_a_gpu_that_becomes_free_while_a_victim_has_notice_spares_it(new_world: 
     world.alice.book()
     world.alice.create(a_pod("alice-1"))
     world.until(
-        lambda: (pod := world.pod("bob-3")) and pod.metadata.annotation(names.NOTICE), "it is told", within=5
+        lambda: (pod := world.pod("bob-3")) and pod.metadata.annotation(names.NOTICE),
+        "it is notified",
+        within=5,
     )
     world.run(25)
     world.bob.delete("bob-1")
@@ -183,22 +187,22 @@ def test_a_pod_that_comes_back_is_never_a_victim_again(world: World) -> None:
     assert len(left(world, bobs)) == 2
 
 
-def wishing(pod: Json, key: str, value: str) -> Json:
-    """The pod with one more wish."""
+def requesting(pod: Json, key: str, value: str) -> Json:
+    """The pod with one more request."""
     meta = pod["metadata"]
     return {**pod, "metadata": {**meta, "annotations": {**meta["annotations"], key: value}}}
 
 
-def test_who_has_the_gpu_that_a_booked_pod_wishes_for_leaves_though_others_would_lose_less(
+def test_who_has_the_gpu_that_a_booked_pod_requests_leaves_though_others_would_lose_less(
     world: World,
 ) -> None:
     bobs = fill(world, cheap="bob-3")
-    (wished,) = devices(world.pod("bob-1"))
+    (requested,) = devices(world.pod("bob-1"))
     world.alice.book()
-    world.alice.create(wishing(a_pod("alice-1"), names.UUID, wished))
+    world.alice.create(requesting(a_pod("alice-1"), names.UUID, requested))
     served(world, "alice-1")
     settled(world)
-    assert devices(world.pod("alice-1")) == {wished}
+    assert devices(world.pod("alice-1")) == {requested}
     assert left(world, bobs) == ["bob-1"]
 
 
@@ -208,8 +212,8 @@ def test_a_free_gpu_that_will_not_do_spares_nobody(world: World) -> None:
     world.bob.delete("bob-2")
     world.until(lambda: world.pod("bob-2") is None, "bob-2 is gone")
     world.alice.book(2)
-    world.alice.create(wishing(a_pod("alice-1"), names.NOT_UUID, free))
-    world.alice.create(wishing(a_pod("alice-2"), names.MIN_MEMORY, "40Gi"))
+    world.alice.create(requesting(a_pod("alice-1"), names.NOT_UUID, free))
+    world.alice.create(requesting(a_pod("alice-2"), names.MIN_MEMORY, "40Gi"))
     served(world, "alice-1", "alice-2")
     settled(world)
     assert devices(world.pod("alice-2")) == {free}

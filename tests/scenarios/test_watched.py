@@ -35,7 +35,7 @@ def overbooked_unheard(world: World) -> None:
         world.kube.put(BOOKINGS, {"metadata": {"name": "b-99"}, "spec": spec})
 
 
-def test_a_law_that_was_broken_unheard_is_told_at_the_end(tmp_path: Path) -> None:
+def test_a_law_that_was_broken_unheard_is_reported_at_the_end(tmp_path: Path) -> None:
     with pytest.raises(LawBrokenError, match="99 x"):
         play(overbooked_unheard, tmp_path)
 
@@ -56,7 +56,7 @@ def crowded(world: World) -> None:
 @pytest.mark.parametrize(
     ("part", "kind"), [("extender", "bookings"), ("controller-0", "nodes"), ("controller-0", "bookings")]
 )
-def test_a_part_that_does_not_mind_old_news_is_seen(
+def test_a_part_that_does_not_mind_late_events_is_seen(
     part: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def deaf(world: World) -> None:

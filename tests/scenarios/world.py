@@ -48,7 +48,7 @@ FIRST_LEAP: Final = 4.0
 CAREFUL_LEAP: Final = 10.0
 """While somebody is dead: others draw conclusions from silence of 15 s and more."""
 LONGEST_LEAP: Final = 24 * 3600.0
-NEWS_WITHIN: Final = 1.0
+EVENTS_WITHIN: Final = 1.0
 """Seconds in which whatever was written is heard of by everybody who is well."""
 BOOKMARKS_EVERY: Final = 55.0
 IGNORED: Final = frozenset({"leases", "events", "csistoragecapacities"})
@@ -75,7 +75,7 @@ class World:
             nodes: name -> GPUs; by default two nodes with two A100s each.
             replicas: of the controller.
             policy: of the booking server.
-            leeway: seconds that the news of whoever decides may be old.
+            leeway: seconds by which the events of a decider may be late.
             settings: of the controller, e.g. ``notice_seconds``.
         """
         self.clock = FakeClock(EPOCH)
@@ -186,8 +186,8 @@ class World:
         return led and not self._is_unsettled()
 
     def is_resting(self, seconds: float) -> bool:
-        """Whether nobody measures seconds, and nothing but news and the usual rounds is due for so long."""
-        due = min(self.loop.next_single(later_than=self.loop.now + NEWS_WITHIN), self._next_boundary())
+        """Whether nobody measures seconds, and nothing but events and the usual rounds is due for so long."""
+        due = min(self.loop.next_single(later_than=self.loop.now + EVENTS_WITHIN), self._next_boundary())
         return not self._is_unsettled() and due > self.loop.now + seconds
 
     def _is_unsettled(self) -> bool:
@@ -218,21 +218,21 @@ class World:
         if self._stirred == stirred:
             self._stirred = to - QUIET_AFTER + 0.6  # one round of everybody, then on
 
-    def _changed(self, news: Any) -> None:
-        if news.plural not in IGNORED:
+    def _changed(self, change: Any) -> None:
+        if change.plural not in IGNORED:
             self._stir()
             self._listed.clear()
             self._unsettled = None
         if hasattr(self, "alice"):
             for part in self.parts.values():
                 if part.life.alive:
-                    part.expect_news(news.plural)
+                    part.expect_events(change.plural)
 
     def _bookmark(self) -> None:
         self.kube.bookmark()
         for part in self.parts.values():
             if part.life.alive:
-                part.expect_news()
+                part.expect_events()
 
     # --- faults ----------------------------------------------------------------------------------------
     def kill(self, name: str, *, back_after: float | None = RESTARTED_AFTER) -> None:
@@ -258,7 +258,7 @@ class World:
             self._stir()
 
     def pause(self, name: str, seconds: float) -> None:
-        """A part stands still (SIGSTOP), then goes on."""
+        """A part is stopped (SIGSTOP), then goes on."""
         self.laws.fault(f"{name} is paused")
         self.parts[name].life.resumes = self.loop.now + seconds
         self.loop.after(seconds, lambda: self.laws.fault(f"{name} goes on"), self._life)
@@ -271,7 +271,7 @@ class World:
             part.lag = seconds
         else:
             part.lags[kind] = seconds
-        part.expect_news()
+        part.expect_events()
 
     def cut(self, name: str, *, cut: bool = True) -> None:
         """A part cannot reach the API server, or can again."""

@@ -23,8 +23,8 @@ from tests.scenarios.acts import served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.loop import Loop
 from tests.scenarios.part import Part
+from tests.scenarios.part_client import PartKube
 from tests.scenarios.person import a_pod
-from tests.scenarios.reaching import PartKube
 from tests.scenarios.world import World
 
 AROUND: Final = (ModuleType, type, Part, World, Loop, FakeKube, FakeClock, LawWatcher, PartKube)

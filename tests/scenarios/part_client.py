@@ -1,4 +1,4 @@
-"""The API server as one part reaches it: late news, no answer at all, a death in the middle of a call."""
+"""The API server as one part reaches it: late events, no answer at all, a death in the middle of a call."""
 
 import math
 from collections import deque
@@ -22,7 +22,7 @@ class Killed(BaseException):
     """The process is dead."""
 
 
-class Reaching(Protocol):
+class Caller(Protocol):
     """Who calls: ``part.Part``."""
 
     skew: float
@@ -30,7 +30,7 @@ class Reaching(Protocol):
     hears_at_once: bool
 
     def lag_of(self, plural: str) -> float:
-        """Seconds that its news of a kind come late."""
+        """Seconds that its events of a kind come late."""
         ...
 
     def calling(self) -> AbstractContextManager[object]:
@@ -49,7 +49,7 @@ class Reaching(Protocol):
 class PartClock:
     """The clock of one machine. Nobody waits on it: the world's loop does what is due."""
 
-    def __init__(self, clock: FakeClock, part: Reaching) -> None:
+    def __init__(self, clock: FakeClock, part: Caller) -> None:
         self._clock = clock
         self._part = part
 
@@ -67,12 +67,12 @@ class PartClock:
 
 
 class Tap(Generic[T]):
-    """A watch that is read as far as its news have arrived; the next round goes on where this one ended."""
+    """A watch that is read as far as its events have arrived; the next round goes on where this one ended."""
 
-    def __init__(self, watch: Any, clock: FakeClock, part: Reaching, plural: str) -> None:
+    def __init__(self, watch: Any, clock: FakeClock, part: Caller, plural: str) -> None:
         self.watch = watch
         self.heard = clock.monotonic()
-        """When the newest news have arrived."""
+        """When the newest events arrived."""
         self._clock = clock
         self._part = part
         self._plural = plural
@@ -93,12 +93,12 @@ class Tap(Generic[T]):
 
     @property
     def next(self) -> float | None:
-        """When the next news arrive."""
+        """When the next events arrive."""
         late = self._part.latency + self._part.lag_of(self._plural)
         return self._sent[0][0] + late if self._sent else None
 
     def is_due(self, *, at_once: bool = False) -> bool:
-        """Whether news have arrived."""
+        """Whether events have arrived."""
         return bool(self._sent) and (at_once or (self.next or 0.0) <= self._clock.monotonic() + 1e-9)
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -117,20 +117,20 @@ class Tap(Generic[T]):
 class PartKube:
     """One part's client."""
 
-    def __init__(self, kube: FakeKube, clock: FakeClock, part: Reaching, *, user: str) -> None:
+    def __init__(self, kube: FakeKube, clock: FakeClock, part: Caller, *, user: str) -> None:
         self._as_user: Kube = kube.as_user(user)
         self._clock = clock
         self._part = part
-        self._is_told = False
+        self._has_answer = False
         self.taps: dict[tuple[str, type, Selection], Tap[Any]] = {}
         """Of every kind and selection, the newest watch."""
 
     def skew(self) -> timedelta | None:
         """The API server's clock minus ours, once it has answered; a clock that is set is noticed."""
-        return timedelta(seconds=-self._part.skew) if self._is_told else None
+        return timedelta(seconds=-self._part.skew) if self._has_answer else None
 
     def deaf_for(self) -> float:
-        """Seconds since the oldest of the caches by which it decides had news; 0 where it has none."""
+        """Seconds since the oldest of the caches by which it decides had events; 0 where it has none."""
         heard = [tap.heard for (plural, _, _), tap in self.taps.items() if plural in FOLLOWED]
         return max((self._clock.monotonic() - at for at in heard), default=0.0)
 
@@ -285,10 +285,10 @@ class PartKube:
         return answer
 
     def _heard(self) -> None:
-        self._is_told = True
+        self._has_answer = True
 
 
 def no_answer(call: str) -> Unreachable:
-    """What a part is told that cannot reach the API server."""
+    """The error of a part that cannot reach the API server."""
     verb, _, path = call.partition(" ")
     return Unreachable(Request(verb, path), "connection refused")
