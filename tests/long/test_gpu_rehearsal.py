@@ -50,7 +50,7 @@ def test_pods_compute_wait_and_outlive_an_agent(ground: Ground) -> None:
     plays.who_finds_no_gpu_waits_for_one(ground)
 
 
-def test_a_booked_pod_gets_a_gpu_on_which_somebody_computes(
+def test_a_booked_pod_gets_a_gpu_on_which_another_pod_computes(
     ground: Ground, alice: Person, bob: Person
 ) -> None:
     plays.a_booked_pod_gets_a_gpu_on_which_another_pod_computes(ground, alice, bob)
