@@ -3,7 +3,7 @@
 from cluster.fake.clock import FakeClock
 from cluster.process.certificates import AllowedClients, KeyPair
 from extender.binding_post import DEADLINE
-from extender.existing import NOT_LEADING, SETTLES, SETTLING, OwnLease, Presented, Shown
+from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET, OwnLease, Presented, Shown
 
 
 class Holding:
@@ -26,10 +26,10 @@ def test_a_new_leader_waits_until_the_last_binding_of_the_former_one_has_been_po
     clock, holding = FakeClock(), Holding()
     lease = OwnLease(holding, clock)
     holding.held = True
-    assert lease.unready_reason() == SETTLING
+    assert lease.unready_reason() == NOT_READY_YET
     clock.advance(DEADLINE)
     assert not lease.leads()
-    clock.advance(SETTLES - DEADLINE)
+    clock.advance(GRACE_SECONDS - DEADLINE)
     assert lease.leads()
 
 
@@ -38,12 +38,12 @@ def test_whoever_has_lost_the_lease_in_between_waits_again() -> None:
     lease = OwnLease(holding, clock)
     holding.held = True
     lease.unready_reason()
-    clock.advance(SETTLES)
+    clock.advance(GRACE_SECONDS)
     assert lease.leads()
     holding.held = False
     assert not lease.leads()
     holding.held = True
-    assert lease.unready_reason() == SETTLING
+    assert lease.unready_reason() == NOT_READY_YET
 
 
 class Files:

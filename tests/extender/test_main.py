@@ -21,7 +21,7 @@ from cluster.process.lifecycle import Process
 from cluster.process.loops import Loops
 from cluster.process.settings import SettingsError
 from extender.__main__ import binds_at_once, build, follow, go_on
-from extender.existing import NOT_LEADING, SETTLES, SETTLING
+from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET
 from extender.leader_election import Leading, leadership
 from extender.state import ClusterState
 from tests.extender.settings import free_port, settings
@@ -143,9 +143,9 @@ def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) ->
     assert leading.unready_reason() == NOT_LEADING
     thread = threading.Thread(target=process.run)
     thread.start()
-    eventually(lambda: leading.unready_reason() == SETTLING, deadline=60)
+    eventually(lambda: leading.unready_reason() == NOT_READY_YET, deadline=60)
     assert not leading.leads()
-    clock.advance(SETTLES)
+    clock.advance(GRACE_SECONDS)
     assert leading.leads()
     lease = kube.get(LEASES, names.EXTENDER_LEASE, namespace=names.NAMESPACE)
     assert str(lease.spec.holder_identity).startswith("first_")
