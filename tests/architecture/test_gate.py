@@ -1,14 +1,17 @@
 """The gate stays small: tests/e2e has few tests, each with a budget; clusters are started in few rooms."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
-from tests.architecture.checkout import ROOT, python_of, tree_of
+from tests.architecture.checkout import ROOT, name_of, python_of, tree_of
 
 AT_MOST = 15
+SEAM = re.compile(r'"((?:booking|cluster|deviceplugin|extender)[a-z_.]*):([A-Z]\w*)\.(\w+)"')
 SECONDS = 180.0
 
 
@@ -98,3 +101,15 @@ def _functions(path: Path) -> Iterator[tuple[str, set[str]]]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef):
             yield node.name, {argument.arg for argument in node.args.args}
+
+
+def test_every_method_at_which_a_part_is_made_to_stop_is_there() -> None:
+    """``module:Class.method`` in a test: else only a run of the long tier would find that it was renamed."""
+    seams = {
+        (name_of(path), *found)
+        for path in (ROOT / "tests").rglob("*.py")
+        for found in SEAM.findall(path.read_text(encoding="utf-8"))
+    }
+    missing = [seam for seam in seams if not hasattr(getattr(import_module(seam[1]), seam[2], None), seam[3])]
+    assert len(seams) >= 3
+    assert missing == []
