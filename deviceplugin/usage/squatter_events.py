@@ -46,8 +46,8 @@ class SquatterReporter:
         if node is None:
             return
         new = [one for one in snapshot.squatting if one.key not in self._reported]
-        now = new[:MOST_AT_ONCE]
-        for one in now:
+        reported = new[:MOST_AT_ONCE]
+        for one in reported:
             text = squatter_message(one, snapshot.pods)
             log.warning(
                 "a process uses a GPU that its pod does not hold",
@@ -57,7 +57,7 @@ class SquatterReporter:
             )
             self._recorder.warning(node, names.GPU_SQUATTED, text)
         present = {one.key for one in snapshot.squatting}
-        self._reported = (self._reported & present) | {one.key for one in now}
+        self._reported = (self._reported & present) | {one.key for one in reported}
 
 
 def _owner(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:

@@ -20,7 +20,7 @@ from docs.tables.markdown import ROOT, code, docstrings, prose, table, template
 EVENTS: Final = {"extender": names.EXTENDER, "booking": names.CONTROLLER, "deviceplugin": names.NODE_AGENT}
 """Package -> the component that writes its Events."""
 _MARK: Final = "``reason`` of"
-_ABOUT: Final = ("rule", "message", "sentence")
+_ABOUT: Final = ("rule", "message")
 
 
 class UnreadableError(ValueError):
@@ -122,7 +122,7 @@ def _said(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[t
         taker = takers[name]
         rule = _given(call, "rule", taker.places)
         if isinstance(rule, ast.Constant):
-            given = _given(call, "message", taker.places) or _given(call, "sentence", taker.places)
+            given = _given(call, "message", taker.places)
             text = template(given, _assigned(function)) if given else "…"
             before, _, after = taker.frame.rpartition("…")
             yield str(rule.value), f"{before}{text}{after}"

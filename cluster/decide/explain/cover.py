@@ -105,7 +105,7 @@ def _use(pod: Pod, found: Coverage, asks: Candidate) -> str:
     by = listed([*named[:_NAMED], *([f"{more} more"] if more > 0 else [])])
     if found.left <= 0:
         return f"all of it is used by {by}"
-    users = f" beside {by}" if by else ""
+    users = f" besides those of {by}" if by else ""
     left = f"{found.left} of it {'is' if found.left == 1 else 'are'} left{users}"
     return f"it asks for {counted(asks.gpus, 'GPU')}, and {left}"
 

@@ -109,8 +109,10 @@ class Ledger:
         known = self._pods.get(uid)
         if known and is_older(pod.metadata, known):
             return False
-        deleted_at = self._tombstones.get(uid)
-        if deleted_at is not None and not version_is_older(deleted_at, pod.metadata.resource_version):
+        deleted_version = self._tombstones.get(uid)
+        if deleted_version is not None and not version_is_older(
+            deleted_version, pod.metadata.resource_version
+        ):
             return False
         self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
         if pod.spec.node_name or is_terminal(pod):

@@ -12,7 +12,6 @@ from cluster.decide.booking_plan import (
     PlannedBooking,
     pin,
 )
-from cluster.decide.booking_plan.pinned import NO_NODE, is_whole, off_plan_pods, planned
 
 NIGHT = (100, 200)
 """Maintenance."""
@@ -89,67 +88,6 @@ def test_devices_beside_are_told_apart_from_each_other() -> None:
 # --- a booking as items --------------------------------------------------------------------------------
 def _booking(count: int, *plan: tuple[str, int], is_whole: bool = False) -> PlannedBooking:
     return PlannedBooking("b-1", 0, 90, count, is_whole=is_whole, plan=plan)
-
-
-@pytest.mark.parametrize(
-    ("plan", "node"),
-    [
-        ((("n0", 4),), "n0"),
-        ((("n0", 5),), "n0"),
-        ((("n0", 3),), NO_NODE),
-        ((("n0", 4), ("n1", 4)), NO_NODE),
-        ((), NO_NODE),
-    ],
-)
-def test_a_whole_booking_is_one_item_on_the_one_node_that_is_large_enough(
-    plan: tuple[tuple[str, int], ...], node: str
-) -> None:
-    assert _booking(4, *plan, is_whole=True).placed() == [(Item(0, "b-1", 0, 90, 4), node)]
-
-
-@pytest.mark.parametrize(
-    ("plan", "nodes"),
-    [
-        ((("n1", 1), ("n0", 2)), ["n0", "n0", "n1"]),
-        ((("n1", 2), ("n0", 2)), ["n0", "n1", "n1"]),
-        ((("n0", 2),), [NO_NODE] * 3),
-        ((), [NO_NODE] * 3),
-    ],
-)
-def test_any_other_booking_is_an_item_for_each_device_or_has_no_place_at_all(
-    plan: tuple[tuple[str, int], ...], nodes: list[str]
-) -> None:
-    assert _booking(3, *plan).placed() == [
-        (Item(0, "b-1", serial, 90, 1), node) for serial, node in enumerate(nodes)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("count", "topology", "expected"),
-    [(1, "single-node", False), (2, "single-node", True), (2, "any", False), (1, "any", False)],
-)
-def test_a_booking_needs_one_node_if_it_says_so_and_has_several_devices(
-    count: int, topology: str, *, expected: bool
-) -> None:
-    assert is_whole(count, topology) == expected
-
-
-def test_the_plan_of_items_counts_devices_by_node_without_pods_beside_it() -> None:
-    items = [
-        (Item(0, "b-1", 0, 90, 1), "n1"),
-        (Item(0, "b-1", 1, 90, 1), "n0"),
-        (Item(0, "b-1", 2, 90, 3), "n1"),
-        (Item(0, "b-1", OFF_PLAN, 90, 1), "n2"),
-    ]
-    assert planned(items) == (("n0", 1), ("n1", 4))
-
-
-def test_pods_beside_the_plan_hold_what_their_booking_has_not_there() -> None:
-    placed = _booking(3, ("n0", 2), ("n1", 1)).placed()
-    assert off_plan_pods(placed, {"n9": 2, "n1": 3, "n0": 2}) == [
-        (Item(0, "b-1", OFF_PLAN + 1, 90, 2), "n1"),
-        (Item(0, "b-1", OFF_PLAN + 2, 90, 2), "n9"),
-    ]
 
 
 # --- what a node bears ---------------------------------------------------------------------------------

@@ -70,8 +70,9 @@ def test_single_devices_are_an_item_each_and_have_either_all_a_node_or_none(
 
 def test_the_plan_of_items_is_devices_by_node_without_those_off_the_plan() -> None:
     stray = Item(0, "b-1", OFF_PLAN, 90, 4)
-    placed = [*_booking(3, ("n1", 1), ("n0", 2)).placed(), (stray, "n0")]
-    assert planned(placed) == (("n0", 2), ("n1", 1))
+    large = Item(0, "b-1", 3, 90, 3)
+    placed = [*_booking(3, ("n1", 1), ("n0", 2)).placed(), (large, "n1"), (stray, "n0")]
+    assert planned(placed) == (("n0", 2), ("n1", 4))
 
 
 def test_a_plan_that_is_read_back_from_its_items_is_the_same() -> None:

@@ -211,7 +211,7 @@ def test_a_booking_of_which_all_is_used_names_who_uses_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "left"), [(2, "1 of it is left beside a"), (3, "2 of it are left beside a")]
+    ("count", "left"), [(2, "1 of it is left besides those of a"), (3, "2 of it are left besides those of a")]
 )
 def test_a_booking_of_which_too_little_is_left_tells_how_much(count: int, left: str) -> None:
     assert _said(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
