@@ -3,10 +3,10 @@
 Every alternative has passed ``booking.evaluate`` before it is offered: a user who takes it at once gets it.
 
 Requests that differ in one thing come first, then the same request at other times, then smaller ones. Last
-comes the whole neighbourhood: any model that may be asked for, from 1 GPU up to the requested count, from the
-shortest booking up to the requested length, at any start. Lengths and starts are on the policy's steps, or on
-hours where it has none. Wherever three of these would be accepted three are offered, as far as a room knows
-at once what it has, and as far as ``QUESTIONS`` suffice.
+comes the whole neighbourhood: any model that may be asked for, from 1 GPU up to the requested count, from
+the shortest booking up to the requested length, at any start. Lengths and starts are on the policy's steps,
+or on hours where it has none. Wherever three of these would be accepted three are offered, as far as
+a model's free capacity is known without a search, and as far as ``QUESTIONS`` suffice.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """The one decision about a request: create, change, dry run, page and command line all ask here. Pure.
 
-An accepted booking can be honoured (law L5): ``Decision.plan`` is its place in the witness plan, and
+An accepted booking can be honoured (law L5): ``Decision.plan`` is its place in the booking plan, and
 ``Decision.moved`` must be rewritten in the same transaction.
 """
 
@@ -24,9 +24,9 @@ from cluster.objects.bookings import Topology
 
 LimitsFor = Callable[[str], Limits]
 """Model (label form) -> the limits of this user on it: ``policy.limits_for`` with all but the model given."""
-RoomFor = Callable[[str], FreeCapacity]
-"""Model (label form) -> its room, without the booking that is being changed. Models other than the requested
-one are queried only when alternatives are searched for."""
+FreeCapacityFor = Callable[[str], FreeCapacity]
+"""Model (label form) -> its free capacity, without the booking that is being changed. Models other than the
+requested one are queried only when alternatives are searched for."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     is_searched: bool = False
     """Whether alternatives were searched for: not if it is accepted, nor if the request makes no sense."""
     plan: tuple[Place, ...] = ()
-    """Its place in the witness plan; empty if it is refused, or the room keeps no plan."""
+    """Its place in the booking plan; empty if it is refused, or its model has no plan."""
     moved: Mapping[str, tuple[Place, ...]] = {}
     """Booking id -> its new plan, of others that have to move for it."""
 
@@ -68,7 +68,7 @@ def evaluate(
     limits_for: LimitsFor,
     *,
     history: Sequence[Record],
-    room_for: RoomFor,
+    free_capacity_for: FreeCapacityFor,
     capacity: Capacity,
     request: BookingRequest,
     changing: Record | None = None,
@@ -80,14 +80,14 @@ def evaluate(
     A start up to ``limits.tolerance`` in the past becomes now. The booking then loses those minutes, but is
     judged by the requested length: "a day from now" does not fail because the answer took a second.
 
-    A change that only gives back (later start, earlier end, fewer GPUs) needs no room: it is accepted even if
-    the calendar is full or limits have been tightened since.
+    A change that only gives back (later start, earlier end, fewer GPUs) needs no free GPUs: it is accepted
+    even if the calendar is full or limits have been tightened since.
 
     Args:
         now: aware UTC.
         limits_for: the user's limits.
         history: the user's own records, of every state; ``changing`` may be among them.
-        room_for: what can be promised, without ``changing``.
+        free_capacity_for: what can be promised, without ``changing``.
         capacity: the existing models and devices.
         request: the request; for a change, the whole booking as it should become.
         changing: the booking that is changed; None: a new one.
@@ -99,7 +99,7 @@ def evaluate(
         now.replace(microsecond=0),
         cache(limits_for),
         tuple(record for record in history if changing is None or record.id != changing.id),
-        cache(room_for),
+        cache(free_capacity_for),
         capacity,
         changing,
         is_curious=with_alternatives,
@@ -125,7 +125,7 @@ def instead_of(
     limits_for: LimitsFor,
     *,
     history: Sequence[Record],
-    room_for: RoomFor,
+    free_capacity_for: FreeCapacityFor,
     capacity: Capacity,
 ) -> tuple[Alternative, ...]:
     """What its owner could have at once in place of a booking that cannot be kept; none if it can be kept.
@@ -138,15 +138,17 @@ def instead_of(
         now: aware UTC.
         limits_for: the owner's limits.
         history: the owner's records; ``lost`` may be among them.
-        room_for: what can be promised, without ``lost``.
+        free_capacity_for: what can be promised, without ``lost``.
         capacity: the models and devices that there are.
     """
     moment = now.replace(microsecond=0)
     others = tuple(record for record in history if record.id != lost.id)
-    limits, rooms = cache(limits_for), cache(room_for)
+    limits, free_capacities = cache(limits_for), cache(free_capacity_for)
 
     def judge(changing: Record | None) -> _Inquiry:
-        return _Inquiry(moment, limits, others, rooms, capacity, changing, is_curious=False, needs_room=True)
+        return _Inquiry(
+            moment, limits, others, free_capacities, capacity, changing, is_curious=False, needs_capacity=True
+        )
 
     proposal = Proposal(
         start=lost.start, end=lost.end, count=lost.count, model=lost.model, topology=lost.topology
@@ -165,13 +167,13 @@ class _Inquiry:
     now: datetime
     limits_for: LimitsFor
     history: tuple[Record, ...]
-    room_for: RoomFor
+    free_capacity_for: FreeCapacityFor
     capacity: Capacity
     changing: Record | None
     is_curious: bool
     """Whether an accepted request gets its earliest start, too."""
-    needs_room: bool = False
-    """Whether there must be room even for what has been promised already: it was lost."""
+    needs_capacity: bool = False
+    """Whether there must be free GPUs even for what has been promised already: it was lost."""
     deadline: datetime | None = None
     """What ends later is no alternative."""
 
@@ -202,7 +204,7 @@ class _Inquiry:
         if malformed:
             return decision
         case = self._case(model, request)
-        free_capacity = None if impossible else self.room_for(model)
+        free_capacity = None if impossible else self.free_capacity_for(model)
         return _decided(decision, case, free_capacity, is_curious=self.is_curious)
 
     def _case(self, model: str, request: BookingRequest) -> RuleContext:
@@ -241,7 +243,7 @@ class _Inquiry:
 
     def free_capacity(self, model: str) -> FreeCapacity:
         """What there is of a model."""
-        return self.room_for(model)
+        return self.free_capacity_for(model)
 
     def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
         """Whether nothing is wrong with it."""
@@ -254,9 +256,12 @@ class _Inquiry:
         case = self.case(proposal)
         if any(_broken(case)):
             return False
-        if not _is_room_asked(case, needs_room=self.needs_room):
+        if not _needs_gpus(case, needs_capacity=self.needs_capacity):
             return True
-        free_capacity, want = self.room_for(proposal.model), start_rules.wanted(case, proposal.topology)
+        free_capacity, want = (
+            self.free_capacity_for(proposal.model),
+            start_rules.wanted(case, proposal.topology),
+        )
         return (
             start_rules.is_free(case, free_capacity, want)
             if thoroughly
@@ -332,21 +337,21 @@ def _decided(
 def _wrong(
     case: RuleContext, free_capacity: FreeCapacity | None, want: CapacityRequest
 ) -> Iterator[Violation]:
-    """The violations of a case: impossible instants, broken rules, missing room."""
+    """The violations of a case: impossible instants, broken rules, missing GPUs."""
     yield from _broken(case)
-    if free_capacity and _is_room_asked(case):
+    if free_capacity and _needs_gpus(case):
         yield from start_rules.shortage(case, free_capacity, want)
 
 
 def _broken(case: RuleContext) -> Iterator[Violation]:
-    """The violations of a case that do not depend on room."""
+    """The violations of a case that do not depend on free capacity."""
     yield from request_validation.of_span(case)
     yield from start_rules.broken(case)
 
 
-def _is_room_asked(case: RuleContext, *, needs_room: bool = False) -> bool:
-    """Whether it has to have room from now on."""
-    return (needs_room or not case.gives_back) and max(case.start, case.now) < case.end
+def _needs_gpus(case: RuleContext, *, needs_capacity: bool = False) -> bool:
+    """Whether its GPUs have to be free from now on."""
+    return (needs_capacity or not case.gives_back) and max(case.start, case.now) < case.end
 
 
 def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Placement:
@@ -355,7 +360,7 @@ def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityReque
         return Placement(plan=_trimmed(case.changing.plan, case.count))
     placing = free_capacity.place(want, max(case.start, case.now), case.end)
     if placing is None:
-        raise RuntimeError(f"The room of {case.model} lacks nothing and has no place.")
+        raise RuntimeError(f"{case.model} has enough free GPUs, and no place for the booking.")
     return placing
 
 

@@ -1,7 +1,7 @@
-"""What evaluation asks of the devices of one model: a port. ``booking.availability`` is behind it.
+"""What evaluation asks of the devices of one model. ``booking.availability`` implements it.
 
-A booking that is being changed is left out of the room before it is handed over; the room sees to it that a
-running one stays where it is.
+A booking that is being changed is left out before; whoever implements this sees to it that a running one
+stays where it is.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cluster.objects.bookings import Topology
 
 
 class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Some devices of the room's model."""
+    """Some devices of the model."""
 
     count: int
     topology: Topology
@@ -35,7 +35,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """A booking's place in the witness plan, and which others have to move for it."""
+    """A booking's place in the booking plan, and which others have to move for it."""
 
     plan: tuple[Place, ...] = ()
     moved: Mapping[str, tuple[Place, ...]] = {}
@@ -53,7 +53,7 @@ class Timetable(Protocol):
     def start_at(self, moment: datetime) -> datetime:
         """The first start that may be chosen at or after an instant; a start that it has chosen stays.
 
-        Costs microseconds: to be asked where room begins, not at every event.
+        Costs microseconds: to be asked where free capacity begins, not at every event.
         """
         ...
 
@@ -74,5 +74,5 @@ class FreeCapacity(Protocol):
         ...
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Their place in the witness plan; None when ``lacking`` reports something."""
+        """Their place in the booking plan; None when ``lacking`` reports something."""
         ...

@@ -1,4 +1,4 @@
-"""Keeps the stored witness true while nodes change, and maintenance written on the Nodes. One thread.
+"""Keeps the stored booking plan true while nodes change, and maintenance written on the Nodes. One thread.
 
 Level-triggered: each round compares what is stored with what is available, and writes the difference.
 While the state of the cluster is not known nothing is moved (law L6).
@@ -70,7 +70,7 @@ class PlanController:
         self._moved = moved
         self._calendars = Calendars()
         self._seen: tuple[object, ...] = ()
-        self.outlook: PlanStatus | None = None
+        self.status: PlanStatus | None = None
         """As of the last round, at most a minute ago; None while it is not known."""
 
     def run(self, stop: threading.Event) -> None:
@@ -97,16 +97,16 @@ class PlanController:
         seen = (self._store.change(), capacity, now.replace(second=0, microsecond=0))
         if seen == self._seen:
             return
-        plans, outlook = self._store.read(lambda reading: self._judged(reading, capacity))
+        plans, status = self._store.read(lambda reading: self._judged(reading, capacity))
         if plans:
             plans = self._store.write(lambda writing: self._replan(writing, capacity))
             log.info("bookings were planned in other places", bookings=sorted(plans))
             self._moved()
-        self._seen, self.outlook = seen, outlook
+        self._seen, self.status = seen, status
 
     def _forget(self) -> None:
         """The state of the promises is unknown; the next round checks everything."""
-        self._seen, self.outlook = (), None
+        self._seen, self.status = (), None
 
     def _judged(
         self, reading: Reading, capacity: Capacity

@@ -15,7 +15,8 @@ from booking.rule_context import RuleContext
 from cluster.objects.bookings import Topology
 
 QUESTIONS: Final = 80
-"""So often is a room asked for one refusal; among 50,000 bookings one may take milliseconds to answer."""
+"""So often is the free capacity asked for one refusal; among 50,000 bookings one may take milliseconds to
+answer."""
 _HOUR: Final = 3600
 _DAY: Final = 86400
 

@@ -65,7 +65,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     change: int = 0
     """Number of the change that wrote it last; grows through the whole store."""
     plan: tuple[Place, ...] = ()
-    """Where the witness has it, as long as nothing better is found: a promise needs one that works."""
+    """Where the plan has it, as long as nothing better is found: a promise needs one that works."""
     created_by: str = ""
     """User id of the administrator who booked on behalf of ``user``; empty: its owner did."""
     policy: str = ""
@@ -81,7 +81,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def version(self) -> str:
         """A short digest of all that people decide about it; a change names the version it is based on.
 
-        Its place in the witness is not part of it: the plan moves by itself.
+        Its place in the booking plan is not part of it: the plan moves by itself.
         """
         made = msgspec.structs.replace(self, plan=(), change=0)
         return sha256(msgspec.json.encode(made)).hexdigest()[:_VERSION_LETTERS]

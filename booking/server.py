@@ -100,7 +100,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     _measure(backends)
     for name, body in backends.following.threads.items():
         process.thread(name, body)
-    process.thread("keeper", backends.keeper.run)
+    process.thread("plan controller", backends.plan_controller.run)
     process.thread("mirror", backends.mirror.run)
     if isinstance(backends.policy, PolicyFile):
         process.thread("policy file", backends.policy.run)
@@ -141,7 +141,7 @@ class _Backends:
     following: Informers
     nodes: NodeCapacity
     mirror: Mirror
-    keeper: PlanController
+    plan_controller: PlanController
     terms: EvictionSettings
     wrong_clock: Check
 
@@ -180,7 +180,7 @@ def _backends(
         following=following,
         nodes=nodes,
         mirror=mirror,
-        keeper=PlanController(kube, store, clock, nodes, moved=mirror.poke),
+        plan_controller=PlanController(kube, store, clock, nodes, moved=mirror.poke),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
     )
@@ -346,29 +346,29 @@ def _measure(backends: _Backends) -> None:
         "1 while the policy file is invalid or missing, and the last valid policy is in force.",
         lambda: float(backends.policy.problem() is not None),
     )
-    _measure_promises(registry, backends.keeper)
+    _measure_promises(registry, backends.plan_controller)
 
 
-def _measure_promises(registry: CollectorRegistry, keeper: PlanController) -> None:
+def _measure_promises(registry: CollectorRegistry, plan_controller: PlanController) -> None:
     """The gauges of the state of the promises."""
     measured(
         registry,
         "server_bookings_at_risk",
         "Bookings, running and planned, that find no place as the cluster is now; NaN while unknown.",
-        lambda: float(keeper.outlook.at_risk) if keeper.outlook else None,
+        lambda: float(plan_controller.status.at_risk) if plan_controller.status else None,
     )
     measured_each(
         registry,
         "server_bookable_gpus",
         "Whole healthy GPUs that can be booked, by model.",
-        lambda: keeper.outlook.gpus if keeper.outlook else {},
+        lambda: plan_controller.status.gpus if plan_controller.status else {},
         label="model",
     )
     measured_each(
         registry,
         "server_booked_gpus",
         "GPUs of the bookings that are running, by model.",
-        lambda: keeper.outlook.booked if keeper.outlook else {},
+        lambda: plan_controller.status.booked if plan_controller.status else {},
         label="model",
     )
 

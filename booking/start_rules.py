@@ -1,4 +1,4 @@
-"""When a request could be granted: the first start at which every rule and the room agree. Pure."""
+"""When a request could be granted: the first start at which every rule and the free capacity agree. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from booking.rules import RULES
 from cluster.objects.bookings import Topology
 
 _MOST_TURNS: Final = 1000
-"""Rules and room each move the start on, to an event of the calendar; a calendar in which they do so more
-often than this is given up on."""
+"""Rules and free capacity each move the start on, to an event of the calendar; a calendar in which they do
+so more often than this is given up on."""
 _SHORT: Final = 20 * 3600
 """Seconds that are in no place a day."""
 _SECOND: Final = timedelta(seconds=1)
@@ -48,7 +48,7 @@ def next_start(
 
 
 def wanted(case: RuleContext, topology: Topology) -> CapacityRequest:
-    """What a case asks of its room."""
+    """What a case asks of the free capacity."""
     return CapacityRequest(count=case.count, topology=topology, spared=case.limits.buffer)
 
 
@@ -59,7 +59,7 @@ def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:
 
 
 def is_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
-    """Whether the room lacks nothing for a case."""
+    """Whether nothing is lacking for a case."""
     return free_capacity.lacking(want, max(case.start, case.now), case.end) is None
 
 
@@ -70,7 +70,7 @@ def is_plainly_free(case: RuleContext, free_capacity: FreeCapacity, want: Capaci
 
 
 def shortage(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Iterator[Violation]:
-    """What the room lacks for a case; nothing, when it has it all."""
+    """What is lacking for a case; None where nothing is."""
     start = max(case.start, case.now)
     lack = free_capacity.lacking(want, start, case.end)
     if lack:
@@ -114,7 +114,7 @@ def _in_days(start: datetime, length: Duration, zone: tzinfo) -> Duration:
 
 @dataclass(frozen=True, slots=True)
 class _Exactly:
-    """Any start, for exactly so long: what the room alone has to say."""
+    """Any start, for exactly so long: what the free capacity alone has to say."""
 
     not_before: datetime
     length: Duration
@@ -177,7 +177,7 @@ def _first(
     *,
     asked_then: bool,
 ) -> datetime | None:
-    """Rules and room in turn, until neither moves the start on."""
+    """Rules and free capacity in turn, until neither moves the start on."""
     length, limit = case.length, durations.after(case.now, case.limits.farthest, case.limits.tz)
     start = not_before
     for _ in range(_MOST_TURNS):

@@ -89,7 +89,7 @@ class ClusterState(ClusterCache):
             clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
         )
         self._scheduler = scheduler
-        self._witness = BookingPlans(self)
+        self._booking_plans = BookingPlans(self)
         self.index = EquivalenceCache(self, clock)
         """Which nodes fit which request."""
         self.waiting: dict[str, Pod] = {}
@@ -135,8 +135,8 @@ class ClusterState(ClusterCache):
             return None
         if booking is None:
             return self._borne(pod, request) if self._stays(pod) else None
-        places, kept = self._witness.places(now), request.hold.node if request.hold else None
-        if booking.spec.model not in places.scenes:
+        places, kept = self._booking_plans.places(now), request.hold.node if request.hold else None
+        if booking.spec.model not in places.checks:
             return None
         return lambda node: None if places.allow(booking, node, need, kept=kept) else BOOKED_BY_OTHERS
 
@@ -144,7 +144,7 @@ class ClusterState(ClusterCache):
         return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
 
     def _borne(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        lasting, need = self._witness.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
+        lasting, need = self._booking_plans.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
         decided = self.decided(pod.metadata.uid)
         return lambda node: (
             None
@@ -255,7 +255,7 @@ class ClusterState(ClusterCache):
 
     def places(self) -> BookedNodes:
         """The nodes that suit booked pods now; the same object as long as nothing has changed."""
-        return self._witness.places(self._clock.now())
+        return self._booking_plans.places(self._clock.now())
 
     def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
         """Node -> whether the plan has room for the pod there; None where it has room on no node."""
@@ -263,8 +263,8 @@ class ClusterState(ClusterCache):
         booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
         if booking is None or not need:
             return None
-        places = self._witness.places(now)
-        if booking.spec.model not in places.scenes:
+        places = self._booking_plans.places(now)
+        if booking.spec.model not in places.checks:
             return None
         return lambda node: places.planned(booking, node) >= need
 

@@ -150,7 +150,7 @@ def planned_booking(record: Record) -> PlannedBooking:
 
 
 def seconds(moment: datetime) -> int:
-    """An instant, as the witness counts it."""
+    """An instant, as a booking plan counts it."""
     return int(moment.timestamp())
 
 

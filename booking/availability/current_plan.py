@@ -52,26 +52,26 @@ class CurrentPlan:
         made.fix(self.fixed)
         return made
 
-    def bounds(self, promise: PlannedBooking) -> Iterator[Mapping[Item, str]]:
+    def bounds(self, booking: PlannedBooking) -> Iterator[Mapping[Item, str]]:
         """Where the items of the booking that is being changed must be: where they are, then less strict.
 
         What has begun stays where it is planned.
         """
-        placed = [(item, node) for item, node in promise.placed() if node in self.model_plan.node_plans]
-        here = follow(promise, dict(placed), self.pods)
+        placed = [(item, node) for item, node in booking.placed() if node in self.model_plan.node_plans]
+        here = follow(booking, dict(placed), self.pods)
         yield here
         if not self.has_begun and here:
             yield {}
 
-    def off_plan(self, promise: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
+    def off_plan(self, booking: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
         """Pods of the booking that is being changed on other nodes than the one that all of it is on."""
-        if not promise.is_whole:
+        if not booking.is_whole:
             return []
         away = sorted(
             node for node in self.pods if node not in only.values() and node in self.model_plan.node_plans
         )
         return [
-            (Item(promise.start, promise.key, OFF_PLAN + number, promise.end, self.pods[node]), node)
+            (Item(booking.start, booking.key, OFF_PLAN + number, booking.end, self.pods[node]), node)
             for number, node in enumerate(away)
         ]
 
@@ -192,11 +192,11 @@ def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item,
 
 
 def follow(
-    promise: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int], items: Sequence[Item] = ()
+    booking: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int], items: Sequence[Item] = ()
 ) -> dict[Item, str]:
     """Where items must be so that the booking's pods are among them."""
-    items = items or [item for item, _ in promise.placed()]
-    if promise.is_whole:
+    items = items or [item for item, _ in booking.placed()]
+    if booking.is_whole:
         item = items[0]
         at = here.get(item)
         if pods and at not in pods:

@@ -1,13 +1,13 @@
-"""The room that a decision about bookings asks: what of one model can still be promised. Pure.
+"""What decisions about bookings ask: what of one model can still be promised. Pure.
 
-The sum over all nodes is looked at first: it costs little, and mostly it decides. The witness is asked where
-the sum is not enough: for a booking that needs one node for all its devices, and for every booking of a model
-of which such ones are booked or nodes are blocked, because those of others must stay placeable.
+The sum over all nodes is looked at first: it costs little, and mostly it decides. The booking plan is asked
+where the sum is not enough: for a booking that needs one node for all its devices, and for every booking of
+a model of which such ones are booked or nodes are blocked, because those of others must stay placeable.
 
 What has begun, or begins within a moment, stays where it is planned: the extender may be binding its pods
-there while we decide. Where its pods run on a node that cannot bear it to its end (maintenance, a device that
-has fallen ill), the keeper has a place for it elsewhere that nothing here shows: then an answer is checked by
-the keeper's own eyes.
+there while we decide. Where its pods run on a node that cannot bear it to its end (maintenance, a device
+that has become unhealthy), the plan controller has a place for it elsewhere that nothing here shows: then
+an answer is checked by what it would do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ TRY_STEPS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCapacities:
-    """What can be promised of every model, in one transaction; a model's room is made when somebody asks."""
+    """What can be promised of every model, in one transaction; computed for a model when somebody asks."""
 
     capacity: Capacity
     now: datetime
@@ -48,7 +48,7 @@ class PlannedCapacities:
     _made: dict[str, "PlannedCapacity"] = field(default_factory=dict, init=False)
 
     def __call__(self, model: str) -> FreeCapacity:
-        """The room of a model, in label form."""
+        """The free capacity of a model, in label form."""
         if model not in self._made:
             changing = self.changing if self.changing and self.changing.model == model else None
             self._made[model] = PlannedCapacity(
@@ -103,7 +103,7 @@ class PlannedCapacity:
     def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
         """The first start of the timetable at which ``lacking`` has nothing to say; None: never.
 
-        Where the witness must be searched too often, a later start that is certain.
+        Where the booking plan must be searched too often, a later start that is certain.
         """
         load = self._sum(wanted)
         start = first_start(load, timetable, timetable.start_at(timetable.not_before))
@@ -126,7 +126,7 @@ class PlannedCapacity:
         return certain
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Their places in the witness plan; None when ``lacking`` reports a problem."""
+        """Their places in the booking plan; None when ``lacking`` reports a problem."""
         if self.lacking(wanted, start, end) is not None:
             return None
         if self._needs_witness(wanted):
@@ -149,7 +149,7 @@ class PlannedCapacity:
     def _sum(self, wanted: CapacityRequest) -> Sum:
         return Sum(self._load, self._total - wanted.spared - wanted.count)
 
-    # --- the witness ---------------------------------------------------------------------------------
+    # --- the booking plan ----------------------------------------------------------------------------
     def _needs_witness(self, wanted: CapacityRequest) -> bool:
         return self._is_watched or is_whole(wanted.count, wanted.topology)
 
@@ -192,11 +192,11 @@ class PlannedCapacity:
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
     ) -> tuple[Placement | None, int]:
         """Where they could be, and how many more places may be tried."""
-        current_plan, promise = self._current(), self._promise(wanted, start, end)
-        items = [item for item, _ in promise.placed()]
-        for only in current_plan.bounds(promise):
+        current_plan, booking = self._current(), self._planned_booking(wanted, start, end)
+        items = [item for item, _ in booking.placed()]
+        for only in current_plan.bounds(booking):
             shift = current_plan.shift(steps)
-            off_node = current_plan.off_plan(promise, only)
+            off_node = current_plan.off_plan(booking, only)
             if not all(_has_room(shift, item, node) for item, node in off_node):
                 continue
             for item, node in off_node:
@@ -209,7 +209,7 @@ class PlannedCapacity:
             steps = shift.left
         return None, steps
 
-    # --- what the keeper makes of it -----------------------------------------------------------------
+    # --- what the plan controller makes of it -------------------------------------------------------
     @cached_property
     def _is_strained(self) -> bool:
         """Whether pods run where their bookings cannot stay."""
@@ -255,15 +255,15 @@ class PlannedCapacity:
         for item, node in planned_booking(was).placed() if was else ():
             if node in model_plan.node_plans:
                 shift.take(item, node)
-        promise = self._promise(wanted, start, end)
-        items = [item for item, _ in promise.placed()]
-        here = {item: node for item, node in promise.placed() if node in model_plan.node_plans}
+        booking = self._planned_booking(wanted, start, end)
+        items = [item for item, _ in booking.placed()]
+        here = {item: node for item, node in booking.placed() if node in model_plan.node_plans}
         # Where pods of it may run it is, or without a place: then those that are in its way are moved.
         has_begun = changing is not None and changing.start <= self._now + SETTLED
         found = shift.place_all(items, here) or (not has_begun and shift.place_all(items))
         return Placement(plan=_plan((item, shift.places[item]) for item in items)) if found else Placement()
 
-    def _promise(self, wanted: CapacityRequest, start: datetime, end: datetime) -> PlannedBooking:
+    def _planned_booking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> PlannedBooking:
         """What is asked for, with the place of the booking that is being changed."""
         changing = self._changing
         return PlannedBooking(
@@ -289,13 +289,13 @@ class PlannedCapacity:
     def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
         """The sum would do, the places do not."""
         node_plans = self._current().model_plan.node_plans.values()
-        rooms = [max(0, node_plan.room(seconds(start), seconds(end))) for node_plan in node_plans]
+        on_nodes = [max(0, node_plan.room(seconds(start), seconds(end))) for node_plan in node_plans]
         when = f"all the time from {wording.instant(start)} to {wording.instant(end)}"
         if is_whole(wanted.count, wanted.topology):
-            most = min(max(rooms, default=0), wanted.count - 1)
+            most = min(max(on_nodes, default=0), wanted.count - 1)
             where = f"at most {most} on one node"
         else:
-            most = min(sum(rooms), wanted.count - 1)
+            most = min(sum(on_nodes), wanted.count - 1)
             where = f"{most} of them without taking others the node that they are promised"
         return Shortage(
             free=most,

@@ -1,6 +1,6 @@
-"""What becomes of promises when nodes change: which bookings find another place, and which are at risk. Pure.
+"""What becomes of bookings when nodes change: which bookings find another place, and which are at risk. Pure.
 
-Nothing is cancelled. Where devices have disappeared, those that were booked first keep their promise, and
+Nothing is cancelled. Where devices have disappeared, those that were booked first keep their places, and
 those whose pods run where they are before all others; the latest ones are at risk.
 """
 
@@ -66,7 +66,7 @@ def at_risk(
 def replanned(
     model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
 ) -> Outcome:
-    """How the promises of a model are kept from now on."""
+    """How the bookings of a model are kept from now on."""
     live = {key: record for key, record in calendar.records.items() if record.end > now}
     if not live:
         return Outcome()
@@ -193,12 +193,12 @@ class _Keeping:
 
 
 def _bounds(
-    promise: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int]
+    booking: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int]
 ) -> Iterator[Mapping[Item, str]]:
     """Where pods run; where it is planned; anywhere."""
     if pods:
-        yield follow(promise, here, pods)
-        yield follow(promise, {}, pods)
+        yield follow(booking, here, pods)
+        yield follow(booking, {}, pods)
     yield here
     yield {}
 

@@ -90,7 +90,7 @@ def first_start(load: Load, timetable: Timetable, start: datetime) -> datetime |
 
 
 def instant(at: int) -> datetime:
-    """An instant, as the witness counts it."""
+    """An instant, as a booking plan counts it."""
     return datetime.fromtimestamp(at, UTC)
 
 

@@ -83,7 +83,7 @@ def _decided(case: OneCase, file: CaseFile, policy: Policy, capacity: Capacity) 
         now,
         limits_for,
         history=[record for record in records if record.user == case.user],
-        room_for=_rooms(records, capacity, now, blocks=blocks, changing=changing),
+        free_capacity_for=_free_capacities(records, capacity, now, blocks=blocks, changing=changing),
         capacity=capacity,
         request=request,
         changing=changing,
@@ -173,10 +173,12 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
     """
     records: list[Record] = []
     for record in _records(booked, capacity):
-        rooms = _rooms(records, capacity, now)
+        free_capacities = _free_capacities(records, capacity, now)
         lives = record.cancelled is None and record.end > now
         want = CapacityRequest(count=record.count, topology=record.topology)
-        placing = rooms(record.model).place(want, max(record.start, now), record.end) if lives else None
+        placing = (
+            free_capacities(record.model).place(want, max(record.start, now), record.end) if lives else None
+        )
         if lives and placing is None:
             raise CaseFileError(
                 f"the booking {record.id} of {record.user} does not fit next to those before it: "
@@ -226,7 +228,7 @@ def _records(booked: Sequence[Booked], capacity: Capacity) -> Iterator[Record]:
         )
 
 
-def _rooms(
+def _free_capacities(
     records: Sequence[Record],
     capacity: Capacity,
     now: datetime,

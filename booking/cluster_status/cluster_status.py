@@ -50,7 +50,7 @@ class ClusterStatus:
             unready_reason: why the cache cannot be trusted now.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
-        self._witness = BookingPlans(cache)
+        self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
 
     def now(self, who: Principal) -> Now:
@@ -68,14 +68,14 @@ class ClusterStatus:
             UnknownPodError: there is none of that name that this user may see.
             ClusterError: the cluster is not known now, or the API server does not answer.
         """
-        snapshot = self._snapshot(self._witness)
+        snapshot = self._snapshot(self._booking_plans)
         pod = self._found(snapshot, namespace, name)
         viewer = self._viewer(who)
         if pod is None or not viewer.may_ask_about(pod):
             raise UnknownPodError(
                 f"You have no pod {wording.quoted(name)} in the namespace {wording.quoted(namespace)}."
             )
-        return why_of(pod, about(pod, snapshot, self._witness), viewer)
+        return why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
 
     def mine(self, who: Principal) -> tuple[tuple[str, str], ...]:
         """Namespace and name of one's own pods that ask for GPUs, in their order."""
@@ -83,11 +83,11 @@ class ClusterStatus:
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))
 
-    def _snapshot(self, witness: BookingPlans | None = None) -> StatusSnapshot:
+    def _snapshot(self, booking_plans: BookingPlans | None = None) -> StatusSnapshot:
         problem = self._unready_reason()
         if problem:
             raise ClusterError(problem)
-        return take(self._cache, self._clock, self._terms, witness)
+        return take(self._cache, self._clock, self._terms, booking_plans)
 
     def _viewer(self, who: Principal) -> Viewer:
         return Viewer(who, self._visibility())

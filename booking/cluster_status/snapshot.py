@@ -39,7 +39,7 @@ class StatusSnapshot:
     terms: EvictionSettings = field(default_factory=EvictionSettings)
 
     @property
-    def scene(self) -> ExplanationSnapshot:
+    def explanation(self) -> ExplanationSnapshot:
         """For explanations."""
         return ExplanationSnapshot(
             now=self.now,
@@ -49,7 +49,7 @@ class StatusSnapshot:
             cover=self.cover,
             barred=self.barred,
             holds=self.holds,
-            promised=self.places.scenes,
+            promised=self.places.checks,
             lasting=self.lasting,
             nodes=self.nodes,
             namespaces=self.namespaces,
@@ -63,7 +63,7 @@ class StatusSnapshot:
 
 
 def take(
-    cache: ClusterCache, clock: Clock, terms: EvictionSettings, witness: BookingPlans | None = None
+    cache: ClusterCache, clock: Clock, terms: EvictionSettings, booking_plans: BookingPlans | None = None
 ) -> StatusSnapshot:
     """The cluster now.
 
@@ -71,7 +71,7 @@ def take(
         cache: of the cluster.
         clock: the time.
         terms: the administrator's settings.
-        witness: over the same cache, where it matters what is promised to whom.
+        booking_plans: over the same cache, where it matters what is promised to whom.
     """
     now = clock.now()
     with cache.locked() as ledger:
@@ -84,7 +84,7 @@ def take(
             cover=cache.cover(now),
             barred=cache.barred(now),
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
-            places=witness.places(now) if witness else EVERYWHERE,
+            places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             nodes=dict(cache.nodes),
             namespaces=cache.namespaces,
             uses=dict(cache.uses),
@@ -92,14 +92,14 @@ def take(
         )
 
 
-def about(pod: Pod, snapshot: StatusSnapshot, witness: BookingPlans) -> StatusSnapshot:
+def about(pod: Pod, snapshot: StatusSnapshot, booking_plans: BookingPlans) -> StatusSnapshot:
     """The same for questions about one pod: of every node it is looked only where that matters to the pod.
 
     Args:
         pod: that is asked about.
         snapshot: of now.
-        witness: over the same cache.
+        booking_plans: over the same cache.
     """
     if never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.terms.namespace) is None:
         return snapshot
-    return replace(snapshot, lasting=witness.lasting(snapshot.now))
+    return replace(snapshot, lasting=booking_plans.lasting(snapshot.now))

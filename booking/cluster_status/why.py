@@ -23,7 +23,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
     """Explain a pod to somebody, who learns of other people's pods only what they may."""
     granted = granted_until(pod, snapshot.terms)
-    found = explain_pod(pod, snapshot.scene, granted=granted, may_name=viewer.may_name)
+    found = explain_pod(pod, snapshot.explanation, granted=granted, may_name=viewer.may_name)
     return Why(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,

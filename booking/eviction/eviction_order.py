@@ -48,11 +48,13 @@ def order(
     open_nodes = None if nodes is None else frozenset(nodes)
     found: dict[str, list[tuple[Victim, str]]] = {}
     free: dict[str, int] = {}
-    for node, stock in HolderCache().at(instant).items():
+    for node, node_holders in HolderCache().at(instant).items():
         if open_nodes is None or node in open_nodes:
-            for model, shelf in stock.shelves.items():
-                free[model] = free.get(model, 0) + len(set(shelf.free) - stock.view.kept.keys())
-                for victim in _victims(shelf, now, restart, excluded):
+            for model, model_holders in node_holders.by_model.items():
+                free[model] = free.get(model, 0) + len(
+                    set(model_holders.free) - node_holders.view.kept.keys()
+                )
+                for victim in _victims(model_holders, now, restart, excluded):
                     found.setdefault(model, []).append((victim, node))
     return tuple(
         Next(
@@ -69,8 +71,10 @@ def order(
     )
 
 
-def _victims(shelf: ModelHolders, now: int, restart: int, excluded: frozenset[str]) -> Iterator[Victim]:
-    for holder in shelf.holders:
+def _victims(
+    model_holders: ModelHolders, now: int, restart: int, excluded: frozenset[str]
+) -> Iterator[Victim]:
+    for holder in model_holders.holders:
         if holder.evictable and holder.devices and holder.uid not in excluded:
             yield victim_of(holder, holder.devices, now, restart=restart)
 

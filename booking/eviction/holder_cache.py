@@ -82,7 +82,7 @@ class NodeHolders:
     booked: frozenset[str] = frozenset()
     until: datetime | None = None
     """From then on a pod may become evictable, or a terminating pod may count as hanging."""
-    shelves: Mapping[str, ModelHolders] = field(default_factory=dict)
+    by_model: Mapping[str, ModelHolders] = field(default_factory=dict)
     """Model -> what there is of it."""
 
 
@@ -90,23 +90,23 @@ class HolderCache:
     """The stocks of all nodes, as they were when they were last asked for. For one thread."""
 
     def __init__(self) -> None:
-        self._stocks: dict[str, NodeHolders] = {}
+        self._nodes: dict[str, NodeHolders] = {}
         self._namespaces: Mapping[str, Namespace] = {}
         self._spared: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
-        """Node -> its stock at this instant. Not to be changed."""
+        """Node -> its node_holders at this instant. Not to be changed."""
         if self._is_elsewhere(instant):
-            self._stocks = {}
-        before = self._stocks
-        self._stocks = {
+            self._nodes = {}
+        before = self._nodes
+        self._nodes = {
             name: known
             if (known := before.get(name)) and _is_true(known, view, instant)
-            else _stock(view, instant)
+            else _node_holders(view, instant)
             for name, view in instant.node_snapshots.views.items()
         }
-        return self._stocks
+        return self._nodes
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
         """Whether the settings, or what administrators say of namespaces, are not those of before."""
@@ -118,22 +118,24 @@ class HolderCache:
         return not same
 
 
-def _is_true(stock: NodeHolders, view: NodeView, instant: EvictionSnapshot) -> bool:
-    """Whether nothing has changed that the stock was read from."""
-    if stock.view is not view or not all(map(is_, map(instant.pods.get, stock.uids), stock.pods)):
+def _is_true(node_holders: NodeHolders, view: NodeView, instant: EvictionSnapshot) -> bool:
+    """Whether nothing has changed that the node_holders was read from."""
+    if node_holders.view is not view or not all(
+        map(is_, map(instant.pods.get, node_holders.uids), node_holders.pods)
+    ):
         return False
-    if stock.until is not None and stock.until <= instant.now:
+    if node_holders.until is not None and node_holders.until <= instant.now:
         return False
-    if instant.cover.keys().isdisjoint(stock.uids):
-        return not stock.booked
-    return _booked(stock.uids, instant) == stock.booked
+    if instant.cover.keys().isdisjoint(node_holders.uids):
+        return not node_holders.booked
+    return _booked(node_holders.uids, instant) == node_holders.booked
 
 
 def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
     return frozenset(uid for uid in uids if uid in instant.cover)
 
 
-def _stock(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
+def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
     """A node, read afresh.
 
     Sick devices, and ones of which two pods say that they hold them, are nobody's to plan with. Of a node
@@ -149,23 +151,25 @@ def _stock(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         pods=pods,
         booked=_booked(uids, instant),
         until=min((end for end in ends if end and end > instant.now), default=None),
-        shelves={} if view.fault or view.unknown.get(names.GPU_RESOURCE) else _shelves(view, known, instant),
+        by_model={}
+        if view.fault or view.unknown.get(names.GPU_RESOURCE)
+        else _by_model(view, known, instant),
     )
 
 
-def _shelves(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot) -> dict[str, ModelHolders]:
+def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot) -> dict[str, ModelHolders]:
     of: dict[str, list[Holding]] = {}
     for holding in view.holdings:
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
     healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {})
     return {
-        model: _shelf([device.uuid for device in devices], of, pods, instant)
+        model: _model_holders([device.uuid for device in devices], of, pods, instant)
         for model, devices in healthy.items()
     }
 
 
-def _shelf(
+def _model_holders(
     uuids: list[str], of: Mapping[str, list[Holding]], pods: Mapping[str, Pod], instant: EvictionSnapshot
 ) -> ModelHolders:
     free = tuple(uuid for uuid in uuids if uuid not in of)

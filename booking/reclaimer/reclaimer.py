@@ -90,8 +90,8 @@ class Reclaimer:
         self._leaving = leaving
         self._metrics = metrics
         self._terms = terms
-        self._stocks = HolderCache()
-        self._witness = BookingPlans(cache)
+        self._holder_cache = HolderCache()
+        self._booking_plans = BookingPlans(cache)
         self._read = -READ_EVERY
         self._failures = ApiFailures(metrics)
         context = ReclaimerContext(
@@ -170,7 +170,7 @@ class Reclaimer:
         self._unadopted.reconcile(snapshot)
         self._ahead.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
-            self._stocks.at(snapshot)
+            self._holder_cache.at(snapshot)
             self._read = started
         self._metrics.reconcile_seconds.observe(self._clock.monotonic() - started)
 
@@ -190,7 +190,7 @@ class Reclaimer:
         return leads and unready_reason is None
 
     def _snapshot(self) -> Snapshot:
-        return self._holding.completed(take(self._cache, self._clock, self._terms, self._witness))
+        return self._holding.completed(take(self._cache, self._clock, self._terms, self._booking_plans))
 
     def _read_bookings(self) -> None:
         """Read the Bookings that our watch may not have shown yet.
@@ -222,7 +222,7 @@ class Reclaimer:
         movable = self._holding.movable(snapshot)
         if not movable or self._holding.is_settling:
             return snapshot
-        found = elsewhere(snapshot, self._outlook(snapshot), self._stocks, movable)
+        found = elsewhere(snapshot, self._inputs(snapshot), self._holder_cache, movable)
         if found is None:
             return snapshot
         try:
@@ -231,17 +231,17 @@ class Reclaimer:
             self._failures.note("plan", found.pod.key, error)
         return self._snapshot()
 
-    def _outlook(self, snapshot: Snapshot) -> PlanningInputs:
+    def _inputs(self, snapshot: Snapshot) -> PlanningInputs:
         return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))
 
     def _plan(self, snapshot: Snapshot, *, since: float) -> None:
         if self._holding.is_settling:
             return
-        outlook = self._outlook(snapshot)
-        plans = plan(snapshot, outlook, self._stocks)
+        inputs = self._inputs(snapshot)
+        plans = plan(snapshot, inputs, self._holder_cache)
         if self._are_written(plans, since=since):
             try:
-                self._holding.write_overdue(snapshot, outlook, self._stocks, plans, needed=since)
+                self._holding.write_overdue(snapshot, inputs, self._holder_cache, plans, needed=since)
             except ApiError as error:
                 self._failures.note("plan", "", error)
         self._holding.begin(snapshot)

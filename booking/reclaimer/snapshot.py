@@ -95,7 +95,10 @@ class Snapshot:
 
 
 def take(
-    cache: ClusterCache, clock: Clock, terms: EvictionSettings = TODAY, witness: BookingPlans | None = None
+    cache: ClusterCache,
+    clock: Clock,
+    terms: EvictionSettings = TODAY,
+    booking_plans: BookingPlans | None = None,
 ) -> Snapshot:
     """The cluster at this instant: parts that have not changed since the last one are reused."""
     now = clock.now()
@@ -111,7 +114,7 @@ def take(
             bookings=cache.bookings,
             cover=cache.cover(now),
             barred=cache.barred(now),
-            places=witness.places(now) if witness else EVERYWHERE,
+            places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
             around=around,

@@ -62,7 +62,7 @@ class EvaluationContext:
             now,
             self.limits_for(reading, now),
             history=reading.history(self.user),
-            room_for=self.room_for(reading, now, changing=changing),
+            free_capacity_for=self.free_capacity_for(reading, now, changing=changing),
             capacity=self.capacity,
             request=request,
             changing=changing,
@@ -78,7 +78,7 @@ class EvaluationContext:
             now,
             limits_for,
             history=reading.history(self.user),
-            room_for=self.room_for(reading, now, changing=changing),
+            free_capacity_for=self.free_capacity_for(reading, now, changing=changing),
             capacity=self.capacity,
             request=request,
             changing=changing,
@@ -105,7 +105,7 @@ class EvaluationContext:
             user=self.user, groups=groups, model=model, now=now, exemptions=exemptions
         )
 
-    def room_for(
+    def free_capacity_for(
         self, reading: Reading, now: datetime, *, changing: Record | None = None
     ) -> PlannedCapacities:
         """Model -> what of it can still be promised."""

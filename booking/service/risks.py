@@ -67,7 +67,7 @@ def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tu
             now,
             bid.limits_for(reading, now),
             history=reading.history(record.user),
-            room_for=bid.room_for(reading, now, changing=record),
+            free_capacity_for=bid.free_capacity_for(reading, now, changing=record),
             capacity=capacity,
         )
 

@@ -125,7 +125,7 @@ def _answer(
         end=request.end,
         since=start,
     )
-    free_capacity = bid.room_for(reading, now)(model)
+    free_capacity = bid.free_capacity_for(reading, now)(model)
     found = tuple(
         islice(_Search(case, free_capacity, decision.topology, booking_request.namespace).slots(start), most)
     )

@@ -183,7 +183,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         return record
 
     def replan(self, booking_id: str, plan: tuple[Place, ...]) -> None:
-        """Give a booking another place in the witness; nothing else of it changes."""
+        """Give a booking another place in the plan; nothing else of it changes."""
         self._written = None
         self._run(_REPLAN, msgspec.json.encode(plan).decode(), self._next_change(), booking_id)
 

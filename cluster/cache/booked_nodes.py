@@ -21,19 +21,19 @@ from cluster.objects.bookings import Booking
 class BookedNodes:
     """The nodes that suit a booked pod at one instant."""
 
-    scenes: Mapping[str, PlacementCheck]
+    checks: Mapping[str, PlacementCheck]
 
     def allow(self, booking: Booking, node: str, need: int, *, kept: str | None = None) -> bool:
         """Whether a pod of the booking that needs this many devices may be placed on a node.
 
         ``kept``: the node on which devices are kept for it; that node was approved when they were.
         """
-        known = self.scenes.get(booking.spec.model)
+        known = self.checks.get(booking.spec.model)
         return known is None or node == kept or known.allows(booking.name, node, need)
 
     def planned(self, booking: Booking, node: str) -> int:
         """Number of devices of the booking that are planned there and that its pods do not have yet."""
-        known = self.scenes.get(booking.spec.model)
+        known = self.checks.get(booking.spec.model)
         return 0 if known is None else known.has(booking.name, node)
 
 
@@ -51,7 +51,7 @@ class BookingPlans:
         self._lasting_known: tuple[object, ...] = ()
         self._lasting: PermanentPods | None = None
         self._shares = NodeSupplies()
-        self._scenes: dict[str, tuple[ModelInputs, datetime, PlacementCheck | None]] = {}
+        self._checks: dict[str, tuple[ModelInputs, datetime, PlacementCheck | None]] = {}
 
     def places(self, now: datetime) -> BookedNodes:
         """The nodes that suit now."""
@@ -100,14 +100,14 @@ class BookingPlans:
     def _made(self, inputs: PlanInputs, models: frozenset[str]) -> BookedNodes:
         """Most changes affect no plan: the previous one already has the answers."""
         minute = _minute(inputs.instant.now)
-        before, self._scenes = self._scenes, {}
+        before, self._checks = self._checks, {}
         for setting in model_inputs(inputs, models, self._shares.of(inputs.instant)):
             known = before.get(setting.model)
             if known is None or known[:2] != (setting, minute):
                 known = (setting, minute, check_of(setting, inputs.instant.now))
-            self._scenes[setting.model] = known
-        found = {model: one for model, (_, _, one) in self._scenes.items() if one is not None}
-        return self._places if found == self._places.scenes else BookedNodes(found)
+            self._checks[setting.model] = known
+        found = {model: one for model, (_, _, one) in self._checks.items() if one is not None}
+        return self._places if found == self._places.checks else BookedNodes(found)
 
 
 def _minute(now: datetime) -> datetime:

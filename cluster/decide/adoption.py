@@ -52,10 +52,10 @@ def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
     uids = {one.holding.uid for one in asking}
     cover = {uid: by for uid, by in inputs.instant.cover.items() if uid not in uids}
     found: set[Pair] = set()
-    known = _scenes(inputs, cover, tight)
+    known = _checks(inputs, cover, tight)
     for one in asking:
         model, more = one.booking.spec.model, {**cover, one.holding.uid: one.booking}
-        on, then = known.get(model), _scenes(inputs, more, {model})
+        on, then = known.get(model), _checks(inputs, more, {model})
         if on is None or (_allows(on, one) and (_is_spoilt(on) or not _is_spoilt(then.get(model)))):
             cover, known = more, {**known, **then}
         else:
@@ -63,20 +63,20 @@ def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
     return frozenset(found)
 
 
-def _scenes(
+def _checks(
     inputs: PlanInputs, cover: Mapping[str, Booking], models: Iterable[str]
 ) -> dict[str, PlacementCheck]:
     """The plans under this cover."""
     return placement_checks(replace(inputs, instant=replace(inputs.instant, cover=cover)), models)
 
 
-def _allows(scene: PlacementCheck, one: _Asking) -> bool:
-    return scene.allows(one.booking.name, one.holding.node, len(one.holding.devices))
+def _allows(check: PlacementCheck, one: _Asking) -> bool:
+    return check.allows(one.booking.name, one.holding.node, len(one.holding.devices))
 
 
-def _is_spoilt(scene: PlacementCheck | None) -> bool:
+def _is_spoilt(check: PlacementCheck | None) -> bool:
     """Whether plans cannot be repaired any more: a place of an outdated plan is not noticed before."""
-    return scene is not None and not scene.holds(with_begun=True)
+    return check is not None and not check.holds(with_begun=True)
 
 
 def _asking(inputs: PlanInputs) -> Iterator[_Asking]:

@@ -13,7 +13,7 @@ Topology = Literal["any", "single-node"]
 
 
 class Place(Partial, frozen=True):
-    """Where the witness plan has devices of a booking: so many on that node."""
+    """Where the booking plan has devices of a booking: so many on that node."""
 
     node: str
     count: int
@@ -33,9 +33,9 @@ class BookingSpec(Partial, frozen=True):
     """Covers pods of this namespace only."""
     topology: Topology = "any"
     node: str | None = None
-    """Where the witness plan has all of it; soft."""
+    """Where the booking plan has all of it; soft."""
     places: tuple[Place, ...] = ()
-    """Where the witness plan has its devices, on however many nodes; soft."""
+    """Where the booking plan has its devices, on however many nodes; soft."""
     store_id: str = ""
     """The database that it comes from (law L9)."""
 

@@ -67,11 +67,11 @@ class LabelInputs:
         return tuple(one for one in self.devices if one.listed and one.published.parent is not None)
 
 
-def labels(scene: LabelInputs) -> Labels:
+def labels(inputs: LabelInputs) -> Labels:
     """All labels of a node; none where it has no GPU."""
-    if not scene.whole:
+    if not inputs.whole:
         return {}
-    return _of_the_node(scene) | _of_the_gpus(scene) | _of_mig(scene) | _of_models(scene)
+    return _of_the_node(inputs) | _of_the_gpus(inputs) | _of_mig(inputs) | _of_models(inputs)
 
 
 def label_value(text: str) -> str:
@@ -94,19 +94,19 @@ def family(compute: tuple[int, int]) -> str:
     return later[0] if later else FAMILIES.get(compute[0], "undefined")
 
 
-def _of_the_node(scene: LabelInputs) -> Labels:
-    can_mig = any(one.facts is not None and one.facts.can_mig for one in scene.whole)
+def _of_the_node(inputs: LabelInputs) -> Labels:
+    can_mig = any(one.facts is not None and one.facts.can_mig for one in inputs.whole)
     return {
-        **_nvidia("gpu", {"machine": label_value(scene.machine) or UNKNOWN, "mode": _mode(scene)}),
+        **_nvidia("gpu", {"machine": label_value(inputs.machine) or UNKNOWN, "mode": _mode(inputs)}),
         **_nvidia("mig", {"capable": str(can_mig).lower()}),
         **_nvidia("mps", {"capable": "false"}),
-        **_driver(scene.versions.driver),
-        **(_cuda(scene.versions.cuda) if scene.versions.cuda else {}),
+        **_driver(inputs.versions.driver),
+        **(_cuda(inputs.versions.cuda) if inputs.versions.cuda else {}),
     }
 
 
-def _mode(scene: LabelInputs) -> str:
-    return MODES.get(scene.pci_class or "", UNKNOWN)
+def _mode(inputs: LabelInputs) -> str:
+    return MODES.get(inputs.pci_class or "", UNKNOWN)
 
 
 def _driver(version: str) -> Labels:
@@ -133,11 +133,11 @@ def _cuda(version: tuple[int, int]) -> Labels:
     }
 
 
-def _of_the_gpus(scene: LabelInputs) -> Labels:
+def _of_the_gpus(inputs: LabelInputs) -> Labels:
     """Of the model with the most GPUs."""
-    counts = Counter(one.published.model for one in scene.whole)
+    counts = Counter(one.published.model for one in inputs.whole)
     model, count = counts.most_common(1)[0]
-    alike = [one for one in scene.whole if one.published.model == model]
+    alike = [one for one in inputs.whole if one.published.model == model]
     first = next((one for one in alike if not one.partitioned), alike[0])
     said = _counted((model,), count, replicas=0 if first.partitioned else 1)
     if first.published.memory:
@@ -148,43 +148,43 @@ def _of_the_gpus(scene: LabelInputs) -> Labels:
     return _nvidia("gpu", said)
 
 
-def _of_mig(scene: LabelInputs) -> Labels:
-    match scene.strategy:
+def _of_mig(inputs: LabelInputs) -> Labels:
+    match inputs.strategy:
         case MigStrategy.NONE:
             return {}
         case MigStrategy.SINGLE:
-            return _nvidia("mig", {"strategy": scene.strategy.value}) | _of_a_single_profile(scene)
+            return _nvidia("mig", {"strategy": inputs.strategy.value}) | _of_a_single_profile(inputs)
         case MigStrategy.MIXED:
-            found = _nvidia("mig", {"strategy": scene.strategy.value})
-            for profile, parts in _profiles(scene).items():
-                found |= _nvidia(f"mig-{profile.replace('+', '.')}", _of_parts(scene, profile, parts))
+            found = _nvidia("mig", {"strategy": inputs.strategy.value})
+            for profile, parts in _profiles(inputs).items():
+                found |= _nvidia(f"mig-{profile.replace('+', '.')}", _of_parts(inputs, profile, parts))
             return found
 
 
-def _of_a_single_profile(scene: LabelInputs) -> Labels:
+def _of_a_single_profile(inputs: LabelInputs) -> Labels:
     """In place of the labels of whole GPUs, where some are partitioned."""
-    cut = [one for one in scene.whole if one.partitioned]
+    cut = [one for one in inputs.whole if one.partitioned]
     if not cut:
         return {}
-    profiles = _profiles(scene)
-    if len(profiles) != 1 or unequal((*scene.whole, *scene.parts)):
+    profiles = _profiles(inputs)
+    if len(profiles) != 1 or unequal((*inputs.whole, *inputs.parts)):
         product = _counted((cut[0].published.model, "MIG", INVALID), 0, replicas=0)
         return _nvidia("gpu", {**product, "memory": "0"})
     ((profile, parts),) = profiles.items()
-    return _nvidia("gpu", _of_parts(scene, profile, parts))
+    return _nvidia("gpu", _of_parts(inputs, profile, parts))
 
 
-def _profiles(scene: LabelInputs) -> dict[str, list[NodeDevice]]:
+def _profiles(inputs: LabelInputs) -> dict[str, list[NodeDevice]]:
     found: dict[str, list[NodeDevice]] = {}
-    for part in scene.parts:
+    for part in inputs.parts:
         if part.published.profile is not None:
             found.setdefault(part.published.profile, []).append(part)
     return found
 
 
-def _of_parts(scene: LabelInputs, profile: str, parts: Sequence[NodeDevice]) -> Labels:
+def _of_parts(inputs: LabelInputs, profile: str, parts: Sequence[NodeDevice]) -> Labels:
     """Of MIG devices of one profile."""
-    whole = {one.uuid: one for one in scene.whole}
+    whole = {one.uuid: one for one in inputs.whole}
     parent = whole.get(parts[0].published.parent or "")
     model = parent.published.model if parent else UNKNOWN
     said = _counted((model, "MIG", profile), len(parts), replicas=1)
@@ -215,10 +215,10 @@ def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
     }
 
 
-def _of_models(scene: LabelInputs) -> Labels:
+def _of_models(inputs: LabelInputs) -> Labels:
     """The number of devices of each model that pods can get, unhealthy ones too."""
-    parts = () if scene.strategy is MigStrategy.NONE else scene.parts
-    given = (*(one for one in scene.whole if not one.partitioned), *parts)
+    parts = () if inputs.strategy is MigStrategy.NONE else inputs.parts
+    given = (*(one for one in inputs.whole if not one.partitioned), *parts)
     counts = Counter(label_value(one.published.model) for one in given)
     return {names.MODEL_LABEL + model: str(count) for model, count in counts.items() if model}
 

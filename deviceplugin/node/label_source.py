@@ -34,7 +34,7 @@ class Labelling:
         """Take a report over. One of a driver that does not respond is ignored."""
         if not self._on or report.versions is None:
             return
-        scene = LabelInputs(
+        inputs = LabelInputs(
             devices=report.devices,
             versions=report.versions,
             strategy=self._strategy,
@@ -42,7 +42,7 @@ class Labelling:
             pci_class=next(filter(None, self._classes(report)), None),
         )
         with self._lock:
-            self._wanted = labels(scene)
+            self._wanted = labels(inputs)
 
     def _classes(self, report: NvmlReport) -> Iterator[str | None]:
         return (

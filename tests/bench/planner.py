@@ -29,10 +29,10 @@ def structs(nodes: int) -> int:
 def measured(nodes: int, booked: int) -> Measured:
     """Every time with the snapshot that the plan is made from."""
     cache, clock = a_crowd(nodes)
-    stocks = HolderCache()
+    holder_cache = HolderCache()
 
     def planned() -> list[Plan]:
-        return plan(take(cache, clock), PlanningInputs(), stocks)
+        return plan(take(cache, clock), PlanningInputs(), holder_cache)
 
     def floor() -> int:
         return sum(is_live(pod) for pod in cache.pods.values())

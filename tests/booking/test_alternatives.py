@@ -33,7 +33,7 @@ def judged(
     changing: Record | None = None,
     seen: Callable[[FreeCapacity], FreeCapacity] = lambda free_capacity: free_capacity,
 ) -> Decision:
-    rooms = PlannedCapacities(
+    capacities = PlannedCapacities(
         capacity=capacity,
         now=now,
         calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
@@ -43,7 +43,7 @@ def judged(
         now,
         lambda _: limits or Limits(),
         history=[record for record in records if record.user == "alice"],
-        room_for=lambda model: seen(rooms(model)),
+        free_capacity_for=lambda model: seen(capacities(model)),
         capacity=capacity,
         request=request,
         changing=changing,

@@ -38,7 +38,7 @@ def changed(
         START,
         lambda _: limits or Limits(),
         history=[each for each in records if each.user == mine.user],
-        room_for=PlannedCapacities(
+        free_capacity_for=PlannedCapacities(
             capacity=capacity,
             now=START,
             calendar_of=lambda model: calendar_of(each for each in records if each.model == model),

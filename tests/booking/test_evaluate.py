@@ -13,7 +13,7 @@ from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
-from tests.fakes.plain_room import plain_rooms
+from tests.fakes.plain_capacity import plain_capacities
 from tests.fakes.records import CLUSTER, a_record, a_request, day
 
 SECOND = timedelta(seconds=1)
@@ -34,7 +34,9 @@ def judged(
         now,
         lambda _: policy or Limits(),
         history=history,
-        room_for=plain_rooms([each for each in (*history, *others) if each != changing], capacity),
+        free_capacity_for=plain_capacities(
+            [each for each in (*history, *others) if each != changing], capacity
+        ),
         capacity=capacity,
         request=request,
         changing=changing,

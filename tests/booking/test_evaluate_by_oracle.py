@@ -20,7 +20,7 @@ from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
 from tests.fakes.objects import A100, A6000
-from tests.fakes.plain_room import plain_rooms
+from tests.fakes.plain_capacity import plain_capacities
 from tests.fakes.records import a_record
 
 HOUR = timedelta(hours=1)
@@ -207,7 +207,7 @@ def judged(
         now,
         lambda _: limits,
         history=[each for each in records if each.user == "alice"],
-        room_for=plain_rooms(records, THERE),
+        free_capacity_for=plain_capacities(records, THERE),
         capacity=THERE,
         request=BookingRequest(
             model=wanted["model"],

@@ -1,4 +1,4 @@
-"""The stored witness and the maintenance on Nodes, kept true by the booking server."""
+"""The stored booking plan and the maintenance on Nodes, kept true by the booking server."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -44,7 +44,7 @@ class Nodes:
 
 
 class Kept:
-    """A database with a booking of two GPUs on n0 tomorrow, and its keeper."""
+    """A database with a booking of two GPUs on n0 tomorrow, and its plan_controller."""
 
     def __init__(self, store: Store) -> None:
         self.clock = FakeClock()
@@ -54,7 +54,7 @@ class Kept:
         self.nodes = Nodes(self.kube)
         self.store = store
         self.notified = 0
-        self.keeper = PlanController(self.kube, store, self.clock, self.nodes, moved=self._moved)
+        self.plan_controller = PlanController(self.kube, store, self.clock, self.nodes, moved=self._moved)
         self.add(
             a_record(self.clock.now() + 24 * HOUR, count=2, topology="single-node", plan=(Place("n0", 2),))
         )
@@ -92,15 +92,15 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 def test_while_nothing_has_changed_nothing_is_written(kept: Kept) -> None:
     before = kept.store.change()
-    kept.keeper.round()
-    kept.keeper.round()
+    kept.plan_controller.round()
+    kept.plan_controller.round()
     assert (kept.store.change(), kept.notified) == (before, 0)
 
 
 def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_notified(kept: Kept) -> None:
-    kept.keeper.round()
+    kept.plan_controller.round()
     kept.nodes.devices = {"n0": 1, "n1": 2}
-    kept.keeper.round()
+    kept.plan_controller.round()
     assert kept.plan() == (Place("n1", 2),)
     assert kept.notified == 1
 
@@ -108,42 +108,42 @@ def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_n
 def test_l6_while_the_cluster_is_not_known_nothing_is_moved(kept: Kept) -> None:
     kept.nodes.devices = {"n1": 2}
     kept.nodes.problem = "There have been no events of pods."
-    kept.keeper.round()
+    kept.plan_controller.round()
     assert kept.plan() == (Place("n0", 2),)
 
 
 def test_maintenance_is_written_on_its_node_moves_bookings_and_vanishes_when_it_is_over(kept: Kept) -> None:
     kept.block("n0")
-    kept.keeper.round()
+    kept.plan_controller.round()
     (found,) = decode_blocks(kept.nodes.blocked()["n0"])
     now = kept.clock.now()
     assert found == MaintenanceBlock(start=now + 24 * HOUR, end=now + 48 * HOUR)
     assert kept.nodes.blocked()["n1"] == ""
     assert kept.plan() == (Place("n1", 2),)
     kept.clock.advance(48 * 3600)
-    kept.keeper.round()
+    kept.plan_controller.round()
     assert kept.nodes.blocked()["n0"] == ""
 
 
 # --- how promises stand ------------------------------------------------------------------------------
 def test_bookings_that_cannot_be_kept_are_counted_until_there_is_room_again(kept: Kept) -> None:
-    kept.keeper.round()
-    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
+    kept.plan_controller.round()
+    assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
     kept.nodes.devices = {"n0": 1, "n1": 1}
-    kept.keeper.round()
-    assert kept.keeper.outlook == PlanStatus(at_risk=1, gpus={A100: 2}, booked={A100: 0})
+    kept.plan_controller.round()
+    assert kept.plan_controller.status == PlanStatus(at_risk=1, gpus={A100: 2}, booked={A100: 0})
     kept.nodes.devices = {"n0": 2, "n1": 1}
-    kept.keeper.round()
-    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 3}, booked={A100: 0})
+    kept.plan_controller.round()
+    assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 3}, booked={A100: 0})
 
 
 def test_a_booking_of_a_model_that_has_gone_from_the_cluster_is_at_risk_and_keeps_its_plan(
     kept: Kept,
 ) -> None:
     kept.add(a_record(kept.clock.now() + HOUR, id="b-gone", model="NVIDIA-H100", plan=(Place("n9", 1),)))
-    kept.keeper.round()
-    assert kept.keeper.outlook
-    assert kept.keeper.outlook.at_risk == 1
+    kept.plan_controller.round()
+    assert kept.plan_controller.status
+    assert kept.plan_controller.status.at_risk == 1
     found = kept.store.read(lambda reading: reading.find(None, "b-gone"))
     assert found is not None
     assert found.plan == (Place("n9", 1),)
@@ -151,16 +151,16 @@ def test_a_booking_of_a_model_that_has_gone_from_the_cluster_is_at_risk_and_keep
 
 def test_gpus_of_bookings_count_as_booked_while_these_run(kept: Kept) -> None:
     kept.clock.advance(24 * 3600)
-    kept.keeper.round()
-    assert kept.keeper.outlook
-    assert kept.keeper.outlook.booked == {A100: 2}
+    kept.plan_controller.round()
+    assert kept.plan_controller.status
+    assert kept.plan_controller.status.booked == {A100: 2}
 
 
 def test_l6_while_the_cluster_is_not_known_nobody_says_how_promises_stand(kept: Kept) -> None:
-    kept.keeper.round()
+    kept.plan_controller.round()
     kept.nodes.problem = "There have been no events of pods."
-    kept.keeper.round()
-    assert kept.keeper.outlook is None
+    kept.plan_controller.round()
+    assert kept.plan_controller.status is None
     kept.nodes.problem = None
-    kept.keeper.round()
-    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
+    kept.plan_controller.round()
+    assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})

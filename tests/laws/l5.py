@@ -56,7 +56,7 @@ def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
         if not _fit(tuple(whole), tuple(sorted(nodes))):
             yield f"With {after.name} {whole} x {model} are to lie on one node each {at}, of {nodes}."
             return
-    if _has_grown(before, after) and not _has_witness(now, (after, *others), tuple(sorted(nodes))):
+    if _has_grown(before, after) and not _has_plan(now, (after, *others), tuple(sorted(nodes))):
         yield f"With {after.name} there is no place for every booking of {model} on nodes with {nodes}."
 
 
@@ -93,7 +93,7 @@ def _has_grown(before: Booking | None, after: Booking) -> bool:
     return now.start < was.start or now.end > was.end or now.count > was.count
 
 
-def _has_witness(now: datetime, bookings: tuple[Booking, ...], nodes: tuple[int, ...]) -> bool:
+def _has_plan(now: datetime, bookings: tuple[Booking, ...], nodes: tuple[int, ...]) -> bool:
     """Whether every booking has its place for all its time; True where that cannot be found out in time."""
     live = [b for b in bookings if b.spec.end > now]
     if not any(b.spec.topology == "single-node" and b.spec.count > 1 for b in live):

@@ -25,9 +25,11 @@ _CODES = tuple(f" [{cause.code}]" for cause in ALL)
 
 def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
     """As the booking server explains it."""
-    witness = BookingPlans(cluster.state)
-    snapshot = about(pod, take(cluster.state, cluster.clock, EvictionSettings(), witness), witness)
-    return explain_pod(pod, snapshot.scene, may_name=lambda _pod: True).because
+    booking_plans = BookingPlans(cluster.state)
+    snapshot = about(
+        pod, take(cluster.state, cluster.clock, EvictionSettings(), booking_plans), booking_plans
+    )
+    return explain_pod(pod, snapshot.explanation, may_name=lambda _pod: True).because
 
 
 def events(cluster: Cluster, pod: Pod) -> list[str]:

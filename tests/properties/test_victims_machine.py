@@ -330,9 +330,9 @@ class VictimsMachine(Hearing):
         fresh = {uid: hold for uid, hold in fresh.items() if uid not in moved}
         if self._somebody_fits(before, fresh):
             # What they have in mind is free still: the plans are those that trying out everything finds.
-            outlook = PlanningInputs(excluded=spared, ending=about_to_end(before, TERMS))
+            inputs = PlanningInputs(excluded=spared, ending=about_to_end(before, TERMS))
             seen = before.with_holds(moved)
-            tried = {one.pod.metadata.uid: one.hold for one in plan(seen, outlook, search=Everything)}
+            tried = {one.pod.metadata.uid: one.hold for one in plan(seen, inputs, search=Everything)}
             for uid, hold in fresh.items():
                 assert msgspec.structs.replace(hold, state=None) == msgspec.structs.replace(
                     tried[uid], state=None, at=hold.at

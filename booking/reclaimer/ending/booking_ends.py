@@ -77,7 +77,7 @@ def _had_cover(pod: Pod, booking: Booking, snapshot: Snapshot) -> bool:
     """Whether the booking covered a bound pod: where places matter, only a pod with its stamp counts."""
     if not pod.spec.node_name:
         return False
-    return not (is_new(pod, booking) and booking.spec.model in snapshot.places.scenes)
+    return not (is_new(pod, booking) and booking.spec.model in snapshot.places.checks)
 
 
 def covered_after_the_end(booking: Booking, snapshot: Snapshot) -> frozenset[str]:

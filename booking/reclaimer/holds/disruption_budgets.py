@@ -43,8 +43,8 @@ class Waits:
 
 def waits(
     snapshot: Snapshot,
-    outlook: PlanningInputs,
-    stocks: HolderCache,
+    inputs: PlanningInputs,
+    holder_cache: HolderCache,
     *,
     protected: frozenset[str],
     plans: list[Plan],
@@ -53,16 +53,16 @@ def waits(
 
     Args:
         snapshot: the instant that ``plans`` were made on.
-        outlook: what they were made with; it leaves ``protected`` out.
-        stocks: what was read of the nodes for them.
+        inputs: what they were made with; it leaves ``protected`` out.
+        holder_cache: what was read of the nodes for them.
         protected: uids of pods that a budget has just protected.
         plans: all plans that can be made.
     """
     planned = {one.pod.metadata.uid: one.hold for one in plans}
     found: list[Plan] = []
     if protected:
-        without = PlanningInputs(excluded=outlook.excluded - protected, ending=outlook.ending)
-        found = plan(snapshot.with_holds(planned), without, stocks)
+        without = PlanningInputs(excluded=inputs.excluded - protected, ending=inputs.ending)
+        found = plan(snapshot.with_holds(planned), without, holder_cache)
     waiting = {one.pod.metadata.uid for one in found} | planned.keys() | snapshot.holds.keys()
     others = (
         pod
@@ -98,15 +98,15 @@ class Budgets:
         self._protected.add(victim.metadata.uid)
 
     def overdue(
-        self, snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache, plans: list[Plan]
+        self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, plans: list[Plan]
     ) -> list[Plan]:
         """Plans that are to be carried out whatever budgets say; ``plans`` are all others."""
         if self._limit is None:
             return []
         self._protected &= snapshot.pods.keys()
         self._passing = {uid: text for uid, text in self._passing.items() if uid in snapshot.pods}
-        protected = outlook.excluded & frozenset(self._protected)
-        found = waits(snapshot, outlook, stocks, protected=protected, plans=plans)
+        protected = inputs.excluded & frozenset(self._protected)
+        found = waits(snapshot, inputs, holder_cache, protected=protected, plans=plans)
         for pod in found.others:
             self._mark(pod, None)
         for one in found.plans:

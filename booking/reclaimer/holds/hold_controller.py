@@ -164,8 +164,8 @@ class HoldController:
     def write_overdue(
         self,
         snapshot: Snapshot,
-        outlook: PlanningInputs,
-        stocks: HolderCache,
+        inputs: PlanningInputs,
+        holder_cache: HolderCache,
         plans: list[Plan],
         *,
         needed: float,
@@ -175,7 +175,7 @@ class HoldController:
         Raises:
             ApiError: it could not be written.
         """
-        for one in self._budgets.overdue(snapshot, outlook, stocks, plans):
+        for one in self._budgets.overdue(snapshot, inputs, holder_cache, plans):
             self.write(one, needed=needed)
             if (written := self._written.get(one.pod.metadata.uid)) and written.hold == one.hold:
                 self._budgets.pass_over(written.pod)

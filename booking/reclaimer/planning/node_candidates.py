@@ -28,10 +28,10 @@ class PlanningInputs:
 class NodeCandidates:
     """What is left of each node."""
 
-    def __init__(self, snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache) -> None:
+    def __init__(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> None:
         self._snapshot = snapshot
-        self._outlook = outlook
-        self._stocks = stocks.at(snapshot)
+        self._inputs = inputs
+        self._nodes = holder_cache.at(snapshot)
         self._now = microseconds(snapshot.now)
         self._restart = round(snapshot.terms.restart_cost_seconds * SECOND)
         self._kept = {node: set(devices) for node, devices in snapshot.kept.items()}
@@ -39,10 +39,10 @@ class NodeCandidates:
         """Node -> devices that pods of this round need not have kept for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on suitable devices, for a pod that requests more than a model."""
-        self._going = set(snapshot.victims | outlook.ending)
+        self._going = set(snapshot.victims | inputs.ending)
         self._versions: dict[str, int] = dict.fromkeys(self._kept, 0)
-        """Nodes that are not as their stocks say, and how often that has changed."""
-        for uid in self._going | outlook.excluded:
+        """Nodes that are not as their holder_cache say, and how often that has changed."""
+        for uid in self._going | inputs.excluded:
             self._change_home(uid)
 
     # --- asking --------------------------------------------------------------------------------------
@@ -52,16 +52,16 @@ class NodeCandidates:
 
     def raw_free(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
         """How many devices are neither held nor kept, even if pods of this round count on them."""
-        shelf = self._shelf(node, model, selector)
+        model_holders = self._model_holders(node, model, selector)
         kept = self._kept.get(node, ())
-        return sum(uuid not in kept for uuid in shelf.free) if kept else len(shelf.free)
+        return sum(uuid not in kept for uuid in model_holders.free) if kept else len(model_holders.free)
 
     def nodes_with_free(self, model: str) -> list[str]:
         """Nodes with any free device of a model, the fullest first, then by name."""
         found = [
-            (len(shelf.free), name)
-            for name, stock in self._stocks.items()
-            if (shelf := stock.shelves.get(model)) and shelf.free
+            (len(model_holders.free), name)
+            for name, node_holders in self._nodes.items()
+            if (model_holders := node_holders.by_model.get(model)) and model_holders.free
         ]
         return [name for _, name in sorted(found)]
 
@@ -69,34 +69,34 @@ class NodeCandidates:
         """Node -> what a pod there destroys at least, in GPU-microseconds; not those that have too few."""
         found: dict[str, int] = {}
         now, restart = self._now, self._restart
-        for name, stock in self._stocks.items():
-            if model not in stock.shelves:
+        for name, node_holders in self._nodes.items():
+            if model not in node_holders.by_model:
                 continue
-            shelf = self._shelf(name, model, selector)
-            missing = need - shelf.idle
+            model_holders = self._model_holders(name, model, selector)
+            missing = need - model_holders.idle
             if name in self._versions or missing <= 0:
                 found[name] = 0
-            elif missing <= len(shelf.latest):
-                worked = sum(now - saved for saved in shelf.latest[:missing] if saved < now)
+            elif missing <= len(model_holders.latest):
+                worked = sum(now - saved for saved in model_holders.latest[:missing] if saved < now)
                 found[name] = worked + missing * restart
         return found
 
     def site(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:
         """What the node has now of a model, as far as the devices will do."""
-        shelf, away = self._shelf(node, model, selector), self._away(node)
-        free = [uuid for uuid in shelf.free if uuid not in away] if away else shelf.free
+        model_holders, away = self._model_holders(node, model, selector), self._away(node)
+        free = [uuid for uuid in model_holders.free if uuid not in away] if away else model_holders.free
         leaving: list[str] = []
         coming: list[str] = []
         victims: list[Victim] = []
         going: set[str] = set()
-        for holder in shelf.holders:
+        for holder in model_holders.holders:
             devices = tuple(u for u in holder.devices if u not in away) if away else holder.devices
             if holder.leaves:
                 leaving += devices
             elif holder.uid in self._going:
                 coming += devices
                 going.add(holder.uid)
-            elif holder.evictable and devices and holder.uid not in self._outlook.excluded:
+            elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
                 victims.append(victim_of(holder, devices, self._now, restart=self._restart))
         return NodeCandidate(
             node=node,
@@ -126,15 +126,15 @@ class NodeCandidates:
         self._change(node)
 
     # --- inside --------------------------------------------------------------------------------------
-    def _shelf(self, node: str, model: str, selector: DeviceSelector) -> ModelHolders:
-        stock = self._stocks.get(node)
-        shelf = stock.shelves.get(model, _NOTHING) if stock else _NOTHING
-        if stock is None or selector.is_by_model:
-            return shelf
+    def _model_holders(self, node: str, model: str, selector: DeviceSelector) -> ModelHolders:
+        node_holders = self._nodes.get(node)
+        model_holders = node_holders.by_model.get(model, _NOTHING) if node_holders else _NOTHING
+        if node_holders is None or selector.is_by_model:
+            return model_holders
         key = (node, model, selector)
         if key not in self._suiting:
-            do = frozenset(device.uuid for device in stock.view.devices if selector.takes(device))
-            self._suiting[key] = shelf.only(do)
+            do = frozenset(device.uuid for device in node_holders.view.devices if selector.takes(device))
+            self._suiting[key] = model_holders.only(do)
         return self._suiting[key]
 
     def _away(self, node: str) -> set[str]:

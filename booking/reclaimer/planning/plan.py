@@ -43,8 +43,8 @@ class Plan:
 
 def plan(
     snapshot: Snapshot,
-    outlook: PlanningInputs = NOTHING_MORE,
-    stocks: HolderCache | None = None,
+    inputs: PlanningInputs = NOTHING_MORE,
+    holder_cache: HolderCache | None = None,
     *,
     search: type[Search] = Search,
 ) -> list[Plan]:
@@ -52,33 +52,33 @@ def plan(
 
     Args:
         snapshot: this instant, with every hold that exists or was just written.
-        outlook: what is known about pods beyond the objects.
-        stocks: what was read of the nodes before; makes it faster, and nothing else.
+        inputs: what is known about pods beyond the objects.
+        holder_cache: what was read of the nodes before; makes it faster, and nothing else.
         search: how the best node is found.
     """
     waiting = sorted(_waiting(snapshot), key=_place)
     if not waiting:
         return []
-    sites = NodeCandidates(snapshot, outlook, stocks or HolderCache())
+    sites = NodeCandidates(snapshot, inputs, holder_cache or HolderCache())
     one_round = _Round(snapshot, sites, search(sites))
     return [made for pod in waiting if (made := one_round.serve(pod))]
 
 
 def elsewhere(
-    snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache, pods: Iterable[Pod]
+    snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
 ) -> Plan | None:
     """Free devices for the first of these pods that can be served without its victims by now (law L3).
 
     Args:
         snapshot: this instant.
-        outlook: what is known about pods beyond the objects.
-        stocks: what was read of the nodes before.
+        inputs: what is known about pods beyond the objects.
+        holder_cache: what was read of the nodes before.
         pods: booked pods that wait for devices of others, none of which is terminating.
 
     All others that wait for what is free are served before: nobody has to leave for them instead.
     """
-    hopeful = _hopeful(pods, snapshot, NodeCandidates(snapshot, outlook, stocks))
-    found = (_seated(pod, snapshot, outlook, stocks) for pod in islice(hopeful, MOST_TRIED))
+    hopeful = _hopeful(pods, snapshot, NodeCandidates(snapshot, inputs, holder_cache))
+    found = (_seated(pod, snapshot, inputs, holder_cache) for pod in islice(hopeful, MOST_TRIED))
     return next(filter(None, found), None)
 
 
@@ -103,10 +103,10 @@ def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: NodeCandidates) -> 
                 yield pod
 
 
-def _seated(pod: Pod, snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache) -> Plan | None:
+def _seated(pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
-    sites = NodeCandidates(without, outlook, stocks)
+    sites = NodeCandidates(without, inputs, holder_cache)
     one_round = _Round(without, sites, Search(sites))
     for other in sorted(_waiting(without), key=_place):
         one_round.serve(other)

@@ -1,4 +1,4 @@
-"""All scenes of one instant: where the bookings of each model are, over the nodes and pods that are known."""
+"""All placement checks of one instant: where each model's bookings are, over the known nodes and pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from cluster.objects.maintenance import MaintenanceBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """What scenes are made of: values alone."""
+    """What placement checks are made of: values alone."""
 
     instant: SupplySnapshot
     bookings: Mapping[str, Booking]
@@ -25,7 +25,7 @@ class PlanInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """What the scene of one model is made of."""
+    """What the check of one model is made of."""
 
     model: str
     devices: Mapping[str, int]
@@ -37,7 +37,7 @@ class ModelInputs:
 
 
 def placement_checks(inputs: PlanInputs, models: Iterable[str]) -> dict[str, PlacementCheck]:
-    """The scenes of those of the models that need one: in others no place is wrong for any booking."""
+    """The checks of those of the models that need one: in others no place is wrong for any booking."""
     shares = {name: node_supply(view, inputs.instant) for name, view in inputs.instant.views.items()}
     made = {one.model: check_of(one, inputs.instant.now) for one in model_inputs(inputs, models, shares)}
     return {model: one for model, one in made.items() if one is not None}
@@ -46,7 +46,7 @@ def placement_checks(inputs: PlanInputs, models: Iterable[str]) -> dict[str, Pla
 def model_inputs(
     inputs: PlanInputs, models: Iterable[str], shares: Mapping[str, NodeSupply]
 ) -> list[ModelInputs]:
-    """What the scenes of some models are made of.
+    """What the checks of some models are made of.
 
     Args:
         inputs: the instant.
@@ -71,7 +71,7 @@ def model_inputs(
 
 
 def check_of(setting: ModelInputs, now: datetime, *, is_all: bool = False) -> PlacementCheck | None:
-    """The scene; None for a model that needs none. See ``placement_check``."""
+    """The check; None for a model that needs none. See ``placement_check``."""
     return placement_check(
         setting.model,
         setting.bookings.values(),

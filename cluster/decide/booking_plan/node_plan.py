@@ -1,4 +1,4 @@
-"""One node of the witness: its devices of one model, and what has its place there."""
+"""One node of a booking plan: its devices of one model, and what has its place there."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ class PermanentPods:
         """
         self._inputs = inputs
         self._shares = shares
-        self._scenes: dict[str, PlacementCheck | None] = {}
+        self._checks: dict[str, PlacementCheck | None] = {}
 
     def allows_permanent(self, node: str, devices: int, models: AbstractSet[str]) -> bool:
         """Whether every booking keeps its place when this many devices of a node are taken for good.
@@ -40,10 +40,10 @@ class PermanentPods:
         return all(self._allows_permanent(model, node, devices) for model in there)
 
     def _allows_permanent(self, model: str, node: str, devices: int) -> bool:
-        if model not in self._scenes:
+        if model not in self._checks:
             (setting,) = model_inputs(self._inputs, [model], self._known())
-            self._scenes[model] = check_of(setting, self._inputs.instant.now, is_all=True)
-        known = self._scenes[model]
+            self._checks[model] = check_of(setting, self._inputs.instant.now, is_all=True)
+        known = self._checks[model]
         return known is None or known.allows_permanent(node, devices)
 
     def _known(self) -> Mapping[str, NodeSupply]:

@@ -83,19 +83,22 @@ class Pinned:
 
     @classmethod
     def of(
-        cls, model_plan: ModelPlan, promises: Iterable[PlannedBooking], pins: Mapping[str, Mapping[str, int]]
+        cls,
+        model_plan: ModelPlan,
+        planned_bookings: Iterable[PlannedBooking],
+        pins: Mapping[str, Mapping[str, int]],
     ) -> "Pinned":
         """From bookings that are not over.
 
         Args:
             model_plan: the nodes, with maintenance, and everything where it is planned.
-            promises: bookings that have pods.
+            planned_bookings: bookings that have pods.
             pins: booking -> node -> devices that its pods have there.
         """
         spans: dict[str, list[Load]] = {}
-        for promise in promises:
-            for node, count in pins[promise.key].items():
-                spans.setdefault(node, []).append((promise.start, promise.end, count))
+        for planned in planned_bookings:
+            for node, count in pins[planned.key].items():
+                spans.setdefault(node, []).append((planned.start, planned.end, count))
         return cls(model_plan, spans)
 
     def fits(self, node: str, start: int, end: int) -> bool:
@@ -111,7 +114,7 @@ def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], h
     """Put a booking's items where its pods run.
 
     A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
-    other nodes than the rest, its place stays and those pods count in addition: when they end, the promise of
+    other nodes than the rest, its place stays and those pods count in addition: when they end, the booking of
     one node is still kept. Single devices follow their pods, but not to a node that cannot bear all that run
     there, because of maintenance or an unhealthy device: the place that was found for them elsewhere stays
     theirs, and their pods count in addition.

@@ -1,4 +1,4 @@
-"""May a booked pod be placed on a node: does the witness of all bookings still hold with it there?
+"""May a booked pod be placed on a node: does the plan of all bookings still hold with it there?
 
 Asked by the extender, which binds, and by the reclaimer, which keeps devices for pods: both say the same.
 The bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
@@ -87,8 +87,8 @@ class PlacementCheck:
         """Whether every booking has a place with all pods where they are; some not yet begun may move.
 
         Args:
-            with_begun: bookings that have begun, and have no pods there, may be moved too: what the booking
-                server's keeper will do where a node has too little.
+            with_begun: bookings that have begun, and have no pods there, may be moved too: what the plan
+                controller will do where a node has too little.
         """
         return self._repaired(with_begun=with_begun) is not None
 
@@ -121,7 +121,7 @@ class PlacementCheck:
         return self._borne[key]
 
     def _steady(self) -> ModelPlan:
-        """Everybody in a place for whom there is one: the booking server's keeper will see to it."""
+        """Everybody in a place for whom there is one: the plan controller will see to it."""
         if self._kept is None:
             shift = self._repaired(with_begun=True) or self._shift(self.now)
             node_plans = self.plan.node_plans
@@ -215,28 +215,28 @@ def placement_check(
     loads = tuple(_loads(model, devices, blocks, now))
     if not live or not (is_all or loads or any(is_whole(b.spec.count, b.spec.topology) for b in live)):
         return None
-    promises = [planned_booking(booking) for booking in live]
-    plan = ModelPlan(devices, (each for promise in promises for each in promise.placed()), loads)
+    planned_bookings = [planned_booking(booking) for booking in live]
+    plan = ModelPlan(devices, (each for planned in planned_bookings for each in planned.placed()), loads)
     instant = int(now.timestamp())
     shift = PlanAttempt(plan, fixed_until=instant)
-    held = Pinned.of(plan, (each for each in promises if each.key in pins), pins)
+    held = Pinned.of(plan, (each for each in planned_bookings if each.key in pins), pins)
     placed: dict[str, list[Placed]] = {}
     pinned: dict[str, list[Placed]] = {}
-    for promise in promises:
-        items = promise.placed()
-        if promise.key in pins and not all(node in devices for _, node in items):
+    for planned in planned_bookings:
+        items = planned.placed()
+        if planned.key in pins and not all(node in devices for _, node in items):
             # It has no place, but its pods run: no other booking may use their devices.
-            pinned[promise.key] = [
-                each for each in off_plan_pods(items, pins[promise.key]) if each[1] in devices
+            pinned[planned.key] = [
+                each for each in off_plan_pods(items, pins[planned.key]) if each[1] in devices
             ]
-            for item, node in pinned[promise.key]:
+            for item, node in pinned[planned.key]:
                 shift.put(item, node)
-        elif promise.key in pins:
-            pinned[promise.key] = pin(shift, items, pins[promise.key], held)
+        elif planned.key in pins:
+            pinned[planned.key] = pin(shift, items, pins[planned.key], held)
             items = list(
-                (dict(items) | {i: n for i, n in pinned[promise.key] if i.serial < OFF_PLAN}).items()
+                (dict(items) | {i: n for i, n in pinned[planned.key] if i.serial < OFF_PLAN}).items()
             )
-        placed[promise.key] = items
+        placed[planned.key] = items
     return PlacementCheck(shift.plan(), placed, pinned, instant)
 
 

@@ -19,14 +19,14 @@ from cluster.objects.pods import Pod, is_terminating
 ANY_TIME: Final = "A booked pod that finds no free GPU may take its GPUs at any time."
 
 
-def where(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None) -> Iterator[str]:
+def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> Iterator[str]:
     """The node and devices of a bound pod."""
-    node, holding = pod.spec.node_name, scene.holding(pod)
-    snapshot = scene.node_snapshots.get(node or "")
-    if snapshot is None or holding is None:
+    node, holding = pod.spec.node_name, snapshot.holding(pod)
+    node_snapshot = snapshot.node_snapshots.get(node or "")
+    if node_snapshot is None or holding is None:
         yield f"It is bound to {node}, and holds no GPU that is known."
         return
-    view, agent = snapshot
+    view, agent = node_snapshot
     if holding.devices:
         yield from _holds(holding, {device.uuid: device for device in view.devices})
         yield from _choice(pod, frozenset(holding.devices), booking)
@@ -90,13 +90,13 @@ def _criterion(pod: Pod, booking: Booking | None) -> str:
 
 
 def taking(
-    pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, granted: datetime | None
+    pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, granted: datetime | None
 ) -> Iterator[str]:
     """Which pods may take the GPUs of a bound pod, and when."""
     order = order_of(pod)
     if order:
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
-    beneficiary = scene.needed_by(pod.metadata.uid)
+    beneficiary = snapshot.needed_by(pod.metadata.uid)
     if notice := pod.metadata.annotation(names.NOTICE):
         yield notice
     elif beneficiary:
@@ -105,24 +105,24 @@ def taking(
         until = at(booking.spec.end)
         yield f"Nobody takes its GPUs before {until}, unless an administrator does so by name and reason."
     else:
-        yield _unbooked(pod, scene, granted)
+        yield _unbooked(pod, snapshot, granted)
 
 
-def _unbooked(pod: Pod, scene: ExplanationSnapshot, granted: datetime | None) -> str:
-    holding = scene.holding(pod)
-    lasting = lasting_protection(pod, holding, namespaces=scene.namespaces, home=scene.home)
+def _unbooked(pod: Pod, snapshot: ExplanationSnapshot, granted: datetime | None) -> str:
+    holding = snapshot.holding(pod)
+    lasting = lasting_protection(pod, holding, namespaces=snapshot.namespaces, home=snapshot.home)
     if lasting:
         return f"Its GPUs are not taken for bookings: {lasting}."
-    if granted and granted > scene.now:
+    if granted and granted > snapshot.now:
         return f"MAIA has granted it its GPUs until {at(granted)}; afterwards a booked pod may take them."
     return ANY_TIME
 
 
-def leaving(pod: Pod, scene: ExplanationSnapshot) -> Iterator[str]:
+def leaving(pod: Pod, snapshot: ExplanationSnapshot) -> Iterator[str]:
     """A pod that is terminating."""
     if order := order_of(pod):
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
-    if is_stuck(pod, scene.now):
+    if is_stuck(pod, snapshot.now):
         yield "It has been terminating for too long: its node may hang. Its GPUs are not counted on."
     elif is_terminating(pod):
         yield "It is terminating, and holds its GPUs until its containers have ended."

@@ -31,25 +31,27 @@ class Covered:
         return self.found.cover
 
 
-def covered(pod: Pod, scene: ExplanationSnapshot) -> Covered:
+def covered(pod: Pod, snapshot: ExplanationSnapshot) -> Covered:
     """The cover of a living pod."""
     user = pod.metadata.annotation(names.USER)
     if not user:
         return Covered(None, Coverage(), None)
-    user_coverage = scene.user_coverage(user)
-    found = coverage(pod, user_coverage, scene.now, asks=_asks(pod, scene))
+    user_coverage = snapshot.user_coverage(user)
+    found = coverage(pod, user_coverage, snapshot.now, asks=_asks(pod, snapshot))
     over = [
-        one for one in user_coverage.bookings if one.spec.end <= scene.now and one.spec.start < one.spec.end
+        one
+        for one in user_coverage.bookings
+        if one.spec.end <= snapshot.now and one.spec.start < one.spec.end
     ]
     return Covered(user, found, max(over, key=lambda one: (one.spec.end, one.name), default=None))
 
 
-def _asks(pod: Pod, scene: ExplanationSnapshot) -> Candidate | None:
+def _asks(pod: Pod, snapshot: ExplanationSnapshot) -> Candidate | None:
     """With the devices that it holds: a booking covers the pod's devices, not its request."""
-    found, holding = candidate(pod, held=None, models={}), scene.holding(pod)
+    found, holding = candidate(pod, held=None, models={}), snapshot.holding(pod)
     if found is None or holding is None:
         return found
-    models = scene.node_snapshots[holding.node][0].models
+    models = snapshot.node_snapshots[holding.node][0].models
     return replace(found, has=frozenset(models.get(uuid, "") for uuid in holding.devices))
 
 

@@ -34,16 +34,16 @@ class _Taken:
     """When its holder's time is over; None where that is unknown."""
 
 
-def holders(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot, may_name: MayName) -> Iterator[str]:
+def holders(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot, may_name: MayName) -> Iterator[str]:
     """Which of the GPUs that would fit are taken, by which pods, and until when; empty where none is taken.
 
     Args:
         pod: the waiting pod.
         request: the pod's.
-        scene: the cluster.
+        snapshot: the cluster.
         may_name: which pods may be named.
     """
-    taken = list(_taken(pod, request, scene))
+    taken = list(_taken(pod, request, snapshot))
     kinds = {
         "booked pods": [one for one in taken if one.holder and one.booked],
         "pods without a booking": [one for one in taken if one.holder and not one.booked],
@@ -77,16 +77,16 @@ def _named(taken: list[_Taken], may_name: MayName) -> Iterator[str]:
     yield f"They are used by {listed([*named, *([f'{more} more'] if more > 0 else [])])}."
 
 
-def _taken(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot) -> Iterator[_Taken]:
-    for name, (view, agent) in sorted(scene.node_snapshots.items()):
-        node = scene.nodes.get(name)
+def _taken(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> Iterator[_Taken]:
+    for name, (view, agent) in sorted(snapshot.node_snapshots.items()):
+        node = snapshot.nodes.get(name)
         if not view.published or agent != "alive" or (node and node_rejection(pod, node)):
             continue
         by_device = {uuid: holding.uid for holding in view.holdings for uuid in holding.devices}
         for device in _fitting(view, request):
-            holder = scene.pods.get(by_device.get(device.uuid, ""))
+            holder = snapshot.pods.get(by_device.get(device.uuid, ""))
             if holder is not None:
-                yield _of(holder, scene)
+                yield _of(holder, snapshot)
             elif device.uuid in view.kept and not view.held.get(device.uuid):
                 yield _Taken(None, booked=True, until=None)
 
@@ -97,9 +97,9 @@ def _fitting(view: NodeView, request: GpuRequest) -> Iterator[Device]:
             yield from devices
 
 
-def _of(holder: Pod, scene: ExplanationSnapshot) -> _Taken:
-    booking = scene.cover.get(holder.metadata.uid)
+def _of(holder: Pod, snapshot: ExplanationSnapshot) -> _Taken:
+    booking = snapshot.cover.get(holder.metadata.uid)
     if booking is not None:
         return _Taken(holder, booked=True, until=booking.spec.end)
     until = holder.metadata.deletion_timestamp if is_terminating(holder) else terminate_at(holder)
-    return _Taken(holder, booked=False, until=until if until and until > scene.now else None)
+    return _Taken(holder, booked=False, until=until if until and until > snapshot.now else None)

@@ -20,13 +20,17 @@ _BOOKED_WAITS: Final = (
 
 
 def explain_pod(
-    pod: Pod, scene: ExplanationSnapshot, *, granted: datetime | None = None, may_name: MayName | None = None
+    pod: Pod,
+    snapshot: ExplanationSnapshot,
+    *,
+    granted: datetime | None = None,
+    may_name: MayName | None = None,
 ) -> Explanation:
     """Why a pod is in its state, and what would change it.
 
     Args:
         pod: any pod, including one that has ended or requests no GPU.
-        scene: the cluster.
+        snapshot: the cluster.
         granted: until when another system has promised the pod its GPUs.
         may_name: which other pods may be named; by default those of the same user.
     """
@@ -35,13 +39,13 @@ def explain_pod(
     if not _asks(pod):
         return _without(pod)
     if is_terminating(pod):
-        booking = scene.cover.get(pod.metadata.uid)
-        because = (*_origin(pod), *bound.where(pod, scene, booking), *bound.leaving(pod, scene))
+        booking = snapshot.cover.get(pod.metadata.uid)
+        because = (*_origin(pod), *bound.where(pod, snapshot, booking), *bound.leaving(pod, snapshot))
         return Explanation("leaving", because)
-    known = cover.covered(pod, scene)
+    known = cover.covered(pod, snapshot)
     if pod.spec.node_name:
-        return _running(pod, scene, known, granted)
-    return _waiting(pod, scene, known, may_name or _same_user(pod))
+        return _running(pod, snapshot, known, granted)
+    return _waiting(pod, snapshot, known, may_name or _same_user(pod))
 
 
 def _same_user(pod: Pod) -> MayName:
@@ -49,23 +53,25 @@ def _same_user(pod: Pod) -> MayName:
     return lambda other: bool(user) and other.metadata.annotation(names.USER) == user
 
 
-def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: datetime | None) -> Explanation:
-    is_noticed = bool(pod.metadata.annotation(names.NOTICE) or scene.needed_by(pod.metadata.uid))
+def _running(
+    pod: Pod, snapshot: ExplanationSnapshot, known: Covered, granted: datetime | None
+) -> Explanation:
+    is_noticed = bool(pod.metadata.annotation(names.NOTICE) or snapshot.needed_by(pod.metadata.uid))
     state = "running, booked" if known.booking else "running, not booked"
     because = (
         *_origin(pod),
         *cover.messages(pod, known),
-        *bound.where(pod, scene, known.booking),
-        *bound.taking(pod, scene, known.booking, granted),
+        *bound.where(pod, snapshot, known.booking),
+        *bound.taking(pod, snapshot, known.booking, granted),
     )
     if is_noticed and not known.booking:
         state = "told to go"
     return Explanation(state, because, tuple(cover.changes(known)))
 
 
-def _waiting(pod: Pod, scene: ExplanationSnapshot, known: Covered, may_name: MayName) -> Explanation:
+def _waiting(pod: Pod, snapshot: ExplanationSnapshot, known: Covered, may_name: MayName) -> Explanation:
     state = "waiting, booked" if known.booking else "waiting, not booked"
-    found = waits(pod, scene, known.booking, may_name)
+    found = waits(pod, snapshot, known.booking, may_name)
     because = (*_origin(pod), *cover.messages(pod, known), *found.because)
     return Explanation(state, because, tuple(_changes_of_waiting(known, found)))
 

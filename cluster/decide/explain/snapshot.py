@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cluster import names
-from cluster.decide.booking_plan import PlacementCheck as Promised
+from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import NodeView
@@ -47,7 +47,7 @@ class ExplanationSnapshot:
     """(uid, booking) of running pods that a booking does not cover on their present node."""
     holds: Mapping[str, Hold] = field(default_factory=dict)
     """Pod uid -> its hold."""
-    promised: Mapping[str, Promised] = field(default_factory=dict)
+    promised: Mapping[str, PlacementCheck] = field(default_factory=dict)
     """Model -> where booked pods may be placed so that every booking finds a place; if missing, anywhere."""
     lasting: PermanentPods | None = None
     """Which nodes can take a pod that is never evicted; None: all can."""
@@ -68,10 +68,10 @@ class ExplanationSnapshot:
 
     def holding(self, pod: Pod) -> Holding | None:
         """The holding of a bound pod, with drift counted in."""
-        snapshot = self.node_snapshots.get(pod.spec.node_name or "")
+        node_snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (
-            next((one for one in snapshot[0].holdings if one.uid == pod.metadata.uid), None)
-            if snapshot
+            next((one for one in node_snapshot[0].holdings if one.uid == pod.metadata.uid), None)
+            if node_snapshot
             else None
         )
 

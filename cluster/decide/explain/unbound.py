@@ -66,12 +66,12 @@ class _Asking:
     """The one that covers the pod."""
 
 
-def waits(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, may_name: MayName) -> Waits:
+def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_name: MayName) -> Waits:
     """Why a pod is not bound yet.
 
     Args:
         pod: the waiting pod.
-        scene: the cluster.
+        snapshot: the cluster.
         booking: the one that covers it.
         may_name: which pods may be named.
     """
@@ -86,41 +86,41 @@ def waits(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, may_nam
     except QuantityError:
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
-        return Waits(tuple(_kept(request, request.hold, scene)), _WHEN_FREE, is_settled=True)
-    if message := why_waiting(request, (view for view, _ in scene.node_snapshots.values())):
+        return Waits(tuple(_kept(request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
+    if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
         known = (
             str(message),
             *_of_scheduler(pod),
             *_nothing_kept(pod),
-            *holders(pod, request, scene, may_name),
+            *holders(pod, request, snapshot, may_name),
         )
         change = _CHANGES[message.code]
         lasts = message.code in LASTING
         return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
-    return _node_by_node(pod, _Asking(request, booking), scene, may_name)
+    return _node_by_node(pod, _Asking(request, booking), snapshot, may_name)
 
 
-def _kept(request: GpuRequest, hold: Hold, scene: ExplanationSnapshot) -> Iterator[str]:
+def _kept(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
     yield kept_for(hold)
-    snapshot = scene.node_snapshots.get(hold.node)
-    if snapshot is None:
+    node_snapshot = snapshot.node_snapshots.get(hold.node)
+    if node_snapshot is None:
         yield f"There is no node {hold.node} now."
         return
-    free = sum(not snapshot[0].held.get(uuid) for uuid in hold.devices)
+    free = sum(not node_snapshot[0].held.get(uuid) for uuid in hold.devices)
     yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
-    if going := sum(uid in scene.pods for uid in hold.victims):
+    if going := sum(uid in snapshot.pods for uid in hold.victims):
         yield f"{counted(going, 'pod')} {'has' if going == 1 else 'have'} still to leave."
-    why = rejection(request, *snapshot)
+    why = rejection(request, *node_snapshot)
     if why and why != HELD_NOT_FREE:
         yield f"{hold.node}: {why}."
 
 
-def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_name: MayName) -> Waits:
-    by_reason = _reasons(pod, asking, scene)
+def _node_by_node(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
+    by_reason = _reasons(pod, asking, snapshot)
     fits = by_reason.pop(None, [])
     because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
     because += [f"{_some(nodes)}: {why}." for why, nodes in by_reason.items()]
-    because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), asking.booking, scene)
+    because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), asking.booking, snapshot)
     changes = {why: _CHANGES[_key(why)] for why in by_reason if why and _key(why) in _CHANGES}
     would_change = tuple(f"{_some(by_reason[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
@@ -129,7 +129,7 @@ def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_nam
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_TRIED, is_settled=True)
-    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, scene, may_name)]
+    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, snapshot, may_name)]
     is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
 
@@ -138,52 +138,52 @@ def _key(why: str) -> str:
     return why.code if isinstance(why, Reason) else why
 
 
-def _reasons(pod: Pod, asking: _Asking, scene: ExplanationSnapshot) -> dict[str | None, list[str]]:
+def _reasons(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot) -> dict[str | None, list[str]]:
     """Reason -> the nodes with it; None -> those that have free GPUs for the pod."""
     found: dict[str | None, list[str]] = {}
-    for name, (view, agent) in sorted(scene.node_snapshots.items()):
+    for name, (view, agent) in sorted(snapshot.node_snapshots.items()):
         if view.published or view.fault:
-            node = scene.nodes.get(name)
+            node = snapshot.nodes.get(name)
             why = (node_fit.node_rejection(pod, node) if node else None) or rejection(
                 asking.request, view, agent
             )
-            if why is None and not _is_allowed(pod, asking, name, scene):
+            if why is None and not _is_allowed(pod, asking, name, snapshot):
                 why = BOOKED_BY_OTHERS
             found.setdefault(why, []).append(name)
     return found
 
 
-def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: ExplanationSnapshot) -> bool:
+def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnapshot) -> bool:
     """Whether every other booking would still find a place if the pod were on the node."""
     booking, need = asking.booking, asking.request.demand.get(names.GPU_RESOURCE, 0)
     if not need:
         return True
     if booking is None:
-        stays = never_evicted_reason(pod, namespaces=scene.namespaces, home=scene.home)
+        stays = never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.home)
         return (
             not stays
-            or scene.lasting is None
-            or scene.lasting.allows_permanent(node, need, asking.request.models)
+            or snapshot.lasting is None
+            or snapshot.lasting.allows_permanent(node, need, asking.request.models)
         )
-    known = scene.promised.get(booking.spec.model)
+    known = snapshot.promised.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)
 
 
-def _planned(nodes: Iterable[str], booking: Booking | None, scene: ExplanationSnapshot) -> Iterator[str]:
+def _planned(nodes: Iterable[str], booking: Booking | None, snapshot: ExplanationSnapshot) -> Iterator[str]:
     """Used when the GPUs of these nodes are promised: not every reader may learn to whom."""
     for node in nodes:
-        there = [one for one in scene.bookings.values() if _is_beside(one, booking, node, scene)]
+        there = [one for one in snapshot.bookings.values() if _is_beside(one, booking, node, snapshot)]
         if there:
             begin = min(one.spec.start for one in there)
             until = max(one.spec.end for one in there)
-            since = f"from {at(begin)} " if begin > scene.now else ""
+            since = f"from {at(begin)} " if begin > snapshot.now else ""
             yield f"{node} is planned for {counted(len(there), 'other booking')}, {since}until {at(until)}."
 
 
-def _is_beside(one: Booking, booking: Booking | None, node: str, scene: ExplanationSnapshot) -> bool:
+def _is_beside(one: Booking, booking: Booking | None, node: str, snapshot: ExplanationSnapshot) -> bool:
     if booking is None or one.name == booking.name or one.spec.model != booking.spec.model:
         return False
-    return one.spec.end > scene.now and any(place.node == node for place in one.spec.places)
+    return one.spec.end > snapshot.now and any(place.node == node for place in one.spec.places)
 
 
 def _of_scheduler(pod: Pod) -> Iterator[str]:

@@ -369,6 +369,8 @@ def test_nothing_is_lacking_in_an_empty_span(topology: Topology) -> None:
 def test_every_model_has_its_own_room() -> None:
     world = World({"n0": 1})
     calendar = calendar_of([])
-    rooms = PlannedCapacities(capacity=world.capacity, now=START, calendar_of=lambda _model: calendar)
-    assert rooms(A100) is rooms(A100)
-    assert rooms("another").lacking(CapacityRequest(count=1, topology="any"), hour(1), hour(2)) is not None
+    capacities = PlannedCapacities(capacity=world.capacity, now=START, calendar_of=lambda _model: calendar)
+    assert capacities(A100) is capacities(A100)
+    assert (
+        capacities("another").lacking(CapacityRequest(count=1, topology="any"), hour(1), hour(2)) is not None
+    )

@@ -44,14 +44,14 @@ class World:
 
     def free_capacity(self, changing: Record | None = None) -> FreeCapacity:
         calendar = calendar_of(self.records.values())
-        rooms = PlannedCapacities(
+        capacities = PlannedCapacities(
             capacity=self.capacity,
             now=self.now,
             calendar_of=lambda _model: calendar,
             blocks=self.blocks,
             changing=changing,
         )
-        return rooms(A100)
+        return capacities(A100)
 
     def book(self, start: int, end: int, count: int = 1, topology: Topology = "single-node") -> Record | None:
         asked = a_record(
@@ -87,7 +87,7 @@ class World:
         return outcome
 
     def spoilt(self, without: frozenset[str] = frozenset()) -> str | None:
-        """The fault in the stored witness from now on, None where it holds."""
+        """The fault in the stored booking plan from now on, None where it holds."""
         live = [r for r in self.records.values() if r.end > self.now and r.id not in without]
         for record in live:
             if sum(place.count for place in record.plan) != record.count:

@@ -38,8 +38,8 @@ def scene() -> Scene:
     return scene
 
 
-def holds(scene: Scene, outlook: PlanningInputs | None = None) -> dict[str, Hold]:
-    made = plan(scene.snapshot(), outlook or PlanningInputs())
+def holds(scene: Scene, inputs: PlanningInputs | None = None) -> dict[str, Hold]:
+    made = plan(scene.snapshot(), inputs or PlanningInputs())
     return {one.pod.metadata.name: one.hold for one in made}
 
 

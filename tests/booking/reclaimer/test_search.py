@@ -154,24 +154,24 @@ class World:
             self.update(merged(raw, {"metadata": {"annotations": {names.HOLD: text}}}))
 
 
-def tried_out(snapshot: Snapshot, outlook: PlanningInputs) -> list[Plan]:
+def tried_out(snapshot: Snapshot, inputs: PlanningInputs) -> list[Plan]:
     """The plan when every set on every node is tried."""
-    return plan(snapshot, outlook, search=Everything)
+    return plan(snapshot, inputs, search=Everything)
 
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=True))
 def test_l3_the_fast_search_finds_what_trying_out_everything_finds(random: Random) -> None:
-    world, stocks = World(random), HolderCache()
+    world, holder_cache = World(random), HolderCache()
     for _ in range(50):
         world.happens()
         snapshot = take(world.cache, world.clock, TERMS)
         uids = sorted(snapshot.pods)
-        outlook = PlanningInputs(
+        inputs = PlanningInputs(
             excluded=frozenset(uid for uid in uids if random.random() < 0.05),
             ending=frozenset(uid for uid in uids if random.random() < 0.05),
         )
-        made = plan(snapshot, outlook, stocks)
-        assert made == plan(snapshot, outlook) == tried_out(snapshot, outlook)
+        made = plan(snapshot, inputs, holder_cache)
+        assert made == plan(snapshot, inputs) == tried_out(snapshot, inputs)
         if random.random() < 0.3:
             world.write(made)

@@ -302,7 +302,7 @@ def spoilt(records: Iterable[Record], scene: Scene, now: datetime) -> str | None
 
 
 def _fixed(record: Record) -> Record:
-    """Without what changes when others come: its place in the witness, and with it its number."""
+    """Without what changes when others come: its place in the booking plan, and with it its number."""
     return msgspec.structs.replace(record, plan=(), change=0)
 
 

@@ -21,7 +21,7 @@ class Seen:
     def __init__(self, *sizes: int) -> None:
         self.clock = FakeClock()
         self.cache = ClusterCache(self.clock)
-        self.witness = BookingPlans(self.cache)
+        self.booking_plans = BookingPlans(self.cache)
         self.sizes = sizes
         for index, size in enumerate(sizes):
             self.node(index, size)
@@ -52,14 +52,14 @@ class Seen:
         return booking
 
     def nodes(self, booking: Booking, need: int) -> list[str]:
-        places = self.witness.places(self.clock.now())
+        places = self.booking_plans.places(self.clock.now())
         return [f"n{i}" for i in range(len(self.sizes)) if places.allow(booking, f"n{i}", need)]
 
 
 def test_where_only_single_devices_are_booked_every_node_is_right_and_nothing_is_made() -> None:
     seen = Seen(1, 1)
     one = seen.book("b-1", 0, 9, 1, ("n0", 1))
-    assert seen.witness.places(seen.clock.now()) is EVERYWHERE
+    assert seen.booking_plans.places(seen.clock.now()) is EVERYWHERE
     assert seen.nodes(one, 1) == ["n0", "n1"]
 
 
@@ -68,8 +68,8 @@ def test_a_node_that_another_booking_is_promised_whole_is_not_for_this_pod() -> 
     one = seen.book("b-1", 0, 9, 1, ("n1", 1))
     seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
     assert seen.nodes(one, 1) == ["n1"]
-    assert seen.witness.places(seen.clock.now()).planned(one, "n1") == 1
-    assert seen.witness.places(seen.clock.now()).planned(one, "n0") == 0
+    assert seen.booking_plans.places(seen.clock.now()).planned(one, "n1") == 1
+    assert seen.booking_plans.places(seen.clock.now()).planned(one, "n0") == 0
 
 
 def test_a_node_is_right_where_the_booking_planned_there_finds_another() -> None:
@@ -122,18 +122,18 @@ def test_a_second_pod_outside_the_node_of_its_booking_is_let_in_only_where_nobod
 def test_the_answer_is_the_same_object_until_something_changes() -> None:
     seen = Seen(2, 1)
     seen.book("b-1", 5, 7, 2, ("n0", 2))
-    first = seen.witness.places(seen.clock.now())
-    assert seen.witness.places(seen.clock.now()) is first
+    first = seen.booking_plans.places(seen.clock.now())
+    assert seen.booking_plans.places(seen.clock.now()) is first
     seen.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
-    assert seen.witness.places(seen.clock.now()) is not first
+    assert seen.booking_plans.places(seen.clock.now()) is not first
 
 
 def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() -> None:
     seen = Seen(1, 1)
 
     def bears() -> bool:
-        lasting = seen.witness.lasting(seen.clock.now())
-        assert seen.witness.lasting(seen.clock.now()) is lasting
+        lasting = seen.booking_plans.lasting(seen.clock.now())
+        assert seen.booking_plans.lasting(seen.clock.now()) is lasting
         return lasting.allows_permanent("n0", 1, frozenset())
 
     assert bears()

@@ -88,13 +88,13 @@ def test_changes_that_do_not_touch_the_plan_leave_it_and_its_answers_as_they_are
     places = [{"node": "n0", "count": 2}]
     whole = a_booking("b-2", user="dora", count=2, start=start, places=places, topology="single-node")
     cache.apply_booking(whole)
-    witness = BookingPlans(cache)
-    before = witness.places(EPOCH)
-    assert before.scenes
+    booking_plans = BookingPlans(cache)
+    before = booking_plans.places(EPOCH)
+    assert before.checks
 
     other = a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-2",)})
     cache.apply_pod(other.obj)
-    assert witness.places(EPOCH) is before
+    assert booking_plans.places(EPOCH) is before
 
     cache.apply_node(a_node("n0", a100(0), a100(1), version=2))
-    assert witness.places(EPOCH) is not before
+    assert booking_plans.places(EPOCH) is not before

@@ -1,4 +1,4 @@
-"""One node of the witness, and the items that have their place there."""
+"""One node of a booking plan, and the items that have their place there."""
 
 import pytest
 

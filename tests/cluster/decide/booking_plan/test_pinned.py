@@ -17,22 +17,22 @@ NIGHT = (100, 200)
 """Maintenance."""
 
 
-def _promise(key: str, end: int, *plan: tuple[str, int]) -> PlannedBooking:
+def _planned(key: str, end: int, *plan: tuple[str, int]) -> PlannedBooking:
     return PlannedBooking(key, 0, end, sum(count for _, count in plan), is_whole=False, plan=plan)
 
 
 def _pinned(
     devices: dict[str, int],
-    *promises: PlannedBooking,
+    *planned_bookings: PlannedBooking,
     pins: dict[str, dict[str, int]],
     blocks: tuple[tuple[str, int, int, int], ...] = (),
 ) -> list[tuple[str, bool, int]]:
     """(node, whether beside its place, devices) of what is pinned of the first booking, by node."""
-    placed: list[Placed] = [each for promise in promises for each in promise.placed()]
+    placed: list[Placed] = [each for planned in planned_bookings for each in planned.placed()]
     model_plan = ModelPlan(devices, placed, blocks)
-    held = Pinned.of(model_plan, [one for one in promises if one.key in pins], pins)
+    held = Pinned.of(model_plan, [one for one in planned_bookings if one.key in pins], pins)
     shift = PlanAttempt(model_plan, fixed_until=0)
-    first = promises[0]
+    first = planned_bookings[0]
     found = pin(shift, first.placed(), pins[first.key], held)
     there = {item for node_plan in shift.plan().node_plans.values() for item in node_plan.items}
     assert {item for item, _ in found} <= there
@@ -40,14 +40,14 @@ def _pinned(
 
 
 def test_a_single_device_follows_its_pod() -> None:
-    found = _pinned({"n0": 1, "n1": 1}, _promise("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 1}})
+    found = _pinned({"n0": 1, "n1": 1}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 1}})
     assert found == [("n1", False, 1)]
 
 
 @pytest.mark.parametrize("devices", [0, 1])
 def test_it_keeps_its_place_elsewhere_where_its_pod_runs_on_what_cannot_be_had(devices: int) -> None:
     # One of the node's devices has fallen ill; what is left is not enough for the two that run there.
-    one, two = _promise("b-1", 90, ("n0", 2)), _promise("b-2", 90, ("n0", 1))
+    one, two = _planned("b-1", 90, ("n0", 2)), _planned("b-2", 90, ("n0", 1))
     found = _pinned({"n0": 3, "n1": devices}, one, two, pins={"b-1": {"n1": 1}, "b-2": {"n1": 1}})
     assert found == [("n1", True, 1)]
 
@@ -56,24 +56,24 @@ def test_it_keeps_its_place_elsewhere_where_its_pod_runs_on_what_cannot_be_had(d
 def test_it_keeps_its_place_elsewhere_where_maintenance_begins_before_its_end(
     end: int, *, is_beside: bool
 ) -> None:
-    booking = _promise("b-1", end, ("n0", 1))
+    booking = _planned("b-1", end, ("n0", 1))
     found = _pinned({"n0": 1, "n1": 1}, booking, pins={"b-1": {"n1": 1}}, blocks=(("n1", *NIGHT, 1),))
     assert found == [("n1", is_beside, 1)]
 
 
 def test_what_is_only_planned_on_the_node_of_its_pod_is_in_nobody_s_way() -> None:
-    later = _promise("b-2", 90, ("n1", 1))
-    found = _pinned({"n0": 1, "n1": 1}, _promise("b-1", 90, ("n0", 1)), later, pins={"b-1": {"n1": 1}})
+    later = _planned("b-2", 90, ("n1", 1))
+    found = _pinned({"n0": 1, "n1": 1}, _planned("b-1", 90, ("n0", 1)), later, pins={"b-1": {"n1": 1}})
     assert found == [("n1", False, 1)]
 
 
 def test_of_two_only_as_many_follow_as_have_pods() -> None:
-    found = _pinned({"n0": 2, "n1": 1}, _promise("b-1", 90, ("n0", 2)), pins={"b-1": {"n0": 1, "n1": 1}})
+    found = _pinned({"n0": 2, "n1": 1}, _planned("b-1", 90, ("n0", 2)), pins={"b-1": {"n0": 1, "n1": 1}})
     assert found == [("n0", False, 1), ("n1", False, 1)]
 
 
 def test_devices_beside_are_told_apart_from_each_other() -> None:
-    booking = _promise("b-1", 90, ("n0", 3))
+    booking = _planned("b-1", 90, ("n0", 3))
     model_plan = ModelPlan({"n0": 3, "n1": 0, "n2": 0}, booking.placed())
     pins = {"b-1": {"n1": 2, "n2": 1}}
     shift = PlanAttempt(model_plan, fixed_until=0)
@@ -171,22 +171,22 @@ def test_a_pod_on_a_node_that_is_not_known_pins_nothing() -> None:
 
 # --- single devices ------------------------------------------------------------------------------------
 def test_pods_on_their_own_nodes_pin_as_many_items_as_they_have_devices() -> None:
-    found = _pinned({"n0": 3}, _promise("b-1", 90, ("n0", 3)), pins={"b-1": {"n0": 2}})
+    found = _pinned({"n0": 3}, _planned("b-1", 90, ("n0", 3)), pins={"b-1": {"n0": 2}})
     assert found == [("n0", False, 1), ("n0", False, 1)]
 
 
 def test_more_pods_than_the_booking_has_devices_pin_no_more_than_it_has() -> None:
-    found = _pinned({"n0": 1, "n1": 5}, _promise("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 3}})
+    found = _pinned({"n0": 1, "n1": 5}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"n1": 3}})
     assert found == [("n1", False, 1)]
 
 
 def test_single_devices_do_not_follow_pods_to_a_node_that_is_not_known() -> None:
-    found = _pinned({"n0": 1}, _promise("b-1", 90, ("n0", 1)), pins={"b-1": {"gone": 1}})
+    found = _pinned({"n0": 1}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"gone": 1}})
     assert found == []
 
 
 def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node() -> None:
-    booking = _promise("b-1", 90, ("n0", 2))
+    booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 2}, booking.placed())
     pins = {"b-1": {"n0": 1, "n1": 1}}
     shift = PlanAttempt(model_plan, fixed_until=0)
@@ -197,7 +197,7 @@ def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node()
 
 
 def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> None:
-    booking = _promise("b-1", 90, ("n0", 2))
+    booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 1, "n2": 1}, booking.placed())
     pods = {"n2": 1, "n1": 1}
     shift = PlanAttempt(model_plan, fixed_until=0)
@@ -207,6 +207,6 @@ def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> 
 
 
 def test_a_pod_where_its_booking_is_planned_stays_there_even_in_maintenance() -> None:
-    booking = _promise("b-1", 190, ("n0", 1), ("n1", 1))
+    booking = _planned("b-1", 190, ("n0", 1), ("n1", 1))
     blocks = (("n0", *NIGHT, 1),)
     assert _pinned({"n0": 1, "n1": 1}, booking, pins={"b-1": {"n0": 1}}, blocks=blocks) == [("n0", False, 1)]

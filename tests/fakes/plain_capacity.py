@@ -1,4 +1,4 @@
-"""A room so simple that it is right: devices are alike wherever they are, and every start is tried."""
+"""Free capacity so simple that it is right: devices are alike wherever they are, and every start is tried."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -9,13 +9,13 @@ from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shor
 from booking.records import Record
 
 
-def plain_rooms(records: Iterable[Record], capacity: Capacity) -> Callable[[str], FreeCapacity]:
-    """Rooms among everybody's bookings of all models; the booking that is changed is not among them."""
+def plain_capacities(records: Iterable[Record], capacity: Capacity) -> Callable[[str], FreeCapacity]:
+    """Free capacity among everybody's bookings, without the one that is changed."""
     loads = [record for record in records if record.cancelled is None]
-    return lambda model: _PlainRoom(model, capacity.total(model), [x for x in loads if x.model == model])
+    return lambda model: _PlainCapacity(model, capacity.total(model), [x for x in loads if x.model == model])
 
 
-class _PlainRoom:
+class _PlainCapacity:
     def __init__(self, model: str, capacity: int, loads: list[Record]) -> None:
         self._model, self._capacity, self._loads = model, capacity, loads
 
