@@ -66,7 +66,7 @@ controlplane: binaries ## Tests against a real API server
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
-prove: binaries ## A test passes again and again, also next to busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
+prove: binaries ## A test passes again and again, also with busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
 flakes: $(READY) ## Tests that fell and passed when they were repeated: defects to mend before the next feature

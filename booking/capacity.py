@@ -11,7 +11,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Devices that cannot be had until then: somebody else has promised them, or their node is silent."""
+    """Devices that cannot be had until then: others have them, or their node is unresponsive."""
 
     node: str
     count: int
@@ -20,7 +20,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Devices per model and node. A model whose devices are all sick is known and has none."""
+    """Devices per model and node. A model whose devices are all unhealthy is known and has none."""
 
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Model (label form) -> node -> whole healthy devices, without those that nobody can be made to leave."""
@@ -29,7 +29,7 @@ class Capacity:
     pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Booking id -> node -> devices that pods of that booking have there."""
     pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
-    """Model -> devices of nodes that are silent: nothing that begins before then is promised of them."""
+    """Model -> devices of unresponsive nodes: nothing that begins before then is promised of them."""
 
     @property
     def models(self) -> tuple[str, ...]:

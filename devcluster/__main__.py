@@ -85,7 +85,7 @@ def status() -> None:
         click.echo("no clusters")
     for one in there:
         if not one.runs:
-            click.echo(f"{one}: does not run, has left something ({_BY_HAND} down --name {one.places.name})")
+            click.echo(f"{one}: does not run, has left something ({_BY_HAND} down --name {one.paths.name})")
             continue
         try:
             _describe(one)
@@ -94,7 +94,7 @@ def status() -> None:
 
 
 def _describe(one: machine.Found) -> None:
-    cluster = Cluster.attach(one.places.name, root=one.places.root)
+    cluster = Cluster.attach(one.paths.name, root=one.paths.root)
     click.echo(f"{one}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
     if one.owner and one.owner.lives and not one.owner.kept:
         click.echo(f"  of {one.owner}")

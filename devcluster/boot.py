@@ -26,7 +26,7 @@ from devcluster.wait import poll
 _SECONDS = 120
 _QUICK = 0.02
 _FALLS = 5
-"""Times that a kept daemon may end by itself during a start: a kubelet starts static pods again, too."""
+"""Times that such a daemon may end by itself during a start: a kubelet starts static pods again, too."""
 
 Report = Callable[[str], None]
 
@@ -57,12 +57,12 @@ class Boot:
         self._import_images()
         self._await("kube-apiserver does not get ready", self._api.ready)
         self._report("kube-apiserver is ready")
-        start(controller_manager.NAME, controller_manager.command(self._plan), kept=True)
-        start(scheduler.NAME, scheduler.command(self._plan), kept=True)
+        start(controller_manager.NAME, controller_manager.command(self._plan), restarted_always=True)
+        start(scheduler.NAME, scheduler.command(self._plan), restarted_always=True)
         for node in self._plan.nodes:
             # It ends where containerd is away at its start; on a machine systemd starts it again.
-            start("kubelet", kubelet.command(node), node=node.name, kept=True)
-        start(proxy.NAME, proxy.command(self._plan), kept=True)
+            start("kubelet", kubelet.command(node), node=node.name, restarted_always=True)
+        start(proxy.NAME, proxy.command(self._plan), restarted_always=True)
         names = {node.name for node in self._plan.nodes}
         self._await("the nodes do not get Ready", lambda: self._api.ready_nodes() >= names)
         # Nodes get Ready without kube-controller-manager; no pod can be created without its ServiceAccounts.
@@ -71,8 +71,8 @@ class Boot:
 
     def _write_files(self) -> None:
         plan = self._plan
-        plan.places.configuration.mkdir()
-        pki.make(plan.places.pki, plan.addresses, tuple(node.name for node in plan.nodes))
+        plan.paths.configuration.mkdir()
+        pki.make(plan.paths.pki, plan.addresses, tuple(node.name for node in plan.nodes))
         for name in (controller_manager.NAME, scheduler.NAME, proxy.NAME):
             self._write_kubeconfig(plan.configuration(f"{name}.kubeconfig"), name)
         plan.configuration(f"{scheduler.NAME}.json").write_text(scheduler.configuration(plan))
@@ -107,13 +107,13 @@ class Boot:
 
     def _make_namespaces(self) -> None:
         plan, tree = self._plan, self._running.tree
-        plan.places.logs.mkdir()
-        log = plan.places.logs / "init.log"
-        join = tree.make_for_processes(plan.places.mark)
-        namespaces.start(join=join, control=plan.places.control, log=log, owner=self._owner)
+        plan.paths.logs.mkdir()
+        log = plan.paths.logs / "init.log"
+        join = tree.make_for_processes(plan.paths.mark)
+        namespaces.start(join=join, control=plan.paths.control, log=log, owner=self._owner)
 
         def there() -> bool:
-            if not tree.processes(plan.places.mark):
+            if not tree.processes(plan.paths.mark):
                 raise ClusterError(f"The cluster's first process ended at once:\n{tail(log)}")
             return self._control.answers()
 
@@ -121,7 +121,7 @@ class Boot:
             raise ClusterError(f"The cluster's first process does not answer:\n{tail(log)}")
         network.connect(plan.addresses, pid=self._control.host_pid(), nodes=len(plan.nodes))
         for node in plan.nodes:
-            tree.make_for_node(plan.places.mark, node.name)
+            tree.make_for_node(plan.paths.mark, node.name)
             self._control.make_node(node.name, namespaces.node_mounts(node))
 
     def _import_images(self) -> None:

@@ -16,19 +16,19 @@ from devcluster.wait import poll
 _SECONDS = 30
 
 
-def clean(places: Paths, tree: CgroupTree) -> None:
+def clean(paths: Paths, tree: CgroupTree) -> None:
     """End every process of the cluster, then remove what would outlive them.
 
     Processes are found by their control group, so this works where the files are gone or name PIDs that
     belong to another process by now.
     """
-    clean_kernel(places.mark, tree)
-    for mount in reversed(mounts_below(places.state)):
+    clean_kernel(paths.mark, tree)
+    for mount in reversed(mounts_below(paths.state)):
         output(["umount", "--lazy", mount])
-    if places.state.exists():
-        shutil.rmtree(places.state)
-    places.kubeconfig.unlink(missing_ok=True)
-    for folder in (places.kubeconfig.parent, places.kept_logs.parent.parent):
+    if paths.state.exists():
+        shutil.rmtree(paths.state)
+    paths.kubeconfig.unlink(missing_ok=True)
+    for folder in (paths.kubeconfig.parent, paths.kept_logs.parent.parent):
         with contextlib.suppress(OSError):
             folder.rmdir()  # only where it is empty
 
@@ -45,13 +45,13 @@ def clean_kernel(mark: str, tree: CgroupTree) -> None:
     network.remove(mark)
 
 
-def keep_logs(places: Paths) -> Path | None:
+def keep_logs(paths: Paths) -> Path | None:
     """Copy the logs of a cluster, before it is cleaned, to where they stay; None where there are none."""
-    if not places.logs.exists():
+    if not paths.logs.exists():
         return None
-    shutil.rmtree(places.kept_logs, ignore_errors=True)
-    shutil.copytree(places.logs, places.kept_logs)
-    return places.kept_logs
+    shutil.rmtree(paths.kept_logs, ignore_errors=True)
+    shutil.copytree(paths.logs, paths.kept_logs)
+    return paths.kept_logs
 
 
 def mounts_below(folder: Path) -> list[str]:

@@ -27,7 +27,7 @@ from devcluster.faults import Faults
 from devcluster.handle import ClusterHandle
 from devcluster.lockfile import Lockfile
 from devcluster.owner_pipe import OwnerPipe
-from devcluster.paths import Paths, places
+from devcluster.paths import Paths, paths_of
 from devcluster.pki import ADMINISTRATOR, Pki
 from devcluster.plan import Plan, Programs
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, checked
@@ -50,11 +50,11 @@ class Cluster:
     """A cluster that runs. As a context manager it is stopped at the end; an error keeps its logs."""
 
     def __init__(
-        self, running: ClusterHandle, ownership: Lockfile | None = None, owner: OwnerPipe | None = None
+        self, running: ClusterHandle, lockfile: Lockfile | None = None, owner: OwnerPipe | None = None
     ) -> None:
         self._running = running
         self._plan = running.plan
-        self._ownership = ownership
+        self._lockfile = lockfile
         self._owner = owner
 
     @classmethod
@@ -72,12 +72,12 @@ class Cluster:
 
         """
         checked_spec = checked(spec or ClusterSpec())
-        where = places(checked_spec.name, root)
+        where = paths_of(checked_spec.name, root)
         requirements.check()
         limits.ensure(report)
         programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
-        ownership, owner = Lockfile(where), OwnerPipe()
+        lockfile, owner = Lockfile(where), OwnerPipe()
         tree = CgroupTree()
         try:
             cleanup.clean(where, tree)
@@ -88,14 +88,14 @@ class Cluster:
             Boot(running, images=images, report=report, owner=owner).run()
             record = Record(checked_spec, addresses.slot, programs)
             where.record.write_bytes(msgspec.json.encode(record))
-            cluster = cls(running, ownership, owner)
+            cluster = cls(running, lockfile, owner)
             kubeconfig.write(where.administrator, cluster.kubeconfig_text())
             cluster.publish_kubeconfig()
         except BaseException as error:
             kept = cleanup.keep_logs(where)
             cleanup.clean(where, tree)
             owner.close()
-            ownership.release(remove=True)
+            lockfile.release(remove=True)
             where.remove_root_if_empty()
             if isinstance(error, ClusterError) and kept:
                 raise ClusterError(f"{error}\nAll logs are kept in {kept}.") from error
@@ -106,7 +106,7 @@ class Cluster:
     @classmethod
     def attach(cls, name: str = DEFAULT_NAME, *, root: Path | None = None) -> Self:
         """A cluster that runs already, started by whomever; ClusterError where there is none."""
-        where = places(name, root)
+        where = paths_of(name, root)
         try:
             record = msgspec.json.decode(where.record.read_bytes(), type=Record)
         except FileNotFoundError:
@@ -121,17 +121,17 @@ class Cluster:
 
     def stop(self) -> None:
         """End the cluster and remove everything of it; ClusterError where another process owns it."""
-        remove_at(self._plan.places, self._ownership)
-        self._ownership = None
+        remove_at(self._plan.paths, self._lockfile)
+        self._lockfile = None
         self._close_pipe()
 
     def release(self) -> None:
         """Leave the cluster running, beyond this process, and give up its name: others may stop it."""
-        if self._ownership is not None:
+        if self._lockfile is not None:
             with contextlib.suppress(ClusterError):  # it has ended already
                 self._running.control.outlive()
-            self._ownership.release(remove=False)
-            self._ownership = None
+            self._lockfile.release(remove=False)
+            self._lockfile = None
             self._close_pipe()
 
     def _close_pipe(self) -> None:
@@ -151,7 +151,7 @@ class Cluster:
 
     def keep_logs(self) -> Path | None:
         """Copy all logs to `.devcluster/logs/NAME`, where they outlive the cluster."""
-        return cleanup.keep_logs(self._plan.places)
+        return cleanup.keep_logs(self._plan.paths)
 
     # --- what it is ------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Cluster:
     @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, at a path that stays the same from start to start."""
-        return self._plan.places.kubeconfig
+        return self._plan.paths.kubeconfig
 
     def publish_kubeconfig(self) -> None:
         """Write the administrator's kubeconfig to its place in this checkout; a start does it in its own."""
@@ -212,7 +212,7 @@ class Cluster:
     @property
     def state(self) -> Path:
         """Folder of everything that ends with the cluster; nodes see it too. Callers may add to `mine/`."""
-        return self._plan.places.state
+        return self._plan.paths.state
 
     def program(self, name: str) -> Path:
         """One of the cluster's own binaries, such as `kubebox` or `ctr`."""
@@ -235,7 +235,7 @@ class Cluster:
 
     def kubectl_command(self, *words: str) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment of kubectl as the administrator."""
-        argv = [*self._plan.kubernetes("kubectl"), f"--kubeconfig={self._plan.places.administrator}", *words]
+        argv = [*self._plan.kubernetes("kubectl"), f"--kubeconfig={self._plan.paths.administrator}", *words]
         # The default folder for its cache is in the user's home and would outlive the cluster.
         return argv, {**_inherited(), "KUBECACHEDIR": str(self.state / "kubectl-cache")}
 
@@ -278,15 +278,17 @@ class Cluster:
         *,
         env: Mapping[str, str] | None = None,
         node: str | None = None,
-        kept: bool = False,
+        restarted_always: bool = False,
     ) -> Daemon:
         """Run a program of the host inside the cluster; with `node`, with that node's mounts as `NODE/NAME`.
 
-        It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) changed by `env`. It
-        ends with the cluster, not with the caller. With `kept` it is started again when it ends by itself, as
-        a kubelet does with containers.
+        It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) changed by `env`.
+        It ends with the cluster, not with the caller. With `restarted_always` it is started again when it
+        ends by itself, as a kubelet does with containers.
         """
-        return self._running.start(name, argv, env={**_inherited(), **(env or {})}, node=node, kept=kept)
+        return self._running.start(
+            name, argv, env={**_inherited(), **(env or {})}, node=node, restarted_always=restarted_always
+        )
 
     def daemon(self, name: str) -> Daemon:
         """A process by name: `etcd`, `kube-apiserver`, `node-a/kubelet`, whatever was spawned."""
@@ -378,13 +380,13 @@ def remove(name: str = DEFAULT_NAME, *, root: Path | None = None) -> bool:
         ClusterError: another process owns it, or something of it does not go away.
 
     """
-    return remove_at(places(name, root))
+    return remove_at(paths_of(name, root))
 
 
-def remove_at(where: Paths, ownership: Lockfile | None = None) -> bool:
-    """The same by its places; ownership: of the cluster, where the caller has it."""
+def remove_at(where: Paths, lockfile: Lockfile | None = None) -> bool:
+    """The same for these paths; lockfile: of the cluster, where the caller has it."""
     requirements.check_user()
-    held = ownership or Lockfile(where)
+    held = lockfile or Lockfile(where)
     was = where.state.exists()
     try:
         cleanup.clean(where, CgroupTree())

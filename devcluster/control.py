@@ -73,7 +73,8 @@ class Control:
     ) -> Process:
         """Start a process under a name that nothing running has.
 
-        A kept one is started again a second after it has ended by itself; not after a signal that ends it.
+        One that is `restarted_always` is started again a second after it has ended by itself; not after a
+        signal that ends it.
         """
         request = {
             "name": name,

@@ -60,7 +60,7 @@ class Faults:
 
     def _pids(self, node: NodePlan) -> set[int]:
         """Every process that sees the node's mounts, and those of its pods."""
-        tree, mark = self.running.tree, self.running.plan.places.mark
+        tree, mark = self.running.tree, self.running.plan.paths.mark
         mounts = namespace_of_file(self.running.control.node_namespace(node.name))
         own = {pid for pid in tree.processes(mark) if namespace_of(pid, "mnt") == mounts}
         return own | tree.node_processes(mark, node.name)

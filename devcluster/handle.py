@@ -26,7 +26,7 @@ class ClusterHandle:
     @property
     def control(self) -> Control:
         """The cluster's PID 1."""
-        return Control(self.plan.places.control)
+        return Control(self.plan.paths.control)
 
     def node(self, name: str) -> NodePlan:
         """A node by name; ClusterError where there is none of that name."""
@@ -43,14 +43,14 @@ class ClusterHandle:
         *,
         env: Mapping[str, str] | None = None,
         node: str | None = None,
-        kept: bool = False,
+        restarted_always: bool = False,
     ) -> Daemon:
         """Start a process; on a node its name gets the node's in front (`node-a/kubelet`)."""
         full = name if node is None or name.startswith(f"{node}/") else f"{node}/{name}"
         program = shutil.which(argv[0])
         if program is None:
             raise ClusterError(f"Cannot start {full}: there is no program {argv[0]}.")
-        log = self.plan.places.logs / f"{full}.log"
+        log = self.plan.paths.logs / f"{full}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         if node is not None:
             self.node(node)
@@ -60,13 +60,13 @@ class ClusterHandle:
             env=env or self.environment,
             log=log,
             node=node,
-            restarted_always=kept,
+            restarted_always=restarted_always,
         )
         return self.daemon(full)
 
     def daemon(self, name: str) -> Daemon:
         """A process by its full name, whether there is one or not."""
-        return Daemon(name=name, mark=self.plan.places.mark, control=self.control, tree=self.tree)
+        return Daemon(name=name, mark=self.plan.paths.mark, control=self.control, tree=self.tree)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ class Init:
         """Whether the cluster stays when its owner ends."""
 
     def revive(self) -> None:
-        """Start the kept processes again that have ended by themselves, as a kubelet does with containers."""
+        """Start processes again that have ended by themselves, where they are `restarted_always`."""
         names, self._crashed = self._crashed, []
         for name in names:
             crashed = self._processes[name]

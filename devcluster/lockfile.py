@@ -60,15 +60,15 @@ class InUseError(ClusterError):
 class Lockfile:
     """The lock of a cluster; InUseError where another process has it."""
 
-    def __init__(self, places: Paths) -> None:
-        self._places = places
-        self._path = places.lock
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._path = paths.lock
         self._file: TextIO | None = self._acquire()
 
     def _acquire(self) -> TextIO:
         while True:
             try:
-                make_root(self._places.root)
+                make_root(self._paths.root)
                 make_root(self._path.parent)
                 stream = self._path.open("a+")
             except FileNotFoundError:
@@ -79,7 +79,7 @@ class Lockfile:
                 stream.close()
                 owner = owner_of(self._path) or "another process"
                 raise InUseError(
-                    f"Cluster {self._places.name} is in use by {owner}: end that first, or take another name."
+                    f"Cluster {self._paths.name} is in use by {owner}: end that first, or take another name."
                 ) from None
             if self._is_current(stream):
                 self._write(stream, kept=False)
@@ -88,7 +88,7 @@ class Lockfile:
 
     def _write(self, stream: TextIO, *, kept: bool) -> None:
         process = os.getpid()
-        name, root = self._places.name, str(self._places.root)
+        name, root = self._paths.name, str(self._paths.root)
         owner = Owner(name, root, process, _born(process) or 0, _command_line(), kept)
         stream.seek(0)
         stream.truncate(0)

@@ -12,7 +12,7 @@ from devcluster import cluster as clusters
 from devcluster.cgroups import CgroupTree
 from devcluster.errors import ClusterError
 from devcluster.lockfile import InUseError, Owner, owner_of
-from devcluster.paths import LOCKS, Paths, default_root, is_own, places
+from devcluster.paths import LOCKS, Paths, default_root, is_own, paths_of
 
 Report = Callable[[str], None]
 
@@ -22,12 +22,12 @@ class Found:
     """A cluster of which something is there.
 
     Args:
-        places: of its files.
+        paths: of its files.
         owner: the process that started it last; None: not known.
         runs: whether its first process answers.
     """
 
-    places: Paths
+    paths: Paths
     owner: Owner | None
     runs: bool
 
@@ -40,8 +40,8 @@ class Found:
 
     def __str__(self) -> str:
         """Its name, and where it lies if that is not this checkout's folder."""
-        root = self.places.root
-        return self.places.name if root == default_root().resolve() else f"{self.places.name} in {root}"
+        root = self.paths.root
+        return self.paths.name if root == default_root().resolve() else f"{self.paths.name} in {root}"
 
 
 def stored_states() -> Iterator[Path]:
@@ -56,7 +56,7 @@ def found(locks: Path = LOCKS, states: Callable[[], Iterable[Path]] = stored_sta
     there = {where.mark: where for where in (*_locked(locks), *_stored(locks, states()))}
     return sorted(
         (Found(where, owner_of(where.lock), _runs(where)) for where in there.values()),
-        key=lambda one: (one.places.name, one.places.root),
+        key=lambda one: (one.paths.name, one.paths.root),
     )
 
 
@@ -78,7 +78,7 @@ def remove_left_behind(
     for one in found(locks, states):
         if one.is_left_behind:
             try:
-                remove(one.places)
+                remove(one.paths)
             except InUseError:
                 continue
             except ClusterError as error:
@@ -91,9 +91,9 @@ def remove_all(report: Report) -> None:
     """Remove every cluster of this machine, used or not; report: called for each of them."""
     groups = CgroupTree()
     for one in found():
-        cleanup.clean(one.places, groups)
-        one.places.lock.unlink(missing_ok=True)
-        one.places.remove_root_if_empty()
+        cleanup.clean(one.paths, groups)
+        one.paths.lock.unlink(missing_ok=True)
+        one.paths.remove_root_if_empty()
         used = (
             f", which {one.owner} was using" if one.owner and one.owner.lives and not one.owner.kept else ""
         )
@@ -109,7 +109,7 @@ def _locked(locks: Path) -> Iterator[Paths]:
     for lock in locks.glob(f"{names.MARK_PREFIX}*.lock"):
         if owner := owner_of(lock):
             with suppress(ClusterError):  # no name of a cluster
-                yield places(owner.name, Path(owner.root), locks)
+                yield paths_of(owner.name, Path(owner.root), locks)
 
 
 def _stored(locks: Path, states: Iterable[Path]) -> Iterator[Paths]:
@@ -117,7 +117,7 @@ def _stored(locks: Path, states: Iterable[Path]) -> Iterator[Paths]:
     for state in states:
         with suppress(ClusterError):
             if is_own(state.parent):
-                yield places(state.name, state.parent, locks)
+                yield paths_of(state.name, state.parent, locks)
 
 
 def _runs(where: Paths) -> bool:

@@ -126,8 +126,8 @@ def default_root() -> Path:
     return Path(own) if own else _standard_root()
 
 
-def places(name: str, root: Path | None = None, locks: Path = LOCKS) -> Paths:
-    """The places of a cluster; ClusterError where the name or the folder cannot be used."""
+def paths_of(name: str, root: Path | None = None, locks: Path = LOCKS) -> Paths:
+    """The paths of a cluster; ClusterError where the name or the folder cannot be used."""
     found = Paths(checked_name(name), (root or default_root()).resolve(), locks)
     for folder in PRIVATE_TO_NODES:
         if found.root.is_relative_to(folder):

@@ -27,10 +27,10 @@ class Programs(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A cluster with its places, addresses, keys and binaries."""
+    """A cluster with its paths, addresses, keys and binaries."""
 
     spec: ClusterSpec
-    places: Paths
+    paths: Paths
     addresses: Addresses
     programs: Programs
     cgroup_version: int
@@ -38,7 +38,7 @@ class Plan:
     @property
     def pki(self) -> Pki:
         """Keys, certificates and tokens."""
-        return Pki(self.places.pki)
+        return Pki(self.paths.pki)
 
     @property
     def server(self) -> str:
@@ -51,7 +51,7 @@ class Plan:
 
     def configuration(self, name: str) -> Path:
         """A file of the control plane."""
-        return self.places.configuration / name
+        return self.paths.configuration / name
 
     @property
     def nodes(self) -> list["NodePlan"]:
@@ -83,7 +83,7 @@ class NodePlan:
     @property
     def folder(self) -> Path:
         """The node's own state on the host."""
-        return self.cluster.places.node(self.name)
+        return self.cluster.paths.node(self.name)
 
     @property
     def gpu_folder(self) -> Path:
@@ -98,7 +98,7 @@ class NodePlan:
     @property
     def cgroup(self) -> str:
         """The kubelet's cgroupRoot."""
-        return f"/{self.cluster.places.mark}.{self.name}"
+        return f"/{self.cluster.paths.mark}.{self.name}"
 
     @property
     def kubelet_port(self) -> int:

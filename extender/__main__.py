@@ -35,7 +35,7 @@ from extender.clock_check import ClockCheck
 from extender.decision_log import DecisionLog, with_decision_log
 from extender.filter import Filter
 from extender.keyed_lock import KeyedLock
-from extender.kubelet_rejections import EVERY as REFUSALS_EVERY
+from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leader_election import leadership
 from extender.listeners import serve_by_tls, serve_plainly
@@ -109,9 +109,11 @@ def build(
         preempt=Preempt(state, clock, terms(settings)),
         bind=Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads),
     )
-    refusals = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
+    kubelet_rejections = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
-    gauges.show(registry, state, gauges.Sources(following.staleness, following.lists, refusals.refusing))
+    gauges.show(
+        registry, state, gauges.Sources(following.staleness, following.lists, kubelet_rejections.rejecting)
+    )
     limits = {"limit": settings.max_body_bytes, "binds_at_once": binds_at_once(settings)}
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, ring or DecisionLog(clock))
@@ -122,7 +124,7 @@ def build(
     rounds = {
         "assumed-binds": (ASSUMED_BINDS_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
         "pending-reasons": (EXPLAINS_EVERY, pending_reasons.reconcile),
-        "kubelet-rejections": (REFUSALS_EVERY, refusals.reconcile),
+        "kubelet-rejections": (REJECTIONS_EVERY, kubelet_rejections.reconcile),
         "clock-check": (REMEASURES_EVERY, remeasure.reconcile),
         "requeue": (REQUEUE_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }

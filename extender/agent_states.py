@@ -1,6 +1,6 @@
 """The states of the nodes' agents, computed again only where a Lease or time may have changed them.
 
-An agent becomes unresponsive without any event, and the pause after a refusal ends without one. The instant
+An agent becomes unresponsive without any event, and the pause after a rejection ends without one. The instant
 of the next change is known, and a later sign of life only postpones it. So each agent is checked again when
 its state would change by what was known before.
 """

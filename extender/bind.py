@@ -7,7 +7,7 @@ certain that it did not happen.
 
 Pods that go to one node are bound one after the other. Until its kubelet has answered for the previous pod,
 the next one waits here for some hundredths of a second, because kube-scheduler would retry it only after a
-backoff of a second and more. Where a node's agent has died, its kubelet refuses one pod, and nothing more is
+backoff of a second and more. Where a node's agent has died, its kubelet rejects one pod, and nothing more is
 bound there. Everything that a bind waits for, reads and posts shares one time budget.
 
 ============================  ==========================================================================
@@ -145,7 +145,7 @@ class Bind:
                 return None
             if earlier is None or earlier.node != arguments.node:
                 raise BindError(
-                    f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not settled yet."
+                    f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not resolved yet."
                 )
             return self._decisions.renew(earlier)
         pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, until)

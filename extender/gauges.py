@@ -19,7 +19,7 @@ class Sources:
     """Seconds since the last event or bookmark of the stalest watch."""
     lists: Callable[[], Mapping[str, int]]
     """Kind -> how often it was listed."""
-    refusing: Callable[[], float]
+    rejecting: Callable[[], float]
     """Nodes that are barred."""
 
 
@@ -34,9 +34,9 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
     )
     measured(
         registry,
-        "extender_refusing_nodes",
-        "Nodes to which nothing is bound because their kubelet has refused a pod.",
-        sources.refusing,
+        "extender_rejecting_nodes",
+        "Nodes to which nothing is bound because their kubelet has rejected a pod.",
+        sources.rejecting,
     )
     measured_each(
         registry,

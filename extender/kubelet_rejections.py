@@ -1,4 +1,4 @@
-"""Reports kubelets that have refused pods: an Event on the Node, and a counter.
+"""Reports kubelets that have rejected pods: an Event on the Node, and a counter.
 
 ``__main__`` runs it periodically in a thread of its own.
 """
@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from cluster import names
-from cluster.decide.serving import Refusal
+from cluster.decide.serving import KubeletRejection
 from cluster.objects.nodes import Node
 from cluster.process.clock import Clock
 from extender.leadership import Leads
@@ -26,7 +26,7 @@ Report = Callable[[Node, str, str], object]
 
 
 class KubeletRejections:
-    """Reports the refusals that the state has recorded."""
+    """Reports the rejections that the state has recorded."""
 
     def __init__(
         self, state: ClusterState, clock: Clock, report: Report, metrics: Metrics, *, leads: Leads
@@ -39,31 +39,31 @@ class KubeletRejections:
         self._metrics = metrics
 
     def reconcile(self) -> None:
-        """One round: report every refusal once."""
+        """One round: report every rejection once."""
         with self._state.locked():
-            found = [(refusal, self._node(refusal)) for refusal in self._state.refusals]
-            self._state.refusals.clear()
-        for refusal, node in found:
-            self._metrics.refusals.inc()
-            log.warning("a kubelet rejected a pod", pod=refusal.pod.key, node=refusal.pod.spec.node_name)
+            found = [(rejection, self._node(rejection)) for rejection in self._state.kubelet_rejections]
+            self._state.kubelet_rejections.clear()
+        for rejection, node in found:
+            self._metrics.kubelet_rejections.inc()
+            log.warning("a kubelet rejected a pod", pod=rejection.pod.key, node=rejection.pod.spec.node_name)
             if node and self._leads():
-                self._report(node, names.KUBELET_REFUSES, message(refusal))
+                self._report(node, names.KUBELET_REFUSES, message(rejection))
 
-    def refusing(self) -> float:
+    def rejecting(self) -> float:
         """How many nodes are barred at this instant."""
         with self._state.locked():
-            return float(len(self._state.serving.refusing(monotonic=self._clock.monotonic())))
+            return float(len(self._state.serving.rejecting(monotonic=self._clock.monotonic())))
 
-    def _node(self, refusal: Refusal) -> Node | None:
-        return self._state.nodes.get(refusal.pod.spec.node_name or "")
+    def _node(self, rejection: KubeletRejection) -> Node | None:
+        return self._state.nodes.get(rejection.pod.spec.node_name or "")
 
 
-def message(refusal: Refusal) -> str:
+def message(rejection: KubeletRejection) -> str:
     """The text of the Event on the Node."""
-    pod = refusal.pod
+    pod = rejection.pod
     words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
     return (
-        f"The kubelet refused pod {pod.key}, which was bound here with GPUs: {words}."
-        f" No GPU pod is bound here for {refusal.pause:.0f} s,"
+        f"The kubelet rejected pod {pod.key}, which was bound here with GPUs: {words}."
+        f" No GPU pod is bound here for {rejection.pause:.0f} s,"
         " nor before the node agent has renewed its Lease."
     )

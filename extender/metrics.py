@@ -27,9 +27,9 @@ class Metrics:
             namespace=NAMESPACE,
             registry=registry,
         )
-        self.refusals = Counter(
-            "extender_kubelet_refusals_total",
-            "Pods that were bound with GPUs and that a kubelet has refused to admit.",
+        self.kubelet_rejections = Counter(
+            "extender_kubelet_rejections_total",
+            "Pods that were bound with GPUs and that a kubelet has not admitted.",
             namespace=NAMESPACE,
             registry=registry,
         )

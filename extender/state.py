@@ -22,7 +22,7 @@ from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.serving import (
     ANSWERED_WITHIN,
     MISSED_AFTER,
-    Refusal,
+    KubeletRejection,
     Serving,
     awaits_answer,
     is_short,
@@ -43,8 +43,8 @@ __all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
 REMEMBERED: Final = 20_000
 """Pods kept that filter has seen and that may still be bound."""
 
-REFUSALS: Final = 1_000
-"""Refusals of kubelets that wait to be reported."""
+KUBELET_REJECTIONS: Final = 1_000
+"""Rejections of kubelets that wait to be reported."""
 
 AT_A_TIME: Final = 20
 """Pods of a list that are applied while a request waits."""
@@ -99,8 +99,8 @@ class ClusterState(ClusterCache):
         self._node_sets = NodeSets()
         self.rejection_changes = 0
         """Grows whenever a rejection comes or goes, or its pod changes."""
-        self.refusals: deque[Refusal] = deque(maxlen=REFUSALS)
-        """Refusals of kubelets that have not been reported yet."""
+        self.kubelet_rejections: deque[KubeletRejection] = deque(maxlen=KUBELET_REJECTIONS)
+        """Rejections of kubelets that have not been reported yet."""
         self.soft = SoftReservations(clock)
         """Devices that pods whose bind has not arrived yet are about to get."""
         self.bind_queue = BindQueue(clock)
@@ -221,8 +221,8 @@ class ClusterState(ClusterCache):
     def awaits_answer(self, node: str) -> bool:
         """Whether a pod is on its way to a node whose kubelet has not accepted it yet.
 
-        A silent kubelet does not keep pods from its node indefinitely, unless its agent has been silent, too,
-        since the pod was bound: both may be gone, with the machine.
+        An unresponsive kubelet does not keep pods from its node indefinitely, unless its agent is
+        unresponsive, too, since the pod was bound: both may be gone, with the machine.
         """
         with self._lock:
             now = self._clock.monotonic()
@@ -340,9 +340,9 @@ class ClusterState(ClusterCache):
             self._unanswered.setdefault(uid, now)
         elif not self._ledger.assumption(uid):
             self._answered(uid, pod.spec.node_name)
-        refusal = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
-        if refusal:
-            self.refusals.append(refusal)
+        rejection = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
+        if rejection:
+            self.kubelet_rejections.append(rejection)
 
     def _answered(self, uid: str, node: str | None) -> None:
         """No answer is owed for a pod any more."""

@@ -55,8 +55,8 @@ class Calendar:
     """Changes since it was read."""
     found: int = 0
     """Bookings that it had then."""
-    boards: dict[object, ModelPlan] = field(default_factory=dict)
-    """The board for the devices and blocks that were asked for last; made when somebody asks."""
+    model_plans: dict[object, ModelPlan] = field(default_factory=dict)
+    """The plan for the devices and blocks that were asked for last; made when somebody asks."""
 
     def has_wholes(self, now: datetime, *, without: str | None = None) -> bool:
         """Whether a booking that is not over needs one node for all its devices, one id left out."""
@@ -66,12 +66,12 @@ class Calendar:
     def plan(self, devices: Mapping[str, int], blocks: tuple[Block, ...]) -> ModelPlan:
         """The places of all bookings on these devices."""
         key = (tuple(devices.items()), blocks)
-        found = self.boards.get(key)
+        found = self.model_plans.get(key)
         if found is None:
             placed = (each for record in self.records.values() for each in planned_booking(record).placed())
             found = ModelPlan(devices, placed, blocks)
-            self.boards.clear()
-            self.boards[key] = found
+            self.model_plans.clear()
+            self.model_plans[key] = found
         return found
 
     def after(self, changed: Iterable[Record], change: int) -> "Calendar":
@@ -89,7 +89,7 @@ class Calendar:
                 records[record.id] = record
                 load = load.plus(*_span(record), record.count)
                 more += planned_booking(record).placed()
-        boards = {key: plan.changed(without, more) for key, plan in list(self.boards.items())}
+        model_plans = {key: plan.changed(without, more) for key, plan in list(self.model_plans.items())}
         gone = self.wholes.keys() & {record.id for record in changed}
         new = _wholes(records[record.id] for record in changed if record.id in records)
         wholes = self.wholes
@@ -97,7 +97,9 @@ class Calendar:
             wholes = wholes | new
             for key in gone - new.keys():
                 del wholes[key]
-        return replace(self, change=change, records=records, load=load, wholes=wholes, age=age, boards=boards)
+        return replace(
+            self, change=change, records=records, load=load, wholes=wholes, age=age, model_plans=model_plans
+        )
 
 
 def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:

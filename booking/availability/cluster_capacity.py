@@ -12,7 +12,8 @@ from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_
 from cluster.decide.ledger import NodeView
 
 PAUSE: Final = timedelta(minutes=15)
-"""So long nothing new is promised of a node whose agent is silent: about what a machine needs to reboot."""
+"""So long nothing new is promised of a node whose agent is unresponsive: about what a machine needs to
+reboot."""
 
 
 def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
@@ -48,7 +49,7 @@ def _granted(
 
 
 def _paused(view: NodeView, one: NodeSupply, instant: SupplySnapshot) -> Iterator[tuple[str, Grant]]:
-    """Devices that nobody can be bound to as long as their agent is silent; booked pods go on with theirs."""
+    """Devices to which no pod is bound while their agent is unresponsive; booked pods go on with theirs."""
     if view.name not in instant.quiet:
         return
     booked = {uuid for holding in view.holdings if holding.uid in instant.cover for uuid in holding.devices}

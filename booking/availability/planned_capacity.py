@@ -78,7 +78,7 @@ class PlannedCapacity:
         self._model, self._calendar, self._capacity = model, calendar, capacity
         self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
-        # What has begun goes on where it is: a node that is silent for a moment is no reason to end it.
+        # What has begun goes on where it is: a node that is unresponsive for a moment is no reason to end it.
         is_new = changing is None or changing.start > now
         pauses = capacity.pauses.get(model, ()) if is_new else ()
         self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)

@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that really are broken, sorted."""
     differs: str | None = None
     """A sentence, where the answer is not the expected one."""
-    sentences: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     """What the user would read."""
 
 
@@ -102,8 +102,8 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
             f"The earliest start should be {wording.instant(case.earliest_start)}, "
             f"and it is {wording.instant(found) if found else 'never'}."
         )
-    sentences = tuple(violation.message for violation in decision.violations)
-    return Outcome(name=case.name, expected=expected, broken=broken, differs=differs, sentences=sentences)
+    messages = tuple(violation.message for violation in decision.violations)
+    return Outcome(name=case.name, expected=expected, broken=broken, differs=differs, messages=messages)
 
 
 def _outcome_text(rules: Iterable[str]) -> str:

@@ -20,13 +20,13 @@ from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-NodeState = Literal["ready", "silent", "stopping"]
-DeviceState = Literal["free", "booked", "opportunistic", "held", "sick", "cut"]
+NodeState = Literal["ready", "unresponsive", "stopping"]
+DeviceState = Literal["free", "booked", "opportunistic", "held", "unhealthy", "partitioned"]
 
 _STATES: Final[dict[AgentState, NodeState]] = {
     "alive": "ready",
-    "unresponsive": "silent",
-    "unseen": "silent",
+    "unresponsive": "unresponsive",
+    "unseen": "unresponsive",
     "stopping": "stopping",
 }
 
@@ -129,7 +129,7 @@ def _node(view: NodeView, agent: AgentState, seen: _Seen) -> NodeNow:
         state=_STATES[agent],
         why=_problem(view, agent, snapshot),
         devices=tuple(
-            _device(device, view, used, kept=kept, seen=seen, is_cut=device.uuid in parents)
+            _device(device, view, used, kept=kept, seen=seen, is_partitioned=device.uuid in parents)
             for device in ordered
         ),
     )
@@ -153,11 +153,11 @@ def _device(
     *,
     kept: Mapping[str, Pod],
     seen: _Seen,
-    is_cut: bool,
+    is_partitioned: bool,
 ) -> DeviceNow:
     snapshot = seen.snapshot
     holders = [snapshot.pods[uid] for uid in view.holders(device.uuid) if uid in snapshot.pods]
-    state, reason = _state(device, view, kept, snapshot, is_cut=is_cut)
+    state, reason = _state(device, view, kept, snapshot, is_partitioned=is_partitioned)
     shown = holders or ([kept[device.uuid]] if device.uuid in kept else [])
     return DeviceNow(
         index=device.index,
@@ -175,13 +175,13 @@ def _device(
 
 
 def _state(
-    device: Device, view: NodeView, kept: Mapping[str, Pod], snapshot: StatusSnapshot, *, is_cut: bool
+    device: Device, view: NodeView, kept: Mapping[str, Pod], snapshot: StatusSnapshot, *, is_partitioned: bool
 ) -> tuple[DeviceState, str | None]:
     uids = view.holders(device.uuid)
     if not device.is_healthy:
-        return "sick", _message(device.reason or "the driver does not say why")
-    if is_cut:
-        return "cut", "It is cut into MIG devices."
+        return "unhealthy", _message(device.reason or "the driver does not say why")
+    if is_partitioned:
+        return "partitioned", "It is partitioned into MIG devices."
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
     if uids:

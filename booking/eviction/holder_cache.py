@@ -138,8 +138,8 @@ def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
 def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
     """A node, read afresh.
 
-    Sick devices, and ones of which two pods say that they hold them, are nobody's to plan with. Of a node
-    where some pod's devices are unknown nothing is planned at all.
+    Unhealthy devices, and ones of which two pods say that they hold them, are nobody's to plan with. Of a
+    node where some pod's devices are unknown nothing is planned at all.
     """
     uids = tuple(holding.uid for holding in view.holdings)
     pods = tuple(instant.pods.get(uid) for uid in uids)

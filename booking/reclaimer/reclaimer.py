@@ -262,7 +262,7 @@ class Reclaimer:
 
 
 def is_recovering(snapshot: Snapshot) -> bool:
-    """Whether, after an outage of the API server, somebody who is silent may only not have been heard yet.
+    """Whether Leases may look expired only because the API server was away.
 
     When the API server was away for a minute all signs of life are old: agents' Leases, and the kubelets'
     own, for whose silence Kubernetes calls nodes not ready a moment after the API server is back. Whose is

@@ -22,7 +22,7 @@ AGENT: Final[Mapping[AgentState, Reason]] = {
     "unresponsive": reasons.AGENT_UNRESPONSIVE.said(),
     "stopping": reasons.AGENT_STOPPING.said(),
     "unconfirmed": reasons.AGENT_UNCONFIRMED.said(),
-    "kubelet-refusing": reasons.KUBELET_REFUSING.said(),
+    "kubelet-rejecting": reasons.KUBELET_REJECTING.said(),
     "kubelet-short": reasons.KUBELET_SHORT.said(),
 }
 TOO_MANY: Final = reasons.TOO_MANY.said()

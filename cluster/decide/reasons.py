@@ -92,10 +92,10 @@ AGENT_UNCONFIRMED: Final = Cause(
     "the GPU agent of the node has not renewed its Lease since renewals may have been missed",
     "the node agent renews its Lease, which it does every 10 s",
 )
-KUBELET_REFUSING: Final = Cause(
-    "kubelet-refusing",
-    "the kubelet of the node has refused a pod",
-    "the node agent renews its Lease after the refusal, and a pause of 1 s to 60 s is over",
+KUBELET_REJECTING: Final = Cause(
+    "kubelet-rejecting",
+    "the kubelet of the node has rejected a pod",
+    "the node agent renews its Lease after the rejection, and a pause of 1 s to 60 s is over",
 )
 KUBELET_SHORT: Final = Cause(
     "kubelet-short",
@@ -176,7 +176,7 @@ ALL: Final = (
     AGENT_UNRESPONSIVE,
     AGENT_STOPPING,
     AGENT_UNCONFIRMED,
-    KUBELET_REFUSING,
+    KUBELET_REJECTING,
     KUBELET_SHORT,
     TOO_MANY,
     NO_SUCH,

@@ -2,8 +2,8 @@
 
 The Lease of its agent shows it, and may be wrong until the agent's death is noticed. So
 
-- a refusal bars the node until its agent has renewed the Lease afterwards and a pause is over, which doubles
-  with each further refusal; once a pod has been taken that was admitted later, nothing of it counts any more;
+- a rejection bars the node until its agent has renewed the Lease afterwards and a pause is over, which
+  doubles with each further rejection; once a later pod was admitted, nothing of it counts any more;
 - where renewals of Leases may have been missed for a while, a node counts after its next renewal;
 - a node whose kubelet offers fewer devices than its agent has healthy ones is short of what it promises;
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
@@ -36,16 +36,16 @@ MISSED_AFTER: Final = 15.0
 ANSWERED_WITHIN: Final = 30.0
 """Seconds for which a kubelet that says nothing of a pod keeps others from its node, if its agent lives."""
 _DOUBLINGS: Final = 10
-"""Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
+"""Of a pause, at most: a kubelet may reject for days, and no number is large enough for that."""
 _SECOND: Final = timedelta(seconds=1)
 """What ``status.startTime`` of a pod is rounded to."""
 _COUNTED: Final = 10_000
-"""Refused pods that are remembered, so that none counts twice."""
+"""Rejected pods that are remembered, so that none counts twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The newest refusal of a node's kubelet."""
+class KubeletRejection:
+    """The newest rejection of a node's kubelet."""
 
     pod: Pod
     at: float
@@ -67,14 +67,14 @@ class Refusal:
 class Serving(Liveness):
     """What is known of every node: its agent's Lease, and what its kubelet has made of the pods it was given.
 
-    Of pods those count that were given devices by us: others may be refused without any fault of the node.
+    Of pods those count that were given devices by us: others may be rejected without any fault of the node.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._doubted = float("-inf")
         self._heard: float | None = None
-        self._refusals: dict[str, Refusal] = {}
+        self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
         """Node -> when the newest pod was admitted that has run, by the node's clock."""
         self._counted: OrderedDict[str, None] = OrderedDict()
@@ -97,12 +97,14 @@ class Serving(Liveness):
         for node in self.nodes():
             self.turn(node)
 
-    def apply_pod(self, pod: Pod, *, was_known: bool, monotonic: float, now: datetime) -> Refusal | None:
-        """A pod as it is now; the refusal, where it is a new one.
+    def apply_pod(
+        self, pod: Pod, *, was_known: bool, monotonic: float, now: datetime
+    ) -> KubeletRejection | None:
+        """A pod as it is now; the rejection, where it is a new one.
 
         Args:
             pod: any.
-            was_known: whether it was seen while it existed: a refusal of one that was not happened earlier.
+            was_known: whether it was seen while it existed: a rejection of one that was not happened earlier.
             monotonic: the reader's monotonic clock, seconds.
             now: the reader's wall clock, aware.
         """
@@ -111,24 +113,24 @@ class Serving(Liveness):
             return None
         if blames_node(pod):
             late = timedelta() if was_known or started is None else max(timedelta(), now - started)
-            return self._refused(node, pod, monotonic - late.total_seconds(), monotonic)
+            return self._rejected(node, pod, monotonic - late.total_seconds(), monotonic)
         if pod.status.phase == "Running" and started is not None:
             known = self._taken.get(node)
             self._taken[node] = max(started, known) if known else started
             if self._is_outdated(node):
-                del self._refusals[node]
+                del self._rejections[node]
                 self.turn(node)
         return None
 
     def forget_node(self, node: str) -> None:
         """A node is gone."""
-        self._refusals.pop(node, None)
+        self._rejections.pop(node, None)
         self._taken.pop(node, None)
 
-    def refusing(self, *, monotonic: float) -> list[Refusal]:
-        """The refusals that bar their nodes now."""
-        found = self._refusals.items()
-        return [refusal for node, refusal in found if self._bars(node, refusal, monotonic)]
+    def rejecting(self, *, monotonic: float) -> list[KubeletRejection]:
+        """The rejections that bar their nodes now."""
+        found = self._rejections.items()
+        return [rejection for node, rejection in found if self._bars(node, rejection, monotonic)]
 
     def state(self, node: str, *, monotonic: float) -> AgentState:
         """How the node's agent is doing at this instant, and what its kubelet did last."""
@@ -137,43 +139,43 @@ class Serving(Liveness):
             return found
         if renewal.at < self._doubted:
             return "unconfirmed"
-        refusal = self._refusals.get(node)
-        return "kubelet-refusing" if refusal and self._bars(node, refusal, monotonic) else "alive"
+        rejection = self._rejections.get(node)
+        return "kubelet-rejecting" if rejection and self._bars(node, rejection, monotonic) else "alive"
 
     def due(self, node: str, *, monotonic: float) -> float | None:
         """When its state changes by time alone."""
-        refusal, silent = self._refusals.get(node), super().due(node, monotonic=monotonic)
-        if refusal is None or refusal.ends <= monotonic:
-            return silent
-        return refusal.ends if silent is None else min(silent, refusal.ends)
+        rejection, unresponsive = self._rejections.get(node), super().due(node, monotonic=monotonic)
+        if rejection is None or rejection.ends <= monotonic:
+            return unresponsive
+        return rejection.ends if unresponsive is None else min(unresponsive, rejection.ends)
 
-    def _refused(self, node: str, pod: Pod, at: float, monotonic: float) -> Refusal | None:
+    def _rejected(self, node: str, pod: Pod, at: float, monotonic: float) -> KubeletRejection | None:
         uid = pod.metadata.uid
         if uid in self._counted or monotonic - at > LONGEST_PAUSE:
             return None
         self._counted[uid] = None
         if len(self._counted) > _COUNTED:
             self._counted.popitem(last=False)
-        known = self._refusals.get(node)
-        self._refusals[node] = Refusal(pod, at, known.number + 1 if known else 1)
+        known = self._rejections.get(node)
+        self._rejections[node] = KubeletRejection(pod, at, known.number + 1 if known else 1)
         if self._is_outdated(node):
-            del self._refusals[node]
+            del self._rejections[node]
             return None
         self.turn(node)
-        return self._refusals[node]
+        return self._rejections[node]
 
     def _is_outdated(self, node: str) -> bool:
-        """Whether a pod runs that was admitted after the refusal."""
-        refusal, taken = self._refusals.get(node), self._taken.get(node)
-        started = refusal.pod.status.start_time if refusal else None
+        """Whether a pod runs that was admitted after the rejection."""
+        rejection, taken = self._rejections.get(node), self._taken.get(node)
+        started = rejection.pod.status.start_time if rejection else None
         return taken is not None and started is not None and taken > started
 
-    def _bars(self, node: str, refusal: Refusal, monotonic: float) -> bool:
-        renewal, started = self.renewal(node), refusal.pod.status.start_time
-        if renewal is None or monotonic < refusal.ends:
+    def _bars(self, node: str, rejection: KubeletRejection, monotonic: float) -> bool:
+        renewal, started = self.renewal(node), rejection.pod.status.start_time
+        if renewal is None or monotonic < rejection.ends:
             return True
         if started is None:
-            return renewal.seen <= refusal.at
+            return renewal.seen <= rejection.at
         return renewal.renewed < started + _SECOND
 
 

@@ -3,7 +3,7 @@
 It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it
 is not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one
 node overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and
-keeps off until the newer has fallen silent or released it.
+keeps off until the newer no longer renews it or has released it.
 
 All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
 have written into the Lease.
@@ -195,8 +195,8 @@ class LeaseRenewer:
             if self._rival is None:
                 self._log.info("another agent holds the lease now", current_holder=lease.spec.holder_identity)
             self._rival = (version, self._clock.monotonic())
-        silent = self._clock.monotonic() - self._rival[1]
-        return silent >= (lease.spec.lease_duration_seconds or self._duration)
+        unrenewed = self._clock.monotonic() - self._rival[1]
+        return unrenewed >= (lease.spec.lease_duration_seconds or self._duration)
 
     def _create(self) -> None:
         self._with_owners(self._owners(), lambda owners: self._hold(self._created(owners)))

@@ -1,4 +1,4 @@
-"""Pods that a kubelet refused at admission, recognised by their status. They have failed for good."""
+"""Pods that a kubelet rejected at admission, recognised by their status. They have failed for good."""
 
 from typing import Final
 
@@ -16,11 +16,11 @@ OF_THE_POD: Final = frozenset({"TopologyAffinityError", "NodeAffinity"})
 
 
 def is_rejected_by_kubelet(pod: Pod) -> bool:
-    """Whether a kubelet has refused it, the containers of an earlier life notwithstanding."""
+    """Whether a kubelet has rejected it, the containers of an earlier life notwithstanding."""
     reason = pod.status.reason or ""
     return pod.status.phase == "Failed" and (reason in REASONS or reason.startswith(OUT_OF))
 
 
 def blames_node(pod: Pod) -> bool:
-    """Whether a kubelet has refused it for what the node is short of: the next pod may fare alike."""
+    """Whether a kubelet has rejected it for what the node is short of: the next pod may fare alike."""
     return is_rejected_by_kubelet(pod) and pod.status.reason not in OF_THE_POD

@@ -10,7 +10,7 @@ def command(plan: Plan) -> list[str]:
     """The command line of etcd."""
     return [
         str(plan.programs.path("etcd")),
-        f"--data-dir={plan.places.state / 'etcd'}",
+        f"--data-dir={plan.paths.state / 'etcd'}",
         f"--listen-client-urls={CLIENTS}",
         f"--advertise-client-urls={CLIENTS}",
         f"--listen-peer-urls={_PEERS}",

@@ -218,7 +218,9 @@ class Parts:
         self._cluster.configure_scheduler(existing.asking(url, keys=keys, folder=self.folder))
 
     def _start(self, part: Part) -> Daemon:
-        daemon = self._cluster.spawn(part.name, part.program, env=part.environment, node=part.node, kept=True)
+        daemon = self._cluster.spawn(
+            part.name, part.program, env=part.environment, node=part.node, restarted_always=True
+        )
         if part.probes is not None:
             self._ports[daemon.name] = part.probes
         return daemon
@@ -248,7 +250,7 @@ class Parts:
                 daemon.restart()
         self.await_ready()
 
-    def fallen(self) -> list[str]:
+    def crashed(self) -> list[str]:
         """Parts of ours that have ended by themselves since they were started: none ever should.
 
         kube-scheduler does, when it cannot renew its Lease.

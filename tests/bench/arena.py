@@ -104,7 +104,7 @@ class Arena:
         account = identity.environment(self.cluster, self._folder, extender.ACCOUNT)
         part = extender.part(account)
         daemon = self.cluster.spawn(
-            f"{part.name}-{self._started}", part.program, env=part.environment, kept=True
+            f"{part.name}-{self._started}", part.program, env=part.environment, restarted_always=True
         )
         url = f"http://{self.cluster.address}:{part.probes}/readyz"
         if not poll(lambda: _is_ready(url), seconds=_READY_SECONDS):
@@ -131,7 +131,7 @@ class Arena:
         # In the place of the one that it has written itself.
         (self._folder / f"{part.name}.json").write_bytes(msgspec.json.encode(profile))
         # It ends when it loses its Lease; in the chart the kubelet starts it again.
-        daemon = self.cluster.spawn(f"{part.name}-{self._started}", part.program, kept=True)
+        daemon = self.cluster.spawn(f"{part.name}-{self._started}", part.program, restarted_always=True)
         yield
         daemon.kill()
 

@@ -27,13 +27,13 @@ _SAFE: Final = {names.CHECKPOINT_AT: "2100-01-01T00:00:00Z"}
 """Counts as now: this pod loses nothing, and is the victim."""
 _DECIDED: Final = Kind(
     "booked-decided-p50",
-    f"booked pod seen by the controller to its victim told to go, p50 of {ROUNDS}",
+    f"booked pod seen by the controller to its victim given notice, p50 of {ROUNDS}",
     "ms",
     target=Target(value=50),
 )
 _NOTICE: Final = Kind(
-    "booked-told-p50",
-    f"booked pod: created to its victim told to go, as a watch sees both, p50 of {ROUNDS}",
+    "booked-notice-p50",
+    f"booked pod: created to its victim given notice, as a watch sees both, p50 of {ROUNDS}",
     "ms",
 )
 _RUNNING: Final = {

@@ -42,7 +42,7 @@ _OWNED: Final = Kind(
 )
 _BOOKED: Final = Kind(
     "eviction-calls-booked",
-    f"beside them: about the booked pod for which it left, until that is bound, mean of {2 * ROUNDS}",
+    f"with them: about the booked pod for which it left, until that is bound, mean of {2 * ROUNDS}",
     "calls",
 )
 _EVENTS: Final = Kind("eviction-events", "writes of Events because of one evicted bare pod, median", "calls")

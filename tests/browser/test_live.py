@@ -45,7 +45,7 @@ def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Vis
     link.focus()
     site.cache.remove_node(site.cache.nodes["gpu-a2"])
     page.clock.fast_forward("00:16")
-    expect(page.locator(".counts")).not_to_contain_text("sick")
+    expect(page.locator(".counts")).not_to_contain_text("unhealthy")
     expect(link).to_be_focused()
     assert visitors.heard() == []
 
@@ -72,7 +72,7 @@ def test_how_gpus_are_used_is_seen_and_who_should_not_be_on_one(
     assert visitors.heard() == []
 
 
-def test_a_board_that_could_not_be_asked_for_once_comes_back(visitors: Visitors) -> None:
+def test_nodes_that_could_not_be_asked_for_once_come_back(visitors: Visitors) -> None:
     page = visitors.page()
     page.clock.install()
     page.goto("/now")

@@ -19,9 +19,9 @@ PROGRAMS = Programs(
 
 
 def plan(tmp_path: Path, *, cgroup_version: int = 1, **spec: Any) -> Plan:
-    places = Paths("trial", tmp_path)
-    places.pki.mkdir(parents=True)
-    return Plan(ClusterSpec(name="trial", **spec), places, Addresses(2), PROGRAMS, cgroup_version)
+    paths = Paths("trial", tmp_path)
+    paths.pki.mkdir(parents=True)
+    return Plan(ClusterSpec(name="trial", **spec), paths, Addresses(2), PROGRAMS, cgroup_version)
 
 
 def test_the_scheduler_has_a_fast_client_unless_the_caller_says_otherwise(tmp_path: Path) -> None:

@@ -80,14 +80,16 @@ def test_it_outlives_an_owner_that_wants_it_to(first: First, tmp_path: Path) -> 
     assert ended(first.control, "one") == 7
 
 
-def start(control: Control, name: str, script: str, tmp_path: Path, *, kept: bool = False) -> None:
+def start(
+    control: Control, name: str, script: str, tmp_path: Path, *, restarted_always: bool = False
+) -> None:
     control.start(
         name,
         ["/bin/sh", "-c", script],
         env={"SAY": "hello"},
         log=tmp_path / "log",
         node=None,
-        restarted_always=kept,
+        restarted_always=restarted_always,
     )
 
 
@@ -210,14 +212,14 @@ def test_a_call_that_is_never_answered_fails_with_a_sentence(tmp_path: Path, lis
 
 
 def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, tmp_path: Path) -> None:
-    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+    start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
 
     assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=PATIENCE)
     assert control.processes()["one"].restarted > 0
 
 
 def test_a_kept_process_is_started_again_however_often_others_ask(control: Control, tmp_path: Path) -> None:
-    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+    start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
 
     def again() -> bool:
         return bool(control.processes()) and (tmp_path / "log").read_text().count("hello") > 1
@@ -226,18 +228,18 @@ def test_a_kept_process_is_started_again_however_often_others_ask(control: Contr
 
 
 def test_a_kept_process_that_was_killed_on_purpose_stays_dead(control: Control, tmp_path: Path) -> None:
-    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, kept=True)
+    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, restarted_always=True)
     assert poll(lambda: "hello" in (tmp_path / "log").read_text(), seconds=PATIENCE)
     control.signal("one", 9)
     assert ended(control, "one") == -9
 
-    start(control, "two", "echo $SAY; exit 1", tmp_path, kept=True)
+    start(control, "two", "echo $SAY; exit 1", tmp_path, restarted_always=True)
     assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 2, seconds=PATIENCE)
     assert control.processes()["one"].exited == -9
 
 
 def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Control, tmp_path: Path) -> None:
-    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, kept=True)
+    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, restarted_always=True)
     control.signal("one", 9)
     assert ended(control, "one") == -9
     control.start_again("one")
@@ -249,7 +251,7 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
     control: Control, tmp_path: Path
 ) -> None:
     waits = f"echo $SAY; while ! test -e {tmp_path}/end; do sleep 0.05; done; exit 1"
-    start(control, "one", waits, tmp_path, kept=True)
+    start(control, "one", waits, tmp_path, restarted_always=True)
     control.signal("one", signal.SIGSTOP)
     control.signal("one", signal.SIGCONT)
     (tmp_path / "end").touch()
@@ -260,11 +262,11 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
 def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_stays_dead(
     control: Control, tmp_path: Path
 ) -> None:
-    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+    start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
     assert ended(control, "one") == 1
     control.signal("one", 9)
 
-    start(control, "two", "echo two; exit 1", tmp_path, kept=True)
+    start(control, "two", "echo two; exit 1", tmp_path, restarted_always=True)
     assert poll(lambda: (tmp_path / "log").read_text().count("two") > 2, seconds=PATIENCE)
     assert control.processes()["one"].exited is not None
     again = control.processes()["one"].restarted
@@ -278,7 +280,7 @@ def test_restarts_of_a_process_are_counted(control: Control, tmp_path: Path) -> 
         "one",
         f"test -e {tmp_path}/again && exec sleep 100; touch {tmp_path}/again",
         tmp_path,
-        kept=True,
+        restarted_always=True,
     )
     assert poll(lambda: control.processes()["one"].restarted == 1, seconds=PATIENCE)
 

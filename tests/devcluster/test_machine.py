@@ -103,9 +103,9 @@ def test_clusters_of_every_checkout_are_found(tmp_path: Path) -> None:
     for folder in ("one", "other"):
         abandoned(Paths("trial", tmp_path / folder, tmp_path / "locks"))
 
-    there = [one for one in found(tmp_path / "locks") if one.places.root.is_relative_to(tmp_path)]
+    there = [one for one in found(tmp_path / "locks") if one.paths.root.is_relative_to(tmp_path)]
 
-    assert [one.places.root.name for one in there] == ["one", "other"]
+    assert [one.paths.root.name for one in there] == ["one", "other"]
     assert not any(one.runs for one in there)
     assert machine.LOCKS.is_absolute()
 
@@ -116,12 +116,12 @@ def test_a_lock_that_names_what_no_cluster_is_called_leads_nowhere(tmp_path: Pat
     owner = msgspec.structs.replace(BY_NOBODY, name=name, root=str(tmp_path / "state"))
     place(tmp_path).lock.write_bytes(msgspec.json.encode(owner))
 
-    assert not [one for one in found(tmp_path / "locks") if one.places.root.is_relative_to(tmp_path)]
+    assert not [one for one in found(tmp_path / "locks") if one.paths.root.is_relative_to(tmp_path)]
 
 
 def test_locks_in_somebody_elses_folder_are_not_believed(tmp_path: Path) -> None:
     abandoned(place(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path / "locks")
 
-    assert [one for one in found(tmp_path / "locks") if one.places.root.is_relative_to(tmp_path)]
-    assert not [one for one in found(tmp_path / "link") if one.places.root.is_relative_to(tmp_path)]
+    assert [one for one in found(tmp_path / "locks") if one.paths.root.is_relative_to(tmp_path)]
+    assert not [one for one in found(tmp_path / "link") if one.paths.root.is_relative_to(tmp_path)]

@@ -99,6 +99,6 @@ def playground(
         yield ground
         testbed.revive(test)
         laws.finish()
-        assert not parts.fallen()
+        assert not parts.crashed()
     finally:
         testbed.restore(test, ground.remove)

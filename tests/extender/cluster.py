@@ -36,7 +36,7 @@ class Cluster:
         self.leading = True
         self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))
         self.bind = self.binding(patience=0)
-        self.settle = AssumedBinds(self.kube, self.state, self.clock, self.keyed_lock)
+        self.assumed_binds = AssumedBinds(self.kube, self.state, self.clock, self.keyed_lock)
         self.pods = Pods(self.state)
         self.nodes = Nodes(self.state)
         self.leases = Leases(self.state)
@@ -103,8 +103,8 @@ class Cluster:
         self.pods.upsert(pod)
         return pod
 
-    def refuse(self, name: str = "p", reason: str = "UnexpectedAdmissionError") -> Pod:
-        """The node's kubelet refuses the pod, and the extender hears of it."""
+    def reject(self, name: str = "p", reason: str = "UnexpectedAdmissionError") -> Pod:
+        """The node's kubelet rejects the pod, and the extender hears of it."""
         return self.take(name, phase="Failed", reason=reason, message="Pod was rejected: no healthy devices")
 
     def stored(self, name: str = "p") -> Pod:

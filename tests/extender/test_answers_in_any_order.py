@@ -84,7 +84,7 @@ class Play:
         self.cluster = Cluster()
         self.cluster.kube = self.kube = AnyOrder(self.cluster)
         self.cluster.bind = self.cluster.binding(patience=0)
-        self.cluster.settle._kube = self.kube
+        self.cluster.assumed_binds._kube = self.kube
         self.cluster.add_node("n0", a100(0, "n0"))
         for name in "pq":
             self.cluster.ask(self.cluster.create(a_pod(name).asks(1)))
@@ -129,9 +129,9 @@ class Play:
 
     def settle(self, _name: str, _answer: str) -> None:
         """The extender settles the binds that it has not heard of."""
-        self.cluster.settle.reconcile()
+        self.cluster.assumed_binds.reconcile()
         self.wait(ASK_AFTER)
-        self.cluster.settle.reconcile()
+        self.cluster.assumed_binds.reconcile()
 
     def wait(self, seconds: float) -> None:
         """Time passes; the node's agent is well."""

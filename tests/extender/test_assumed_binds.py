@@ -19,13 +19,13 @@ def cluster() -> Cluster:
     made.ask(pod)
     made.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     made.bind_to(pod)
-    made.settle.reconcile()
+    made.assumed_binds.reconcile()
     return made
 
 
 def later(cluster: Cluster, seconds: float) -> None:
     cluster.clock.advance(seconds)
-    cluster.settle.reconcile()
+    cluster.assumed_binds.reconcile()
 
 
 def test_a_young_bind_is_not_asked_for(cluster: Cluster) -> None:
@@ -98,8 +98,8 @@ def test_a_pod_that_its_kubelet_has_refused_meanwhile_is_released_and_bars_the_n
     later(cluster, ASK_AFTER)
 
     assert cluster.view().held == {}
-    barring = cluster.state.serving.refusing(monotonic=cluster.clock.monotonic())
-    assert [refusal.pod.metadata.name for refusal in barring] == ["p"]
+    barring = cluster.state.serving.rejecting(monotonic=cluster.clock.monotonic())
+    assert [rejection.pod.metadata.name for rejection in barring] == ["p"]
 
 
 def test_a_deleted_pod_is_released(cluster: Cluster) -> None:

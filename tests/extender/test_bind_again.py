@@ -87,7 +87,7 @@ def test_a_repeat_for_another_node_does_not_overtake_an_unsettled_bind(cluster: 
 
     error = cluster.bind_to(pod, "n1")
 
-    assert error == f"{names.NOT_NOW} An earlier bind of the pod to node n0 is not settled yet."
+    assert error == f"{names.NOT_NOW} An earlier bind of the pod to node n0 is not resolved yet."
     assert cluster.bindings() == ["n0"]
 
 
@@ -227,14 +227,14 @@ class Roomy(FakeKube):
 def test_the_cache_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
     cluster.kube = kube = Roomy(cluster)
     cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=always)
-    cluster.settle = AssumedBinds(kube, cluster.state, cluster.clock, cluster.keyed_lock)
+    cluster.assumed_binds = AssumedBinds(kube, cluster.state, cluster.clock, cluster.keyed_lock)
     pod = cluster.create(a_pod().asks(1))
     for error in (Unreachable(ANYTHING, "timed out"), refused(ANYTHING, Refusal(code=409))):
         kube.fail("POST", error)
         cluster.bind_to(pod)
-    cluster.settle.reconcile()
+    cluster.assumed_binds.reconcile()
     cluster.clock.advance(ASK_AFTER)
-    cluster.settle.reconcile()
+    cluster.assumed_binds.reconcile()
 
     assert cluster.bind_to(pod) == ""
     # Read at first, posted in vain twice and read before and after the second, settled, read and posted.

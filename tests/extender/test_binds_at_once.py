@@ -132,11 +132,11 @@ def test_an_unseen_bind_is_not_settled_while_its_pod_is_bound_again(cluster: Clu
     cluster.ask(pod, "n0")
     cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     assert cluster.bind_to(pod)
-    cluster.settle.reconcile()
+    cluster.assumed_binds.reconcile()
     cluster.clock.advance(ASK_AFTER)
     asked = len(cluster.kube.calls)
     with cluster.keyed_lock.held(pod.metadata.uid, 0):
-        cluster.settle.reconcile()
+        cluster.assumed_binds.reconcile()
     assert len(cluster.kube.calls) == asked
-    cluster.settle.reconcile()
+    cluster.assumed_binds.reconcile()
     assert len(cluster.kube.calls) > asked

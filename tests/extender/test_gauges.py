@@ -16,7 +16,7 @@ class Scraped:
         self.cluster = Cluster()
         self.cluster.add_node("n0")
         self.registry = CollectorRegistry()
-        sources = Sources(staleness=lambda: 1.5, lists=lambda: {"pods": 2, "nodes": 1}, refusing=lambda: 0.0)
+        sources = Sources(staleness=lambda: 1.5, lists=lambda: {"pods": 2, "nodes": 1}, rejecting=lambda: 0.0)
         show(self.registry, self.cluster.state, sources)
 
     def value(self, name: str, **labels: str) -> float | None:
@@ -68,4 +68,4 @@ def test_every_conflict_is_counted_when_it_is_seen_first(scraped: Scraped) -> No
 def test_what_other_parts_report_is_shown(scraped: Scraped) -> None:
     assert scraped.value("cache_staleness_seconds") == 1.5
     assert scraped.value("lists_total", kind="pods") == 2
-    assert scraped.value("refusing_nodes") == 0
+    assert scraped.value("rejecting_nodes") == 0

@@ -1,4 +1,4 @@
-"""A kubelet that refuses a pod: the node is barred, an Event says where and why, and it is counted."""
+"""A kubelet that rejects a pod: the node is barred, an Event says where and why, and it is counted."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -29,20 +29,20 @@ class Watched:
         self.cluster.add_node("n0")
         self.reported, self.registry, self.leads = NodeEvents(), CollectorRegistry(), True
         metrics = Metrics(self.registry)
-        self.refusals = KubeletRejections(
+        self.rejections = KubeletRejections(
             self.cluster.state, self.cluster.clock, self.reported, metrics, leads=lambda: self.leads
         )
 
-    def refuse(self, name: str) -> None:
-        """A pod is bound, and its kubelet refuses it."""
+    def reject(self, name: str) -> None:
+        """A pod is bound, and its kubelet rejects it."""
         pod = self.cluster.create(a_pod(name).asks(1))
         self.cluster.ask(pod)
         assert self.cluster.bind_to(pod) == ""
-        self.cluster.refuse(name)
+        self.cluster.reject(name)
 
     @property
     def counted(self) -> float | None:
-        return self.registry.get_sample_value("gpu_booking_extender_kubelet_refusals_total")
+        return self.registry.get_sample_value("gpu_booking_extender_kubelet_rejections_total")
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def watched() -> Watched:
 
 
 def test_it_is_reported_once_on_the_node_and_counted(watched: Watched) -> None:
-    watched.refuse("p")
-    assert watched.refusals.refusing() == 1
+    watched.reject("p")
+    assert watched.rejections.rejecting() == 1
     for _ in range(2):
-        watched.refusals.reconcile()
+        watched.rejections.reconcile()
     said = (
-        "The kubelet refused pod default/p, which was bound here with GPUs:"
+        "The kubelet rejected pod default/p, which was bound here with GPUs:"
         " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
         " nor before the node agent has renewed its Lease."
     )
@@ -65,24 +65,24 @@ def test_it_is_reported_once_on_the_node_and_counted(watched: Watched) -> None:
 
 
 def test_the_next_pod_is_refused_with_the_reason_and_is_bound_after_a_renewal(watched: Watched) -> None:
-    watched.refuse("p")
+    watched.reject("p")
     pod = watched.cluster.create(a_pod("q").asks(1))
     said = watched.cluster.ask(pod).failed_and_unresolvable_nodes
-    assert said == {"n0": "the kubelet of the node has refused a pod [kubelet-refusing]"}
-    assert "has refused a pod" in watched.cluster.bind_to(pod)
+    assert said == {"n0": "the kubelet of the node has rejected a pod [kubelet-rejecting]"}
+    assert "has rejected a pod" in watched.cluster.bind_to(pod)
     watched.cluster.clock.advance(10)
     assert watched.cluster.ask(pod).node_names == []
     watched.cluster.renew()
     assert watched.cluster.ask(pod).node_names == ["n0"]
     assert watched.cluster.bind_to(pod) == ""
-    assert watched.refusals.refusing() == 0
+    assert watched.rejections.rejecting() == 0
 
 
 def test_the_second_pause_is_longer_and_ends_by_itself(watched: Watched) -> None:
-    watched.refuse("p")
+    watched.reject("p")
     watched.cluster.clock.advance(10)
     watched.cluster.renew()
-    watched.refuse("q")
+    watched.reject("q")
     watched.cluster.clock.advance(1.5)
     watched.cluster.renew()
     pod = watched.cluster.create(a_pod("r").asks(1))
@@ -93,7 +93,7 @@ def test_the_second_pause_is_longer_and_ends_by_itself(watched: Watched) -> None
 
 def test_of_several_extenders_only_the_leader_reports(watched: Watched) -> None:
     watched.leads = False
-    watched.refuse("p")
-    watched.refusals.reconcile()
+    watched.reject("p")
+    watched.rejections.reconcile()
     assert watched.reported.events == []
     assert watched.counted == 1

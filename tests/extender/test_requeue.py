@@ -32,18 +32,18 @@ class Waiting:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.cluster.add_node("n0")
-        self.wake = Requeue(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
+        self.requeue = Requeue(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
         held = {"main": ("GPU-n0-0", "GPU-n0-1")}
         self.holder = self.cluster.create(a_pod("holder").asks(2).on("n0", held))
         self.pod: Pod = self.cluster.create(a_pod().asks(1).wants(A100))
         self.cluster.ask(self.pod)
-        self.wake.reconcile()
+        self.requeue.reconcile()
 
     def pass_time(self, seconds: float = PATIENCE, *, rounds: int = 1) -> None:
         """Let time go by, in so many rounds."""
         for _ in range(rounds):
             self.cluster.clock.advance(seconds / rounds)
-            self.wake.reconcile()
+            self.requeue.reconcile()
 
     def free(self) -> None:
         """The holder ends."""
@@ -70,7 +70,7 @@ def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
 
 def test_while_the_scheduler_asks_rejected_pods_are_checked_less_often(waiting: Waiting) -> None:
     waiting.pass_time(1, rounds=10)
-    waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    waiting.requeue._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     for _ in range(40):
         waiting.cluster.ask(waiting.pod)
         waiting.pass_time(PATIENCE)
@@ -90,7 +90,7 @@ class Watched(RejectedRequests):
 
 def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiting) -> None:
     waiting.pass_time(1, rounds=10)
-    waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    waiting.requeue._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     waiting.pass_time(10 * PROMISES_EVERY, rounds=200)
     assert watched.reads <= 10
 
@@ -107,7 +107,7 @@ def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(w
 
     for _ in range(400):
         waiting.pass_time(0.1)
-        checked_at.add(waiting.wake._checked_at)
+        checked_at.add(waiting.requeue._checked_at)
 
     assert waiting.rings > before
     assert len(checked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1
@@ -201,7 +201,7 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
     waiting = Waiting()
     waiting.free()
     waiting.cluster.clock.advance(100)
-    waiting.wake.reconcile()
+    waiting.requeue.reconcile()
     waiting.cluster.ask(waiting.pod)
     assert waiting.rings == 0
 

@@ -99,7 +99,7 @@ def ground(
     try:
         yield ground
         laws.finish()
-        assert not parts.fallen()
+        assert not parts.crashed()
     finally:
         playground.clear()
         parts.restore()

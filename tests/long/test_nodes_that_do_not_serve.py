@@ -162,5 +162,5 @@ def test_the_death_of_an_agent_fails_one_pod_at_most(
         assert lost <= 1, queue.failed.describe()
     if queue.failed.pods:
         playground.await_node_event(NODE, "No GPU pod is bound here")
-        assert parts.metric(parts.extender(), "extender_kubelet_refusals_total") == len(queue.failed.pods)
+        assert parts.metric(parts.extender(), "extender_kubelet_rejections_total") == len(queue.failed.pods)
     assert all(pod.status.reason == "UnexpectedAdmissionError" for pod in queue.failed.pods.values())

@@ -56,8 +56,8 @@ def test_gpus_come_back_what_does_not_belong_here_ends_and_counts_start_again(
     playground.await_gpus(NODE, GPUS - 1)
     parts.start_controller(name="controller-more")
     stray = cluster.spawn("stray", ["sleep", "3600"])
-    cluster.spawn("falls", ["sh", "-c", "exit 1"], kept=True)
-    playground.await_that("it has fallen", lambda: cluster.daemon("falls").restarted or None)
+    cluster.spawn("falls", ["sh", "-c", "exit 1"], restarted_always=True)
+    playground.await_that("it has crashed", lambda: cluster.daemon("falls").restarted or None)
 
     testbed.restore("test_x", playground.clear)
 

@@ -160,7 +160,7 @@ class PlacementMachine(Booked):
 
     @step(2)
     def an_agent_publishes(self, pick: Pick) -> str:
-        """Mostly that a device has fallen sick or is well again."""
+        """Mostly that a device has become unhealthy or is well again."""
         devices = self.known.inventory(name := pick.one(NODES))
         if not devices or name not in self.nodes.stored or pick.chance(5):
             return super().an_agent_publishes(pick)

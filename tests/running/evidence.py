@@ -162,7 +162,7 @@ def _crashed(cluster: Cluster, parts: Parts | None) -> list[str]:
     """Processes of the cluster that have ended, or ended by themselves and were started again."""
     try:
         processes = cluster.daemons
-        crashed = parts.fallen() if parts is not None else []
+        crashed = parts.crashed() if parts is not None else []
         lines = []
         for name, daemon in sorted(processes.items()):
             exited, restarted = daemon.exited, daemon.restarted

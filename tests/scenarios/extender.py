@@ -11,12 +11,12 @@ from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
 from extender.__main__ import first_unready_reason
-from extender.assumed_binds import EVERY as SETTLES_EVERY
+from extender.assumed_binds import EVERY as RESOLVES_EVERY
 from extender.assumed_binds import AssumedBinds
 from extender.bind import Bind
 from extender.filter import Filter
 from extender.keyed_lock import KeyedLock
-from extender.kubelet_rejections import EVERY as REFUSALS_EVERY
+from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leadership import SchedulerLeads
 from extender.metrics import Metrics
@@ -24,7 +24,7 @@ from extender.pending_reasons import EVERY as EXPLAINS_EVERY
 from extender.pending_reasons import PendingReasons
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
-from extender.requeue import EVERY as WAKES_EVERY
+from extender.requeue import EVERY as REQUEUES_EVERY
 from extender.requeue import Requeue
 from extender.server import Verbs
 from extender.state import ClusterState
@@ -65,18 +65,18 @@ class Extender(Part):
             preempt=Preempt(state, self.clock, Terms(home=names.NAMESPACE)),
             bind=Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0),
         )
-        settle = AssumedBinds(self.kube, state, self.clock, keyed_lock)
-        wake = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
+        assumed_binds = AssumedBinds(self.kube, state, self.clock, keyed_lock)
+        requeue = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
         explain = PendingReasons(state, self.clock, events.warning, self._unready_reason)
-        refusals = KubeletRejections(
+        kubelet_rejections = KubeletRejections(
             state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads
         )
         self._awaits_answer = state.awaits_answer
         self.follow(*following._reflectors.values())
-        self.every(SETTLES_EVERY, settle.reconcile, first=SETTLES_EVERY)
-        self.every(WAKES_EVERY, wake.reconcile, first=WAKES_EVERY)
+        self.every(RESOLVES_EVERY, assumed_binds.reconcile, first=RESOLVES_EVERY)
+        self.every(REQUEUES_EVERY, requeue.reconcile, first=REQUEUES_EVERY)
         self.every(EXPLAINS_EVERY, explain.reconcile, first=EXPLAINS_EVERY)
-        self.every(REFUSALS_EVERY, refusals.reconcile, first=REFUSALS_EVERY)
+        self.every(REJECTIONS_EVERY, kubelet_rejections.reconcile, first=REJECTIONS_EVERY)
         self.every(1.0, events.flush, first=1.0)
 
     # --- the verbs, over the wire ----------------------------------------------------------------------

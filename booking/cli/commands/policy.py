@@ -31,7 +31,7 @@ class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     expected: tuple[str, ...]
     broken: tuple[str, ...]
     differs: str | None
-    sentences: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 @click.group()
@@ -143,7 +143,7 @@ def _case_outcome(path: Path, outcome: Outcome) -> CaseOutcome:
 def _show_wrong(wrong: Iterable[CaseOutcome]) -> None:
     for outcome in wrong:
         click.echo(printable(f"{outcome.file}: {outcome.name}: {outcome.differs}"))
-        for message in outcome.sentences:
+        for message in outcome.messages:
             click.echo(f"  {printable(message)}")
 
 
@@ -155,7 +155,7 @@ def _show_outcomes(outcomes: Sequence[CaseOutcome], wrong: Sequence[CaseOutcome]
         Column("EXPECTED", lambda o: _answer(o["expected"])),
         Column("ANSWER", lambda o: _answer(o["broken"])),
         Column("DIFFERS", lambda o: o["differs"]),
-        Column("SENTENCES", lambda o: " ".join(o["sentences"])),
+        Column("MESSAGES", lambda o: " ".join(o["messages"])),
     )
     printed.show(
         {"cases": len(outcomes), "differing": len(wrong), "outcomes": rows},

@@ -41,7 +41,7 @@ Step = Literal[
 MEANINGS: Mapping[Step, str] = {
     "store": "Ask whether the pod would be accepted again (dry run), and store it as a template.",
     "guard": "Put our finalizer and label on the victim.",
-    "take": "Evict the victim, or end it; one that a kubelet refused has ended already, and is deleted.",
+    "take": "Evict the victim, or end it; one that a kubelet rejected has ended already, and is deleted.",
     "pardon": "Say no more, on a victim that need not go, that it is being taken away.",
     "spare": "Take finalizer and label off a victim that need not go.",
     "restore": "Store the template again: the victim leaves by our hand, and it is missing.",

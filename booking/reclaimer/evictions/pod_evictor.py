@@ -59,7 +59,7 @@ class PodEvictor:
             kube: the API server.
             clock: measures pauses.
             events: writes Events.
-            scheduler: ``schedulerName`` of the pods that come back where a kubelet has refused them.
+            scheduler: ``schedulerName`` of the pods that come back where a kubelet has rejected them.
             executor: runs requests to the API server concurrently.
             random: spreads attempts over time.
         """

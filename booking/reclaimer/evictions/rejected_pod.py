@@ -1,4 +1,4 @@
-"""Pods that a kubelet refused at admission: which of them come back, and when. Pure (law L4).
+"""Pods that a kubelet rejected at admission: which of them come back, and when. Pure (law L4).
 
 Such a pod has failed for good, whatever its restartPolicy: a node agent was not back yet after a reboot, or
 two schedulers filled one node. It never held what it asked for, so it comes back as it was and keeps its
@@ -42,7 +42,7 @@ def pause(pod: FailedPod) -> float:
 def said(pod: Pod) -> str:
     """The rejection for the owner, in the kubelet's words."""
     words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
-    return f"The kubelet of node {pod.spec.node_name} refused this pod: {words}."
+    return f"The kubelet of node {pod.spec.node_name} rejected this pod: {words}."
 
 
 def not_again(pod: Pod) -> str:

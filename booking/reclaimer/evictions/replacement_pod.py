@@ -48,7 +48,7 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
 
 
 def refusals_after(meta: Meta, *, has_begun: bool) -> int:
-    """How often kubelets have refused a pod in a row, this time included: a pod that has run starts over."""
+    """How often kubelets have rejected a pod in a row, this time included: a pod that has run starts over."""
     return (0 if has_begun else meta.count(names.REFUSALS)) + 1
 
 

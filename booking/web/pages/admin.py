@@ -61,7 +61,7 @@ class Refused:
     """A form that was not accepted: which, why, and what stood in it."""
 
     form: str
-    sentences: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 class AdminPages:
@@ -225,15 +225,15 @@ class AdminPages:
         try:
             what = act()
         except RefusedError as error:
-            sentences = tuple(visit.clock.localized(each.message) for each in error.violations) or (
+            messages = tuple(visit.clock.localized(each.message) for each in error.violations) or (
                 str(error),
             )
         except (BadTimeError, UnknownError, ClusterError) as error:
-            sentences = (str(error),)
+            messages = (str(error),)
         else:
             location = address + same_page(done=what)
             return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": location})
-        return again(visit, Refused(request.path, sentences))
+        return again(visit, Refused(request.path, messages))
 
     def _maintenance(self, visit: Visit, refused: Refused | None = None) -> Response:
         page = self._bookings.block_page(visit.who, after=page_mark(), limit=_MOST)

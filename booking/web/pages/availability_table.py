@@ -59,7 +59,7 @@ class AvailabilityTable:
         return self.axis.midnights[-2]
 
 
-def board_of(
+def table_of(
     overview: Overview | None, range_: CalendarRange, *, opened: str | None, problem: str | None
 ) -> AvailabilityTable:
     """What there is, on a leaf."""

@@ -21,7 +21,7 @@ from booking.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service.idempotency import Key
 from booking.service.overview import Overview
-from booking.web.pages.availability_table import board_of
+from booking.web.pages.availability_table import table_of
 from booking.web.pages.booking_form import FormRequest, Texts, asked_of, texts_of
 from booking.web.pages.calendar_range import CalendarRange
 from booking.web.pages.form_result import (
@@ -146,13 +146,13 @@ class BookingPages:
         problem = self._parts.unknown_capacity()
         range_ = _range(visit)
         overview = None if problem else self._overview(visit, range_)
-        board = board_of(overview, range_, opened=request.args.get("open"), problem=problem)
+        table = table_of(overview, range_, opened=request.args.get("open"), problem=problem)
         if range_.axis.shows(visit.clock.now):
-            choices = [Choice(row.label, row.title, row.free, row.capacity) for row in board.rows]
+            choices = [Choice(row.label, row.title, row.free, row.capacity) for row in table.rows]
         else:
             choices = self._choices(visit)
         form = self._form(texts, answer, choices)
-        return self._frame.page("availability.html", visit, status=status, board=board, form=form)
+        return self._frame.page("availability.html", visit, status=status, table=table, form=form)
 
     def _form(self, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
         """The form; a fresh one has the model of which most is free."""

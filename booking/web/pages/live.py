@@ -9,7 +9,7 @@ from flask import Response, request
 from booking.errors import ClusterError, UnknownPodError
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment
-from booking.web.pages.now_view import now_board
+from booking.web.pages.now_view import now_overview
 
 
 class LivePages:
@@ -22,14 +22,14 @@ class LivePages:
     def now(self) -> Response:
         """``GET /now``; htmx asks again from time to time, and gets what changes."""
         visit = self._frame.visit()
-        template = "nowboard.html" if is_fragment() else "now.html"
+        template = "nodes.html" if is_fragment() else "now.html"
         try:
             now = self._parts.live.now(visit.who)
         except ClusterError as error:
-            return self._frame.page(template, visit, board=None, trouble=str(error))
+            return self._frame.page(template, visit, overview=None, trouble=str(error))
         blocks = self._parts.administration.blocks(visit.who)
-        board = now_board(now, blocks, visit.clock, visit.who.user)
-        return self._frame.page(template, visit, board=board, trouble="")
+        overview = now_overview(now, blocks, visit.clock, visit.who.user)
+        return self._frame.page(template, visit, overview=overview, trouble="")
 
     def ask(self) -> Response:
         """``GET /why``: which pod; the form leads to its own address."""

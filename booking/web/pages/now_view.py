@@ -26,8 +26,8 @@ WORDS: Final[Mapping[DeviceState, str]] = {
     "opportunistic": "not booked",
     "held": "kept",
     "free": "free",
-    "sick": "sick",
-    "cut": "cut",
+    "unhealthy": "unhealthy",
+    "partitioned": "partitioned",
 }
 """State -> what people read, in the order in which they are counted."""
 CLASSES: Final[Mapping[HolderClass, str]] = {
@@ -126,7 +126,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class NowBoard:
+class NowOverview:
     """The whole."""
 
     counts: tuple[tuple[str, str, int], ...]
@@ -135,12 +135,12 @@ class NowBoard:
     queues: tuple[Queue, ...]
 
 
-def now_board(now: Now, blocks: Sequence[Block], clock: SiteClock, user: str) -> NowBoard:
+def now_overview(now: Now, blocks: Sequence[Block], clock: SiteClock, user: str) -> NowOverview:
     """What there is, for somebody."""
     nodes = tuple(_card(node, blocks, clock, user) for node in now.nodes)
     totals = Counter(tile.state for node in nodes for tile in node.tiles)
     words: dict[str, str] = dict(WORDS.items()) | {_AWAY: _AWAY_WORD}
-    return NowBoard(
+    return NowOverview(
         counts=tuple((state, word, totals[state]) for state, word in words.items() if totals[state]),
         nodes=nodes,
         queues=tuple(_queues(now.next, user)),
@@ -148,7 +148,7 @@ def now_board(now: Now, blocks: Sequence[Block], clock: SiteClock, user: str) ->
 
 
 def _card(node: NodeNow, blocks: Sequence[Block], clock: SiteClock, user: str) -> NodeCard:
-    whole = [device for device in node.devices if device.state != "cut"]
+    whole = [device for device in node.devices if device.state != "partitioned"]
     tiles = tuple(_tile(device, clock, user, is_away=node.state != "ready") for device in node.devices)
     models = Counter(model_title(device.model) for device in whole)
     return NodeCard(

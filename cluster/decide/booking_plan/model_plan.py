@@ -32,7 +32,7 @@ DEPTH: Final = 4
 CROWD: Final = 600
 """At most this many items are placed again together."""
 SPANS: Final = 100
-"""Spans of time for which a board remembers what is free on its nodes."""
+"""Spans of time for which a plan remembers what is free on its nodes."""
 
 _ANYWHERE: Final[Mapping[Item, str]] = {}
 
@@ -125,7 +125,7 @@ class ModelPlan:
 
 
 class PlanAttempt:
-    """An attempt to place more on a board. The board stays as it is."""
+    """An attempt to place more in a plan. The plan stays as it is."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ def _running(
         *bound.taking(pod, snapshot, known.booking, granted),
     )
     if is_noticed and not known.booking:
-        state = "told to go"
+        state = "to be evicted"
     return Explanation(state, because, tuple(cover.changes(known)))
 
 

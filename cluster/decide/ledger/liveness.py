@@ -21,7 +21,7 @@ UNRESPONSIVE_AFTER: Final = 75.0
 """Seconds without a renewal after which an agent counts as unresponsive (law L6)."""
 
 AgentState = Literal[
-    "alive", "unresponsive", "stopping", "unseen", "unconfirmed", "kubelet-refusing", "kubelet-short"
+    "alive", "unresponsive", "stopping", "unseen", "unconfirmed", "kubelet-rejecting", "kubelet-short"
 ]
 """The state of a node's agent. Only the part that binds pods distinguishes the last three (``serving``)."""
 

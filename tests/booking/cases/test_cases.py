@@ -47,7 +47,7 @@ def test_an_answer_that_differs_is_reported_in_a_sentence(file: Path) -> None:
     assert outcome.differs == "It should be refused by cooldown, and it is accepted."
     (outcome,) = replayed(file, f"{HEAD}{CASE.replace('2d', '20d')}}}")
     assert outcome.differs == "It should be accepted, and it is refused by longest."
-    assert outcome.sentences == ("A booking lasts at most 14 days, this one 20 days.",)
+    assert outcome.messages == ("A booking lasts at most 14 days, this one 20 days.",)
     (outcome,) = replayed(file, f"{HEAD}{CASE}, earliest_start: 2026-03-03T09:00:00Z}}")
     assert outcome.differs == (
         "The earliest start should be 2026-03-03 09:00 UTC, and it is 2026-03-02 09:00 UTC."

@@ -82,7 +82,7 @@ def test_programs_get_every_outcome_and_the_counts(terminal: Terminal, spoiled: 
     (wrong,) = (each for each in report["outcomes"] if each["differs"] is not None)
     assert (wrong["expected"], wrong["broken"]) == ([], ["longest", "off-the-grid"])
     assert wrong["differs"] == "It should be accepted, and it is refused by longest, off-the-grid."
-    assert len(wrong["sentences"]) == 2
+    assert len(wrong["messages"]) == 2
 
 
 def test_programs_get_every_outcome_also_where_none_differs(terminal: Terminal) -> None:

@@ -44,7 +44,7 @@ def test_every_gpu_has_a_line_with_its_holder(site: tuple[Site, str]) -> None:
     rows = [line.split() for line in run(site, "status", "gpu-a2").stdout.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["gpu-a2", str(index)] for index in range(4)]
     assert rows[0][3:6] == ["opportunistic", "alice", "vision/sweep-7"]
-    assert rows[2][3:5] == ["sick", "-"]
+    assert rows[2][3:5] == ["unhealthy", "-"]
 
 
 def test_the_use_of_every_gpu_is_shown(site: tuple[Site, str]) -> None:

@@ -1,4 +1,4 @@
-"""A pod that a kubelet refused comes back: after its pause, once, retried indefinitely, and reported."""
+"""A pod that a kubelet rejected comes back: after its pause, once, retried indefinitely, and reported."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
     assert WORDS in first
     assert "It comes back with its place in the order, in 1 s." in first
     assert second.startswith(
-        "This pod came back and waits for a node. Before: The kubelet of node n0 refused"
+        "This pod came back and waits for a node. Before: The kubelet of node n0 rejected"
     )
     assert world.ears.reasons == [names.REFUSED_BY_KUBELET] * 2
 

@@ -141,6 +141,6 @@ def test_a_pod_that_has_run_in_between_waits_as_if_it_was_refused_for_the_first_
 
 def test_its_owner_reads_the_kubelets_words() -> None:
     assert coming_back(failed("OutOfcpu")) == (
-        "The kubelet of node n0 refused this pod: Pod was rejected: Node didn't have enough resource: cpu,"
+        "The kubelet of node n0 rejected this pod: Pod was rejected: Node didn't have enough resource: cpu,"
         " requested: 4000. It comes back with its place in the order, in 1 s."
     )

@@ -49,9 +49,9 @@ def of(body: dict[str, Any], index: int) -> dict[str, Any]:
 def test_devices_are_shown_with_holder_and_class(busy: Served) -> None:
     body = seen(busy)
 
-    assert [node["state"] for node in body["nodes"]] == ["ready", "silent"]
+    assert [node["state"] for node in body["nodes"]] == ["ready", "unresponsive"]
     assert "has not reported" in body["nodes"][1]["why"]
-    assert [of(body, each)["state"] for each in range(4)] == ["booked", "opportunistic", "sick", "free"]
+    assert [of(body, each)["state"] for each in range(4)] == ["booked", "opportunistic", "unhealthy", "free"]
     assert of(body, 2)["why"] == "XID 79: fallen off the bus."
     (holder,) = of(body, 0)["pods"]
     assert (holder["namespace"], holder["name"], holder["user"]) == ("default", "train", "alice")

@@ -1,4 +1,4 @@
-"""Whether a node serves: after a refusal, a renewal, missed events, and when a pod runs on it."""
+"""Whether a node serves: after a rejection, a renewal, missed events, and when a pod runs on it."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, Refusal, Serving, awaits_answer
+from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, KubeletRejection, Serving, awaits_answer
 from cluster.objects.pods import Pod
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_lease, a_node, a_pod
@@ -35,7 +35,7 @@ class Node:
 
     def says(
         self, pod: Pod, seconds: float, *, started: float | None = None, was_known: bool = True
-    ) -> Refusal | None:
+    ) -> KubeletRejection | None:
         """Its kubelet says something of a pod that was admitted then; by default within the last second."""
         since = seconds // 1 if started is None else started
         status = msgspec.structs.replace(pod.status, start_time=at(since))
@@ -46,9 +46,9 @@ class Node:
             now=at(seconds),
         )
 
-    def refuses(self, seconds: float, uid: str = "p", **more: bool) -> Refusal | None:
-        """Its kubelet refuses a pod."""
-        return self.says(refused(a_pod(uid).asks(1).on("n0", GIVEN)), seconds, **more)
+    def rejects(self, seconds: float, uid: str = "p", **more: bool) -> KubeletRejection | None:
+        """Its kubelet rejects a pod."""
+        return self.says(rejected(a_pod(uid).asks(1).on("n0", GIVEN)), seconds, **more)
 
     def runs(self, seconds: float, started: float) -> None:
         """A pod runs."""
@@ -59,7 +59,7 @@ class Node:
         return self.serving.state("n0", monotonic=seconds)
 
 
-def refused(builder: PodBuilder, reason: str = "UnexpectedAdmissionError") -> Pod:
+def rejected(builder: PodBuilder, reason: str = "UnexpectedAdmissionError") -> Pod:
     pod = builder.ended("Failed").obj
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, reason=reason))
 
@@ -72,22 +72,22 @@ def node() -> Node:
 
 
 def test_a_refusal_bars_the_node_until_its_agent_renews_and_the_pause_is_over(node: Node) -> None:
-    node.refuses(5.5)
-    assert node.state(5.5) == node.state(60) == "kubelet-refusing"
+    node.rejects(5.5)
+    assert node.state(5.5) == node.state(60) == "kubelet-rejecting"
     node.renews(10)
     assert node.state(10) == "alive"
 
 
 def test_a_renewal_that_was_written_before_the_refusal_does_not_lift_it(node: Node) -> None:
-    node.refuses(5.5)
+    node.rejects(5.5)
     node.renews(5.4, seen=7)
-    assert node.state(7) == "kubelet-refusing"
+    assert node.state(7) == "kubelet-rejecting"
 
 
 def test_a_renewal_of_the_same_second_may_have_been_written_before(node: Node) -> None:
-    node.refuses(5.1)
+    node.rejects(5.1)
     node.renews(5.9, seen=8)
-    assert node.state(8) == "kubelet-refusing"
+    assert node.state(8) == "kubelet-rejecting"
     node.renews(6, seen=8)
     assert node.state(8) == "alive"
 
@@ -95,72 +95,72 @@ def test_a_renewal_of_the_same_second_may_have_been_written_before(node: Node) -
 def test_the_pause_doubles_with_each_further_refusal_up_to_a_minute(node: Node) -> None:
     now, pauses = 10.0, []
     for number in range(9):
-        refusal = node.refuses(now, f"p{number}")
-        assert refusal is not None
+        rejection = node.rejects(now, f"p{number}")
+        assert rejection is not None
         node.renews(now + 2, seen=now + 0.001)
-        pauses.append(refusal.pause)
-        assert node.state(now + refusal.pause - 0.01) == "kubelet-refusing"
-        now += refusal.pause + 3
+        pauses.append(rejection.pause)
+        assert node.state(now + rejection.pause - 0.01) == "kubelet-rejecting"
+        now += rejection.pause + 3
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
 def test_a_kubelet_that_refuses_for_days_is_tried_again_every_minute() -> None:
-    assert Refusal(a_pod().obj, at=0.0, number=100_000).pause == LONGEST_PAUSE
+    assert KubeletRejection(a_pod().obj, at=0.0, number=100_000).pause == LONGEST_PAUSE
 
 
 def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None:
     for number in range(4):
-        node.refuses(number, f"p{number}")
+        node.rejects(number, f"p{number}")
     node.runs(20, started=19)
     assert node.state(20) == "alive"
-    refusal = node.refuses(30, "q")
-    assert refusal is not None
-    assert refusal.pause == 1
+    rejection = node.rejects(30, "q")
+    assert rejection is not None
+    assert rejection.pause == 1
 
 
 def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> None:
-    node.refuses(5.5)
+    node.rejects(5.5)
     node.runs(6, started=5)
-    assert node.state(6) == "kubelet-refusing"
+    assert node.state(6) == "kubelet-rejecting"
     node.runs(7, started=6)
     assert node.state(7) == "alive"
 
 
 def test_a_refusal_that_is_heard_after_a_later_pod_runs_counts_for_nothing(node: Node) -> None:
     node.runs(9, started=8)
-    assert node.says(refused(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
+    assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
     assert node.state(9) == "alive"
 
 
 def test_a_refusal_counts_once_however_often_the_pod_is_seen(node: Node) -> None:
-    assert node.refuses(5) is not None
-    assert node.refuses(6) is None
+    assert node.rejects(5) is not None
+    assert node.rejects(6) is None
     node.renews(10)
     assert node.state(10) == "alive"
 
 
 @pytest.mark.parametrize("reason", ["TopologyAffinityError", "NodeAffinity", "SysctlForbidden", "Evicted"])
 def test_a_fault_of_the_pod_bars_no_node(node: Node, reason: str) -> None:
-    node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
+    node.says(rejected(a_pod().asks(1).on("n0", GIVEN), reason), 5)
     assert node.state(5) == "alive"
 
 
 @pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", f"OutOf{names.GPU_RESOURCE}", "NodeShutdown"])
 def test_what_the_node_is_short_of_bars_it(node: Node, reason: str) -> None:
-    node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
-    assert node.state(5) == "kubelet-refusing"
+    node.says(rejected(a_pod().asks(1).on("n0", GIVEN), reason), 5)
+    assert node.state(5) == "kubelet-rejecting"
 
 
 def test_l7_a_pod_that_somebody_else_has_put_on_the_node_bars_nobody(node: Node) -> None:
-    node.says(refused(a_pod().asks(1).on("n0")), 5)
+    node.says(rejected(a_pod().asks(1).on("n0")), 5)
     assert node.state(5) == "alive"
 
 
 def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
     fresh = Node()
     fresh.renews(0, seen=6)
-    fresh.says(refused(a_pod().asks(1).on("n0", GIVEN)), 6, started=5, was_known=False)
-    assert fresh.state(6) == "kubelet-refusing"
+    fresh.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 6, started=5, was_known=False)
+    assert fresh.state(6) == "kubelet-rejecting"
     fresh.renews(10)
     assert fresh.state(10) == "alive"
 
@@ -168,7 +168,7 @@ def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
 def test_an_old_corpse_says_nothing_of_today(node: Node) -> None:
     now = 2 * LONGEST_PAUSE
     node.renews(now)
-    assert node.says(refused(a_pod().asks(1).on("n0", GIVEN)), now, started=1, was_known=False) is None
+    assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), now, started=1, was_known=False) is None
     assert node.state(now) == "alive"
 
 
@@ -195,18 +195,18 @@ def test_when_no_lease_at_all_was_renewed_events_may_have_been_missed(node: Node
     assert node.serving.state("n1", monotonic=MISSED_AFTER + 1) == "alive"
 
 
-@pytest.mark.parametrize("first", ["stopping", "refused"])
+@pytest.mark.parametrize("first", ["stopping", "rejected"])
 def test_an_agent_that_stops_is_stopping_whatever_its_kubelet_did(node: Node, first: str) -> None:
-    if first == "refused":
-        node.refuses(5)
+    if first == "rejected":
+        node.rejects(5)
     node.renews(6, stopping=True)
     if first == "stopping":
-        node.refuses(7)
+        node.rejects(7)
     assert node.state(8) == "stopping"
 
 
 def test_its_state_changes_by_time_alone_at_the_end_of_the_pause(node: Node) -> None:
-    node.refuses(5)
+    node.rejects(5)
     node.renews(6, seen=5.5)
     assert node.serving.due("n0", monotonic=5.6) == 6
     assert node.serving.due("n0", monotonic=6) == 80.5

@@ -45,7 +45,7 @@ def churn(seed: str) -> Churn:
             churning = Churning(site, laws, seed, scale)
             churning.play()
             laws.finish()
-            assert set(site.parts.fallen()) <= {gpu_scheduler.NAME}
+            assert set(site.parts.crashed()) <= {gpu_scheduler.NAME}
         return churning
 
     return play

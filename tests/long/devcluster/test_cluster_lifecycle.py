@@ -15,7 +15,7 @@ from devcluster import cluster as clusters
 from devcluster import machine, network
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
-from devcluster.paths import places
+from devcluster.paths import paths_of
 from devcluster.procstat import PARENT, fields_of
 from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.wait import Stopwatch, poll
@@ -38,7 +38,7 @@ def _nothing_is_left() -> Iterator[None]:
     yield
     for name in (NAME, SECOND):
         clusters.remove(name)
-        shutil.rmtree(places(name).kept_logs, ignore_errors=True)
+        shutil.rmtree(paths_of(name).kept_logs, ignore_errors=True)
 
 
 def run_a_pod(cluster: Cluster) -> None:
@@ -52,7 +52,7 @@ def run_a_pod(cluster: Cluster) -> None:
 
 
 def assert_files_are_gone(name: str) -> None:
-    where = places(name)
+    where = paths_of(name)
     assert not where.state.exists()
     assert not where.lock.exists()
     assert not where.kubeconfig.exists()
@@ -60,30 +60,30 @@ def assert_files_are_gone(name: str) -> None:
 
 
 def test_a_stopped_cluster_leaves_the_machine_as_it_found_it() -> None:
-    before = Machine.now(places(NAME).mark)
+    before = Machine.now(paths_of(NAME).mark)
     cluster = Cluster.start(spec(NAME))
     run_a_pod(cluster)
     inside = processes_like(cluster.pid)
     assert len(inside) > len(cluster.daemons), "its daemons, shims and pods"
-    assert Machine.now(places(NAME).mark) != before
+    assert Machine.now(paths_of(NAME).mark) != before
 
     cluster.stop()
 
     assert alive(inside) == frozenset()
-    assert Machine.now(places(NAME).mark) == before
+    assert Machine.now(paths_of(NAME).mark) == before
     assert_files_are_gone(NAME)
 
 
 @pytest.mark.parametrize("which", ["first process", "its parent"])
 def test_one_kill_ends_a_whole_cluster_and_the_next_start_needs_no_help(which: str) -> None:
-    before = Machine.now(places(NAME).mark)
+    before = Machine.now(paths_of(NAME).mark)
     cluster = Cluster.start(spec(NAME))
     run_a_pod(cluster)
     inside = processes_like(cluster.pid)
     os.kill(cluster.pid if which == "first process" else parent_of(cluster.pid), signal.SIGKILL)
     cluster.release()
     assert poll(lambda: not alive(inside), seconds=PATIENCE), "processes of the killed cluster live on"
-    killed = Machine.now(places(NAME).mark)
+    killed = Machine.now(paths_of(NAME).mark)
     assert (killed.mounts, killed.links, killed.routes, killed.rules) == (
         before.mounts, before.links, before.routes, before.rules,
     )  # fmt: skip
@@ -91,7 +91,7 @@ def test_one_kill_ends_a_whole_cluster_and_the_next_start_needs_no_help(which: s
     with Cluster.start(spec(NAME)) as again:
         run_a_pod(again)
 
-    assert Machine.now(places(NAME).mark) == before
+    assert Machine.now(paths_of(NAME).mark) == before
     assert_files_are_gone(NAME)
 
 
@@ -106,7 +106,7 @@ OWNER = (
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals) -> None:
-    before = Machine.now(places(NAME).mark)
+    before = Machine.now(paths_of(NAME).mark)
     with subprocess.Popen([sys.executable, "-c", OWNER, NAME], stdout=subprocess.PIPE) as owner:
         assert owner.stdout
         assert owner.stdout.readline() == b"up\n"
@@ -123,7 +123,7 @@ def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals)
     machine.remove_left_behind(said.append)
 
     assert f"removed cluster {NAME}: its owner is dead" in said
-    assert Machine.now(places(NAME).mark) == before
+    assert Machine.now(paths_of(NAME).mark) == before
     assert_files_are_gone(NAME)
 
 
@@ -186,7 +186,7 @@ def test_a_start_that_fails_shows_the_log_of_the_process_that_ended_and_leaves_o
 
     assert "kube-apiserver ended with 1" in str(caught.value)
     assert "unknown flag: --no-such-flag" in str(caught.value)
-    assert (places(NAME).kept_logs / "kube-apiserver.log").exists()
+    assert (paths_of(NAME).kept_logs / "kube-apiserver.log").exists()
     assert_files_are_gone(NAME)
 
 

@@ -155,7 +155,7 @@ class Killing:
 
         self.say(" | ".join(f"{half}: {doom}" for half, doom in dooms.items()) or "undisturbed")
         assert self.story.play(reached) == AS_IT_SHOULD, dooms
-        assert not self.behind.fallen()
+        assert not self.behind.crashed()
         return found
 
     def _kill(self, name: PartName) -> None:

@@ -69,7 +69,7 @@ class Proxied:
 
     proxy: FaultProxy
     parts: dict[PartName, Reborn]
-    fallen: Callable[[], str]
+    crashed: Callable[[], str]
     """What parts that have ended by themselves have said; none ever should."""
 
 
@@ -91,7 +91,7 @@ def proxied(cluster: Cluster, parts: Parts) -> Iterator[Proxied]:
 
             reborn = {name: Reborn(daemon) for name, daemon in odd.items() if name != "controller"}
             reborn["controller"] = Reborn(odd["controller"], afterwards=release)
-            yield Proxied(proxy, reborn, lambda: "\n".join(cluster.log(name) for name in parts.fallen()))
+            yield Proxied(proxy, reborn, lambda: "\n".join(cluster.log(name) for name in parts.crashed()))
         finally:
             proxy.rules.set()
             for part in _usual(parts).values():

@@ -168,7 +168,7 @@ class ShortStory:
         self.victim = VICTIM
         """Who has made way."""
         self.refused: list[str] = []
-        """Pods that a kubelet refused or spoilt before they began, and why."""
+        """Pods that a kubelet rejected or spoilt before they began, and why."""
         self.reached: dict[str, float] = {}
         """Moment -> seconds since the beginning."""
 
@@ -279,7 +279,7 @@ class ShortStory:
         return self._patience.until(f"{name} runs", running)
 
     def _note_refusal(self, pod: Pod) -> None:
-        """The kubelet has refused it before it began: the controller brings it back."""
+        """The kubelet has rejected it before it began: the controller brings it back."""
         why = f"{pod.metadata.name}: {pod_status.describe(pod)}"
         assert not pod.status.container_statuses, f"it has run: {why}"
         if pod.metadata.uid not in self._noted:

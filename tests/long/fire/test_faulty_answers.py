@@ -62,7 +62,7 @@ class Disturbed:
             self._say(f"{len(proxy.rules.records)} calls, {acted} of them gone wrong")
         finally:
             proxy.rules.set()
-        assert not self._behind.fallen()
+        assert not self._behind.crashed()
         assert not self._parts.scheduler().restarted
 
     def _say(self, line: str) -> None:

@@ -40,7 +40,7 @@ class Behind:
     def proxy(self) -> "Behind":
         return self
 
-    def fallen(self) -> str:
+    def crashed(self) -> str:
         return ""
 
     def asks(self, verb: str, path: str, body: bytes = b"") -> None:

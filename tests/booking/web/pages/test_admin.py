@@ -209,7 +209,7 @@ def test_pages_say_so_while_the_cluster_is_unknown(site: Site) -> None:
     assert site.see("/why/vision/render").status_code == 503
 
 
-def test_htmx_is_answered_with_the_board_only(site: Site) -> None:
+def test_htmx_is_answered_with_the_nodes_only(site: Site) -> None:
     live(site)
     answer = site.see("/now", headers={"HX-Request": "true"}).text
     assert answer.strip().startswith('<ul class="counts"')

@@ -46,7 +46,7 @@ def test_a_single_device_follows_its_pod() -> None:
 
 @pytest.mark.parametrize("devices", [0, 1])
 def test_it_keeps_its_place_elsewhere_where_its_pod_runs_on_what_cannot_be_had(devices: int) -> None:
-    # One of the node's devices has fallen ill; what is left is not enough for the two that run there.
+    # One of the node's devices has become unhealthy; what is left is not enough for the two that run there.
     one, two = _planned("b-1", 90, ("n0", 2)), _planned("b-2", 90, ("n0", 1))
     found = _pinned({"n0": 3, "n1": devices}, one, two, pins={"b-1": {"n1": 1}, "b-2": {"n1": 1}})
     assert found == [("n1", True, 1)]

@@ -350,7 +350,7 @@ def test_a_hold_is_explained_to_its_pod_and_to_its_victim() -> None:
     assert found.would_change == ("It is bound by itself as soon as all of its GPUs are free.",)
     told_to_go = explain_pod(victim.obj, seen)
     assert (told_to_go.state, told_to_go.because[-1]) == (
-        "told to go",
+        "to be evicted",
         "A booked pod needs its GPUs: it must leave.",
     )
 

@@ -28,7 +28,7 @@ _WHEN_FREE = "It is bound by itself when enough GPUs become free."
         (running(), (), "running, not booked"),
         (alices().asks(1), (a_booking(),), "waiting, booked"),
         (alices().asks(1), (), "waiting, not booked"),
-        (running().with_annotation(names.NOTICE, "Go."), (), "told to go"),
+        (running().with_annotation(names.NOTICE, "Go."), (), "to be evicted"),
         (running().with_annotation(names.NOTICE, "Go."), (a_booking(),), "running, booked"),
         (running().terminating(), (a_booking(),), "leaving"),
         (alices().asks(1).terminating(), (), "leaving"),
@@ -48,7 +48,7 @@ def test_a_pod_that_a_hold_names_is_told_to_go_unless_it_is_booked() -> None:
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-p",), at=NOW)
     waiting = a_pod("w").of("bob").asks(1)
     seen = scene(running(), waiting, holds={"uid-w": hold})
-    assert explain_pod(running().obj, seen).state == "told to go"
+    assert explain_pod(running().obj, seen).state == "to be evicted"
     booked = scene(running(), waiting, bookings=(a_booking(),), holds={"uid-w": hold})
     assert explain_pod(running().obj, booked).state == "running, booked"
 

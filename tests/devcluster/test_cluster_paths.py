@@ -9,28 +9,28 @@ from pathlib import Path
 import pytest
 
 from devcluster.errors import ClusterError
-from devcluster.paths import CHECKOUT, default_root, is_own, places
+from devcluster.paths import CHECKOUT, default_root, is_own, paths_of
 
 
 def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
-    assert places("default", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
-    assert places("other", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
+    assert paths_of("default", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
+    assert paths_of("other", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
 
 
 @pytest.mark.parametrize("root", ["/run/x", "/var/run/x", "/var/lib/x", "/var/log"])
 def test_state_cannot_lie_where_nodes_have_folders_of_their_own(root: str) -> None:
     with pytest.raises(ClusterError, match="nodes see an empty"):
-        places("default", Path(root))
+        paths_of("default", Path(root))
 
 
 def test_a_state_folder_too_long_for_a_unix_socket_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="too long for a unix socket"):
-        places("default", tmp_path / ("x" * 100))
+        paths_of("default", tmp_path / ("x" * 100))
 
 
 def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_and_to_the_lock() -> None:
-    own = places("default", default_root())
-    elsewhere = places("default", Path("/srv/state"))
+    own = paths_of("default", default_root())
+    elsewhere = paths_of("default", Path("/srv/state"))
 
     assert own.mark.startswith("gpu-booking.default@")
     assert elsewhere.mark.startswith("gpu-booking.default@")
@@ -41,9 +41,9 @@ def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_a
 
 
 def test_another_folder_for_temporary_files_is_another_folder_for_state() -> None:
-    usual = places("default")
+    usual = paths_of("default")
     program = (
-        "from devcluster.paths import places; p = places('default'); print(p.root, p.mark, p.kubeconfig)"
+        "from devcluster.paths import paths_of; p = paths_of('default'); print(p.root, p.mark, p.kubeconfig)"
     )
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", program]

@@ -11,41 +11,41 @@ from devcluster.lockfile import InUseError, Lockfile, owner_of
 from devcluster.paths import Paths
 
 
-def places(folder: Path, name: str = "trial") -> Paths:
+def paths_of(folder: Path, name: str = "trial") -> Paths:
     return Paths(name, folder / "state", folder / "locks")
 
 
 def test_a_second_owner_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
-    first = Lockfile(places(tmp_path))
+    first = Lockfile(paths_of(tmp_path))
 
     with pytest.raises(InUseError, match=rf"Cluster trial is in use by process {os.getpid()} \("):
-        Lockfile(places(tmp_path))
+        Lockfile(paths_of(tmp_path))
     first.release(remove=True)
 
 
 @pytest.mark.parametrize("remove", [True, False])
 def test_a_name_is_free_once_its_owner_let_go(tmp_path: Path, *, remove: bool) -> None:
-    Lockfile(places(tmp_path)).release(remove=remove)
+    Lockfile(paths_of(tmp_path)).release(remove=remove)
 
-    again = Lockfile(places(tmp_path))
+    again = Lockfile(paths_of(tmp_path))
     again.release(remove=True)
 
     assert list((tmp_path / "locks").iterdir()) == []
 
 
 def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
-    first = Lockfile(places(tmp_path))
+    first = Lockfile(paths_of(tmp_path))
     first.release(remove=True)
-    second = Lockfile(places(tmp_path))
+    second = Lockfile(paths_of(tmp_path))
 
     first.release(remove=True)
 
-    assert places(tmp_path).lock.exists()
+    assert paths_of(tmp_path).lock.exists()
     second.release(remove=True)
 
 
 def test_names_do_not_bar_each_other(tmp_path: Path) -> None:
-    owners = [Lockfile(places(tmp_path, name)) for name in ("one", "other")]
+    owners = [Lockfile(paths_of(tmp_path, name)) for name in ("one", "other")]
 
     for owner in owners:
         owner.release(remove=True)
@@ -63,23 +63,23 @@ def test_folders_for_state_do_not_bar_each_other_although_their_locks_lie_in_one
 
 
 def test_the_folder_of_the_state_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    owner = Lockfile(places(tmp_path))
+    owner = Lockfile(paths_of(tmp_path))
 
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     owner.release(remove=True)
 
 
 def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) -> None:
-    ownership = Lockfile(places(tmp_path))
-    owner = owner_of(places(tmp_path).lock)
+    lockfile = Lockfile(paths_of(tmp_path))
+    owner = owner_of(paths_of(tmp_path).lock)
     assert owner
     assert (owner.name, owner.root, owner.process) == ("trial", str(tmp_path / "state"), os.getpid())
     assert owner.lives
     assert not owner.kept
 
-    ownership.release(remove=False)
+    lockfile.release(remove=False)
 
-    after = owner_of(places(tmp_path).lock)
+    after = owner_of(paths_of(tmp_path).lock)
     assert after
     assert after.kept
 
@@ -92,12 +92,12 @@ def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -
     )
     subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)
 
-    owner = owner_of(places(tmp_path).lock)
+    owner = owner_of(paths_of(tmp_path).lock)
 
     assert owner
     assert not owner.lives
     assert not owner.kept
-    Lockfile(places(tmp_path)).release(remove=True)
+    Lockfile(paths_of(tmp_path)).release(remove=True)
 
 
 def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ class Barred:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.cluster.add_node("n0", a100(0, "n0"))
-        self.wake = Requeue(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
+        self.requeue = Requeue(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
         now = self.cluster.clock.now()
         self.booking: Booking = self.cluster.book(
             a_booking("b-bob", user="bob", start=now + 2 * HOUR, end=now + 9 * HOUR)
         )
         self.pod: Pod = self.cluster.create(a_pod().asks(1).of_a_daemon_set())
         assert not self.cluster.ask(self.pod).node_names
-        self.wake.reconcile()
+        self.requeue.reconcile()
         self.pass_time(2 * PROMISES_EVERY, rounds=8)
         assert self.rings == 0
 
@@ -41,7 +41,7 @@ class Barred:
             self.cluster.clock.advance(seconds / rounds)
             for node in sorted(self.cluster.state.nodes):
                 self.cluster.renew(node)
-            self.wake.reconcile()
+            self.requeue.reconcile()
 
     @property
     def rings(self) -> int:
