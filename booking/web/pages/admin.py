@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from flask import Response, request
@@ -15,7 +16,11 @@ from booking.policy.limits import Limits, limit_values
 from booking.policy.policy import meaning
 from booking.policy_history import SUBJECT
 from booking.records import Record
+from booking.service.idempotency import Key
 from booking.store_records import Filters
+from booking.web.pages.csrf import FIELD as CSRF
+from booking.web.pages.form_key import FIELD as ONCE
+from booking.web.pages.form_key import key_of, new_token
 from booking.web.pages.form_result import UNWRITTEN, gpus, model_title
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, page_mark, same_page
@@ -90,6 +95,7 @@ class AdminPages:
                 reason=_text("reason"),
                 model=_text("model") or None,
                 count=_count(_text("count")),
+                key=_key(),
             )
             return "blocked"
 
@@ -122,6 +128,7 @@ class AdminPages:
                 limits=limits_in(request.form.get("limits", "")),
                 reason=_text("reason"),
                 model=_text("model") or None,
+                key=_key(),
             )
             return "exempted"
 
@@ -162,7 +169,7 @@ class AdminPages:
         visit = self._visit()
 
         def act() -> str:
-            self._bookings.evict(visit.who, _text("namespace"), _text("pod"), _text("reason"))
+            self._bookings.evict(visit.who, _text("namespace"), _text("pod"), _text("reason"), key=_key())
             return "evicted"
 
         return self._done(visit, act, "/admin/bookings", again=self._everybodys)
@@ -298,6 +305,7 @@ class AdminPages:
             is_well=what not in {_STORED, _UNENDED},
             refused=refused,
             texts=request.form,
+            once=new_token(),
             **said,
         )
 
@@ -305,6 +313,14 @@ class AdminPages:
         """The message about the action that was just done."""
         message = _DONE.get(what)
         return f"{message} {end_effects.after(self._parts.terms)}" if what == _ENDED else message
+
+
+def _key() -> Key | None:
+    """The key of the form that was sent: a second click plans, grants or evicts nothing more."""
+    said = urlencode(
+        [(name, text) for name, text in request.form.items(multi=True) if name not in (CSRF, ONCE)]
+    )
+    return key_of(f"{request.path}?{said}".encode())
 
 
 def limits_in(text: str) -> Mapping[str, Any]:

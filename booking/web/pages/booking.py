@@ -1,12 +1,9 @@
 """*Availability* and *Book*: the free GPUs, and the form that requests them."""
 
-import re
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
@@ -19,11 +16,11 @@ from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
-from booking.service.idempotency import Key
 from booking.service.overview import Overview
 from booking.web.pages.availability_table import table_of
 from booking.web.pages.booking_form import FormRequest, Texts, asked_of, texts_of
 from booking.web.pages.calendar_range import CalendarRange
+from booking.web.pages.form_key import key_of, new_token
 from booking.web.pages.form_result import (
     WHY,
     Answer,
@@ -49,7 +46,6 @@ _AS_MUCH: Final = frozenset({"within-limits", "later", "earlier"})
 """Alternatives that are the request itself, within the limits, at some time."""
 _SLOTS: Final = 3
 """So many of them are shown."""
-_ONCE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class Form:
     models: tuple[Choice, ...]
     answer: Answer | None
     errors: dict[str, list[str]]
-    once: str = field(default_factory=secrets.token_hex)
+    once: str = field(default_factory=new_token)
     """Sent twice, by a second click, the form books once."""
 
 
@@ -125,7 +121,7 @@ class BookingPages:
         asked = asked_of(texts, visit.clock)
         if asked.request is None:
             return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
-        bookings, key = self._parts.bookings, _key(texts)
+        bookings, key = self._parts.bookings, key_of(texts.query().encode())
         # A form that was accepted and is sent again has its booking, though nothing can be promised now.
         record = self._parts.guarantee.answered_before(lambda: bookings.replayed(visit.who, key))
         try:
@@ -243,15 +239,6 @@ def _range(visit: Visit) -> CalendarRange:
     except BadTimeError:
         first = None
     return CalendarRange.of(visit.clock, first)
-
-
-def _key(texts: Texts) -> Key | None:
-    """Of a form as it was filled: another filling of the same form is another request."""
-    once = request.form.get("once", "")
-    if not _ONCE.fullmatch(once):
-        return None
-    said = texts.query().encode()
-    return Key.of(f"page-{once}-{sha256(said).hexdigest()}", said)
 
 
 def _known(capacity: Capacity, model: str) -> str:

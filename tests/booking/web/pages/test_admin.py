@@ -116,6 +116,29 @@ def test_an_exemption_is_granted_and_ended(site: Site) -> None:
     done(post(site, f"/admin/exemptions/{exemption.id}/remove"), "unexempted")
 
 
+@pytest.mark.parametrize(
+    ("address", "filled", "heading"),
+    [
+        ("/admin", {"node": "node-a", "end": END}, "maintenance"),
+        (
+            "/admin/exemptions",
+            {"user": "alice", "limits": "longest: P30D", "end": END},
+            "exemption",
+        ),
+    ],
+)
+def test_a_form_that_is_sent_twice_does_its_work_once_and_filled_in_again_it_is_another(
+    site: Site, address: str, filled: dict[str, str], heading: str
+) -> None:
+    once = re.search(r'name="once" value="(\w+)"', site.see(address, user="bob").text)
+    assert once
+    for reason in ("first", "first", "second"):
+        answer = post(site, address, **{**filled, "once": once[1], "reason": reason})
+        assert answer.status_code == 303, answer.text
+    page = site.see(address, user="bob").text
+    assert [page.count(f">{reason}</td>") for reason in ("first", "second")] == [1, 1], heading
+
+
 def test_the_policies_that_were_in_force_are_shown_and_why_the_file_is_refused(site: Site) -> None:
     assert "refused" not in site.see("/admin/policy", user="bob").text
     text = "defaults: {cooldown: 3d}  # <b>"

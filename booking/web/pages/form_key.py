@@ -1,0 +1,31 @@
+"""The idempotency key of a form: sent twice as it was filled (a double click) it does its work once."""
+
+import re
+import secrets
+from hashlib import sha256
+from typing import Final
+
+from flask import request
+
+from booking.service.idempotency import Key
+
+FIELD: Final = "once"
+"""Name of the hidden field."""
+_TOKEN: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def new_token() -> str:
+    """The value of the hidden field, another one each time that the form is shown."""
+    return secrets.token_hex()
+
+
+def key_of(said: bytes) -> Key | None:
+    """The key of the form in this request; None where its hidden field is missing or is not ours.
+
+    Args:
+        said: all that was filled in. The same form filled in another way is another request.
+    """
+    token = request.form.get(FIELD, "")
+    if not _TOKEN.fullmatch(token):
+        return None
+    return Key.of(f"page-{token}-{sha256(said).hexdigest()}", said)
