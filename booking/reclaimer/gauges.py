@@ -3,17 +3,44 @@
 Read from the cache, not counted by the loop: a reclaimer that hangs, or does not lead, would report nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from booking.reclaimer.waiting import Waiting, waiting
 from cluster import names
 from cluster.cache import ClusterCache
-from cluster.objects.scheduling_gates import is_queued
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import is_queued, other_gates
 from cluster.process.clock import Clock
 from cluster.process.metrics import measured
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Booked pods that wait for their GPUs: how many, and the longest wait."""
+
+    pods: int
+    longest: float
+    """Seconds for which one of them waits already; 0 where none does."""
+
+
+def waiting(pods: Mapping[str, Pod], cover: Mapping[str, Booking], now: datetime) -> Waiting:
+    """Those that a running booking covers and that are not bound, though nothing but us keeps them.
+
+    Args:
+        pods: by uid.
+        cover: uid of a live pod -> the booking that covers it now.
+        now: the instant.
+    """
+    found = [
+        (now - max(pod.metadata.creation_timestamp or now, booking.spec.start)).total_seconds()
+        for uid, booking in cover.items()
+        if (pod := pods.get(uid)) and not pod.spec.node_name and not other_gates(pod)
+    ]
+    return Waiting(len(found), max(found, default=0.0))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from booking.reclaimer.gauges import Seen, show
-from booking.reclaimer.waiting import Waiting, waiting
+from booking.reclaimer.gauges import Seen, Waiting, show, waiting
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
