@@ -19,7 +19,6 @@ from booking.reclaimer.ending.cover_annotations import CoverAnnotations
 from booking.reclaimer.ending.end_warnings import EndWarnings
 from booking.reclaimer.ending.evict_orders import Orders, ordered_to_go
 from booking.reclaimer.ending.maia_requests import MaiaRequests, asked_to_end
-from booking.reclaimer.ending.not_covered import Unadopted
 from booking.reclaimer.evictions.comeback import is_condemned, is_guarded
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
@@ -113,7 +112,6 @@ class Reclaimer:
         self._outside = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
         self._stamps = CoverAnnotations(context)
-        self._unadopted = Unadopted(context)
         self._ahead = EndWarnings(context, terms)
         self._gates = QueueGates(context, terms)
         self._led = False
@@ -167,7 +165,6 @@ class Reclaimer:
         self._gates.reconcile(snapshot)
         # Last: a stamp changes the pod's version, and the writes before it are for that which was seen.
         self._stamps.reconcile(snapshot)
-        self._unadopted.reconcile(snapshot)
         self._ahead.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
             self._holder_cache.at(snapshot)

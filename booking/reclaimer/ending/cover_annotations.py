@@ -3,7 +3,7 @@
 They are output: the only decision that reads them back is the order of one user's pods. A pod is patched only
 when an annotation is wrong, since every write to a waiting pod costs the scheduler a decision. A pod that
 loses the stamp of a booking that is over, and does not end with it, gets an Event that says what it is from
-now on.
+now on; so does a running pod on a node where its owner's booking does not cover it.
 """
 
 from collections.abc import Iterator
@@ -28,6 +28,11 @@ log = structlog.get_logger(__name__)
 
 _SAME: Final = timedelta(seconds=1)
 """Instants that other tools wrote may be truncated to whole seconds."""
+_NOT_COVERED: Final = (
+    "The booking {booking} does not cover this pod on node {node}: others are promised GPUs there. It stays"
+    " until a booked pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
+    " Created again, it gets its GPUs on another node for certain."
+)
 
 
 def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
@@ -74,17 +79,27 @@ def demoting(pod: Pod, snapshot: Snapshot) -> Booking | None:
     return None if pod.metadata.uid in (booking.status.ending or ()) else booking
 
 
+def not_covered(pod: Pod, booking: str) -> str:
+    """The message for the owner of a pod that the booking does not cover on its node."""
+    return _NOT_COVERED.format(booking=booking, node=pod.spec.node_name)
+
+
 class CoverAnnotations:
-    """Writes the annotations. Not thread-safe."""
+    """Writes the annotations, and the Events about cover. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext) -> None:
         self._write_event = context.write_event
         self._kube = context.kube
         self._failures = context.failures
         self._asked = RecentRequests(context.clock)
+        self._reported: frozenset[tuple[str, str]] = frozenset()
+        """``Snapshot.barred`` of the last pass: each of them has its Event."""
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """Patch each pod with wrong annotations; a failed write is tried again in the next pass."""
+        """Patch each pod with wrong annotations; a failed write is tried again in the next pass.
+
+        A pod that its owner's booking does not cover where it runs gets one Event for as long as that lasts.
+        """
         for pod, annotations in wrong(snapshot):
             key = (pod.metadata.uid, *annotations.values())
             if not self._asked.is_due(key):
@@ -96,6 +111,10 @@ class CoverAnnotations:
                 continue
             if written and (booking := demoting(pod, snapshot)):
                 self._write_event(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
+        for uid, covering in sorted(snapshot.barred - self._reported):
+            if (running := snapshot.pods.get(uid)) is not None:
+                self._write_event(running, names.NOT_ADOPTED, not_covered(running, covering))
+        self._reported = snapshot.barred
 
     def _write(self, pod: Pod, annotations: dict[str, str | None]) -> bool:
         """Whether the pod still exists."""

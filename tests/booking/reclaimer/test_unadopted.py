@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.reclaimer.ending.not_covered import message
+from booking.reclaimer.ending.cover_annotations import not_covered
 from cluster import names
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH, a100
@@ -39,7 +39,7 @@ def scene() -> Scene:
 def test_it_gets_one_event_and_carries_no_booking(scene: Scene) -> None:
     assert scene.annotation("a", names.BOOKING) is None
     messages = [text for name, reason, text in scene.events if (name, reason) == ("a", names.NOT_ADOPTED)]
-    assert messages == [message(scene.pod("a"), "b-1")]
+    assert messages == [not_covered(scene.pod("a"), "b-1")]
     assert "b-1" in messages[0]
     assert "n0" in messages[0]
 
