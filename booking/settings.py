@@ -1,6 +1,6 @@
-"""Settings of the booking server and of the controller, from the environment: ``GPU_BOOKING_PORT`` and so on.
+"""Settings of the booking server, the controller and the uninstaller, from the environment.
 
-Durations are ISO 8601: ``P14D``, ``PT20S``.
+Variables are named ``GPU_BOOKING_PORT`` and so on. Durations are ISO 8601: ``P14D``, ``PT20S``.
 """
 
 from datetime import timedelta
@@ -169,5 +169,28 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The token that we show it, read again when it changes; by default the ServiceAccount's."""
     log_level: Level = "info"
     """The least important lines that are written."""
+    log_style: Style = "json"
+    """One JSON object per line, or text for people."""
+
+
+class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The uninstaller's."""
+
+    namespace: str = names.NAMESPACE
+    """Where the release is."""
+    scheduler_name: str = names.SCHEDULER_NAME
+    """``schedulerName`` that pods with GPUs were given."""
+    keep_bookings: bool = True
+    """Whether the bookings stay, for a later installation."""
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=1)] = 270
+    """How long pods may take that are leaving now, and our own."""
+    kube_server: str | None = None
+    """URL of the API server; by default the one of the cluster that this pod runs in."""
+    kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
+    kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
+    log_level: Level = "warning"
+    """The lowest log level that is written next to the messages."""
     log_style: Style = "json"
     """One JSON object per line, or text for people."""

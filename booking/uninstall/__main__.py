@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Callable
 
+from booking.settings import UninstallSettings
 from booking.uninstall.cleanup import Cleanup
 from booking.uninstall.comebacks import ComebackDrain
-from booking.uninstall.settings import UninstallSettings
 from booking.uninstall.steps import Patience, in_order
 from booking.uninstall.stopping import Say, Stopping
 from cluster import names

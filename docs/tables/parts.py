@@ -13,8 +13,7 @@ import booking.controller
 import booking.server
 import deviceplugin.__main__
 import extender.__main__
-from booking.settings import ControllerSettings, ServerSettings
-from booking.uninstall.settings import UninstallSettings
+from booking.settings import ControllerSettings, ServerSettings, UninstallSettings
 from cluster import names
 from cluster.process.clock import SystemClock
 from cluster.process.lifecycle import Process

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from booking.reclaimer.evictions.comeback import is_guarded
+from booking.settings import UninstallSettings
 from booking.uninstall.__main__ import uninstall
 from booking.uninstall.kinds import CAPACITIES, DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
-from booking.uninstall.settings import UninstallSettings
 from cluster import names
 from cluster.fake import FakeClock, FakeKube
 from cluster.kube.interface import Selection
