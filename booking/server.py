@@ -31,14 +31,13 @@ from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
 from booking.web.authentication import Authenticator
 from booking.web.client_address import networks_of
-from booking.web.free_gpus import free_gpus
 from booking.web.interfaces import Parts, Policy
 from booking.web.login.build import login_context, provider_of
 from booking.web.login.provider import Provider
 from booking.web.login.session_auth import SessionAuth
 from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.views import login_pages
-from booking.web.maia import MaiaParts, maia
+from booking.web.maia import MaiaParts, free_gpus, maia
 from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
 from booking.web.pages.csrf import CsrfProtection

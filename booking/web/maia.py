@@ -8,7 +8,7 @@ hold which GPUs) is not shown.
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -28,6 +28,7 @@ from booking.store_records import Filters
 from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.problems import RETRY_AFTER, TOO_MANY, ProblemError
+from cluster.cache.node_snapshots import NodeSnapshot
 from cluster.decide.identity import Rule, user_of
 from cluster.objects.cover_annotations import text_of
 
@@ -199,6 +200,23 @@ class Views:
         if not self._parts.guarantee.written(record):
             log.warning("a booking made through MAIA is not in the cluster yet", booking=record.id)
         return HTTPStatus.OK, {"message": "Booking created successfully"}
+
+
+def free_gpus(node_snapshots: Mapping[str, NodeSnapshot], cordoned: Collection[str] = ()) -> dict[str, int]:
+    """Model -> devices that nobody holds now; of every model that there is.
+
+    A node whose agent is not alive, or on which nothing new may start, has none. Devices of which nobody has
+    said which pods hold them are taken off every model that they may be of (law L6).
+    """
+    free: dict[str, int] = {}
+    for name, (view, agent) in sorted(node_snapshots.items()):
+        is_open = agent == "alive" and view.fault is None and name not in cordoned
+        for resource, models in view.all_by_model.items():
+            for model in models:
+                found = len(view.free_by_model.get(resource, {}).get(model, ()))
+                left = max(0, found - view.unknown.get(resource, 0)) if is_open else 0
+                free[model] = free.get(model, 0) + left
+    return free
 
 
 def _body() -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.web.free_gpus import free_gpus
+from booking.web.maia import free_gpus
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
