@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from booking.cli.commands.admin import admin
 from booking.cli.commands.book import book
 from booking.cli.commands.changing import cancel, extend, move, release, resize
-from booking.cli.commands.completion import completion
 from booking.cli.commands.earliest import earliest
 from booking.cli.commands.listing import listing
 from booking.cli.commands.policy import policy
@@ -32,6 +31,20 @@ _FILES: Final = ":0"
 @click.version_option(package_name=names.PROGRAM)
 def gpu() -> None:
     """Book GPUs of this cluster, see who has them, and why a pod waits."""
+
+
+@click.command(short_help="Print the completion script of a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes gpu-booking in a shell: source <(gpu-booking completion bash).
+
+    kubectl completes "kubectl gpu" by itself where the program kubectl_complete-gpu is on the PATH.
+    """
+    known = get_completion_class(shell)
+    if known is None:
+        raise click.UsageError(f"Completion for {shell} is not known.")
+    click.echo(known(context.find_root().command, {}, names.PROGRAM, names.COMPLETION_VARIABLE).source())
 
 
 for _command in (
