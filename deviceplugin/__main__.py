@@ -52,7 +52,6 @@ from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
-from deviceplugin.node.gpu_events import GpuEventReporter
 from deviceplugin.node.label_source import Labelling
 from deviceplugin.node.label_writer import LabelWriter
 from deviceplugin.nvml.call_deadline import DeadlineNvml
@@ -68,7 +67,7 @@ from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, 
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
 from deviceplugin.process.log_writer import AsyncLogStream
 from deviceplugin.process.loop_watchdog import WatchedClock, alive
-from deviceplugin.publish import Publisher, PublisherSources
+from deviceplugin.publish import GpuEventReporter, Publisher, PublisherSources
 from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage

@@ -1,11 +1,11 @@
-"""What the Node says about its GPUs: the inventory and the drift, kept as they should be.
+"""What the Node says about its GPUs: inventory and drift, kept as they should be, and Events about health.
 
 The thread ``Publisher`` writes both annotations with a merge patch when they change, tries again with growing
 pauses, and reads the Node regularly, in case the annotations were removed or changed (law L9).
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ import structlog
 from cluster import names
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError
+from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube
 from cluster.kube.resources import NODES
 from cluster.objects.assignment import Assignment, encode_drift
@@ -93,6 +94,30 @@ class PublisherSources:
     """Writes the labels of the Node; returns the Node after the change."""
     report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
     """Told the devices when the Node says what it should."""
+
+
+class GpuEventReporter:
+    """Events on the Node: why a GPU gets no new pods, and that it gets them again.
+
+    Compares the published devices with those reported before.
+    """
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._reported: dict[str, str | None] = {}
+
+    def report(self, node: Node, devices: Iterable[Device]) -> None:
+        """Report changes since the last time. A healthy device that is new is not reported."""
+        for device in devices:
+            reason = None if device.is_healthy else (device.reason or "no reason is known")
+            if self._reported.get(device.uuid) == reason:
+                continue
+            self._reported[device.uuid] = reason
+            gpu = f"GPU {device.index} ({device.uuid})"
+            if reason is None:
+                self._recorder.normal(node, names.GPU_HEALTHY, f"{gpu} is healthy again: it gets new pods.")
+            else:
+                self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")
 
 
 class Publisher:

@@ -20,9 +20,16 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.node.gpu_events import GpuEventReporter
 from deviceplugin.node.label_writer import LabelWriter
-from deviceplugin.publish import READ_NODE_EVERY, WRITE_EVERY, Publisher, PublisherSources, changes, wanted
+from deviceplugin.publish import (
+    READ_NODE_EVERY,
+    WRITE_EVERY,
+    GpuEventReporter,
+    Publisher,
+    PublisherSources,
+    changes,
+    wanted,
+)
 from tests.deviceplugin.pods import held, pod
 
 GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
