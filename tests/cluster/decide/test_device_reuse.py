@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
-from cluster.decide.init_containers import device_reuse
+from cluster.decide.placement import device_reuse
 from cluster.objects.demand import demand
 from cluster.objects.pods import ContainerNeed, container_needs
 from tests.fakes.objects import PodBuilder, a_pod
