@@ -26,11 +26,6 @@ class PeopleRead(Transaction):
             return Session(**{**row, "groups": tuple(row["groups"])})
         return None
 
-    def email_of(self, user: str) -> str | None:
-        """Somebody's address: for themselves."""
-        rows = self._all(PersonRow.select(PersonRow.email).where(PersonRow.user == user))
-        return next((str(row["email"]) for row in rows), None)
-
     def users_with_email(self, email: str) -> list[str]:
         """The user ids with this address, however it is capitalised."""
         lowered = peewee.fn.lower(PersonRow.email) == peewee.fn.lower(email)

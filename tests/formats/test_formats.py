@@ -382,7 +382,7 @@ def whole(store: Store) -> dict[str, Any]:
             "exemptions": [(e.id, e.user, dict(e.limits)) for e in reading.exemptions("alice", None)],
             "audit": (entry.actor, entry.action, entry.after),
             "denied": (denied.user, denied.count, denied.rules),
-            "email": reading.email_of("alice"),
+            "email": reading.users_with_email("alice@example.org"),
             "replay": reading.replayed("alice", "key-1"),
         }
 
@@ -398,7 +398,7 @@ STORED = {
     "exemptions": [("x-1", "alice", {"max_planned": 3})],
     "audit": ("bob", "block.create", {"node": "node-a"}),
     "denied": ("alice", 9, ("capacity",)),
-    "email": "alice@example.org",
+    "email": ["alice"],
     "replay": Replay(
         digest="0" * 64,
         status=201,

@@ -74,7 +74,7 @@ def everything(store: Store) -> list[Any]:
             reading.audit_page(after=None, limit=99),
             reading.denied_page(after=None, limit=99),
             reading.replayed("a", "k"),
-            reading.email_of("alice"),
+            reading.users_with_email("a@example.org"),
             reading.blocks(),
             reading.exemptions(None, None),
         ]

@@ -61,7 +61,7 @@ def test_what_a_user_does_is_shown_and_recorded_under_the_user_id(
     assert "a request from MAIA could not be answered" in printed.out + printed.err
     with served.store.reading() as reading:
         records = reading.history("alice")
-        assert reading.email_of("alice") == ADDRESS
+        assert reading.users_with_email(ADDRESS) == ["alice"]
     assert len(records) == 2
     objects = [str(fields_of(spec_of(record, store_id="s"))) for record in records]
     for text in (answers, printed.out, printed.err, *objects):
