@@ -96,7 +96,7 @@ class Reflector(Generic[T]):
         self._streams = self._tuning.stream
         self._version: str | None = None
         self._last_event_at: float | None = None
-        self._synced = threading.Event()
+        self._is_synced = False
         self.on_list: Callable[[], None] = nothing
         """Called by the reflector's thread after each list that the handler has taken."""
         self._stop = threading.Event()
@@ -116,14 +116,9 @@ class Reflector(Generic[T]):
         return self._lists
 
     @property
-    def synced(self) -> threading.Event:
-        """Set when the handler has the whole truth; unset again only if the handler failed."""
-        return self._synced
-
-    @property
     def is_synced(self) -> bool:
-        """Whether the handler has the whole truth."""
-        return self._synced.is_set()
+        """Whether the handler has the whole truth; it ends only if the handler failed."""
+        return self._is_synced
 
     def staleness(self) -> float | None:
         """Seconds since the last list, event or bookmark, None before the first list (law L6)."""
@@ -164,7 +159,7 @@ class Reflector(Generic[T]):
                 self._log.warning("listing or watching failed, trying again", error=str(error))
         except _HandlerError as error:
             self._version = None
-            self._synced.clear()
+            self._is_synced = False
             self._log.error("handling an event failed, listing again", exc_info=error.__cause__)
         else:
             return None
@@ -250,7 +245,7 @@ class Reflector(Generic[T]):
         self._notify(lambda whole: self._handler.replace(whole, version), items)
         self._touch(version)
         self._lists += 1
-        self._synced.set()
+        self._is_synced = True
         self._log.info(
             "the cache is in sync with the API server", objects=len(items), resource_version=version
         )

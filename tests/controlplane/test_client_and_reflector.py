@@ -183,7 +183,7 @@ class TestReflector:
         )
         thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
         thread.start()
-        assert reflector.synced.wait(30)
+        eventually(lambda: reflector.is_synced, deadline=PATIENCE)
         yield reflector, cache
         stop.set()
         thread.join(30)

@@ -115,7 +115,8 @@ def test_it_is_reported_once_that_all_have_been_read(followed: Followed) -> None
         thread = threading.Thread(target=body, args=(followed.stop,), name=name)
         followed._threads.append(thread)
         thread.start()
-        assert followed.following._reflectors[name].synced.wait(10)
+        reflector = followed.following._reflectors[name]
+        eventually(lambda reflector=reflector: reflector.is_synced)
     eventually(lambda: len(followed.synced) == 1)
     for reflector in followed.following._reflectors.values():
         reflector.on_list()

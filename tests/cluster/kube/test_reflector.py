@@ -77,7 +77,7 @@ class World:
         """The reflector runs and is in step."""
         self._thread.start()
         try:
-            assert self.reflector.synced.wait(10)
+            eventually(lambda: self.reflector.is_synced)
             eventually(lambda: self.kube.watches)
             yield
         finally:
@@ -300,7 +300,7 @@ def test_a_handler_that_fails_gets_the_whole_truth_again(world: World) -> None:
         assert not world.reflector.is_synced
         world.clock.advance(1)
         world.knows("a", "b")
-        assert world.reflector.synced.wait(10)
+        eventually(lambda: world.reflector.is_synced)
     assert world.cache.calls == ["replace", "replace"]
 
 

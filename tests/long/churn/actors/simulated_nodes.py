@@ -274,8 +274,8 @@ def run(name: str, role: str) -> None:
         reflectors.append(Reflector(kube, WHOLE_PODS, actor, clock, field_selector="spec.nodeName!="))
     for reflector in reflectors:
         threading.Thread(target=reflector.run, args=(stop,), daemon=True).start()
-    for reflector in reflectors:
-        reflector.synced.wait()
+    while not all(reflector.is_synced for reflector in reflectors):
+        clock.wait(stop, TICK)
     _act(actor, cluster.state, clock, stop)
 
 
