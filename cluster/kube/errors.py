@@ -136,11 +136,6 @@ class NotFound(ClientError):
 class Conflict(ClientError):
     """409: a precondition (uid, resourceVersion) does not hold, or the object exists already."""
 
-    @property
-    def already_exists(self) -> bool:
-        """Whether a create met an object of that name."""
-        return self.reason == "AlreadyExists"
-
 
 class Gone(ClientError):
     """410: that resourceVersion is too old; list again."""

@@ -146,7 +146,7 @@ class Kube(Protocol):
         A dry run does everything but store it: admission, quota, validation.
 
         Raises:
-            Conflict: it exists (``already_exists``).
+            Conflict: it exists already.
         """
         ...
 

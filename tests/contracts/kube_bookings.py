@@ -81,7 +81,7 @@ class KubeBookings(KubeGround):
     def test_a_bookings_name_is_taken_until_it_is_deleted(self, kube: Kube, booking: Booking) -> None:
         with pytest.raises(Conflict) as caught:
             kube.create(BOOKINGS, {"metadata": {"name": NAME}, "spec": SPEC})
-        assert caught.value.already_exists
+        assert caught.value.reason == "AlreadyExists"
         kube.delete(BOOKINGS, NAME, uid=booking.metadata.uid)
         with pytest.raises(NotFound):
             kube.get(BOOKINGS, NAME)

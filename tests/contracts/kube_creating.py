@@ -80,14 +80,14 @@ class KubeCreating(KubeGround):
     def test_a_name_is_given_once(self, kube: Kube, pod: Pod, namespace: str) -> None:
         with pytest.raises(Conflict, match=r'pods "a" already exists') as caught:
             kube.create(PODS, pod_body(pod.metadata.name), namespace=namespace)
-        assert caught.value.already_exists
+        assert caught.value.reason == "AlreadyExists"
 
     def test_a_name_is_taken_as_long_as_its_pod_is_there(self, kube: Kube, namespace: str) -> None:
         kube.create(PODS, pod_body("a", finalizers=["example.com/stay"]), namespace=namespace)
         kube.delete(PODS, "a", namespace=namespace)
         with pytest.raises(Conflict, match="object is being deleted") as caught:
             kube.create(PODS, pod_body("a"), namespace=namespace)
-        assert caught.value.already_exists
+        assert caught.value.reason == "AlreadyExists"
 
     def test_a_name_is_generated_from_the_requested_prefix(self, kube: Kube, namespace: str) -> None:
         made = [
@@ -176,7 +176,7 @@ class KubeCreating(KubeGround):
     def test_a_dry_run_says_that_a_name_is_taken(self, kube: Kube, pod: Pod, namespace: str) -> None:
         with pytest.raises(Conflict) as caught:
             kube.create(PODS, pod_body(pod.metadata.name), namespace=namespace, dry_run=True)
-        assert caught.value.already_exists
+        assert caught.value.reason == "AlreadyExists"
 
     def test_a_dry_run_is_refused_like_a_creation(self, kube: Kube) -> None:
         with pytest.raises(NotFound):

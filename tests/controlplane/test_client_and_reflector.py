@@ -216,7 +216,7 @@ class TestReflector:
         try:
             kube.create(PODS, pod_body("d"), namespace=namespace)
         except ApiError as error:
-            return isinstance(error, Conflict) and error.already_exists
+            return isinstance(error, Conflict) and error.reason == "AlreadyExists"
         return True
 
 

@@ -48,4 +48,4 @@ def test_the_pause_that_the_server_asks_for_is_in_the_header_or_in_the_details()
 def test_a_create_that_met_an_object_says_so() -> None:
     error = refused(REQUEST, refusal_of(409, b'{"reason": "AlreadyExists"}'))
     assert isinstance(error, errors.Conflict)
-    assert error.already_exists
+    assert error.reason == "AlreadyExists"
