@@ -97,9 +97,7 @@ class AllocatedResource(Partial, frozen=True):
 
 
 class Terminated(Partial, frozen=True):
-    """``state.terminated`` of a container."""
-
-    finished_at: datetime | None = None
+    """``state.terminated`` of a container: that it has ended."""
 
 
 class Running(Partial, frozen=True):
