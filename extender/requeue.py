@@ -21,6 +21,7 @@ import structlog
 
 from cluster import names
 from cluster.cache import EVERYWHERE
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.request import GpuRequest, RequestKey
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Kube
@@ -77,7 +78,8 @@ class _Candidate:
     nodes: frozenset[str]
     """It would fit on some of these."""
     at: float
-    pause: float = FIRST_PAUSE
+    triggers: int = 0
+    """How many there were for it."""
 
 
 class _Situation(NamedTuple):
@@ -160,7 +162,8 @@ class Requeue:
         is_triggered = due and self._trigger()
         for call in due:
             if is_triggered:
-                call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
+                call.triggers += 1
+                call.at = now + exponential_backoff(call.triggers, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
             else:
                 call.at = now + RETRIED_AFTER
         self._next_at = min((call.at for call in self._calls.values()), default=float("inf"))

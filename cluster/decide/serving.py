@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
 from cluster.objects.assignment import readable_assignment_of
@@ -35,8 +36,6 @@ MISSED_AFTER: Final = 15.0
 """Seconds without an event of any Lease after which some may have been missed; agents renew every 10 s."""
 ANSWERED_WITHIN: Final = 30.0
 """Seconds for which a kubelet that says nothing of a pod keeps others from its node, if its agent lives."""
-_DOUBLINGS: Final = 10
-"""Of a pause, at most: a kubelet may reject for days, and no number is large enough for that."""
 _SECOND: Final = timedelta(seconds=1)
 """What ``status.startTime`` of a pod is rounded to."""
 _COUNTED: Final = 10_000
@@ -56,7 +55,7 @@ class KubeletRejection:
     @property
     def pause(self) -> float:
         """Seconds from it in which nothing is bound to the node."""
-        return min(FIRST_PAUSE * 2.0 ** min(self.number - 1, _DOUBLINGS), LONGEST_PAUSE)
+        return exponential_backoff(self.number, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
     @property
     def ends(self) -> float:

@@ -4,6 +4,8 @@ import random as randomness
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cluster.decide.exponential_backoff import exponential_backoff
+
 
 class Random(Protocol):
     """The part of ``random.Random`` that spreads our attempts over time."""
@@ -25,14 +27,14 @@ class Backoff:
     first: float = 0.5
     longest: float = 30.0
     random: Random = field(default_factory=unpredictable)
-    _next: float | None = field(default=None, init=False)
+    _failures: int = field(default=0, init=False)
 
     def next(self) -> float:
         """Seconds to wait before the next attempt; the one after it waits longer."""
-        ceiling = self._next if self._next is not None else self.first
-        self._next = min(ceiling * 2, self.longest)
+        self._failures += 1
+        ceiling = exponential_backoff(self._failures, first=self.first, longest=self.longest)
         return self.random.uniform(ceiling / 2, ceiling)
 
     def reset(self) -> None:
         """An attempt succeeded: start from ``first`` again."""
-        self._next = None
+        self._failures = 0

@@ -22,6 +22,7 @@ import grpc
 import structlog
 
 from cluster import names
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.process.clock import Clock
 from deviceplugin.kubelet.channel import LARGEST_MESSAGE, channel
 from deviceplugin.kubelet.streams import Streams
@@ -39,8 +40,6 @@ REGISTER_DEADLINE = 12.0
 """Seconds: the kubelet itself gives up after 10 s."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts, after many that failed."""
-DOUBLINGS = 10
-"""Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
 GRACE = 2.0
 """Seconds for calls in progress when a server stops."""
 LONGEST_PATH = 107
@@ -83,18 +82,13 @@ def next_step(seen: Situation) -> Step:
         return Step.REST
     if not seen.kubelet_answers:
         return Step.WAIT
-    if seen.tried_at is not None and seen.now - seen.tried_at < pause_after(seen.failures):
+    pause = exponential_backoff(seen.failures, first=POLL, longest=LONGEST_PAUSE)
+    if seen.tried_at is not None and seen.now - seen.tried_at < pause:
         return Step.WAIT
     accepted = seen.registered_at is not None and not seen.stream_ended
     if accepted and seen.now - (seen.registered_at or 0.0) < STREAM_WITHIN:
         return Step.WAIT
     return Step.REGISTER
-
-
-def pause_after(failures: int) -> float:
-    """Seconds between the beginnings of two attempts, after so many failed ones."""
-    doublings = min(max(failures - 1, 0), DOUBLINGS)
-    return min(POLL * 2.0**doublings, LONGEST_PAUSE) if failures else 0.0
 
 
 class SocketNames:

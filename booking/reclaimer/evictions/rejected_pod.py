@@ -8,10 +8,12 @@ place in the order.
 from typing import Final, Literal
 
 from booking.reclaimer.evictions.replacement_pod import refusals_after
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.objects.failed_pods import FailedPod
 from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
 from cluster.objects.pods import Pod, asks_for_gpus
 
+FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds."""
 
@@ -36,7 +38,7 @@ def pause(pod: FailedPod) -> float:
     process leads; pods are not tied to that node, and go at once to others that have room.
     """
     refusals = refusals_after(pod.metadata, has_begun=pod.status.has_begun)
-    return min(2.0 ** min(refusals - 1, 10), LONGEST_PAUSE)
+    return exponential_backoff(refusals, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
 
 def said(pod: Pod) -> str:

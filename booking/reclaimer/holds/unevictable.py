@@ -6,6 +6,7 @@ owner would get a notice and its withdrawal every few seconds, and the booked po
 
 from typing import Final
 
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.process.clock import Clock
 
 SPARED_FOR: Final = 10.0
@@ -19,13 +20,14 @@ class UnevictablePods:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pauses: dict[str, tuple[float, float]] = {}
+        self._pauses: dict[str, tuple[float, int]] = {}
+        """Uid -> the end of its pause, and how often in a row it could not be evicted."""
 
     def add(self, uid: str) -> None:
         """This pod could not be evicted just now."""
-        _, last = self._pauses.get(uid, (0.0, SPARED_FOR / 2))
-        pause = min(2 * last, SPARED_AT_MOST)
-        self._pauses[uid] = (self._clock.monotonic() + pause, pause)
+        _, before = self._pauses.get(uid, (0.0, 0))
+        pause = exponential_backoff(before + 1, first=SPARED_FOR, longest=SPARED_AT_MOST)
+        self._pauses[uid] = (self._clock.monotonic() + pause, before + 1)
 
     @property
     def uids(self) -> frozenset[str]:

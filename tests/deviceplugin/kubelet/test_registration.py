@@ -4,14 +4,7 @@ from typing import Any
 
 import pytest
 
-from deviceplugin.kubelet.registration import (
-    LONGEST_PAUSE,
-    Situation,
-    SocketNames,
-    Step,
-    next_step,
-    pause_after,
-)
+from deviceplugin.kubelet.registration import Situation, SocketNames, Step, next_step
 from deviceplugin.settings import LONGEST_KUBELET_ROOT
 
 
@@ -47,17 +40,11 @@ def seen(**fields: Any) -> Situation:
         pytest.param(seen(tried_at=99.95, failures=1), Step.WAIT, id="it refused a moment ago"),
         pytest.param(seen(tried_at=99.8, failures=1), Step.REGISTER, id="it refused a while ago"),
         pytest.param(seen(tried_at=97.0, failures=9), Step.WAIT, id="it has refused many times"),
+        pytest.param(seen(tried_at=95.0, failures=100_000), Step.REGISTER, id="it has refused for days"),
     ],
 )
 def test_the_next_step(situation: Situation, step: Step) -> None:
     assert next_step(situation) is step
-
-
-def test_pauses_grow_up_to_a_limit() -> None:
-    pauses = [pause_after(failures) for failures in range(12)]
-    assert pauses[0] == 0.0
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == pause_after(100_000) == LONGEST_PAUSE
 
 
 def test_names_are_never_used_twice_not_even_after_a_restart_in_the_same_pod() -> None:
