@@ -22,7 +22,7 @@ Each message has the verb, the path, the code, the reason and the server's own m
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -87,8 +87,6 @@ class Refusal:
 
 class StatusError(ApiError):
     """The API server answered with an error status."""
-
-    code_of_class: ClassVar[int | None] = None
 
     def __init__(self, request: Request, refusal: Refusal) -> None:
         super().__init__(request, refusal.message)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.decide.scheduler_filters import ClusterObjects, NodePods, load_of, other_of, unsuited
+from cluster.decide.scheduler_filters import ClusterObjects, NodePods, checker_for, load_of, other_of
 from cluster.objects.hold import Hold
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -50,7 +50,7 @@ class Places:
         """Whether there is room for it on a node once these have left, and who is expected has come."""
         around = expecting(pod, node, self._state, self._around)
         known = self._state.nodes.get(node)
-        return known is not None and unsuited(pod, known, around, without=without) is None
+        return known is not None and checker_for(pod, around).why_not(known, without=without) is None
 
 
 def around_of(state: State) -> ClusterObjects:
@@ -82,7 +82,7 @@ def takes_room(victim: Pod, pod: Pod, hold: Hold, state: State) -> bool:
     node = state.nodes.get(hold.node)
     around = expecting(pod, hold.node, state, around_of(state))
     others = frozenset(hold.victims) - {victim.metadata.uid}
-    return node is None or unsuited(pod, node, around, without=others) is not None
+    return node is None or checker_for(pod, around).why_not(node, without=others) is not None
 
 
 def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now: datetime) -> frozenset[str]:

@@ -13,14 +13,13 @@ taints, node selector and affinity.
 
 ``without`` names uids. Terminating pods count as gone already. ``placing`` gives the cluster as it will be;
 call it as well for existing holds (their pod, their node, their victims).
-``unsuited(pod, node, around, without=...)`` answers the same for one node.
 
 Not checked: how many CSI volumes a node can attach, storage capacity, dynamic resource allocation, volumes
 written into the pod itself (``gcePersistentDisk`` and the like), pods nominated by preemption, and a resize
 of a running pod that is under way (its spec counts).
 """
 
-from cluster.decide.scheduler_filters.checker import Checker, checker_for, unsuited
+from cluster.decide.scheduler_filters.checker import Checker, checker_for
 from cluster.decide.scheduler_filters.cluster_objects import ClusterObjects
 from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, load_of, other_of
 
@@ -32,5 +31,4 @@ __all__ = [
     "checker_for",
     "load_of",
     "other_of",
-    "unsuited",
 ]

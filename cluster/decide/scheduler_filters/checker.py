@@ -71,11 +71,6 @@ def checker_for(pod: Pod, around: ClusterObjects) -> Checker:
     return Checker(pod, around)
 
 
-def unsuited(pod: Pod, node: Node, around: ClusterObjects, *, without: frozenset[str] = NOBODY) -> str | None:
-    """Why the pod would not be placed on the node once these pods are gone; None if it would."""
-    return checker_for(pod, around).why_not(node, without=without)
-
-
 def _node_terms(pod: Pod) -> bytes:
     """What the pod requires of a node whatever else runs there: equal for pods with equal answers."""
     spec = pod.spec

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
-from cluster.decide.scheduler_filters import ClusterObjects, checker_for, unsuited
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for
 from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED, UNWANTED
 from cluster.decide.scheduler_filters.node_ports import TAKEN
 from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
@@ -185,7 +185,7 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
 )
 def test_a_pod_among_others(node: str, reason: str | None, labels: dict[str, str], spec: cases.Json) -> None:
     around = the_world()
-    assert unsuited(asking(labels, **spec), around.nodes[node], around) == reason
+    assert checker_for(asking(labels, **spec), around).why_not(around.nodes[node]) == reason
 
 
 @pytest.mark.parametrize(("policy", "reason"), [("Honor", None), ("Ignore", UNEVEN), (None, UNEVEN)])
@@ -200,14 +200,14 @@ def test_tainted_nodes_count_but_for_who_honours_taints(policy: str | None, reas
 def test_what_a_node_without_a_kubelet_does_not_speak_of_is_no_hindrance() -> None:
     bare = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
     around = ClusterObjects(nodes={"silent": bare})
-    assert unsuited(asking(containers=sized(cpu="4")), bare, around) is None
+    assert checker_for(asking(containers=sized(cpu="4")), around).why_not(bare) is None
 
 
 def test_a_terminating_pod_counts_as_gone() -> None:
     leaving = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
     going = [pod_of({**body, "metadata": {**body["metadata"], **leaving}}) for body in cases.RESIDENTS]
     around = the_world(going)
-    assert unsuited(asking(containers=sized(cpu="4")), around.nodes["n0"], around) is None
+    assert checker_for(asking(containers=sized(cpu="4")), around).why_not(around.nodes["n0"]) is None
 
 
 @settings(max_examples=40)
