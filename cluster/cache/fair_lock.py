@@ -18,10 +18,6 @@ class FairLock:
         self._owner: int | None = None
         self._depth = 0
 
-    def is_awaited(self) -> bool:
-        """Whether a thread waits for it, or takes it at this moment."""
-        return self._gate.locked()
-
     def __enter__(self) -> None:
         me = threading.get_ident()
         if self._owner != me:

@@ -68,8 +68,6 @@ class Step:
     """Their gate is taken off now, in this order."""
     expected: Mapping[str, str] = field(default_factory=dict)
     """Uid -> the node on which a pod that has been ungated already should be bound by the scheduler soon."""
-    is_all: bool = True
-    """Whether the next step would ungate no other pod, if nothing changed but this."""
 
 
 def step(line: GateQueue) -> Step:
@@ -77,7 +75,7 @@ def step(line: GateQueue) -> Step:
     found, room = _Found(), _Room(line)
     for pod, booking in _queue(line):
         if len(found.ungated) >= MOST:
-            return Step(tuple(found.ungated), found.expected, is_all=False)
+            return Step(tuple(found.ungated), found.expected)
         try:
             request = gpu_request_of(pod, booking)
         except QuantityError:
@@ -87,7 +85,7 @@ def step(line: GateQueue) -> Step:
             pod, request, None if other_gates(pod) else room.take(pod, request), is_booked=booking is not None
         )
     wanted = [*found.ungated, *_ahead(found.others)]
-    return Step(tuple(wanted[:MOST]), found.expected, is_all=len(wanted) <= MOST)
+    return Step(tuple(wanted[:MOST]), found.expected)
 
 
 @dataclass
@@ -119,7 +117,7 @@ def _queue(line: GateQueue) -> list[tuple[Pod, Booking | None]]:
 def everybody(pods: Iterable[Pod]) -> Step:
     """As ``step`` where no pod is to wait behind the gate: all of them, as many as a step takes."""
     queue = sorted((pod for pod in pods if is_queued(pod) and is_live(pod)), key=_place)
-    return Step(tuple(queue[:MOST]), is_all=len(queue) <= MOST)
+    return Step(tuple(queue[:MOST]))
 
 
 def _is_in_line(pod: Pod, booking: Booking | None) -> bool:

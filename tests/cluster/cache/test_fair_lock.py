@@ -34,7 +34,7 @@ def test_a_waiting_thread_has_it_before_its_holder_has_it_again() -> None:
     with turns:
         thread.start()
         assert waits.wait(60)
-        eventually(turns.is_awaited, deadline=60)
+        eventually(turns._gate.locked, deadline=60)
     for _ in range(100):
         with turns:
             order.append("holder")
