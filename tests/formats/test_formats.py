@@ -1,8 +1,8 @@
-"""What a release has stored or written on objects is read by every later one, and no newer format is misread.
+"""What was stored, or written on objects, in any format so far is read, and no newer format is misread.
 
-``tests/fixtures/formats`` keeps what each release wrote, a folder for each, without the files that are as in
-the release before. A format that changes gets another folder; those of earlier releases stay, and are read
-for as long as somebody may upgrade from them.
+``tests/fixtures/formats`` has a folder for each version of the formats, without the files that are as in the
+version before. A format that changes gets another folder; earlier ones stay, and are read for as long as
+somebody may upgrade from them.
 """
 
 import shutil

@@ -1,0 +1,19 @@
+"""README and the first steps name the versions with which the tests run."""
+
+import pytest
+
+from devcluster.binaries.pins import TOOLS, Tool, version
+from tests.architecture.checkout import ROOT
+
+TESTED = [tool for tool in TOOLS if tool.name in {"kubernetes", "etcd", "containerd", "runc", "helm"}]
+
+
+@pytest.mark.parametrize("tool", TESTED, ids=[tool.name for tool in TESTED])
+def test_the_version_that_is_pinned_is_the_one_that_readme_names(tool: Tool) -> None:
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| ")]
+    pinned = version(tool).removeprefix("v")
+    assert [row for row in rows if f" {pinned}" in row.split("|")[-2]], f"{tool.name} {pinned}"
+
+
+def test_every_tool_of_the_table_is_checked() -> None:
+    assert len(TESTED) == 5

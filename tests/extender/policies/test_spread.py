@@ -1,0 +1,47 @@
+"""What spread promises about the order of nodes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.policies import NOTHING
+from extender.policies.spread import spread
+from extender.wire import MAX_SCORE
+from tests.extender.policies.land import asking, fills, plain
+
+NEEDS = st.integers(1, 4)
+
+
+@given(NEEDS, st.data())
+def test_the_fuller_node_is_never_the_better_one(need: int, data: st.DataObject) -> None:
+    (one_has, one_uses), (other_has, other_uses) = data.draw(fills(need)), data.draw(fills(need))
+    fuller = (one_uses + need) * other_has >= (other_uses + need) * one_has
+    one, other = plain(one_has, one_uses), plain(other_has, other_uses)
+    request = asking(need)
+    if not fuller:
+        one, other = other, one
+
+    assert spread(request, one, NOTHING) <= spread(request, other, NOTHING)
+
+
+@given(NEEDS, st.data())
+def test_a_node_that_the_pod_fills_up_is_the_worst(need: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(need, 16))
+
+    assert spread(asking(need), plain(count, count - need), NOTHING) == 0
+
+
+@given(NEEDS, st.integers(0, 4), st.data())
+def test_devices_of_which_nobody_has_said_who_holds_them_are_in_use(
+    need: int, unknown: int, data: st.DataObject
+) -> None:
+    has, used = data.draw(fills(need + unknown))
+    node, same = plain(has, used, unknown), plain(has, used + unknown)
+
+    assert spread(asking(need), node, NOTHING) == spread(asking(need), same, NOTHING)
+
+
+@given(NEEDS, st.data())
+def test_every_score_is_one_that_kube_scheduler_accepts(need: int, data: st.DataObject) -> None:
+    node = plain(*data.draw(fills(need)))
+
+    assert 0 <= spread(asking(need), node, NOTHING) <= MAX_SCORE

@@ -1,0 +1,38 @@
+"""How full a node is with a pod on it: what binpack and spread go by."""
+
+import pytest
+
+from cluster.decide.request import gpu_request_of
+from extender.policies.utilization import Utilization, utilization
+from tests.extender.policies.land import asking, devices, plain, view
+from tests.fakes.objects import a100, a_pod
+
+
+@pytest.mark.parametrize(
+    ("used", "need", "free"),
+    [(0, 1, 3), (0, 4, 0), (1, 1, 2), (3, 1, 0), (4, 1, 0)],
+    ids=["an empty node", "all of it", "some", "the last", "none is left"],
+)
+def test_what_is_free_is_counted_with_the_pod_there(used: int, need: int, free: int) -> None:
+    assert utilization(asking(need), plain(4, used)) == Utilization(devices=4, free=free)
+
+
+def test_devices_that_are_not_identified_may_be_any_of_the_free_ones() -> None:
+    assert utilization(asking(1), plain(4, 1, unknown=2)) == Utilization(devices=4, free=0)
+
+
+def test_unhealthy_devices_count_and_are_not_free() -> None:
+    node = view((a100(0, "n"), a100(1, "n", health="unhealthy", reason="XID 79"), a100(2, "n")))
+    assert utilization(asking(1), node) == Utilization(devices=3, free=1)
+
+
+def test_only_devices_that_the_pod_accepts_count() -> None:
+    node = view((*devices({}, [None] * 2), a100(2, "n", memory=40_960)))
+    choosy = gpu_request_of(a_pod().asks(1).with_annotation("gpu-booking.io/min-memory", "60Gi").obj)
+    assert utilization(choosy, node) == Utilization(devices=2, free=1)
+
+
+def test_a_node_with_nothing_that_the_pod_accepts_has_no_utilization() -> None:
+    choosy = gpu_request_of(a_pod().asks(1).with_annotation("gpu-booking.io/model", "NVIDIA-H200").obj)
+    assert utilization(choosy, plain(4, 0)) is None
+    assert utilization(asking(1), plain(0, 0)) is None
