@@ -120,4 +120,4 @@ def _born(process: int) -> int | None:
 
 def _command_line() -> str:
     words = Path("/proc/self/cmdline").read_bytes().decode(errors="replace").split("\0")
-    return " ".join(words).strip()[:100]
+    return " ".join(" ".join(words).split())[:100]  # in one line: a program in `python -c` may have many

@@ -11,7 +11,7 @@ from devcluster import limits
 from devcluster.errors import ClusterError
 from devcluster.machine import remove_left_behind
 from tests.leftovers import Leftovers, adopt_orphans
-from tests.running.turn import turn
+from tests.running.turn import starts_clusters, turn
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
 settings.register_profile(
@@ -21,7 +21,6 @@ settings.register_profile("landing", settings.get_profile("any machine"), derand
 settings.register_profile("soak", settings.get_profile("any machine"), stateful_step_count=10_000)
 settings.load_profile("any machine")
 
-ON_CLUSTERS = ("e2e", "controlplane", "gpu")
 LONGEST_FIRST = ("e2e", "controlplane")
 SEEDS = ("--randomly-seed", "--hypothesis-seed")
 HISTORIES = "HISTORY_SEED"
@@ -36,8 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     """Runs that start clusters take turns; each begins by removing those whose owners are dead."""
-    alone = any(item.get_closest_marker(mark) for item in session.items for mark in ON_CLUSTERS)
-    if not alone or session.config.option.collectonly or hasattr(session.config, "workerinput"):
+    if not starts_clusters(session):
         return (yield)
     with turn("pytest", session.config.get_terminal_writer().line):
         remove_left_behind(session.config.get_terminal_writer().line)

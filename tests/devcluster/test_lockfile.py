@@ -104,3 +104,19 @@ def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:
     assert owner_of(tmp_path / "none") is None
     (tmp_path / "empty").touch()
     assert owner_of(tmp_path / "empty") is None
+
+
+def test_the_command_of_an_owner_is_one_line(tmp_path: Path) -> None:
+    text = (
+        "import os, sys\nfrom pathlib import Path\nfrom devcluster.lockfile import Lockfile\n"
+        "from devcluster.paths import Paths\nf = Path(sys.argv[1])\n"
+        "Lockfile(Paths('trial', f / 'state', f / 'locks'))\nos._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)
+
+    owner = owner_of(paths_of(tmp_path).lock)
+
+    assert owner
+    assert "-c import os, sys from pathlib import Path" in owner.command
+    assert "\n" not in str(owner)
+    Lockfile(paths_of(tmp_path)).release(remove=True)

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cluster.fake.clock import FakeClock
-from tests.running.turn import REMIND, SIDE_BY_SIDE, TAKEN, turn
+from tests.running.turn import ON_CLUSTERS, REMIND, SIDE_BY_SIDE, TAKEN, starts_clusters, turn
 
 HOLD = (
     "import sys; from pathlib import Path; from tests.running.turn import turn\n"
@@ -89,3 +91,33 @@ def test_a_turn_comes_again(tmp_path: Path) -> None:
     for _ in range(2):
         with turn("make test", pytest.fail, file=tmp_path / "turn"):
             pass
+
+
+class _Item:
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return self._mark if name == self._mark else None
+
+
+def _session(*marks: str, **option: bool) -> Any:
+    said = SimpleNamespace(**{"collectonly": False, "setupplan": False, **option})
+    return SimpleNamespace(items=[_Item(mark) for mark in marks], config=SimpleNamespace(option=said))
+
+
+@pytest.mark.parametrize("mark", ON_CLUSTERS)
+def test_a_run_with_a_test_on_a_cluster_needs_its_turn(mark: str) -> None:
+    assert starts_clusters(_session("unit", mark))
+    assert not starts_clusters(_session("unit", "component"))
+
+
+@pytest.mark.parametrize("option", ["collectonly", "setupplan"])
+def test_a_run_that_only_shows_its_tests_waits_for_nobody(option: str) -> None:
+    assert not starts_clusters(_session("e2e", **{option: True}))
+
+
+def test_a_worker_of_a_run_leaves_the_turn_to_the_run() -> None:
+    session = _session("e2e")
+    session.config.workerinput = {}
+    assert not starts_clusters(session)

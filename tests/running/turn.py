@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
+import pytest
+
 from cluster.process.clock import Clock, SystemClock
 from devcluster.paths import CHECKOUT, LOCKS, make_root
 
@@ -22,9 +24,19 @@ SIDE_BY_SIDE: Final = "SIDE_BY_SIDE"
 """Set to anything, a run does not wait: for machines that are large enough."""
 TAKEN: Final = "TURN_TAKEN"
 """Set by a run whose turn it is, for the processes that it starts."""
+ON_CLUSTERS: Final = ("e2e", "controlplane", "gpu")
+"""Marks of tests that start a cluster, or use the machine's GPUs."""
 EVERY: Final = 0.5
 REMIND: Final = 60.0
 """Seconds after which a run that waits says so again."""
+
+
+def starts_clusters(session: pytest.Session) -> bool:
+    """Whether this process of pytest will start any: it has such tests, and plays what it has collected."""
+    option = session.config.option
+    if option.collectonly or option.setupplan or hasattr(session.config, "workerinput"):
+        return False
+    return any(item.get_closest_marker(mark) for item in session.items for mark in ON_CLUSTERS)
 
 
 @contextlib.contextmanager

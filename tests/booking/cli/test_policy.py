@@ -97,7 +97,7 @@ def test_wide_shows_every_case_with_what_was_expected_and_what_was_answered(
     done = terminal.run("policy", "test", "-o", "wide", str(spoiled))
     assert done.exit_code == 1
     titles, *rows = done.stdout.splitlines()
-    assert titles.split() == ["FILE", "CASE", "EXPECTED", "ANSWER", "DIFFERS", "SENTENCES"]
+    assert titles.split() == ["FILE", "CASE", "EXPECTED", "ANSWER", "DIFFERS", "MESSAGES"]
     assert len(rows) == len(yaml.safe_load(spoiled.read_text())["cases"])
     (wrong,) = (row for row in rows if "It should be" in row)
     assert re.split(" {3,}", wrong)[2:4] == ["accepted", "longest, off-the-grid"]
