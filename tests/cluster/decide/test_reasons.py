@@ -1,0 +1,122 @@
+"""A reason is a string with a code, and its message depends on nothing but the pod."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.decide import reasons
+from cluster.decide.reasons import Cause, Reason
+
+CAUSE = Cause("no-such", "no GPU{} here", "another node")
+SAID = CAUSE.said(" of model x")
+
+
+def _each(causes: tuple[Cause, ...]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cause", causes, ids=[cause.code for cause in causes])
+
+
+# --- a reason ----------------------------------------------------------------------------------------
+def test_a_reason_is_its_message_and_knows_its_code() -> None:
+    assert isinstance(SAID, Reason)
+    assert (SAID, SAID.code) == ("no GPU of model x here", "no-such")
+
+
+def test_a_reason_for_the_scheduler_ends_with_its_code() -> None:
+    assert SAID.with_code == "no GPU of model x here [no-such]"
+
+
+def test_reasons_of_one_message_are_one_key_and_those_of_two_are_two() -> None:
+    counted: dict[str, int] = {SAID: 1}
+    assert counted["no GPU of model x here"] == counted[CAUSE.said(" of model x")] == 1
+    assert CAUSE.said(" of model y") not in counted
+
+
+def test_a_reason_has_room_for_nothing_but_message_and_code() -> None:
+    assert not hasattr(SAID, "__dict__")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_reason_that_is_sent_to_another_process_keeps_its_code(protocol: int) -> None:
+    sent = pickle.loads(pickle.dumps(SAID, protocol))  # noqa: S301 -- our own
+    assert (type(sent), sent, sent.code) == (Reason, SAID, "no-such")
+
+
+def test_a_copy_of_a_reason_keeps_its_code() -> None:
+    assert copy.copy(SAID).code == copy.deepcopy([SAID])[0].code == "no-such"
+
+
+def test_for_the_scheduler_a_reason_is_a_plain_string_that_can_be_written_as_json() -> None:
+    assert msgspec.json.encode({"n0": SAID.with_code}) == b'{"n0":"no GPU of model x here [no-such]"}'
+
+
+# --- a cause -----------------------------------------------------------------------------------------
+def test_without_a_detail_nothing_stands_in_its_place() -> None:
+    assert CAUSE.said() == "no GPU here"
+
+
+def test_a_detail_is_written_as_it_is_even_where_it_looks_like_a_pattern() -> None:
+    assert CAUSE.said(" {0} {} %s") == "no GPU {0} {} %s here"
+
+
+def test_a_cause_that_depends_on_nothing_says_the_same_of_every_pod() -> None:
+    constant = Cause("reserved", "it is reserved", "nothing")
+    assert constant.said(" of model x") == constant.said() == "it is reserved"
+
+
+def test_of_all_nodes_together_a_cause_says_what_it_is_told_under_its_own_code() -> None:
+    found = CAUSE.of_all("no node has {}")
+    assert (found, found.code) == ("no node has {}", "no-such")
+
+
+def test_a_cause_is_not_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        CAUSE.code = "other"  # type: ignore[misc]
+
+
+# --- the table ---------------------------------------------------------------------------------------
+@_each(reasons.ALL)
+def test_a_message_never_changes_by_itself(cause: Cause) -> None:
+    """No count and no time: kube-scheduler writes it on the pod, and a changed pod is tried again at once."""
+    assert not any(letter.isdigit() for letter in cause.pattern)
+    assert cause.said(" x") == cause.said(" x")
+    assert cause.pattern.count("{") == cause.pattern.count("}") == cause.pattern.count("{}") <= 1
+
+
+@_each(reasons.ALL)
+def test_each_cause_says_what_would_change_it_in_a_clause_without_gaps(cause: Cause) -> None:
+    assert cause.change
+    assert "{}" not in cause.change
+    for text in (cause.pattern, cause.change):
+        assert text == text.strip().removesuffix(".")
+
+
+def test_no_two_causes_say_the_same() -> None:
+    said = [cause.said(" of model x") for cause in reasons.ALL]
+    assert len(set(said)) == len(said)
+
+
+@_each((reasons.NO_SUCH, reasons.TOO_MANY_SUCH, reasons.MIXED_MODELS, reasons.UNHEALTHY, reasons.IN_USE))
+def test_a_cause_about_certain_gpus_names_them_right_after_the_word(cause: Cause) -> None:
+    said = cause.said(" of model x")
+    assert "GPU of model x " in said or "GPUs of model x " in said
+
+
+def test_a_cause_about_another_node_names_it() -> None:
+    assert reasons.ELSEWHERE.said("n1") == "GPUs of node n1 are kept for this pod"
+
+
+def test_what_cannot_be_read_is_told_as_the_reader_tells_it() -> None:
+    assert reasons.UNREADABLE.said("its inventory is no JSON") == "its inventory is no JSON"
+
+
+def test_who_is_refused_mixed_models_is_told_the_annotation_that_allows_them() -> None:
+    assert names.MODEL in reasons.MIXED_MODELS.change
+
+
+def test_that_a_place_is_reserved_for_a_moment_is_told_only_when_nothing_else_is_wrong() -> None:
+    assert reasons.ALL[-1] is reasons.RESERVED
+    assert reasons.ALL[0] is reasons.ELSEWHERE
