@@ -1,6 +1,7 @@
 """What a node can give to bookings at one instant."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
@@ -13,6 +14,7 @@ from cluster.decide.ledger.holdings import Holding, holding_of
 from cluster.decide.protection import HANGS_AFTER
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
+from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_pod
 
@@ -127,3 +129,114 @@ def test_the_devices_of_all_pods_of_a_booking_are_summed() -> None:
     two = a_pod("q").asks(1).on("n0", {"main": (SECOND.uuid,)}).obj
     cover = {pod.metadata.uid: a_booking() for pod in (one, two)}
     assert node_supply(_view(_held(one), _held(two)), _snapshot(one, two, cover=cover)).pins == {"b-1": 2}
+
+
+def test_a_pod_that_holds_several_devices_counts_with_all_of_them() -> None:
+    pod = a_pod().asks(2).on("n0", {"main": (FIRST.uuid, SECOND.uuid)})
+    booked, stays = pod.obj, pod.of_a_daemon_set().obj
+    cover = {booked.metadata.uid: a_booking()}
+    assert node_supply(_view(_held(booked)), _snapshot(booked, cover=cover)).pins == {"b-1": 2}
+    assert node_supply(_view(_held(stays)), _snapshot(stays)) == NodeSupply({}, {A100: 0}, {})
+
+
+def test_pods_of_two_bookings_are_told_apart() -> None:
+    one = _running("p").obj
+    two = a_pod("q").asks(1).on("n0", {"main": (SECOND.uuid,)}).obj
+    cover = {one.metadata.uid: a_booking("b-1"), two.metadata.uid: a_booking("b-2")}
+    supply = node_supply(_view(_held(one), _held(two)), _snapshot(one, two, cover=cover))
+    assert supply.pins == {"b-1": 1, "b-2": 1}
+
+
+def test_a_booked_pod_on_a_node_that_is_gone_is_still_where_it_is() -> None:
+    pod = _running().obj
+    instant = _snapshot(pod, cover={pod.metadata.uid: a_booking()}, gone=frozenset({"n0"}))
+    assert node_supply(_view(_held(pod)), instant) == NodeSupply({}, {A100: 0}, {"b-1": 1})
+
+
+def test_a_booked_pod_s_unhealthy_device_cannot_be_had_and_is_its_booking_s_all_the_same() -> None:
+    pod = _running().obj
+    view = _view(_held(pod), devices=(a100(0, health="unhealthy"), SECOND))
+    supply = node_supply(view, _snapshot(pod, cover={pod.metadata.uid: a_booking()}))
+    assert (supply.devices, supply.pins) == ({A100: 1}, {"b-1": 1})
+
+
+def test_an_unhealthy_device_that_is_held_for_good_is_lost_once() -> None:
+    pod = _running().of_a_daemon_set().obj
+    view = _view(_held(pod), devices=(a100(0, health="unhealthy"), SECOND))
+    assert node_supply(view, _snapshot(pod)).devices == {A100: 1}
+
+
+def test_of_a_node_that_cannot_be_read_not_even_its_pods_are_counted() -> None:
+    pod = _running().obj
+    view = NodeView("n0", devices=(FIRST,), holdings=(_held(pod),), fault="It cannot be read.")
+    assert node_supply(view, _snapshot(pod, cover={pod.metadata.uid: a_booking()})) == NodeSupply({}, {}, {})
+
+
+def test_a_node_whose_agent_is_quiet_for_a_while_keeps_its_devices() -> None:
+    instant = replace(_snapshot(), quiet=frozenset({"n0"}))
+    assert node_supply(_view(), instant).devices == {A100: 2}
+
+
+def test_unidentified_mig_devices_are_subtracted_from_no_whole_gpu() -> None:
+    view = replace(_view(), unknown={"nvidia.com/mig-1g.10gb": 2})
+    assert node_supply(view, _snapshot()).devices == {A100: 2}
+
+
+def test_unidentified_devices_may_be_any_of_those_that_are_left() -> None:
+    pod = _running().of_a_daemon_set().obj
+    supply = node_supply(_view(_held(pod), unknown=1), _snapshot(pod))
+    assert (supply.devices, supply.models) == ({A100: 0}, {SECOND.uuid: A100})
+
+
+def test_l6_a_pod_whose_devices_are_only_partly_known_keeps_those_that_are() -> None:
+    pod = a_pod().asks(2).on("n0").obj
+    holding = Holding(pod.metadata.uid, "n0", {FIRST.uuid: 1000}, unknown={names.GPU_RESOURCE: 1})
+    assert node_supply(_view(holding, unknown=1), _snapshot(pod)) == NodeSupply(
+        {SECOND.uuid: A100}, {A100: 0}, {}
+    )
+
+
+def _spared(name: str) -> Namespace:
+    written = {"metadata": {"name": name, "annotations": {names.NEVER_EVICT: "true"}}}
+    return msgspec.convert(written, Namespace)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_had"),
+    [
+        ({}, True),
+        ({"home": "default"}, False),
+        ({"namespaces": {"default": _spared("default")}}, False),
+        ({"namespaces": {"research": _spared("research")}}, True),
+    ],
+    ids=["an ordinary one", "our own", "a spared one", "not the spared one"],
+)
+def test_whether_a_held_device_can_be_had_depends_on_its_holder_s_namespace(
+    changes: dict[str, object], *, is_had: bool
+) -> None:
+    pod = _running().obj
+    supply = node_supply(_view(_held(pod)), replace(_snapshot(pod), **changes))  # type: ignore[arg-type]
+    assert (FIRST.uuid in supply.models) == is_had
+
+
+def test_a_pod_that_is_never_evicted_gives_its_device_back_when_it_is_leaving_by_itself() -> None:
+    pod = _running().of_a_daemon_set().terminating().obj
+    assert node_supply(_view(_held(pod)), _snapshot(pod)).devices == {A100: 2}
+
+
+def test_whether_a_pod_hangs_is_judged_at_the_instant() -> None:
+    pod = _running().terminating().obj
+    later = replace(_snapshot(pod), now=EPOCH + HANGS_AFTER)
+    assert node_supply(_view(_held(pod)), _snapshot(pod)).devices == {A100: 2}
+    assert node_supply(_view(_held(pod)), later).devices == {A100: 1}
+
+
+def test_a_gpu_that_is_cut_into_mig_devices_is_no_part_of_the_supply() -> None:
+    part = a100(1, parent=FIRST.uuid, profile="1g.10gb")
+    assert node_supply(_view(devices=(FIRST, part)), _snapshot()) == NodeSupply({}, {}, {})
+    assert node_supply(_view(devices=(FIRST, part, a100(2))), _snapshot()).devices == {A100: 1}
+
+
+def test_models_are_counted_under_one_spelling() -> None:
+    supply = node_supply(_view(devices=(a100(0, model="NVIDIA A100-SXM4-80GB"), SECOND)), _snapshot())
+    assert supply.devices == {A100: 2}
