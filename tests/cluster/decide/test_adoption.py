@@ -191,7 +191,14 @@ def test_a_pod_on_a_node_that_is_gone_is_covered_and_one_elsewhere_is_judged() -
 def test_cover_of_a_pod_that_is_not_known_is_no_pod_in_the_wrong_place() -> None:
     known = inputs(((running(), MINE),), BOBS)
     found = replace(known, instant=replace(known.instant, pods={}))
+    assert misplaced(known) == {PAIR}
     assert misplaced(found) == frozenset()
+
+
+def test_a_pod_on_a_node_that_is_not_known_is_in_nobody_s_place() -> None:
+    known = inputs(((running("q", user="carol", node="n9"), _CAROLS), (running(), MINE)), BOBS)
+    views = {name: view for name, view in known.instant.views.items() if name != "n9"}
+    assert misplaced(replace(known, instant=replace(known.instant, views=views))) == {PAIR}
 
 
 # --- of several that cannot all stay -----------------------------------------------------------------

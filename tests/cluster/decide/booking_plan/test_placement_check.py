@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cluster.decide.booking_plan import PlacementCheck, placement_check
+from cluster.decide.booking_plan import PlacementCheck, PlannedBooking, placement_check
+from cluster.decide.booking_plan.placement_check import planned_booking
 from cluster.objects.bookings import Booking
 from cluster.objects.maintenance import MaintenanceBlock
 from tests.fakes.objects import A100, A6000, EPOCH, a_booking
@@ -201,3 +202,163 @@ def test_a_booking_without_a_place_gets_one_before_devices_are_taken_for_good() 
     check = _check({"n0": 1, "n1": 1}, _single("b-1"), _single("b-2"))
     assert not check.allows_permanent("n0", 1)
     assert not check.allows_permanent("n1", 1)
+
+
+def test_a_pod_may_not_stay_for_good_on_what_pods_of_a_booking_have() -> None:
+    running = _check({"n0": 1, "n1": 1}, _single("b-1", "n0"), pins={"b-1": {"n0": 1}})
+    assert not running.allows_permanent("n0", 1)
+    assert running.allows_permanent("n1", 1)
+
+
+def test_a_pod_may_stay_for_good_where_another_booking_gives_way_to_repair_the_plan() -> None:
+    there = _whole("b-1", "n0", start=EPOCH + HOUR)
+    assert _check({"n0": 1, "n1": 2, "n2": 1}, there).allows_permanent("n0", 1)
+    assert not _check({"n0": 1, "n1": 2, "n2": 1}, there).allows_permanent("n1", 1)
+
+
+def test_a_booking_that_can_have_no_place_anyway_keeps_nobody_from_staying_for_good() -> None:
+    check = _check({"n0": 1, "n1": 1}, _whole("b-1"), _single("b-2", "n1"))
+    assert check.allows_permanent("n0", 1)
+
+
+def test_what_is_asked_again_after_other_questions_is_answered_the_same() -> None:
+    check = _check({"n0": 1, "n1": 2}, _single("b-1", "n0"), _whole("b-2", "n1"))
+    asked = [("b-1", "n0", 1), ("b-1", "n1", 1), ("b-2", "n1", 2), ("b-2", "n0", 1)]
+    answers = [check.allows(*each) for each in asked]
+    assert answers == [True, False, True, False]
+    assert [check.allows(*each) for each in reversed(asked)] == answers[::-1]
+
+
+# --- a pod that needs several of a booking's devices -------------------------------------------------
+def _apart(*places: tuple[str, int], start: datetime = EPOCH) -> Booking:
+    written = [{"node": node, "count": count} for node, count in places]
+    return a_booking("b-1", count=sum(count for _, count in places), start=start, places=written)
+
+
+@pytest.mark.parametrize(
+    ("need", "devices", "is_allowed"),
+    [(1, 1, True), (2, 2, True), (2, 1, False), (3, 3, True), (3, 2, False), (4, 9, False)],
+)
+def test_what_is_planned_elsewhere_moves_to_the_pod_where_the_node_has_room_for_it(
+    need: int, devices: int, *, is_allowed: bool
+) -> None:
+    booking = _apart(("n0", 1), ("n1", 1), ("n2", 1))
+    assert _check({"n0": devices, "n1": 1, "n2": 1}, booking).allows("b-1", "n0", need) == is_allowed
+
+
+def test_what_is_planned_on_a_node_may_be_used_there_even_where_the_node_has_lost_devices() -> None:
+    check = _check({"n0": 1}, _apart(("n0", 2)))
+    assert check.allows("b-1", "n0", 2)
+    assert check.has("b-1", "n0") == 2
+
+
+def test_only_what_no_pod_uses_yet_moves_to_another_pod() -> None:
+    check = _check({"n0": 2, "n1": 2}, _apart(("n0", 1), ("n1", 1)), pins={"b-1": {"n1": 1}})
+    assert (check.has("b-1", "n0"), check.has("b-1", "n1")) == (1, 0)
+    assert check.allows("b-1", "n1", 1)
+    assert not check.allows("b-1", "n0", 2)
+
+
+def test_a_booking_without_a_place_may_go_where_there_is_room_and_nowhere_else() -> None:
+    check = _check({"n0": 1, "n1": 1}, _single("b-1"), _single("b-2", "n0"))
+    assert check.has("b-1", "n1") == 0
+    assert check.allows("b-1", "n1", 1)
+    assert not check.allows("b-1", "n0", 1)
+
+
+def test_of_nodes_that_are_alike_all_will_do_or_none() -> None:
+    devices = {"n0": 1, "n1": 2, "n2": 2, "n3": 3}
+    begun = [_whole("b-2", "n1"), _whole("b-3", "n2"), _whole("b-4", "n3")]
+    check = _check(devices, _single("b-1", "n0"), *begun)
+    assert [check.allows("b-1", node, 1) for node in devices] == [True, False, False, True]
+
+
+def test_of_nodes_with_as_many_items_those_that_pods_hold_in_place_will_not_do() -> None:
+    later = [_single(name, node, start=EPOCH + HOUR) for name, node in (("b-2", "n1"), ("b-3", "n2"))]
+    devices = {"n0": 1, "n1": 1, "n2": 1, "n3": 1}
+    check = _check(devices, _single("b-1", "n0"), *later, pins={"b-2": {"n1": 1}})
+    assert [check.allows("b-1", node, 1) for node in devices] == [True, False, True, True]
+
+
+# --- pods where their booking has no place -----------------------------------------------------------
+def test_pods_of_a_booking_without_a_place_hold_their_devices_against_others() -> None:
+    lost, other = _single("b-1"), _single("b-2", "n0")
+    check = _check({"n0": 1, "n1": 1}, lost, other, pins={"b-1": {"n1": 1}})
+    assert not check.allows("b-2", "n1", 1)
+    assert [(item.size, node) for item, node in check.pinned["b-1"]] == [(1, "n1")]
+
+
+def test_pods_of_a_booking_without_a_place_hold_nothing_on_a_node_that_is_not_known() -> None:
+    check = _check({"n0": 1}, _single("b-1"), pins={"b-1": {"gone": 1}})
+    assert check.pinned == {"b-1": []}
+    assert check.allows("b-1", "n0", 1)
+
+
+def test_pods_of_a_booking_that_is_over_or_unknown_hold_nothing() -> None:
+    over = _single("b-0", "n0", start=EPOCH - 4 * HOUR)
+    check = _check({"n0": 1}, over, _single("b-1", "n0"), pins={"b-0": {"n0": 1}, "unknown": {"n0": 1}})
+    assert (check.pinned, list(check.placed)) == ({}, ["b-1"])
+
+
+def test_a_whole_booking_whose_pods_run_elsewhere_does_not_move_but_they_may_have_more() -> None:
+    there = _whole("b-1", "n0")
+    check = _check({"n0": 2, "n1": 1, "n2": 2}, there, pins={"b-1": {"n1": 1}})
+    assert check.allows("b-1", "n0", 2)
+    assert not check.allows("b-1", "n1", 1)
+    assert check.allows("b-1", "n2", 2)
+
+
+# --- whether all of it holds, over time --------------------------------------------------------------
+def test_every_instant_at_which_a_node_has_too_much_must_be_mended() -> None:
+    later = [_single(f"b-{hour}", "n0", start=EPOCH + hour * HOUR, hours=1) for hour in (1, 3)]
+    assert _check({"n0": 0, "n1": 1}, *later).holds()
+    busy = _single("b-9", "n1", start=EPOCH + 3 * HOUR, hours=1)
+    assert not _check({"n0": 0, "n1": 1}, *later, busy).holds()
+
+
+def test_of_two_that_are_too_much_together_the_one_that_has_begun_stays() -> None:
+    begun, later = _single("b-1", "n0"), _single("b-2", "n0", start=EPOCH + HOUR)
+    check = _check({"n0": 1, "n1": 1}, begun, later)
+    assert check.holds()
+    assert not _check({"n0": 1, "n1": 1}, begun, _single("b-2", "n0")).holds()
+    assert _check({"n0": 1, "n1": 1}, begun, _single("b-2", "n0")).holds(with_begun=True)
+
+
+def test_whether_it_holds_changes_nothing_about_the_plan() -> None:
+    check = _check({"n0": 0, "n1": 1}, _single("b-1", "n0"))
+    before = {name: list(plan.items) for name, plan in check.plan.node_plans.items()}
+    assert check.holds(with_begun=True)
+    assert not check.holds()
+    assert {name: list(plan.items) for name, plan in check.plan.node_plans.items()} == before
+
+
+# --- what it is made of ------------------------------------------------------------------------------
+def test_maintenance_at_the_same_time_adds_up_to_no_more_than_the_node_has() -> None:
+    blocks = {"n0": (_block(1, 3, count=1), _block(2, 4, count=2, model=A100), _block(0, 9, model=A6000))}
+    made = _found({"n0": 2}, _single("b-1", "n0", hours=1), blocks=blocks)
+    assert made is not None
+    starts = [int((EPOCH + hour * HOUR).timestamp()) for hour in range(5)]
+    assert [made.plan.node_plans["n0"].blocked(at, at + 1).most(at, at + 1) for at in starts] == [
+        0,
+        1,
+        2,
+        2,
+        0,
+    ]
+
+
+def test_a_booking_is_planned_in_whole_seconds_and_where_its_places_are() -> None:
+    start = EPOCH + timedelta(milliseconds=900)
+    booking = a_booking(
+        "b-7",
+        count=3,
+        start=start,
+        end=start + HOUR,
+        topology="single-node",
+        places=[{"node": "n1", "count": 1}, {"node": "n0", "count": 2}],
+    )
+    at = int(EPOCH.timestamp())
+    assert planned_booking(booking) == PlannedBooking(
+        "b-7", at, at + 3600, 3, is_whole=True, plan=(("n1", 1), ("n0", 2))
+    )
+    assert planned_booking(a_booking(topology="single-node")).is_whole is False
