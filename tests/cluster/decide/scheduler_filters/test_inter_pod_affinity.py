@@ -1,0 +1,241 @@
+"""Which pods want others near or far, and what that makes of a node."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED, UNWANTED, PodAffinity
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import HOST, OTHER, TEAM, ZONE, selector, term
+from tests.cluster.decide.scheduler_filters.world import pod_of
+
+NOBODY: frozenset[str] = frozenset()
+NODES = {
+    "n0": {HOST: "n0", ZONE: "a"},
+    "n1": {HOST: "n1", ZONE: "a"},
+    "n2": {HOST: "n2", ZONE: "b"},
+    "bare": {},
+}
+"""Two nodes in one zone, one in another, one without labels."""
+WEB, DB, GPU = (selector(app=app) for app in ("web", "db", "gpu"))
+
+
+def near(*terms: cases.Json) -> cases.Json:
+    return cases.required("podAffinity", *terms)
+
+
+def far(*terms: cases.Json) -> cases.Json:
+    return cases.required("podAntiAffinity", *terms)
+
+
+def a_pod(name: str = "new", app: str = "", namespace: str = TEAM, **affinity: Any) -> Pod:
+    labels = {"app": app} if app else {}
+    return pod_of(cases.a_pod(name, namespace, labels, **({"affinity": affinity} if affinity else {})))
+
+
+def around(pods: Mapping[str, Iterable[Pod]] | None = None) -> ClusterObjects:
+    """The nodes with these pods on them."""
+    nodes = {
+        name: msgspec.convert({"metadata": {"name": name, "labels": labels or None}}, Node)
+        for name, labels in NODES.items()
+    }
+    loads = {
+        node: load_of(other for pod in there if (other := other_of(pod)))
+        for node, there in (pods or {}).items()
+    }
+    namespaces = {
+        name: msgspec.convert({"metadata": {"name": name, "labels": labels}}, Namespace)
+        for name, labels in cases.NAMESPACES.items()
+    }
+    return ClusterObjects(nodes=nodes, loads=loads, namespaces=namespaces)
+
+
+def verdicts(
+    pod: Pod, pods: Mapping[str, Iterable[Pod]] | None = None, without: frozenset[str] = NOBODY
+) -> list[str | None]:
+    """About each of the nodes."""
+    there = around(pods)
+    wanted = PodAffinity(pod, there)
+    return [wanted.rejection(node, without) for node in there.nodes.values()]
+
+
+# --- whether anything is to be checked ---------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("pod", "pods", "is_needed"),
+    [
+        (a_pod(), {}, False),
+        (a_pod(**near(term(ZONE, WEB))), {}, True),
+        (a_pod(**far(term(ZONE, WEB))), {}, False),
+        (a_pod(**far(term(ZONE, WEB))), {"n0": [a_pod("w", "web")]}, True),
+        (a_pod(**far(term(ZONE, WEB))), {"bare": [a_pod("w", "web")]}, False),
+        (a_pod(app="gpu"), {"n0": [a_pod("shy", **far(term(ZONE, GPU)))]}, True),
+        (a_pod(app="gpu"), {"n0": [a_pod("shy", **far(term(ZONE, WEB)))]}, False),
+        (a_pod(app="gpu"), {"n0": [a_pod("fond", **near(term(ZONE, GPU)))]}, False),
+        (a_pod(podAffinity={}, podAntiAffinity={}), {"n0": [a_pod("w", "web")]}, False),
+    ],
+    ids=[
+        "wants nothing",
+        "wants one near",
+        "wants one far that is not there",
+        "wants one far that is there",
+        "wants one far that is in no domain",
+        "one does not want it",
+        "one does not want another",
+        "one wants it",
+        "says nothing required",
+    ],
+)
+def test_a_pod_is_checked_only_where_some_node_could_be_wrong(
+    pod: Pod, pods: dict[str, list[Pod]], *, is_needed: bool
+) -> None:
+    assert bool(PodAffinity(pod, around(pods))) == is_needed
+
+
+# --- near --------------------------------------------------------------------------------------------
+def test_a_pod_goes_where_one_that_it_wants_is_in_the_same_domain() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**near(term(ZONE, WEB))), pods) == [None, None, ALONE, ALONE]
+    assert verdicts(a_pod(**near(term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
+
+
+def test_each_term_must_find_one_in_its_own_domain() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**near(term(ZONE, WEB), term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
+
+
+def test_only_a_pod_that_all_terms_mean_counts() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
+    both = near(term(ZONE, WEB), term(ZONE, DB))
+    assert verdicts(a_pod(**both), pods) == [ALONE] * 4
+
+
+def test_a_node_without_the_label_of_a_term_is_out_of_the_question() -> None:
+    first = a_pod(app="web", **near(term("rack", WEB)))
+    assert verdicts(first) == [ALONE] * 4
+
+
+def test_the_first_of_a_group_goes_wherever_the_label_is() -> None:
+    first = a_pod(app="web", **near(term(ZONE, WEB)))
+    assert verdicts(first) == [None, None, None, ALONE]
+
+
+def test_the_second_of_a_group_goes_where_the_first_is() -> None:
+    second = a_pod(app="web", **near(term(ZONE, WEB)))
+    assert verdicts(second, {"n2": [a_pod("w", "web")]}) == [ALONE, ALONE, None, ALONE]
+
+
+def test_once_the_others_of_a_group_have_left_the_next_one_is_the_first() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("v", "web")]}
+    second = a_pod(app="web", **near(term(ZONE, WEB)))
+    assert verdicts(second, pods, frozenset({"uid-w"})) == [ALONE, ALONE, None, ALONE]
+    assert verdicts(second, pods, frozenset({"uid-w", "uid-v"})) == [None, None, None, ALONE]
+
+
+def test_a_pod_that_is_not_of_the_group_that_it_wants_is_no_first_of_it() -> None:
+    assert verdicts(a_pod(app="db", **near(term(ZONE, WEB)))) == [ALONE] * 4
+    both = near(term(ZONE, WEB), term(ZONE, DB))
+    assert verdicts(a_pod(app="web", **both)) == [ALONE] * 4
+
+
+def test_one_of_the_group_in_another_namespace_makes_no_group() -> None:
+    wants_others = near(term(ZONE, WEB, namespaces=[OTHER]))
+    assert verdicts(a_pod(app="web", **wants_others)) == [ALONE] * 4
+    theirs = {"n0": [a_pod("w", "web", OTHER)]}
+    assert verdicts(a_pod(app="web", **wants_others), theirs) == [None, None, ALONE, ALONE]
+    assert verdicts(a_pod(app="web", **near(term(ZONE, WEB))), theirs) == [None, None, None, ALONE]
+
+
+def test_a_pod_that_leaves_is_near_nobody() -> None:
+    pods = {"n0": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-w"})) == [ALONE] * 4
+    assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-x"})) == [None, None, ALONE, ALONE]
+
+
+# --- far ---------------------------------------------------------------------------------------------
+def test_a_pod_does_not_go_where_one_that_it_does_not_want_is_in_the_same_domain() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
+    assert verdicts(a_pod(**far(term(HOST, WEB))), pods) == [None, REPELLED, None, None]
+
+
+def test_one_term_that_finds_a_pod_is_enough() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("d", "db")]}
+    assert verdicts(a_pod(**far(term(HOST, DB), term(HOST, WEB))), pods) == [REPELLED, None, REPELLED, None]
+
+
+def test_a_pod_counts_for_the_terms_that_mean_it_and_no_others() -> None:
+    pods = {"n1": [a_pod("w", "web")]}
+    assert verdicts(a_pod(**far(term(ZONE, DB), term(HOST, WEB))), pods) == [None, REPELLED, None, None]
+
+
+def test_of_two_that_it_does_not_want_both_must_leave() -> None:
+    pods = {"n0": [a_pod("w", "web"), a_pod("v", "web")]}
+    pod = a_pod(**far(term(HOST, WEB)))
+    assert verdicts(pod, pods, frozenset({"uid-w"}))[0] == REPELLED
+    assert verdicts(pod, pods, frozenset({"uid-w", "uid-v"}))[0] is None
+
+
+def test_what_a_pod_does_not_want_means_its_own_namespace_unless_it_says_more() -> None:
+    theirs = {"n0": [a_pod("w", "web", OTHER)]}
+    assert verdicts(a_pod(**far(term(HOST, WEB))), theirs)[0] is None
+    assert (
+        verdicts(a_pod(**far(term(HOST, WEB, namespaceSelector=selector(tier="tin")))), theirs)[0] == REPELLED
+    )
+    assert verdicts(a_pod(**far(term(HOST, WEB, namespaceSelector=selector(tier="gold")))), theirs)[0] is None
+
+
+# --- what the others want ----------------------------------------------------------------------------
+def test_a_pod_does_not_go_where_one_does_not_want_it_in_its_domain() -> None:
+    pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
+    assert verdicts(a_pod(app="gpu"), pods) == [UNWANTED, UNWANTED, None, None]
+    assert verdicts(a_pod(app="web"), pods) == [None] * 4
+
+
+def test_one_of_the_terms_of_the_other_pod_is_enough_and_only_that_counts() -> None:
+    pods = {"n1": [a_pod("shy", **far(term(HOST, GPU), term(ZONE, WEB)))]}
+    assert verdicts(a_pod(app="gpu"), pods) == [None, UNWANTED, None, None]
+    assert verdicts(a_pod(app="web"), pods) == [UNWANTED, UNWANTED, None, None]
+
+
+def test_one_that_leaves_does_not_mind() -> None:
+    pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
+    assert verdicts(a_pod(app="gpu"), pods, frozenset({"uid-shy"})) == [None] * 4
+
+
+def test_what_the_others_want_is_about_the_pod_s_namespace_by_name_and_by_label() -> None:
+    by_label = {
+        "n0": [a_pod("shy", "", OTHER, **far(term(HOST, GPU, namespaceSelector=selector(tier="gold"))))]
+    }
+    by_name = {"n0": [a_pod("shy", "", OTHER, **far(term(HOST, GPU, namespaces=[TEAM])))]}
+    own = {"n0": [a_pod("shy", "", OTHER, **far(term(HOST, GPU)))]}
+    assert [verdicts(a_pod(app="gpu"), pods)[0] for pods in (by_label, by_name, own)] == [
+        UNWANTED,
+        UNWANTED,
+        None,
+    ]
+    assert verdicts(a_pod(app="gpu", namespace="unknown"), by_label)[0] is None
+
+
+def test_a_pod_in_a_domain_that_a_node_does_not_belong_to_does_not_mind_who_is_there() -> None:
+    pods = {"bare": [a_pod("shy", **far(term(ZONE, GPU)))]}
+    assert verdicts(a_pod(app="gpu"), pods) == [None] * 4
+
+
+# --- several of these at once ------------------------------------------------------------------------
+def test_missing_company_is_told_before_unwanted_company_and_that_before_being_unwanted() -> None:
+    pods = {"n0": [a_pod("w", "web"), a_pod("shy", **far(term(ZONE, GPU)))]}
+    not_wanted = a_pod(app="gpu", **near(term(ZONE, DB)), **far(term(ZONE, WEB)))
+    assert verdicts(not_wanted, pods) == [ALONE] * 4
+    assert verdicts(a_pod(app="gpu", **far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
+
+
+def test_a_pod_may_want_one_near_and_another_far() -> None:
+    pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
+    pod = a_pod(**near(term(ZONE, WEB)), **far(term(HOST, DB)))
+    assert verdicts(pod, pods) == [None, REPELLED, ALONE, ALONE]
