@@ -1,0 +1,213 @@
+"""All checks of one pod together: which is told first, and what is worked out once for many pods."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for, load_of, other_of, unsuited
+from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED
+from cluster.decide.scheduler_filters.node_ports import TAKEN
+from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
+from cluster.decide.scheduler_filters.pod_topology_spread import UNEVEN
+from cluster.decide.scheduler_filters.volume_binding import NO_CLAIM
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import (
+    ZONE,
+    container,
+    mount,
+    port,
+    required,
+    selector,
+    term,
+)
+from tests.cluster.decide.scheduler_filters.world import pod_of
+
+TAINT = {"key": "dedicated", "effect": "NoSchedule"}
+TOLERANT: dict[str, Any] = {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+
+
+def a_node(name: str = "n0", cpu: str = "4", pods: str = "10", **spec: Any) -> Node:
+    has = {"cpu": cpu, "pods": pods}
+    body = {"metadata": {"name": name, "labels": {ZONE: "a"}}, "spec": spec, "status": {"allocatable": has}}
+    return msgspec.convert(body, Node)
+
+
+def a_pod(name: str = "new", **spec: Any) -> Pod:
+    return pod_of(cases.a_pod(name, labels={"app": "web"}, **spec))
+
+
+def sized(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"containers": [container(amounts={"cpu": cpu}, **more)]}
+
+
+def around(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
+    """Nodes, and pods on the first of them."""
+    load = load_of(other for pod in pods if (other := other_of(pod)))
+    first = nodes[0].metadata.name
+    return ClusterObjects(nodes={node.metadata.name: node for node in nodes}, loads={first: load})
+
+
+def why(pod: Pod, node: Node, *pods: Pod, without: Iterable[str] = ()) -> str | None:
+    return unsuited(pod, node, around(node, pods=pods), without=frozenset(without))
+
+
+# --- one check after the other -----------------------------------------------------------------------
+def test_a_pod_that_meets_no_hindrance_would_be_placed() -> None:
+    assert why(a_pod(**sized("4", ports=[port(80)])), a_node()) is None
+
+
+_HINDRANCES: dict[str, tuple[dict[str, Any], str]] = {
+    "volume": ({"volumes": [mount("never-made")]}, NO_CLAIM),
+    "affinity": ({"affinity": required("podAffinity", term(ZONE, selector(app="db")))}, ALONE),
+    "spread": (
+        {
+            "topologySpreadConstraints": [
+                {
+                    "topologyKey": ZONE,
+                    "maxSkew": 1,
+                    "minDomains": 2,
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": selector(app="web"),
+                }
+            ]
+        },
+        UNEVEN,
+    ),
+}
+"""What is checked last, in its order; the node has a pod of the same kind already."""
+
+
+@pytest.mark.parametrize("kind", _HINDRANCES)
+def test_each_condition_that_depends_on_other_objects_is_checked(kind: str) -> None:
+    spec, reason = _HINDRANCES[kind]
+    assert why(a_pod(**spec), a_node(), a_pod("there")) == reason
+
+
+@pytest.mark.parametrize(("first", "second"), [("volume", "affinity"), ("affinity", "spread")])
+def test_of_two_such_conditions_the_first_in_order_is_told(first: str, second: str) -> None:
+    both = {**_HINDRANCES[second][0], **_HINDRANCES[first][0]}
+    assert why(a_pod(**both), a_node(), a_pod("there")) == _HINDRANCES[first][1]
+
+
+def test_the_node_itself_is_told_before_what_is_free_of_it() -> None:
+    assert why(a_pod(**sized("9")), a_node(unschedulable=True)) == CORDONED
+    assert why(a_pod(nodeSelector={"rack": "1"}), a_node(pods="0")) == NOT_SELECTED
+
+
+def test_what_is_free_is_told_before_ports_and_these_before_the_rest() -> None:
+    there = a_pod("there", **sized("3", ports=[port(80)]))
+    volume = _HINDRANCES["volume"][0]
+    assert why(a_pod(**sized("2", ports=[port(80)]), **volume), a_node(), there) == FULL
+    assert why(a_pod(**sized("1", ports=[port(80)]), **volume), a_node(), there) == TAKEN
+    assert why(a_pod(**sized("1", ports=[port(81)]), **volume), a_node(), there) == NO_CLAIM
+
+
+# --- too big, or only full ---------------------------------------------------------------------------
+@pytest.mark.parametrize(("cpu", "reason"), [("1", None), ("1001m", FULL), ("4", FULL), ("4001m", TOO_BIG)])
+def test_a_pod_that_an_empty_node_could_not_take_is_told_that_it_is_too_big(
+    cpu: str, reason: str | None
+) -> None:
+    assert why(a_pod(**sized(cpu)), a_node(), a_pod("there", **sized("3"))) == reason
+
+
+@pytest.mark.parametrize(("cpu", "reason"), [("1", CROWDED), ("5", TOO_BIG)])
+def test_a_node_that_takes_no_more_pods_is_told_as_crowded_to_all_that_are_not_too_big(
+    cpu: str, reason: str
+) -> None:
+    assert why(a_pod(**sized(cpu)), a_node(pods="1"), a_pod("there")) == reason
+
+
+# --- once some pods are gone -------------------------------------------------------------------------
+def test_what_pods_leave_is_free_their_cpu_their_place_and_their_port() -> None:
+    there = a_pod("there", **sized("4", ports=[port(80)]))
+    node, new = a_node(pods="1"), a_pod(**sized("4", ports=[port(80)]))
+    assert why(new, node, there) == CROWDED
+    assert why(new, node, there, without=["uid-there"]) is None
+
+
+def test_pods_that_are_not_on_the_node_leave_nothing_on_it() -> None:
+    there = a_pod("there", **sized("4"))
+    assert why(a_pod(**sized("1")), a_node(), there, without=["uid-elsewhere"]) == FULL
+
+
+def test_each_condition_considers_who_leaves() -> None:
+    spread = a_pod(**_HINDRANCES["spread"][0])
+    far = a_pod(affinity=required("podAntiAffinity", term(ZONE, selector(app="web"))))
+    there = a_pod("there")
+    assert [why(pod, a_node(), there) for pod in (spread, far)] == [UNEVEN, REPELLED]
+    assert [why(pod, a_node(), there, without=["uid-there"]) for pod in (spread, far)] == [None, None]
+
+
+def test_a_checker_serves_many_nodes_and_many_sets_of_pods_that_leave() -> None:
+    full, empty = a_node("n0"), a_node("n1")
+    checker = checker_for(a_pod(**sized("2")), around(full, empty, pods=[a_pod("there", **sized("3"))]))
+    assert (checker.why_not(full), checker.why_not(empty)) == (FULL, None)
+    assert checker.why_not(full, without=frozenset({"uid-there"})) is None
+    assert checker.why_not(full) == FULL
+
+
+# --- what no pod's leaving changes -------------------------------------------------------------------
+def test_a_node_that_would_not_take_the_pod_even_empty_is_told_apart_from_a_full_one() -> None:
+    tainted, full = a_node("n0", taints=[TAINT]), a_node("n1", cpu="0")
+    checker = checker_for(a_pod(**sized("1")), around(tainted, full))
+    assert (checker.averse(tainted), checker.averse(full)) == (TAINTED, None)
+    assert checker.why_not(full) == TOO_BIG
+
+
+def test_pods_with_equal_requirements_of_nodes_share_their_answers() -> None:
+    node = a_node(taints=[TAINT])
+    there = around(node)
+    alike = [
+        a_pod("p"),
+        a_pod("q", **sized("4")),
+        a_pod("r", affinity=required("podAffinity", term(ZONE, selector(app="db")))),
+    ]
+    assert [checker_for(pod, there).averse(node) for pod in alike] == [TAINTED] * 3
+    assert list(there.known.values()) == [{"n0": TAINTED}]
+
+
+_IN_ZONE = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (TOLERANT, None),
+        ({**TOLERANT, "nodeSelector": {ZONE: "b"}}, NOT_SELECTED),
+        (
+            {
+                **TOLERANT,
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_IN_ZONE]}
+                    }
+                },
+            },
+            NOT_SELECTED,
+        ),
+    ],
+    ids=["tolerations", "node selector", "node affinity"],
+)
+def test_pods_with_other_requirements_of_nodes_have_answers_of_their_own(
+    spec: dict[str, Any], reason: str | None
+) -> None:
+    node = a_node(taints=[TAINT])
+    there = around(node)
+    assert checker_for(a_pod(), there).averse(node) == TAINTED
+    assert checker_for(a_pod(**TOLERANT), there).averse(node) is None
+    assert checker_for(a_pod(**spec), there).averse(node) == reason
+
+
+def test_an_answer_is_remembered_whether_the_node_would_do_or_not() -> None:
+    good, bad = a_node("n0"), a_node("n1", unschedulable=True)
+    there = around(good, bad)
+    checker = checker_for(a_pod(), there)
+    assert [checker.averse(good), checker.averse(bad)] == [None, CORDONED]
+    changed = [a_node("n0", unschedulable=True), a_node("n1")]
+    assert [checker.averse(node) for node in changed] == [None, CORDONED]
+    assert [checker_for(a_pod(), around(*changed)).averse(node) for node in changed] == [CORDONED, None]
