@@ -1,0 +1,207 @@
+"""Where a pod may be so that the pods of its kind stay spread over topology domains."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters.pod_topology_spread import NO_DOMAIN, UNEVEN, Spread
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import HOST, OTHER, TEAM, ZONE, selector
+from tests.cluster.decide.scheduler_filters.world import pod_of
+
+WEB = selector(app="web")
+NODES: dict[str, dict[str, str]] = {
+    "n0": {HOST: "n0", ZONE: "a"},
+    "n1": {HOST: "n1", ZONE: "a"},
+    "n2": {HOST: "n2", ZONE: "b"},
+    "bare": {HOST: "bare"},
+}
+"""Two nodes in one zone, one in another, one in none."""
+
+
+def over(key: str = ZONE, chosen: cases.Json | None = WEB, **more: Any) -> cases.Json:
+    """A constraint; one pod more than in the emptiest domain is allowed, unless said otherwise."""
+    written = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **more}
+    return written if chosen is None else {**written, "labelSelector": chosen}
+
+
+def a_pod(*constraints: cases.Json, labels: Mapping[str, str] | None = None, **spec: Any) -> Pod:
+    asked = dict({"app": "web"} if labels is None else labels)
+    return pod_of(cases.a_pod("new", TEAM, asked, topologySpreadConstraints=list(constraints), **spec))
+
+
+def webs(count: int, node: str = "n", namespace: str = TEAM, **labels: str) -> list[Pod]:
+    body = {"app": "web", **labels}
+    return [pod_of(cases.a_pod(f"web-{node}-{index}", namespace, body)) for index in range(count)]
+
+
+def around(pods: Mapping[str, Iterable[Pod]], taints: Mapping[str, list[cases.Json]]) -> ClusterObjects:
+    nodes = {
+        name: msgspec.convert(
+            {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints.get(name, [])}}, Node
+        )
+        for name, labels in NODES.items()
+    }
+    loads = {
+        node: load_of(other for pod in there if (other := other_of(pod))) for node, there in pods.items()
+    }
+    return ClusterObjects(nodes=nodes, loads=loads)
+
+
+def verdicts(
+    pod: Pod,
+    pods: Mapping[str, Iterable[Pod]] | None = None,
+    without: Iterable[str] = (),
+    taints: Mapping[str, list[cases.Json]] | None = None,
+) -> list[str | None]:
+    """About each of the nodes."""
+    there = around(pods or {}, taints or {})
+    spread = Spread(pod, there)
+    return [spread.rejection(node, frozenset(without)) for node in there.nodes.values()]
+
+
+# --- which constraints must hold ---------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("constraints", "is_needed"),
+    [([], False), ([over(whenUnsatisfiable="ScheduleAnyway")], False), ([over()], True)],
+    ids=["none", "one that is only preferred", "one that must hold"],
+)
+def test_only_constraints_that_must_hold_are_checked(
+    constraints: list[cases.Json], *, is_needed: bool
+) -> None:
+    pod = a_pod(*constraints)
+    assert bool(Spread(pod, around({}, {}))) == is_needed
+    crowded = {"n0": webs(9)}
+    assert (UNEVEN in verdicts(pod, crowded)) == is_needed
+
+
+def test_a_node_without_the_label_is_out_of_the_question() -> None:
+    assert verdicts(a_pod(over())) == [None, None, None, NO_DOMAIN]
+
+
+# --- how uneven is too uneven ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("in_a", "in_b", "skew", "a", "b"),
+    [
+        (0, 0, 1, None, None),
+        (1, 0, 1, UNEVEN, None),
+        (1, 1, 1, None, None),
+        (1, 0, 2, None, None),
+        (2, 0, 2, UNEVEN, None),
+        (3, 1, 2, UNEVEN, None),
+        (2, 1, 2, None, None),
+    ],
+)
+def test_a_domain_may_have_so_many_more_than_the_emptiest_with_the_pod_counted(
+    in_a: int, in_b: int, skew: int, a: str | None, b: str | None
+) -> None:
+    pods = {"n1": webs(in_a, "n1"), "n2": webs(in_b, "n2")}
+    assert verdicts(a_pod(over(maxSkew=skew)), pods)[:3] == [a, a, b]
+
+
+def test_all_nodes_of_a_domain_count_together() -> None:
+    pods = {"n0": webs(1, "n0"), "n1": webs(1, "n1"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over()), pods)[:3] == [UNEVEN, UNEVEN, None]
+    assert verdicts(a_pod(over(HOST)), pods) == [UNEVEN, UNEVEN, UNEVEN, None]
+
+
+def test_a_pod_that_is_not_of_the_kind_itself_is_not_counted() -> None:
+    other = a_pod(over(), labels={"app": "db"})
+    assert verdicts(other, {"n0": webs(1)})[:3] == [None, None, None]
+    assert verdicts(other, {"n0": webs(2)})[:3] == [UNEVEN, UNEVEN, None]
+
+
+def test_pods_of_other_namespaces_and_of_other_kinds_are_not_counted() -> None:
+    assert verdicts(a_pod(over()), {"n0": webs(5, namespace=OTHER)})[0] is None
+    assert verdicts(a_pod(over()), {"n0": webs(5, app="db")})[0] is None
+
+
+def test_pods_that_leave_are_not_counted() -> None:
+    pods = {"n0": webs(2, "n0"), "n2": webs(1, "n2")}
+    leaving = ["uid-web-n0-0"]
+    assert verdicts(a_pod(over()), pods)[0] == UNEVEN
+    assert verdicts(a_pod(over()), pods, leaving)[0] is None
+    assert verdicts(a_pod(over()), pods, [*leaving, "uid-web-n2-0"])[0] == UNEVEN
+
+
+@pytest.mark.parametrize("chosen", [{}, None], ids=["that selects everything", "that is missing"])
+def test_with_a_selector_for_no_kind_the_others_are_not_counted(chosen: cases.Json | None) -> None:
+    assert verdicts(a_pod(over(chosen=chosen)), {"n0": webs(5)})[:3] == [None, None, None]
+
+
+# --- domains that are still to come ------------------------------------------------------------------
+@pytest.mark.parametrize(("domains", "reason"), [(None, None), (1, None), (2, None), (3, UNEVEN)])
+def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(
+    domains: int | None, reason: str | None
+) -> None:
+    pods = {"n0": webs(1, "n0"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over(minDomains=domains)), pods)[:3] == [reason] * 3
+
+
+# --- which nodes take part ---------------------------------------------------------------------------
+@pytest.mark.parametrize(("policy", "reason"), [(None, None), ("Honor", None), ("Ignore", UNEVEN)])
+def test_a_domain_that_the_pod_does_not_select_counts_only_where_that_is_ignored(
+    policy: str | None, reason: str | None
+) -> None:
+    pod = a_pod(over(nodeAffinityPolicy=policy), nodeSelector={ZONE: "a"})
+    assert verdicts(pod, {"n0": webs(1)})[0] == reason
+
+
+@pytest.mark.parametrize(("policy", "reason"), [(None, UNEVEN), ("Ignore", UNEVEN), ("Honor", None)])
+def test_a_domain_whose_taints_the_pod_does_not_tolerate_counts_unless_they_are_honoured(
+    policy: str | None, reason: str | None
+) -> None:
+    tainted = {"n2": [{"key": "dedicated", "effect": "NoSchedule"}]}
+    pod = a_pod(over(nodeTaintsPolicy=policy))
+    assert verdicts(pod, {"n0": webs(1)}, taints=tainted)[0] == reason
+    tolerant = a_pod(over(nodeTaintsPolicy=policy), tolerations=[{"operator": "Exists"}])
+    assert verdicts(tolerant, {"n0": webs(1)}, taints=tainted)[0] == UNEVEN
+
+
+def test_a_pod_counts_only_on_a_node_that_takes_part() -> None:
+    pods = {"n1": webs(3, "n1")}
+    pod = a_pod(over(), nodeSelector={HOST: "n0"})
+    assert verdicts(pod, pods)[0] is None
+
+
+def test_a_node_that_lacks_the_label_of_one_constraint_counts_for_none() -> None:
+    pods = {"bare": webs(1, "bare"), "n0": webs(1, "n0"), "n1": webs(1, "n1"), "n2": webs(2, "n2")}
+    assert verdicts(a_pod(over(HOST)), pods)[0] is None
+    emptied = {**pods, "bare": []}
+    assert verdicts(a_pod(over(HOST)), emptied)[0] == UNEVEN
+    assert verdicts(a_pod(over(HOST), over(ZONE)), emptied)[0] is None
+
+
+# --- several constraints, and keys to match ----------------------------------------------------------
+def test_each_constraint_must_hold() -> None:
+    pods = {"n0": webs(1, "n0"), "n2": webs(1, "n2")}
+    assert verdicts(a_pod(over(ZONE), over(HOST)), pods) == [UNEVEN, None, UNEVEN, NO_DOMAIN]
+
+
+def test_labels_of_the_pod_that_are_to_match_narrow_the_kind() -> None:
+    pods = {"n0": webs(1, "n0", rev="1")}
+    of_old, of_new = ({"app": "web", "rev": rev} for rev in ("1", "2"))
+    by_revision = over(matchLabelKeys=["rev"])
+    assert verdicts(a_pod(by_revision, labels=of_old), pods)[0] == UNEVEN
+    assert verdicts(a_pod(by_revision, labels=of_new), pods)[0] is None
+    assert verdicts(a_pod(by_revision), pods)[0] == UNEVEN, "a label that the pod lacks narrows nothing"
+    assert verdicts(a_pod(over(), labels=of_new), pods)[0] == UNEVEN
+
+
+def test_a_narrowed_selector_keeps_its_labels_and_its_expressions() -> None:
+    exists = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+    constraint = over(chosen=exists, matchLabelKeys=["rev"])
+    pod = a_pod(constraint, labels={"app": "web", "rev": "1", "tier": "x"})
+    assert verdicts(pod, {"n0": webs(1, rev="1", tier="y")})[0] == UNEVEN
+    assert verdicts(pod, {"n0": webs(1, rev="1")})[0] is None
+    assert verdicts(pod, {"n0": webs(1, rev="1", tier="y", app="db")})[0] is None
+
+
+def test_without_a_selector_there_is_nothing_to_narrow() -> None:
+    pod = a_pod(over(chosen=None, matchLabelKeys=["app"]))
+    assert verdicts(pod, {"n0": webs(5)})[:3] == [None, None, None]
