@@ -324,6 +324,13 @@ def test_of_two_that_are_too_much_together_the_one_that_has_begun_stays() -> Non
     assert _check({"n0": 1, "n1": 1}, begun, _single("b-2", "n0")).holds(with_begun=True)
 
 
+def test_what_has_begun_makes_room_for_what_has_lost_its_place_only_when_it_may_be_moved() -> None:
+    begun = [_single("b-1", "n1"), _single("b-2", "n2")]
+    check = _check({"n0": 1, "n1": 2, "n2": 2}, *begun, _whole("b-3", "n0", start=EPOCH + HOUR))
+    assert not check.holds()
+    assert check.holds(with_begun=True)
+
+
 def test_whether_it_holds_changes_nothing_about_the_plan() -> None:
     check = _check({"n0": 0, "n1": 1}, _single("b-1", "n0"))
     before = {name: list(plan.items) for name, plan in check.plan.node_plans.items()}

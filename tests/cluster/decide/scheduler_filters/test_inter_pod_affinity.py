@@ -203,6 +203,13 @@ def test_one_of_the_terms_of_the_other_pod_is_enough_and_only_that_counts() -> N
     assert verdicts(a_pod(app="web"), pods) == [UNWANTED, UNWANTED, None, None]
 
 
+def test_a_pod_without_labels_is_meant_by_those_alone_that_mean_everybody() -> None:
+    plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": {}})
+    assert plain.metadata.labels is None
+    assert verdicts(plain, {"n0": [a_pod("shy", **far(term(HOST, GPU)))]})[0] is None
+    assert verdicts(plain, {"n0": [a_pod("hermit", **far(term(HOST, {})))]})[0] == UNWANTED
+
+
 def test_one_that_leaves_does_not_mind() -> None:
     pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
     assert verdicts(a_pod(app="gpu"), pods, frozenset({"uid-shy"})) == [None] * 4
