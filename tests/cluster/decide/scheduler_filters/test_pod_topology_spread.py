@@ -205,3 +205,47 @@ def test_a_narrowed_selector_keeps_its_labels_and_its_expressions() -> None:
 def test_without_a_selector_there_is_nothing_to_narrow() -> None:
     pod = a_pod(over(chosen=None, matchLabelKeys=["app"]))
     assert verdicts(pod, {"n0": webs(5)})[:3] == [None, None, None]
+
+
+# --- what is missing ---------------------------------------------------------------------------------
+def _node(name: str, labels: dict[str, str] | None) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+
+
+def test_a_pod_without_constraints_may_be_anywhere() -> None:
+    plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": {}})
+    assert plain.spec.topology_spread_constraints is None
+    assert verdicts(plain, {"n0": webs(9)}) == [None] * 4
+
+
+def test_a_pod_without_labels_is_of_no_kind_and_narrows_none() -> None:
+    written = {"topologySpreadConstraints": [over(matchLabelKeys=["rev"])]}
+    plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": written})
+    assert plain.metadata.labels is None
+    assert verdicts(plain, {"n0": webs(1)})[0] is None
+    assert verdicts(plain, {"n0": webs(2)})[0] == UNEVEN
+
+
+def test_a_node_without_labels_has_no_domain_and_hides_none_that_comes_after_it() -> None:
+    first, second, third = _node("first", None), _node("second", {ZONE: "a"}), _node("third", {ZONE: "b"})
+    load = load_of(other for pod in webs(1) if (other := other_of(pod)))
+    there = ClusterObjects(nodes={"first": first, "second": second, "third": third}, loads={"second": load})
+    spread = Spread(a_pod(over()), there)
+    assert [spread.rejection(node, frozenset()) for node in (first, second, third)] == [
+        NO_DOMAIN,
+        UNEVEN,
+        None,
+    ]
+
+
+def test_a_node_that_takes_no_part_for_one_constraint_still_does_for_the_next() -> None:
+    ignoring = over(HOST, nodeAffinityPolicy="Ignore")
+    pod = a_pod(over(ZONE), ignoring, nodeSelector={HOST: "n0"})
+    assert verdicts(pod, {"n0": webs(1, "n0")})[0] == UNEVEN
+
+
+def test_a_selector_of_expressions_alone_is_narrowed_too() -> None:
+    written = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    pod = a_pod(over(chosen=written, matchLabelKeys=["rev"]), labels={"app": "web", "rev": "1"})
+    assert verdicts(pod, {"n0": webs(1, rev="1")})[0] == UNEVEN
+    assert verdicts(pod, {"n0": webs(1, rev="2")})[0] is None
