@@ -2,47 +2,26 @@
 
 from datetime import timedelta
 
-import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.cluster_status import take
-from booking.eviction.eviction_order import Next, order, why
+from booking.eviction.eviction_order import Next, in_words, order, why
 from booking.eviction.holder_cache import HolderCache
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer import snapshot
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from cluster import names
-from cluster.cache import ClusterCache
-from cluster.fake.clock import FakeClock
-from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_lease, a_node, a_pod
+from tests.booking.eviction.stage import HOUR, Stage, holding, started
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
 
-HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 
 
-class Stage:
-    """Two nodes of two A100 and one A6000 each."""
-
-    def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.cache = ClusterCache(self.clock)
-        self.cache.replace_nodes(
-            [a_node(name, a100(0, name), a100(1, name), a6000(2, name)) for name in ("n0", "n1")]
-        )
-        for name in ("n0", "n1"):
-            self.cache.apply_lease(a_lease(name, renewed=self.clock.now()))
-
-    def run(self, name: str, node: str, *indices: int, worked: int = 1, evictions: int = 0) -> None:
-        """A pod that has worked for so many hours."""
-        devices = tuple(f"GPU-{node}-{index}" for index in indices)
-        pod = a_pod(name).of("alice").asks(len(devices)).on(node, {"main": devices})
-        made = pod.with_annotation(names.EVICTIONS, str(evictions)).obj
-        status = msgspec.structs.replace(made.status, start_time=self.clock.now() - worked * HOUR)
-        self.cache.apply_pod(msgspec.structs.replace(made, status=status))
-
-    def next(self, **named: frozenset[str]) -> tuple[Next, ...]:
-        """The order now."""
-        return order(take(self.cache, self.clock, EvictionSettings()), **named)
+def following(stage: Stage, **named: frozenset[str]) -> tuple[Next, ...]:
+    """The order now."""
+    return order(stage.now(), **named)
 
 
 def uids(found: tuple[Next, ...], model: str = A100) -> list[str]:
@@ -54,7 +33,7 @@ def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
     stage.run("long", "n0", 0, worked=9)
     stage.run("short", "n1", 0, worked=1)
     stage.run("other", "n1", 2)
-    found = stage.next()
+    found = following(stage)
     assert (uids(found), uids(found, A6000)) == (["short", "long"], ["other"])
     assert [one.free for one in found if one.model == A100] == [2, 2]
     assert why(found[0], place=1) == (
@@ -66,7 +45,7 @@ def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_that_is_repo
     stage = Stage()
     stage.run("unlucky", "n0", 0, evictions=2)
     stage.run("lucky", "n1", 0)
-    found = stage.next()
+    found = following(stage)
     assert uids(found) == ["lucky", "unlucky"]
     assert why(found[1], place=2).endswith("the second least. It was evicted 2 times before.")
 
@@ -77,9 +56,99 @@ def test_booked_pods_and_those_on_their_way_are_not_in_the_order() -> None:
     stage.run("going", "n1", 0)
     now = stage.clock.now()
     stage.cache.apply_booking(a_booking(start=now, end=now + HOUR))
-    assert uids(stage.next(excluded=frozenset({"uid-going"}))) == []
-    assert uids(stage.next(nodes=frozenset({"n0"}))) == []
-    assert uids(stage.next()) == ["going"]
+    assert uids(following(stage, excluded=frozenset({"uid-going"}))) == []
+    assert uids(following(stage, nodes=frozenset({"n0"}))) == []
+    assert uids(following(stage)) == ["going"]
+
+
+def test_everything_about_a_pod_is_told_for_each_of_its_models() -> None:
+    stage = Stage()
+    stage.run("both", "n0", 0, 1, 2, worked=2, evictions=3)
+    told = {"uid": "uid-both", "node": "n0", "lost": 6 * HOUR, "evictions": 3}
+    assert following(stage) == (
+        Next(model=A100, gpus=2, free=2, **told),
+        Next(model=A6000, gpus=1, free=1, **told),
+    )
+
+
+def test_the_models_are_in_the_order_of_their_names() -> None:
+    stage = Stage()
+    stage.run("other", "n0", 2)
+    stage.run("one", "n1", 0)
+    assert [one.model for one in following(stage)] == [A100, A6000]
+
+
+def test_what_starting_again_costs_is_lost_too_for_each_gpu() -> None:
+    stage = Stage()
+    stage.run("pair", "n0", 0, 1)
+    (found,) = order(stage.now(EvictionSettings(restart_cost_seconds=1.5)))
+    assert found.lost == 2 * (HOUR + 1.5 * SECOND)
+
+
+def test_devices_that_are_kept_for_a_waiting_pod_are_not_free() -> None:
+    stage = Stage()
+    stage.run("one", "n0", 0)
+    stage.cache.apply_pod(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
+    assert [one.free for one in following(stage)] == [2]
+
+
+def test_only_nodes_where_booked_pods_could_go_count_and_there_may_be_none() -> None:
+    stage = Stage()
+    stage.run("here", "n0", 0)
+    stage.run("there", "n1", 0)
+    assert uids(order(stage.now(), nodes=iter(["n0"]))) == ["here"]
+    assert [one.free for one in order(stage.now(), nodes=["n0"])] == [1]
+    assert order(stage.now(), nodes=[]) == ()
+
+
+def test_of_pods_that_cost_the_same_the_newest_is_first_and_then_the_first_uid() -> None:
+    stage = Stage()
+    for name, hours, node, index in (("a", 2, "n0", 0), ("c", 1, "n1", 0), ("b", 1, "n0", 1)):
+        saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
+        stage.cache.apply_pod(started(saved, EPOCH - hours * HOUR))
+    assert uids(following(stage)) == ["b", "c", "a"]
+
+
+def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_order() -> None:
+    stage = Stage()
+    stage.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
+    stage.run("sick", "n0", 0)
+    stage.run("half", "n0", 1)
+    assert uids(following(stage)) == ["half"]
+
+
+@pytest.mark.parametrize(
+    ("place", "rank"),
+    [
+        (1, "the least"),
+        (2, "the second least"),
+        (3, "the third least"),
+        (4, "number 4 from the least"),
+        (11, "number 11 from the least"),
+    ],
+)
+def test_each_place_of_the_order_has_its_words(place: int, rank: str) -> None:
+    stage = Stage()
+    stage.run("one", "n0", 0, evictions=1)
+    (found,) = following(stage)
+    assert why(found, place=place) == (
+        f"No booking covers it, and its eviction would lose 1 hour of GPU time: {rank}. "
+        "It was evicted 1 time before."
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        (timedelta(), "less than a minute"),
+        (MINUTE - SECOND, "less than a minute"),
+        (MINUTE, "1 minute"),
+        (2 * MINUTE - SECOND, "1 minute"),
+        (25 * HOUR + 59 * SECOND, "1 day 1 hour"),
+    ],
+)
+def test_gpu_time_is_told_in_whole_minutes(lost: timedelta, words: str) -> None:
+    assert in_words(lost) == words
 
 
 @given(st.lists(st.tuples(st.sampled_from(("n0", "n1")), st.integers(0, 2), st.integers(0, 9)), max_size=6))
@@ -89,7 +158,7 @@ def test_the_first_is_the_pod_that_the_reclaimer_would_choose(running: list[tupl
         stage.run(f"p-{node}-{index}", node, index, worked=worked)
     seen = snapshot.take(stage.cache, stage.clock)
     sites = NodeCandidates(seen, PlanningInputs(), HolderCache())
-    found = stage.next()
+    found = following(stage)
     for model in (A100, A6000):
         free = {node: set(sites.site(node, model).free) for node in ("n0", "n1")}
         choices = [

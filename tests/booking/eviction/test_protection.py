@@ -1,0 +1,118 @@
+"""Laws L2 and L6: why a pod may not be evicted, and of several reasons the one that is told."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import pytest
+
+from booking.cluster_status import StatusSnapshot
+from booking.eviction.maia_grants import granted_until
+from booking.eviction.victims import protection
+from booking.eviction_settings import EvictionSettings
+from cluster import names
+from cluster.decide.ledger.holdings import Holding
+from cluster.objects.meta import Meta
+from cluster.objects.namespaces import Namespace
+from tests.booking.eviction.stage import HOUR, Stage, holding
+from tests.fakes.objects import EPOCH, PodBuilder, a_booking
+
+WITH_MAIA: Final = EvictionSettings(maia=True)
+LEAVES: Final = "it is leaving already"
+BOOKED: Final = "it is booked itself"
+PROMISED: Final = "MAIA has granted it its GPUs"
+SPARED: Final = "an administrator has said that no pod of the namespace default is evicted"
+UNKNOWN: Final = "nobody has said which devices it holds"
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def an_instant(pod: PodBuilder, terms: EvictionSettings = WITH_MAIA) -> StatusSnapshot:
+    """Now, with the pod on n0."""
+    stage = Stage()
+    stage.cache.apply_pod(pod.obj)
+    return stage.now(terms)
+
+
+def why(instant: StatusSnapshot, *, is_known: bool = True) -> str | None:
+    """Why the only pod may not be evicted; ``is_known``: whether its devices are."""
+    (pod,) = instant.pods.values()
+    (held,) = instant.node_snapshots.views["n0"].holdings
+    return protection(pod, held if is_known else None, instant)
+
+
+def promised(pod: PodBuilder, until: datetime = EPOCH + HOUR) -> PodBuilder:
+    """MAIA has written this instant on it."""
+    return pod.with_annotation(names.TERMINATE_AT, until.isoformat())
+
+
+def booked(instant: StatusSnapshot) -> StatusSnapshot:
+    return replace(instant, cover=dict.fromkeys(instant.pods, a_booking()))
+
+
+def spared(instant: StatusSnapshot) -> StatusSnapshot:
+    meta = Meta(name="default", annotations={names.NEVER_EVICT: "true"})
+    return replace(instant, namespaces={"default": Namespace(metadata=meta)})
+
+
+def test_of_several_reasons_the_one_that_ends_first_is_told() -> None:
+    pod = promised(holding("one", "n0", 0))
+    running, leaving = an_instant(pod), an_instant(pod.terminating())
+    assert why(booked(spared(leaving))) == LEAVES
+    assert why(booked(spared(running))) == BOOKED
+    assert why(spared(running)) == PROMISED
+    plain = an_instant(holding("one", "n0", 0))
+    assert why(spared(plain), is_known=False) == SPARED
+    assert why(plain, is_known=False) == UNKNOWN
+    assert why(plain) is None
+
+
+def test_the_owner_of_a_pod_protects_it_before_its_unknown_devices_do() -> None:
+    daemon = an_instant(holding("one", "n0", 0).of_a_daemon_set())
+    assert why(daemon, is_known=False) == "pods of a DaemonSet are never evicted"
+
+
+def test_a_pod_that_another_ones_booking_covers_is_not_booked() -> None:
+    instant = an_instant(holding("one", "n0", 0))
+    assert why(replace(instant, cover={"uid-two": a_booking()})) is None
+
+
+def test_only_the_pods_own_namespace_protects_it() -> None:
+    instant = an_instant(holding("one", "n0", 0))
+    meta = Meta(name="vision", annotations={names.NEVER_EVICT: "true"})
+    assert why(replace(instant, namespaces={"vision": Namespace(metadata=meta)})) is None
+    home = replace(instant, terms=EvictionSettings(namespace="default"))
+    assert why(home) == "pods of the namespace default are never evicted"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        Holding(uid="uid-one", node="n0", devices={}),
+        Holding(uid="uid-one", node="n0", devices={"GPU-n0-0": 1000}, unknown={names.GPU_RESOURCE: 1}),
+    ],
+    ids=["none", "one of two"],
+)
+def test_l6_a_pod_of_which_some_device_is_unknown_is_not_evicted(held: Holding) -> None:
+    instant = an_instant(holding("one", "n0", 0))
+    (pod,) = instant.pods.values()
+    assert protection(pod, held, instant) == UNKNOWN
+
+
+def test_l2_maias_promise_protects_until_its_last_microsecond() -> None:
+    instant = an_instant(promised(holding("one", "n0", 0)))
+    assert why(replace(instant, now=EPOCH + HOUR - MICROSECOND)) == PROMISED
+    assert why(replace(instant, now=EPOCH + HOUR)) is None
+
+
+def test_maias_promise_is_read_where_it_counts_and_whatever_instant_it_names() -> None:
+    promise = promised(holding("one", "n0", 0)).obj
+    assert granted_until(promise, WITH_MAIA) == EPOCH + HOUR
+    assert granted_until(promise, EvictionSettings()) is None
+    past = EPOCH.replace(year=1900)
+    assert granted_until(promised(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
+
+
+def test_what_a_booking_of_ours_covers_or_says_nothing_is_no_promise_of_maias() -> None:
+    ours = promised(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
+    assert granted_until(ours, WITH_MAIA) is None
+    assert granted_until(holding("one", "n0", 0).obj, WITH_MAIA) is None
