@@ -1,0 +1,159 @@
+"""What a cluster can give to bookings at one instant, and what of it not for a while (laws L5 and L6)."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from booking.availability.cluster_capacity import PAUSE, supply
+from booking.capacity import Capacity, Grant
+from booking.eviction_settings import EvictionSettings
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.decide.booking_plan.supply import SupplySnapshot
+from cluster.fake.clock import FakeClock
+from cluster.objects.inventory import Device
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+
+HOUR: Final = timedelta(hours=1)
+MICROSECOND: Final = timedelta(microseconds=1)
+WITH_MAIA: Final = EvictionSettings(maia=True)
+UNTIL: Final = EPOCH + HOUR
+
+
+def an_instant(*pods: PodBuilder, **nodes: tuple[Device, ...]) -> SupplySnapshot:
+    """These pods on two nodes with two A100 each, of which n1 has an A6000 too; or on other nodes."""
+    there = nodes or {"n0": (a100(0), a100(1)), "n1": (a100(0, "n1"), a100(1, "n1"), a6000(2, "n1"))}
+    cache = ClusterCache(FakeClock(EPOCH))
+    cache.replace_nodes([a_node(name, *devices) for name, devices in there.items()])
+    for pod in pods:
+        cache.apply_pod(pod.obj)
+    return cache.instant(EPOCH, {})
+
+
+def holding(name: str, node: str, *indices: int) -> PodBuilder:
+    devices = tuple(f"GPU-{node}-{index}" for index in indices)
+    return a_pod(name).of("alice").asks(len(devices)).on(node, {"main": devices})
+
+
+def promised(pod: PodBuilder) -> PodBuilder:
+    """MAIA has promised it its devices for an hour."""
+    return pod.with_annotation(names.TERMINATE_AT, UNTIL.isoformat())
+
+
+def grants(instant: SupplySnapshot, terms: EvictionSettings = WITH_MAIA) -> dict[str, tuple[Grant, ...]]:
+    return dict(supply(instant, terms).grants)
+
+
+def test_the_devices_of_every_model_are_counted_node_by_node() -> None:
+    devices = {A100: {"n0": 2, "n1": 2}, A6000: {"n1": 1}}
+    assert supply(an_instant(), EvictionSettings()) == Capacity(devices)
+
+
+def test_the_nodes_are_in_the_order_of_their_names_however_they_came() -> None:
+    held = [promised(holding(f"p-{name}", name, 0)) for name in ("n2", "n0", "n1")]
+    there = {name: (a100(0, name),) for name in ("n2", "n0", "n1")}
+    instant = replace(an_instant(*held, **there), quiet=frozenset(there))
+    found = supply(instant, WITH_MAIA)
+    assert list(found.devices[A100]) == ["n0", "n1", "n2"]
+    assert [grant.node for grant in found.grants[A100]] == ["n0", "n1", "n2"]
+    assert [pause.node for pause in found.pauses[A100]] == ["n0", "n1", "n2"]
+
+
+def test_a_model_whose_devices_are_all_unhealthy_is_known_and_has_none() -> None:
+    instant = an_instant(n0=(a100(0, health="unhealthy"),))
+    assert supply(instant, EvictionSettings()) == Capacity({A100: {"n0": 0}})
+
+
+def test_a_cluster_without_nodes_has_nothing() -> None:
+    instant = replace(an_instant(), views={}, quiet=frozenset({"n0"}))
+    assert supply(instant, WITH_MAIA) == Capacity()
+
+
+def test_where_the_pods_of_a_booking_run_is_told_for_each_of_its_nodes() -> None:
+    pods = [holding("a", "n0", 0, 1), holding("b", "n1", 0), holding("c", "n1", 1), holding("d", "n1", 2)]
+    one, two = a_booking("b-1"), a_booking("b-2")
+    cover = {"uid-a": one, "uid-b": one, "uid-c": one, "uid-d": two}
+    found = supply(replace(an_instant(*pods), cover=cover), EvictionSettings())
+    assert found.pins == {"b-1": {"n0": 2, "n1": 2}, "b-2": {"n1": 1}}
+
+
+# --- what MAIA has promised ----------------------------------------------------------------------------
+def test_what_maia_has_promised_cannot_be_had_until_then_one_device_after_the_other() -> None:
+    instant = an_instant(holding("other", "n1", 1), promised(holding("pair", "n1", 0, 2)))
+    assert grants(instant) == {A100: (Grant("n1", 1, UNTIL),), A6000: (Grant("n1", 1, UNTIL),)}
+    assert grants(an_instant(promised(holding("pair", "n0", 0, 1)))) == {A100: (Grant("n0", 1, UNTIL),) * 2}
+
+
+def test_maias_promise_means_nothing_where_maia_does_not_count() -> None:
+    assert grants(an_instant(promised(holding("one", "n0", 0))), EvictionSettings()) == {}
+
+
+def test_maias_promise_counts_until_its_last_microsecond() -> None:
+    instant = an_instant(promised(holding("one", "n0", 0)))
+    assert grants(replace(instant, now=UNTIL - MICROSECOND)) == {A100: (Grant("n0", 1, UNTIL),)}
+    assert grants(replace(instant, now=UNTIL)) == {}
+
+
+def test_what_a_booking_covers_is_no_promise_of_maias_and_can_be_had() -> None:
+    instant = an_instant(promised(holding("one", "n0", 0)), promised(holding("two", "n1", 0)))
+    assert grants(replace(instant, cover={"uid-one": a_booking()})) == {A100: (Grant("n1", 1, UNTIL),)}
+
+
+def test_the_promise_to_a_pod_that_is_no_longer_known_is_not_counted_besides_its_devices() -> None:
+    instant = replace(an_instant(promised(holding("one", "n0", 0))), pods={})
+    found = supply(instant, WITH_MAIA)
+    assert (found.grants, found.devices[A100]) == ({}, {"n0": 1, "n1": 2})
+
+
+def test_a_promised_device_that_cannot_be_had_anyhow_is_not_taken_twice() -> None:
+    instant = an_instant(promised(holding("one", "n0", 0, 1)), n0=(a100(0, health="unhealthy"), a100(1)))
+    found = supply(instant, WITH_MAIA)
+    assert (found.devices, found.grants) == ({A100: {"n0": 1}}, {A100: (Grant("n0", 1, UNTIL),)})
+
+
+# --- nodes whose agent is silent -----------------------------------------------------------------------
+def test_l6_nothing_new_is_promised_of_a_silent_node_for_a_while() -> None:
+    instant = replace(an_instant(), quiet=frozenset({"n1"}))
+    then = EPOCH + PAUSE
+    found = supply(instant, EvictionSettings())
+    assert found.pauses == {A100: (Grant("n1", 2, then),), A6000: (Grant("n1", 1, then),)}
+    assert found.devices == {A100: {"n0": 2, "n1": 2}, A6000: {"n1": 1}}
+
+
+def test_a_machine_has_a_quarter_of_an_hour_to_reboot() -> None:
+    assert timedelta(minutes=15) == PAUSE
+
+
+@pytest.mark.parametrize(
+    ("indices", "left"),
+    [((0,), {A100: 1, A6000: 1}), ((0, 1), {A6000: 1}), ((2,), {A100: 2}), ((0, 1, 2), {})],
+    ids=str,
+)
+def test_booked_pods_go_on_with_their_devices_of_a_silent_node(
+    indices: tuple[int, ...], left: dict[str, int]
+) -> None:
+    instant = an_instant(holding("mine", "n1", *indices), holding("elsewhere", "n0", 0))
+    cover = {"uid-mine": a_booking(), "uid-elsewhere": a_booking()}
+    instant = replace(instant, cover=cover, quiet=frozenset({"n1"}))
+    found = supply(instant, EvictionSettings()).pauses
+    assert found == {model: (Grant("n1", count, EPOCH + PAUSE),) for model, count in left.items()}
+
+
+def test_the_devices_of_pods_without_a_booking_are_not_promised_of_a_silent_node() -> None:
+    instant = replace(an_instant(holding("other", "n0", 0)), quiet=frozenset({"n0"}))
+    assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 2, EPOCH + PAUSE),)}
+
+
+def test_an_unhealthy_device_of_a_booked_pod_leaves_the_pause_as_it_is() -> None:
+    instant = an_instant(holding("mine", "n0", 0), n0=(a100(0, health="unhealthy"), a100(1)))
+    instant = replace(instant, cover={"uid-mine": a_booking()}, quiet=frozenset({"n0"}))
+    assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 1, EPOCH + PAUSE),)}
+
+
+def test_a_node_that_has_nothing_to_give_has_no_pause() -> None:
+    instant = replace(an_instant(), quiet=frozenset({"n0", "n1"}), gone=frozenset({"n0"}))
+    found = supply(instant, EvictionSettings())
+    assert found.devices[A100] == {"n0": 0, "n1": 2}
+    assert [pause.node for pause in found.pauses[A100]] == ["n1"]
