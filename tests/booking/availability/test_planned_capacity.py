@@ -16,7 +16,7 @@ from booking.records import Place, Record
 from booking.store_records import Block
 from cluster.fake.clock import START
 from cluster.objects.bookings import Topology
-from tests.booking.availability.world import HOUR, World, hour, is_possible
+from tests.booking.availability.world import HOUR, World, a_block, hour, is_possible
 from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
@@ -41,20 +41,6 @@ class Lasting:
 
     def end_of(self, start: datetime) -> datetime:
         return start + self.length
-
-
-def a_block(node: str, start: int, end: int, count: int | None = None, model: str | None = None) -> Block:
-    return Block(
-        id=f"m-{node}-{start}",
-        node=node,
-        model=model,
-        count=count,
-        start=hour(start),
-        end=hour(end),
-        reason="new fans",
-        created_by="alice",
-        created=START,
-    )
 
 
 _BLOCKS = st.lists(

@@ -26,6 +26,20 @@ def hour(number: int) -> datetime:
     return START + number * HOUR
 
 
+def a_block(node: str, start: int, end: int, count: int | None = None, model: str | None = None) -> Block:
+    return Block(
+        id=f"m-{node}-{start}",
+        node=node,
+        model=model,
+        count=count,
+        start=hour(start),
+        end=hour(end),
+        reason="new fans",
+        created_by="alice",
+        created=START,
+    )
+
+
 @dataclass
 class World:
     """Bookings of one model, written as the service writes them."""
