@@ -199,7 +199,7 @@ def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
 
 
 def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
-    """As much of the request as the limits leave; if that begins too late, also the same from now on."""
+    """As much of the request as the limits leave; if that begins later, also as much of it from now on."""
     like, case = _within_limits(judge, proposal), judge.case(proposal)
     soon = _within_limits(
         judge, changed(proposal, start=judge.now, end=durations.after(judge.now, case.length, case.limits.tz))
@@ -269,7 +269,7 @@ def _following(
 
 
 def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
-    """As long as can be had at any time; then the next starts of all, for as long as can be had there."""
+    """The longest booking that fits at any time, then the next starts, each as long as it fits there."""
     lasting = Lengths.of(asked.judge, proposal)
     found = largest(lasting.most, lambda units: asked.first(lasting.made(units), proposal.start) is not None)
     if found:
@@ -280,7 +280,7 @@ def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Propo
 
 
 def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
-    """As many as can be had at any time."""
+    """The largest number of GPUs that can be had for the whole length at any time, and when."""
     found = largest(
         asked.fewer(proposal),
         lambda count: asked.first(changed(proposal, count=count), proposal.start) is not None,

@@ -14,7 +14,7 @@ import msgspec
 
 
 class Load(Protocol):
-    """So many devices in ``[start, end)``; a ``Record`` is one."""
+    """A number of devices in use in ``[start, end)``; a ``Record`` is one."""
 
     @property
     def start(self) -> datetime:
@@ -28,7 +28,7 @@ class Load(Protocol):
 
     @property
     def count(self) -> int:
-        """Devices."""
+        """Number of devices."""
         ...
 
 

@@ -114,7 +114,7 @@ class _Base:
     executor: Executor
     """Asks the API server one thing while another is asked."""
     random: Random
-    """Spreads attempts over time."""
+    """Random numbers, by which attempts are spread over time."""
 
 
 def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
@@ -251,7 +251,7 @@ def _review(settings: ControllerSettings) -> Review:
 
 
 def _holder(instance: str | None) -> str:
-    """Who we are: another for every start of the process."""
+    """Our identity as holder of a Lease, a new one for every start of the process."""
     return f"{instance or socket.gethostname()}_{secrets.token_hex(4)}"
 
 

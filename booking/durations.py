@@ -28,7 +28,7 @@ class DurationError(ValueError):
 
 
 class Duration(msgspec.Struct, frozen=True):
-    """So many calendar days, and after them so many elapsed seconds."""
+    """A length: a number of calendar days, and after them a number of elapsed seconds."""
 
     days: int = 0
     seconds: int = 0

@@ -50,7 +50,7 @@ class UnknownGpuError(UnknownError):
 
 
 class NotAllowedError(Exception):
-    """Only administrators may do that."""
+    """The user asked for something that only administrators may do."""
 
 
 class StaleError(Exception):

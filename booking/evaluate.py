@@ -33,15 +33,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What would be stored, or everything that is wrong with it."""
 
     model: str
-    """As it would be stored: in label form."""
+    """Model in label form, as it would be stored."""
     count: int
     topology: Topology
     namespace: str | None
     start: datetime | None
     end: datetime | None
-    """As they would be stored: UTC, whole seconds; None where they are no instants."""
+    """Start and end as they would be stored: UTC, whole seconds; None where the request's are no instants."""
     violations: tuple[Violation, ...] = ()
-    """Empty: accepted."""
+    """Rules that the request breaks; empty: it is accepted."""
     earliest_start: datetime | None = None
     """The first instant at which a booking of this size, requested then, would keep every rule and fit.
 
@@ -53,13 +53,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     is_searched: bool = False
     """Whether alternatives were searched for: not if it is accepted, nor if the request makes no sense."""
     plan: tuple[Place, ...] = ()
-    """Its place in the booking plan; empty if it is refused, or its model has no plan."""
+    """The booking's place in the booking plan; empty if it is refused, or its model has no plan."""
     moved: Mapping[str, tuple[Place, ...]] = {}
     """Booking id -> its new plan, of others that have to move for it."""
 
     @property
     def is_accepted(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the request breaks no rule."""
         return not self.violations
 
 
@@ -178,7 +178,7 @@ class _Inquiry:
     """What ends later is no alternative."""
 
     def judged(self, request: BookingRequest) -> Decision:
-        """Everything but alternatives."""
+        """The decision about a request, without alternatives."""
         model = names.model_label(request.model)
         topology = request.topology or ("single-node" if request.count > 1 else "any")
         had = self.changing
@@ -279,20 +279,20 @@ class _Instead:
 
     @property
     def now(self) -> datetime:
-        """The instant."""
+        """The instant of the decision, aware UTC."""
         return self.fresh.now
 
     @property
     def deadline(self) -> None:
-        """There is none."""
+        """None: an alternative may end at any time."""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Those that there are."""
+        """Models in label form of which there are GPUs."""
         return self.fresh.models
 
     def there(self, model: str, topology: Topology) -> int:
-        """Of all nodes, or of the largest."""
+        """Number of GPUs of a model on all nodes, or on the largest if they must be on one."""
         return self.fresh.there(model, topology)
 
     def case(self, proposal: Proposal) -> RuleContext:
@@ -355,7 +355,7 @@ def _needs_gpus(case: RuleContext, *, needs_capacity: bool = False) -> bool:
 
 
 def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Placement:
-    """Its place; a change that only gives back stays where it was, even if the calendar is overfull."""
+    """The booking's place; a change that only gives back keeps its own, even if the calendar is overfull."""
     if case.gives_back and case.changing is not None:
         return Placement(plan=_trimmed(case.changing.plan, case.count))
     placing = free_capacity.place(want, max(case.start, case.now), case.end)
@@ -365,7 +365,7 @@ def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityReque
 
 
 def _trimmed(plan: tuple[Place, ...], count: int) -> tuple[Place, ...]:
-    """A plan for fewer devices."""
+    """The first places of a plan, as far as they are needed for fewer devices."""
     kept = []
     for place in plan:
         if count:

@@ -15,7 +15,7 @@ WARNINGS: Final = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings:
-    """The settings."""
+    """What an administrator has set about evictions, ends of bookings and waiting pods."""
 
     namespace: str = names.NAMESPACE
     """The product's own: none of its pods is ever taken away."""
@@ -35,8 +35,8 @@ class EvictionSettings:
     budget_override_seconds: float | None = None
     """How long a booked pod waits for disruption budgets before it overrides one; None: indefinitely."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
-    """For bare pods."""
+    """What happens to a pod without a controller when its booking is over."""
     end_action_with_controller: EndAction = "demote"
-    """For pods of controllers."""
+    """What happens to a controller's pod when its booking is over."""
     warn_before: tuple[timedelta, ...] = WARNINGS
     """How long before its end the owner of a pod is warned."""

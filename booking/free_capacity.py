@@ -15,7 +15,7 @@ from cluster.objects.bookings import Topology
 
 
 class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Some devices of the model."""
+    """A number of devices of one model, and whether they must be on one node."""
 
     count: int
     topology: Topology
@@ -74,5 +74,5 @@ class FreeCapacity(Protocol):
         ...
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Their place in the booking plan; None when ``lacking`` reports something."""
+        """The GPUs' place in the booking plan; None when ``lacking`` reports a problem."""
         ...

@@ -35,7 +35,7 @@ class Cluster(Protocol):
     """The known state of the cluster."""
 
     def capacity(self) -> Capacity:
-        """What can be had."""
+        """The GPUs that can be promised, by model and node."""
         ...
 
     def unready_reason(self) -> str | None:
@@ -49,7 +49,7 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
-    """The state of the promises."""
+    """How many bookings and GPUs there are, and how many bookings cannot be kept: for metrics."""
 
     at_risk: int
     """Bookings that cannot be kept as things are."""
@@ -71,7 +71,8 @@ class PlanController:
         self._calendars = Calendars()
         self._seen: tuple[object, ...] = ()
         self.status: PlanStatus | None = None
-        """As of the last round, at most a minute ago; None while it is not known."""
+        """The result of the last round, at most a minute ago; None while the state of the cluster is not
+        known."""
 
     def run(self, stop: threading.Event) -> None:
         """One round after the other until ``stop`` is set."""
@@ -79,7 +80,7 @@ class PlanController:
             self.round()
 
     def round(self) -> None:
-        """Reconcile once."""
+        """Bring plan and maintenance blocks up to date once; errors of the database are logged."""
         if self._cluster.unready_reason():
             self._forget()
             return

@@ -117,7 +117,7 @@ class FixedPolicy:
         self._policy = policy
 
     def current(self) -> Policy:
-        """It."""
+        """The policy that this was made with."""
         return self._policy
 
     def problem(self) -> str | None:

@@ -15,8 +15,8 @@ from booking.rule_context import RuleContext
 from cluster.objects.bookings import Topology
 
 QUESTIONS: Final = 80
-"""So often is the free capacity asked for one refusal; among 50,000 bookings one may take milliseconds to
-answer."""
+"""How often the free capacity is asked for one refusal at most: among 50,000 bookings one answer may take
+milliseconds."""
 _HOUR: Final = 3600
 _DAY: Final = 86400
 
@@ -36,7 +36,7 @@ class Judge(Protocol):
 
     @property
     def now(self) -> datetime:
-        """The instant."""
+        """The instant of the decision, aware UTC."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class CachedJudge:
         return self._fits[proposal]
 
     def first(self, proposal: Proposal, not_before: datetime) -> Proposal | None:
-        """The same from the first start on, at or after an instant, at which it would be accepted now."""
+        """The proposal from the first start, not before an instant, with which it would be accepted now."""
         key = proposal, not_before
         if key not in self._first:
             self._first[key] = self._found(proposal, not_before)
@@ -136,11 +136,11 @@ class Lengths:
     proposal: Proposal
     limits: Limits
     unit: int
-    """Seconds."""
+    """Length of a unit in seconds."""
     least: int
-    """Units of the shortest."""
+    """Length of the shortest booking in units."""
     most: int
-    """So many of them there are."""
+    """How many lengths there are."""
 
     @classmethod
     def of(cls, judge: Judge, proposal: Proposal, unit: int = 0) -> "Lengths":
@@ -152,7 +152,7 @@ class Lengths:
         return cls(proposal, limits, unit, least, _seconds(case.length) // unit - least + 1)
 
     def made(self, number: int) -> Proposal:
-        """The ``number``-th, from 1 on."""
+        """The proposal with the ``number``-th length, from 1 on: 1 is the shortest."""
         length = Duration(*divmod((self.least + number - 1) * self.unit, _DAY))
         return changed(self.proposal, end=start_rules.end_of(self.proposal.start, length, self.limits))
 
@@ -191,10 +191,10 @@ def has_begun(case: RuleContext) -> bool:
 
 
 def begun_at(proposal: Proposal, start: datetime, case: RuleContext) -> Proposal:
-    """The same from another start on, within the limits of its case."""
+    """The proposal with another start, and an end as far from it as the limits of its case allow."""
     return changed(proposal, start=start, end=start_rules.end_of(start, case.length, case.limits))
 
 
 def changed(proposal: Proposal, **fields: Any) -> Proposal:
-    """The same, but for some fields."""
+    """The proposal with other values for some fields."""
     return msgspec.structs.replace(proposal, **fields)

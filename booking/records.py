@@ -37,7 +37,7 @@ class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Place(msgspec.Struct, frozen=True):
-    """So many devices of a node."""
+    """A node, and how many of its devices a booking has there."""
 
     node: str
     count: int
@@ -50,7 +50,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Random; a valid Kubernetes name."""
     user: str
     model: str
-    """In label form."""
+    """Model in label form."""
     count: int
     topology: Topology
     namespace: str | None
@@ -73,7 +73,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ended_by: str | None = None
     """User id of the administrator who ended or took it back."""
     reason: str | None = None
-    """Why, in the administrator's words."""
+    """The administrator's reason for that."""
     waived: bool = False
     """Ended by an administrator: it does not count for the cooldown."""
 

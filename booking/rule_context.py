@@ -66,5 +66,5 @@ class RuleContext:
         return soon is not None and durations.is_within(self.now, self.start, soon, zone=self.limits.tz)
 
     def at(self, start: datetime, end: datetime, *, now: datetime | None = None) -> "RuleContext":
-        """The same request at another time, perhaps also made at another."""
+        """This request at another time, and as if it were made at ``now`` if that is given."""
         return replace(self, now=now or self.now, start=start, since=start, end=end)

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 WHILE_SOMEBODY_WAITS: Final = Timeouts(connect=1.0, read=3.0)
-"""Whose a token is: asked in the middle of a request."""
+"""Seconds for requests to the API server in the middle of a request of ours, such as whose a token is."""
 THREADS: Final = 16
 """Requests at one time; a change holds one while the mirror writes."""
 LONGEST_BODY: Final = 2**24
@@ -135,7 +135,7 @@ class _Backends:
     policy: PolicyFile | FixedPolicy
     store: Store
     asking: KubeClient
-    """For what somebody waits for."""
+    """For questions on which somebody's request waits."""
     cache: ClusterCache
     following: Informers
     nodes: NodeCapacity
@@ -235,7 +235,7 @@ def _app(backends: _Backends) -> "WSGIApplication":
 
 
 def _often(backends: _Backends) -> RateLimits:
-    """How often each may ask."""
+    """Limits on how often each user may send requests."""
     settings = backends.settings
     return RateLimits(backends.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
 
@@ -250,7 +250,7 @@ def _strangers(backends: _Backends) -> AnonymousLimits:
 
 
 def _parts(backends: _Backends, service: BookingService) -> Parts:
-    """The parts of REST."""
+    """The dependencies of the REST API."""
     policy, clock = backends.policy, backends.clock
     live = ClusterStatus(
         backends.cache,
@@ -275,7 +275,7 @@ def _parts(backends: _Backends, service: BookingService) -> Parts:
 
 
 def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaParts:
-    """The parts of MAIA's endpoints."""
+    """The dependencies of MAIA's endpoints."""
     cache = backends.cache
 
     def free() -> dict[str, int]:
@@ -299,7 +299,7 @@ def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaPar
 def _seen(
     backends: _Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
 ) -> PageParts:
-    """The parts of the pages."""
+    """The dependencies of the pages."""
     return PageParts(
         bookings=service,
         administration=service,
@@ -421,7 +421,7 @@ def _trouble_with(store: Store) -> Check:
 
 
 def _instance() -> str:
-    """Who we are: another for every start of the process."""
+    """Our identity as holder of a Lease, a new one for every start of the process."""
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 

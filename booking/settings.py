@@ -21,7 +21,7 @@ _MANUAL = Limits()
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The booking server's."""
+    """The booking server's settings."""
 
     host: str = "0.0.0.0"
     """Where the REST API is served."""
@@ -43,7 +43,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     oidc_issuer: str | None = None
     """URL of the OIDC provider by which people sign in; without one they show a Kubernetes token."""
     oidc_client_id: str | None = None
-    """As whom the provider knows us; ID tokens for it are taken in the header `Authorization`, too."""
+    """Our client id at the provider; ID tokens for it are taken in the header `Authorization`, too."""
     oidc_client_secret_file: Path | None = None
     """The client's secret, read again each time; without one we are a public client."""
     oidc_scopes: tuple[str, ...] = ("openid", "profile", "email")
@@ -63,7 +63,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_idle_seconds: Annotated[float, msgspec.Meta(ge=60)] = 2 * 3600
     """Without a request people are signed out after this."""
     session_longest_seconds: Annotated[float, msgspec.Meta(ge=60)] = 12 * 3600
-    """And in any case after this."""
+    """People are signed out after this even if they send requests."""
     maia_token_file: Path | None = None
     """What MAIA's webhook must show, read again each time; without one MAIA's addresses answer 403."""
     requests_per_second: Annotated[float, msgspec.Meta(gt=0)] = 20
@@ -87,7 +87,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What happens to a bare pod whose booking is over, as people read it; the controller needs the same."""
     end_action_with_controller: EndAction = "demote"
-    """The same for pods of controllers."""
+    """What happens to a controller's pod whose booking is over; the controller needs the same."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
     kube_server: str | None = None
@@ -103,7 +103,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller's."""
+    """The controller's settings."""
 
     webhook_host: str = "0.0.0.0"
     """Where the API server reaches the webhook."""
@@ -124,7 +124,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     unbooked_action: Literal["queue", "strip"] = "queue"
     """A pod without a booking for which no GPU is free: it waits (queue), or starts without a GPU (strip)."""
     unbooked_notebook_action: Literal["queue", "strip"] = "strip"
-    """The same for pods of trusted creators."""
+    """The same choice for pods of trusted creators."""
     queue_gate: bool = False
     """Whether a pod that waits does so behind a scheduling gate, which the controller takes off in its turn:
     kube-scheduler does not try it at every change then. Cluster autoscalers see few of these pods."""
@@ -133,7 +133,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     maia_host: str = "0.0.0.0"
     """Where MAIA's tools reach us, if `maia` is set: the former pod terminator's HTTP API."""
     maia_port: Port = 8080
-    """Port of that."""
+    """Port of MAIA's API."""
     service_account: str = f"system:serviceaccount:{names.NAMESPACE}:{names.CONTROLLER}"
     """Our own name as the API server says it: pods that we create again keep their owner."""
     scheduler_name: str = names.SCHEDULER_NAME
@@ -154,11 +154,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What becomes of a bare pod whose booking is over: recreate-without-gpu, demote or delete."""
     end_action_with_controller: EndAction = "demote"
-    """The same for pods of controllers; recreated they are by their controllers, with their GPUs."""
+    """What becomes of a controller's pod then; its controller is what recreates it, with its GPUs."""
     warn_before: tuple[timedelta, ...] = WARNINGS
     """How long before its end the owner of a pod is warned."""
     webhook_certificates: Literal["own", "cert-manager"] = "own"
-    """Who makes the webhook's certificate: the controller itself, or cert-manager, in the same Secret."""
+    """What makes the webhook's certificate: the controller itself, or cert-manager, in the same Secret."""
     namespace: str = names.NAMESPACE
     """Where Leases and the webhook's Secret are."""
     kube_server: str | None = None

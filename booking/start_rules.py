@@ -64,7 +64,7 @@ def is_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityReques
 
 
 def is_plainly_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
-    """The same, said at once: where others would have to move for it, some of it is not seen."""
+    """A quick ``is_free``: it says no to some bookings for which others would have to move."""
     once = _Once(max(case.start, case.now), case.end)
     return free_capacity.earliest(want, once) == once.not_before
 
@@ -121,11 +121,11 @@ class _Exactly:
     limits: Limits
 
     def start_at(self, moment: datetime) -> datetime:
-        """Any."""
+        """The instant itself: any start is allowed."""
         return moment
 
     def end_of(self, start: datetime) -> datetime:
-        """As long as that."""
+        """The end of a booking of the requested length."""
         return durations.after(start, self.length, self.limits.tz)
 
 
@@ -137,11 +137,11 @@ class _Once:
     end: datetime
 
     def start_at(self, moment: datetime) -> datetime:
-        """The only one, or never."""
+        """The only start, or never if it has passed."""
         return self.not_before if moment <= self.not_before else _NEVER
 
     def end_of(self, start: datetime) -> datetime:
-        """The only one."""
+        """The only end; a second later for any other start."""
         return self.end if start == self.not_before else start + _SECOND
 
 
@@ -159,7 +159,7 @@ class _Allowed:
         return allowed_start(moment, self.now, self.limits)
 
     def end_of(self, start: datetime) -> datetime:
-        """Within the limits."""
+        """The end of a booking of the requested length, within the limits."""
         return end_of(start, self.length, self.limits)
 
 

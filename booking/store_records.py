@@ -31,7 +31,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     user: str | None = None
     model: str | None = None
-    """In label form."""
+    """Model in label form."""
     state: State | None = None
     start: datetime | None = None
     """Only what ends after this."""
@@ -89,11 +89,11 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     after: Mapping[str, Any] | None = None
     """As JSON; None for a removal."""
     number: int = 0
-    """Given by the database; grows."""
+    """Given by the database; later entries have higher ones."""
 
 
 class Denied(msgspec.Struct, frozen=True, kw_only=True):
-    """Demand that was refused."""
+    """A request that was refused."""
 
     at: datetime
     user: str
@@ -102,10 +102,10 @@ class Denied(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime | None
     end: datetime | None
     rules: tuple[str, ...]
-    """Rules of the violations."""
+    """Names of the rules that it broke."""
     earliest_start: datetime | None = None
     number: int = 0
-    """Given by the database; grows."""
+    """Given by the database; later entries have higher ones."""
 
 
 ANSWERED: Final = 200
@@ -137,10 +137,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Digest of what their cookie says, never the cookie itself."""
     user: str
     name: str
-    """The raw name."""
+    """The user's raw name."""
     groups: tuple[str, ...] = ()
     csrf: str = ""
-    """What forms must bring back."""
+    """The token that this session's forms must carry, against cross-site requests."""
     created: datetime
     expires: datetime
     data: Mapping[str, Any] = {}

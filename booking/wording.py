@@ -10,7 +10,7 @@ import msgspec
 _UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
 _LONGEST_TEXT = 80
 _INSTANT: Final = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?) UTC\b", re.ASCII)
-"""As ``instant`` writes them."""
+"""An instant as ``instant`` writes it."""
 
 
 def span(length: timedelta) -> str:

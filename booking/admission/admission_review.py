@@ -17,7 +17,7 @@ class GroupKind(Partial, frozen=True):
 
 
 class UserInfo(Partial, frozen=True):
-    """Who asks, as the API server has authenticated them."""
+    """The user who sends the request, as the API server has authenticated them."""
 
     username: str = ""
 
@@ -54,14 +54,14 @@ class Question(Partial, frozen=True):
 
 
 class Response(Partial, frozen=True):
-    """``response``: we never refuse."""
+    """``response`` of the AdmissionReview: no pod is ever refused."""
 
     uid: str
     allowed: bool
     patch_type: str | None = None
-    """``JSONPatch``, with a patch."""
+    """``JSONPatch``; None where there is no patch."""
     patch: bytes | None = None
-    """JSON; on the wire base64."""
+    """The patch in JSON, in base64 on the wire; None where nothing is changed."""
     warnings: tuple[str, ...] | None = None
 
 

@@ -9,7 +9,7 @@ from cluster.decide.entitlement import Candidate
 from cluster.objects.pods import Pod
 
 _NAMED: Final = 2
-"""So many pods are named; the others are counted."""
+"""How many pods a message names; it counts the others."""
 
 
 def clause(found: Coverage, namespace: str) -> str:

@@ -33,7 +33,7 @@ class _RefusedError(Exception):
 
 
 class _GoneError(Exception):
-    """The client has left."""
+    """The client has closed the connection before its request was complete."""
 
 
 class Endpoint:

@@ -31,7 +31,7 @@ from cluster.process.certificates import KeyPair
 KNOWN_AFTER: Final = timedelta(minutes=10)
 """By then every API server trusts a new authority, and every replica has read it."""
 OF_TYPE: Final = "kubernetes.io/tls"
-"""``type`` of the Secret."""
+"""``type`` of the Secret that holds the keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class Keys:
 
     @property
     def successor(self) -> KeyPair | None:
-        """Who will sign next, None where nobody is to."""
+        """The authority that will sign next; None where there is none yet."""
         pair = KeyPair(_all(self.authorities)[-1], self.next_key)
         return pair if self.next_key and is_whole(pair) else None
 
     @property
     def authority(self) -> KeyPair:
-        """Who signs now."""
+        """The authority that signs the server's certificate now."""
         return KeyPair(self.authorities, self.authority_key)
 
 
@@ -68,7 +68,7 @@ def keys_in(data: Mapping[str, str]) -> Keys:
 
 
 def data_of(keys: Keys) -> dict[str, str]:
-    """``data`` of the Secret."""
+    """The keys as ``data`` of the Secret."""
     parts = {
         "ca.crt": keys.authorities,
         "ca.key": keys.authority_key,
@@ -102,7 +102,7 @@ def renewed(keys: Keys | None, hosts: Sequence[str], now: datetime) -> Keys:
 
 
 def _announced(keys: Keys, now: datetime) -> Keys:
-    """The same, with the next authority believed already."""
+    """The keys with a new authority that is trusted already, and will sign later."""
     successor = new_authority(now)
     bundle = _all(keys.authorities)[0] + successor.certificate
     return replace(keys, authorities=bundle, next_key=successor.key)

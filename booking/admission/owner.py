@@ -11,10 +11,10 @@ from cluster.objects.meta import Meta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creators:
-    """Whose word counts for what."""
+    """How the owner of a pod follows from its creator: identity rules and trusted creators."""
 
     rules: tuple[Rule, ...] = DEFAULT_RULES
-    """Raw names to user ids."""
+    """Rules that map raw names to user ids."""
     trusted: frozenset[str] = frozenset()
     """User names whose pods name their owner in JupyterHub's annotation, or in the label of that key."""
     ourselves: str

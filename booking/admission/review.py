@@ -64,15 +64,15 @@ class ReviewRequest:
     """The part of an admission request that counts."""
 
     creator: str
-    """``userInfo.username``."""
+    """``userInfo.username`` of the request."""
     namespace: str
     pod: Json
-    """As it came."""
+    """The pod as it came in the request, before any change of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The answer: always allowed."""
+    """What becomes of a new pod; it is always allowed."""
 
     kind: Kind
     patch: tuple[Operation, ...] = ()
@@ -89,7 +89,7 @@ class _Case:
     pod: Json
     """Without what is ours on it."""
     stored: Pod
-    """As the API server will store it among the others."""
+    """The pod as the API server will store it."""
     whose: Ownership
     place: Place
     found: Coverage | None
@@ -116,11 +116,11 @@ class Review:
 
     creators: Creators
     scheduler: str = names.SCHEDULER_NAME
-    """``schedulerName`` of GPU pods."""
+    """``schedulerName`` that GPU pods get."""
     unbooked: Unbooked = "queue"
-    """For pods of everybody else."""
+    """What happens to a pod without a booking for which no GPU is free, unless its creator is trusted."""
     unbooked_notebooks: Unbooked = "strip"
-    """For pods of trusted creators."""
+    """The same for pods of trusted creators."""
     queue_gate: bool = False
     """Whether a pod without a booking that has to wait does so behind our scheduling gate."""
     maia: bool = False
@@ -224,7 +224,7 @@ class Review:
 
 
 def _cover_warning(case: _Case, now: datetime) -> str:
-    """What the pod gets."""
+    """A sentence for the pod's creator: whether a booking covers the pod, and what follows if none does."""
     granted = case.granted(now)
     if case.found and case.found.cover:
         return f"{case.why}."

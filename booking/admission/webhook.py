@@ -151,7 +151,7 @@ def _object_in(request: Request) -> dict[str, Any]:
 
 
 def answer(request: Request, outcome: Outcome) -> bytes:
-    """The AdmissionReview that says so."""
+    """The AdmissionReview, in JSON, that answers a request with this outcome."""
     response = Response(
         uid=request.uid,
         allowed=True,

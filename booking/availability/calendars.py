@@ -44,7 +44,7 @@ class Calendar:
     """Everything that is booked of one model."""
 
     change: int = 0
-    """As of this change of the store."""
+    """Number of the change of the store up to which the calendar is current."""
     records: Mapping[str, Record] = field(default_factory=dict)
     """Id -> booking that is not cancelled and was not over when the calendar was read."""
     load: Timeline = field(default_factory=Timeline)
@@ -52,7 +52,7 @@ class Calendar:
     wholes: dict[str, datetime] = field(default_factory=dict)
     """Id -> end of each booking that needs one node for all its devices."""
     age: int = 0
-    """Changes since it was read."""
+    """Number of changes applied since the calendar was read as a whole."""
     found: int = 0
     """Bookings that it had then."""
     model_plans: dict[object, ModelPlan] = field(default_factory=dict)

@@ -32,7 +32,7 @@ SETTLED: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class CurrentPlan:
-    """The places as they are."""
+    """The booking plan of a model as it is, before a booking is added or changed."""
 
     model_plan: ModelPlan
     calendar: Calendar
@@ -44,10 +44,10 @@ class CurrentPlan:
     pods: Mapping[str, int]
     """Node -> devices that pods of the booking have there that is being changed."""
     has_begun: bool = False
-    """That booking."""
+    """Whether the booking that is being changed has begun."""
 
     def shift(self, steps: int) -> PlanAttempt:
-        """An attempt to place more."""
+        """A new attempt to place more bookings: it may move planned ones, in so many steps."""
         made = PlanAttempt(self.model_plan, fixed_until=self.fixed_until, steps=steps)
         made.fix(self.fixed)
         return made

@@ -30,9 +30,9 @@ from booking.store_records import Block
 from cluster.decide.booking_plan import STEPS, Item, PlanAttempt, PlannedBooking, Timeline, is_whole, planned
 
 TRIES: Final = 16
-"""So many starts at which the sum fits are looked at closely when an earliest one is sought."""
+"""How many starts are examined closely, of those at which the sum fits, in search of the earliest."""
 TRY_STEPS: Final = 24
-"""Places that are tried for all of them together."""
+"""How many places are tried, for all of these starts together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class PlannedCapacities:
 
 
 class PlannedCapacity:
-    """A ``booking.free_capacity.FreeCapacity``."""
+    """What can be had of a model by its booking plan; a ``booking.free_capacity.FreeCapacity``."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class PlannedCapacity:
         return certain
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Their places in the booking plan; None when ``lacking`` reports a problem."""
+        """The GPUs' place in the booking plan; None when ``lacking`` reports a problem."""
         if self.lacking(wanted, start, end) is not None:
             return None
         if self._needs_witness(wanted):

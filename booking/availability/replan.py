@@ -76,7 +76,7 @@ def replanned(
 
 @dataclass(frozen=True, slots=True)
 class _Keeping:
-    """One model at one instant."""
+    """What a new plan of one model is made from, at one instant."""
 
     model: str
     calendar: Calendar

@@ -11,8 +11,8 @@ from cluster.decide.booking_plan import ModelPlan, Timeline
 _DAY: Final = 12 * 3600
 """What is longer may be made of calendar days."""
 _CLOCKS: Final = 4 * 3600
-"""So many seconds at most do the clocks make one such length longer than another: two hours forward and two
-hours back."""
+"""By how many seconds at most clock changes make such a length longer: two hours forward and two hours
+back."""
 
 
 class Load(Protocol):
@@ -33,22 +33,22 @@ class Load(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """All nodes together."""
+    """Any devices of the model, on whichever nodes."""
 
     load: Timeline
     ceiling: int
-    """As much as may be in use."""
+    """How many devices may be in use at most for the booking to fit."""
 
     def first_gap(self, not_before: int, length: int) -> int | None:
         """Where the load stays within the ceiling."""
         return self.load.first_gap(not_before, length, self.ceiling)
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether it stays within it."""
+        """Whether the load stays within the ceiling all the time."""
         return self.load.most(start, end) <= self.ceiling
 
     def next_turn(self, after: int) -> int | None:
-        """The load's."""
+        """When the load changes next; None when it never does."""
         return self.load.next_turn(after)
 
 
@@ -58,18 +58,18 @@ class OneNode:
 
     plan: ModelPlan
     size: int
-    """As many devices as are wanted of it."""
+    """How many devices are wanted on the one node."""
 
     def first_gap(self, not_before: int, length: int) -> int | None:
-        """The first one of any node."""
+        """The first gap on any node."""
         return self.plan.first_gap(not_before, length, self.size)
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether one node has them."""
+        """Whether some node has that many devices free all the time."""
         return any(node_plan.room(start, end) >= self.size for node_plan in self.plan.node_plans.values())
 
     def next_turn(self, after: int) -> int | None:
-        """Of any node."""
+        """When the load of any node changes next; None when none does."""
         turns = (node_plan.load.next_turn(after) for node_plan in self.plan.node_plans.values())
         return min((turn for turn in turns if turn is not None), default=None)
 

@@ -41,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What somebody asks for. Of a change, what is not given stays as it is."""
 
     start: Instant | None = None
-    """By default now."""
+    """None: now."""
     end: Instant | None = None
     duration: str | None = None
     """Instead of the end: P2D, 36h."""
@@ -57,7 +57,7 @@ class Exempted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limits: Mapping[str, Any]
     model: str | None = None
     start: Instant | None = None
-    """By default the case's now."""
+    """None: the case's now."""
     end: Instant | None = None
     """By default a day after the case's now, or after a later start."""
 

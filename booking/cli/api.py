@@ -45,7 +45,7 @@ class Answer(dict[str, Any]):
         self._url = url
 
     def __missing__(self, name: str) -> Any:
-        """It is not there."""
+        """A field that every booking server of our version answers is missing."""
         raise UnreachableError(
             f"What answers at {self._url} is no booking server, or one of another version: its answer lacks"
             f" {name!r}. Is the address right?"

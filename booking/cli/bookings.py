@@ -44,7 +44,7 @@ def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Colum
 
 
 def state(booking: Row) -> str:
-    """Its state, and whether it may not be kept."""
+    """A booking's state, and whether it is at risk."""
     return f"{booking['state']}, at risk" if booking.get("at_risk") else str(booking["state"])
 
 
@@ -137,7 +137,7 @@ def model_of(server: ServerConnection, word: str) -> str:
 
 
 def known_model(server: ServerConnection, word: str) -> str:
-    """The same where nobody else says that there is none; the word, where no model is known at present.
+    """The model whose name contains the word; the word itself while no model is known.
 
     Raises:
         CommandError: no model, or several, have such a name.

@@ -15,7 +15,8 @@ from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, asks_for_gpus, is_live
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-"""As click calls it: with what has been read of the line, the parameter, and the word as far as it goes."""
+"""A completion as click calls it: with the command line read so far, the parameter, and the beginning of the
+word."""
 
 _PAGE: Final = 500
 """Entries of a list that the booking server gives at once at most."""
@@ -131,7 +132,7 @@ def _runs_on_gpus(pod: Pod) -> bool:
 
 
 def _has_to_do_with_gpus(pod: Pod) -> bool:
-    """It asks for one, or did before it came back without."""
+    """Whether a pod asks for GPUs, or did before it was recreated without."""
     return asks_for_gpus(pod) or pod.metadata.annotation(names.USER) is not None
 
 

@@ -11,9 +11,9 @@ from typing import Final
 from click.shell_completion import CompletionItem
 
 EACH_SECONDS: Final = 2.0
-"""For one answer, of a server or of a program that makes credentials."""
+"""Seconds for one answer, of a server or of a program that makes credentials."""
 _SECONDS: Final = 3.0
-"""For all of them together."""
+"""Seconds for all answers together."""
 
 
 def found_in_time(find: Callable[[], Iterable[CompletionItem]]) -> list[CompletionItem]:

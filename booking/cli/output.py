@@ -15,7 +15,7 @@ from booking import wording
 Format = Literal["table", "wide", "json", "yaml", "name"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "json", "yaml", "name")
 PEOPLES: Final[tuple[Format, ...]] = ("table", "wide")
-"""Those for people; the others are for programs."""
+"""Formats for people; the others are for programs."""
 _GAP: Final = 3
 _NOTHING: Final = "-"
 

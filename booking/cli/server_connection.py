@@ -114,7 +114,7 @@ class ServerConnection:
         return output.localized(message, lambda: self.zone)
 
     def _localized(self, message: str) -> str:
-        """The same for a refusal; unchanged if the request for the zone is refused as well."""
+        """A refusal's message with local times; unchanged if the request for the zone is refused too."""
         if self._is_refused:
             return message
         self._is_refused = True
@@ -238,7 +238,7 @@ class ServerConnection:
             ) from error
 
     def _url_in_cluster(self) -> str:
-        """As the chart has written it."""
+        """The booking server's URL from the ConfigMap that the chart has written."""
         where = f"{self._options.installed}/{names.CLIENT_CONFIG}"
         hint = f"Say where the booking server is with --url or {URL}."
         try:

@@ -17,7 +17,7 @@ class Name(click.ParamType[str]):
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name."""
+        """The name as it was typed; empty or blank is an error."""
         text = str(value)
         if not text.strip():
             self.fail("it is empty.", param, ctx)

@@ -92,12 +92,12 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     at: Moment
     nodes: tuple[NodeNow, ...]
     next: tuple[NextNow, ...]
-    """Who would be evicted, model by model, the first first."""
+    """Pods that would be evicted, by model and then in the order of eviction."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One instant, by somebody's eyes."""
+    """What the answers are made from: the cluster at one instant, and who looks at it."""
 
     snapshot: StatusSnapshot
     viewer: Viewer
@@ -105,7 +105,7 @@ class _Seen:
 
 
 def now_of(snapshot: StatusSnapshot, viewer: Viewer) -> Now:
-    """What somebody sees."""
+    """The cluster at that instant, as far as this viewer may see it."""
     seen = _Seen(snapshot, viewer, Classes(snapshot))
     return Now(
         at=snapshot.now.replace(microsecond=0),

@@ -40,7 +40,7 @@ class StatusSnapshot:
 
     @property
     def explanation(self) -> ExplanationSnapshot:
-        """For explanations."""
+        """The part of it from which a pod is explained."""
         return ExplanationSnapshot(
             now=self.now,
             pods=self.pods,
@@ -93,7 +93,7 @@ def take(
 
 
 def about(pod: Pod, snapshot: StatusSnapshot, booking_plans: BookingPlans) -> StatusSnapshot:
-    """The same for questions about one pod: of every node it is looked only where that matters to the pod.
+    """The snapshot for questions about one pod, which looks at all nodes only where that matters to the pod.
 
     Args:
         pod: that is asked about.

@@ -31,9 +31,9 @@ class SquatterNow(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     user: str | None
     pid: int | None
-    """On its node; for administrators."""
+    """Process id on its node; None for everybody but administrators."""
     command: str | None
-    """What it calls itself; for administrators."""
+    """What the process calls itself; None for everybody but administrators."""
     memory_used_mib: int | None
 
 
@@ -57,7 +57,7 @@ class Used:
         return (said.pods or {}).get(pod) if said else None
 
     def squatters(self, uuid: str) -> tuple[SquatterNow, ...]:
-        """Who uses a device without holding it."""
+        """Processes that use a device without holding it."""
         return tuple(self._squatters(uuid))
 
     def _squatters(self, uuid: str) -> Iterator[SquatterNow]:

@@ -1,4 +1,4 @@
-"""Whose pods and names somebody may see: one's own always, those of others as the policy says."""
+"""Pods and names that somebody may see: always their own, others' as the policy says."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from cluster.objects.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody's."""
+    """Somebody who looks at the cluster, and what the policy lets them see."""
 
     who: Principal
     visibility: Visibility
@@ -29,5 +29,5 @@ class Viewer:
 
     @staticmethod
     def user_of(pod: Pod) -> str | None:
-        """To whom it belongs."""
+        """User id of the pod's owner; None if it has none."""
         return pod.metadata.annotation(names.USER) or None

@@ -25,7 +25,7 @@ class Next:
     model: str
     node: str
     gpus: int
-    """Devices of the model."""
+    """Number of devices of the model that it holds."""
     lost: timedelta
     """GPU time that its eviction destroys."""
     evictions: int

@@ -36,7 +36,7 @@ class Holder:
     """All its devices, of whichever model."""
     work: Work
     leaves: bool
-    """It is terminating, and does not hang."""
+    """Whether the pod is terminating, and not stuck."""
     evictable: bool
 
 

@@ -1,4 +1,4 @@
-"""What of one instant says who may be evicted: the reclaimer's snapshot, and the booking server's sight."""
+"""What of one instant says who may be evicted: a reclaimer's or a booking server's snapshot."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ from cluster.objects.pods import Pod
 
 
 class Nodes(Protocol):
-    """All nodes."""
+    """The nodes of a snapshot."""
 
     @property
     def views(self) -> Mapping[str, NodeView]:
@@ -21,11 +21,11 @@ class Nodes(Protocol):
 
 
 class EvictionSnapshot(Protocol):
-    """Values alone."""
+    """What decisions about evictions are made from: values of one instant."""
 
     @property
     def now(self) -> datetime:
-        """Aware UTC."""
+        """The instant of the snapshot, aware UTC."""
         ...
 
     @property
@@ -35,7 +35,7 @@ class EvictionSnapshot(Protocol):
 
     @property
     def node_snapshots(self) -> Nodes:
-        """The nodes."""
+        """The nodes at that instant."""
         ...
 
     @property

@@ -43,7 +43,7 @@ class _Asked(msgspec.Struct):
 
 
 class PodTerminator:
-    """Answers. Safe for many threads."""
+    """The WSGI app; its paths are those of MAIA's tools. Safe for many threads."""
 
     def __init__(
         self,

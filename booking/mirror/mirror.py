@@ -57,7 +57,7 @@ class Source(Protocol):
         ...
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that the database has, cancelled and long ended ones too."""
+        """The given ids that the database has, those of cancelled and long ended bookings too."""
         ...
 
 

@@ -10,7 +10,7 @@ import msgspec
 from booking.durations import LONGEST, Duration, iso
 
 Scope = Literal["user", "model"]
-"""Whose bookings count for the limits on a user: all of theirs, or those of the model that is asked for."""
+"""The bookings that count for the limits on a user: all of theirs, or only those of the requested model."""
 _MOST: Final = 1_000_000
 _DAY: Final = 86400
 
@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The site's zone, in which days are counted; it comes from the policy, not from a scope in it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse values and combinations that make no sense."""
         wrong = [*_wrong_amounts(self), *_wrong_spans(self)]
         if wrong:
             raise ValueError(" ".join(wrong))

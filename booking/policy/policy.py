@@ -34,7 +34,7 @@ class Exempting(Protocol):
 
     @property
     def start(self) -> datetime:
-        """From when on it holds."""
+        """The first instant at which it holds."""
         ...
 
     @property

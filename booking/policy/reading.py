@@ -33,7 +33,7 @@ class Mistake(msgspec.Struct, frozen=True, order=True):
     message: str
 
     def __str__(self) -> str:
-        """A sentence that says where."""
+        """The mistake in one sentence, with its line and key."""
         return f"Line {self.line}{f', {self.key}' if self.key else ''}: {self.message}"
 
 
@@ -114,7 +114,7 @@ class _Reader:
     """Where a scope is in the file, and its layers over the defaults, wide to narrow."""
 
     def policy(self, root: yaml.Node | None) -> Policy:
-        """All of it."""
+        """The whole policy; mistakes are added to ``mistakes``."""
         found: dict[str, _Entry] = {}
         entries = {entry.key: entry for entry in self._entries(root, "")}
         version = entries.pop(_VERSION, None)

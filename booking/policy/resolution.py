@@ -23,7 +23,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Model in label form -> what differs for it alone."""
 
     def layers(self, model: str) -> list[Values]:
-        """Wide to narrow."""
+        """The values that hold for a model, wide to narrow: those of the scope, then those of the pool."""
         return [self.values, self.pools.get(model, {})]
 
 
@@ -33,7 +33,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Users who sign in as members of a group of this name are members here, too."""
     members: frozenset[str] = frozenset()
-    """User ids."""
+    """User ids of members, besides those who sign in as members."""
     scope: Scope = Scope()
 
 

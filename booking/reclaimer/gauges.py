@@ -73,7 +73,7 @@ class Seen:
 
 
 def show(seen: Seen, registry: CollectorRegistry) -> None:
-    """Register all of it."""
+    """Register the reclaimer's gauges."""
     measured(
         registry,
         "controller_cache_staleness_seconds",

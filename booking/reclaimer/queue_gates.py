@@ -40,7 +40,7 @@ class QueueGates:
         self._expected: dict[tuple[str, str], float] = {}
         """(uid of an ungated pod, node) -> since when there is room for it there."""
         self._averse: frozenset[tuple[str, str]] = frozenset()
-        """Those that were not bound there in time; as long as they wait."""
+        """(uid, node) of pods that were not bound there in time; kept while they wait."""
         self._seen: list[Any] = []
         """What the last step was decided on, and ungated nobody."""
         self._next = 0.0
@@ -100,7 +100,7 @@ class QueueGates:
         self._seen = [] if found.ungated else seen
 
     def _give_up(self, waiting: list[Pod]) -> None:
-        """Who has had room on a node for so long is not bound there for a reason that is not ours to know."""
+        """Give up on a node where a pod has had room for so long and was not bound, for whatever reason."""
         now, uids = self._clock.monotonic(), {pod.metadata.uid for pod in waiting}
         late = {pair for pair, since in self._expected.items() if now - since >= BOUND_WITHIN}
         kept = {pair for pair in self._averse | late if pair[0] in uids}
@@ -132,7 +132,7 @@ class QueueGates:
 
 
 def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[tuple[str, str]]) -> list[Any]:
-    """The same objects where nothing has changed on which a step is decided: cheap to compare."""
+    """All that a step is decided on, as the same objects where nothing has changed: cheap to compare."""
     agents = [snapshot.node_snapshots[name][1] for name in snapshot.node_snapshots]
     cover = [snapshot.cover.get(pod.metadata.uid) for pod in waiting]
     return [

@@ -6,7 +6,7 @@ from typing import Final
 from cluster.process.clock import Clock
 
 AGAIN_AFTER: Final = 1.0
-"""Seconds."""
+"""Seconds before the same request is sent again."""
 
 
 class RecentRequests:

@@ -86,11 +86,11 @@ class Snapshot:
         return found
 
     def with_holds(self, more: Mapping[str, Hold]) -> "Snapshot":
-        """The same instant with holds that the cache does not show yet."""
+        """This snapshot with holds that the cache does not show yet."""
         return replace(self, holds={**self.holds, **more})
 
     def without_holds(self, uids: frozenset[str]) -> "Snapshot":
-        """The same instant without holds that were dropped though the cache still shows them."""
+        """This snapshot without holds that were dropped though the cache still shows them."""
         return replace(self, holds={uid: hold for uid, hold in self.holds.items() if uid not in uids})
 
 

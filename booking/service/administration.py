@@ -23,7 +23,7 @@ from booking.store_records import AuditEntry, Block, Denied, Exemption
 from cluster import names
 
 _FARTHEST: Final = Limits().farthest
-"""Whatever the policy says of bookings: nobody plans further ahead, and calendars end somewhere."""
+"""How far ahead maintenance and exemptions may reach, whatever the policy says of bookings."""
 
 _MOST: Final = 256
 """GPUs of one node. More than it has at present may be meant: some may be ill, and well again by then."""
@@ -47,7 +47,7 @@ def add_block(
     key: Key | None,
     dry_run: bool,
 ) -> Block:
-    """Take devices out."""
+    """Add a maintenance block: GPUs of a node cannot be booked for a time."""
     demand_administrator(who, "block GPUs")
     capacity = context.capacity()
     label = None if model is None else names.model_label(model)
@@ -87,7 +87,7 @@ def remove_block(
     key: Key | None,
     dry_run: bool,
 ) -> Block:
-    """Give devices back."""
+    """Remove a maintenance block."""
     demand_administrator(who, "remove maintenance")
 
     def judge(reading: Reading) -> Block:
@@ -179,7 +179,7 @@ def remove_exemption(
     key: Key | None,
     dry_run: bool,
 ) -> Exemption:
-    """Let an exemption end."""
+    """Remove an exemption."""
     demand_administrator(who, "remove exemptions")
 
     def judge(reading: Reading) -> Exemption:
@@ -207,7 +207,7 @@ def audit(
     after: str | None,
     limit: int,
 ) -> Page[AuditEntry]:
-    """Who changed what."""
+    """A page of the audit log, newest first."""
     demand_administrator(who, "see the audit")
     begin, most = pagination.number_of(after), pagination.bounded(limit)
     found = context.store.read(
@@ -217,7 +217,7 @@ def audit(
 
 
 def denied(context: ServiceContext, who: Principal, *, after: str | None, limit: int) -> Page[Denied]:
-    """What was not granted."""
+    """A page of refused requests, newest first."""
     demand_administrator(who, "see denied demand")
     begin, most = pagination.number_of(after), pagination.bounded(limit)
     found = context.store.read(lambda reading: reading.denied_page(after=begin, limit=most + 1))

@@ -43,7 +43,7 @@ def written(
     after: msgspec.Struct | None = None,
     reason: str | None = None,
 ) -> None:
-    """Something was changed."""
+    """Record a change and who made it."""
     writing.audit(
         AuditEntry(
             at=whole(now),

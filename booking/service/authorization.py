@@ -47,7 +47,7 @@ def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
 
 
 def _owner_of(address: str, rules: tuple[Rule, ...]) -> str:
-    """Who signs in by an e-mail address; it becomes nobody's user id by being named (ADR 61)."""
+    """User id of the person who signs in by an e-mail address; refused where no rule maps it (ADR 61)."""
     for source in _SIGNED_IN:
         user = user_of(source, address, rules)
         if user:

@@ -141,7 +141,7 @@ def _gives_back(before: Record, after: Record) -> bool:
 
 
 def _end(record: Record) -> Decision:
-    """A release, as a decision."""
+    """The decision that a release answers: always accepted."""
     return Decision(
         model=record.model,
         count=record.count,

@@ -88,7 +88,7 @@ class GpuOrders(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """The service's parts."""
+    """The dependencies of the booking service."""
 
     store: Store
     clock: Clock
@@ -123,5 +123,5 @@ def rounded_up(moment: datetime) -> datetime:
 
 
 def refused(rule: str, message: str) -> RefusedError:
-    """One thing that is wrong."""
+    """The error for a request with one violation."""
     return RefusedError([Violation(rule=rule, message=message)])

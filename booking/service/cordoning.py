@@ -22,7 +22,7 @@ class StoredOrder(msgspec.Struct, frozen=True):
     """The stored result of an order that had a key, so that it is not given a second time."""
 
     gpu: str
-    """Its UUID."""
+    """UUID of the GPU."""
 
 
 def order_gpu(

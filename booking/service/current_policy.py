@@ -7,7 +7,7 @@ from booking.policy.policy import Policy
 
 
 class CurrentPolicy:
-    """Any thread may ask."""
+    """The policy that holds now. Safe for many threads."""
 
     def __init__(self, policy: Limits | Callable[[], Policy]) -> None:
         """Args: policy: fixed limits for everybody, or a function that returns the current policy."""

@@ -24,7 +24,7 @@ from cluster.objects.nodes import Node
 log = structlog.get_logger(__name__)
 
 _TRIES: Final = 5
-"""Others write on the Node, too: its agent, its kubelet."""
+"""Attempts at one write: the Node's agent and kubelet write on it as well."""
 
 
 class NodeGpus:

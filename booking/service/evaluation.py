@@ -28,7 +28,7 @@ class EvaluationContext:
     context: ServiceContext
     who: Principal
     user: str
-    """Whose the booking is, or shall be: their rules hold."""
+    """User id of the booking's owner: their rules hold."""
     capacity: Capacity
     policy: Policy
 
@@ -42,7 +42,7 @@ class EvaluationContext:
 
     @property
     def version(self) -> str:
-        """Of the policy."""
+        """Version of the policy."""
         return self.context.holding.version(self.policy)
 
     def judged(
@@ -72,7 +72,7 @@ class EvaluationContext:
     def decided(
         self, reading: Reading, now: datetime, request: BookingRequest, *, changing: Record | None = None
     ) -> tuple[Decision, Guard]:
-        """The same without the search for alternatives, and the guard that the database checks itself."""
+        """The decision without a search for alternatives, and the guard that the database checks itself."""
         limits_for = cache(self.limits_for(reading, now))
         decision = evaluate(
             now,

@@ -23,7 +23,7 @@ class Ordered(msgspec.Struct, frozen=True):
     """The stored result of an order: a retry must not hit another pod that has got the name since."""
 
     pod: str
-    """Namespace and name."""
+    """Namespace and name of the pod."""
 
 
 def evict(
@@ -39,7 +39,7 @@ def evict(
 
 
 def dry_run(context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str) -> PodToEvict:
-    """Which pod would go."""
+    """The pod that would be evicted, and what it holds; nothing is ordered."""
     demand_administrator(who, "evict pods")
     said, evictions = _demanded(context, namespace, pod, reason)
     return evictions.dry_run(namespace, pod, by=who.user, reason=said, at=context.clock.now())

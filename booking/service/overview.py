@@ -19,7 +19,7 @@ class Booked(msgspec.Struct, frozen=True):
     is_mine: bool
     plan: tuple[Place, ...]
     user: str | None = None
-    """Its owner; None: hidden from the caller."""
+    """User id of the owner; None: hidden from the caller."""
 
 
 class Overview(msgspec.Struct, frozen=True):

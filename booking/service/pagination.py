@@ -14,7 +14,7 @@ from booking.errors import RefusedError
 from booking.service.context import refused
 
 MOST: Final = 500
-"""Entries of a page."""
+"""Entries of a page at most."""
 
 _MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
 """Start in Unix seconds, and id: of the last entry of a page."""
@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 
 class Starting(Protocol):
-    """It has a start and an id."""
+    """An entry of a list that is sorted by start, then id."""
 
     @property
     def start(self) -> datetime:
-        """Aware UTC."""
+        """When it starts, aware UTC."""
         ...
 
     @property
     def id(self) -> str:
-        """Unique."""
+        """Unique id within the list."""
         ...
 
 
@@ -40,15 +40,15 @@ StartingT = TypeVar("StartingT", bound=Starting)
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some of a list."""
+    """One page of a list."""
 
     entries: tuple[T, ...]
     following: str | None = None
-    """Where it goes on; None: nowhere."""
+    """Where the next page begins; None: this is the last one."""
 
 
 def bounded(limit: int) -> int:
-    """As many entries as a page has that asks for so many."""
+    """Number of entries of a page, if ``limit`` were requested."""
     return max(1, min(limit, MOST))
 
 
@@ -92,7 +92,7 @@ def _key_of(after: str) -> tuple[int, str]:
 
 
 def no_page(after: str | None) -> RefusedError:
-    """Where no list goes on."""
+    """The error for a mark at which no list goes on."""
     return refused(
         "not-a-page", f"No list goes on at {wording.quoted(after or '')}: begin with its first page."
     )

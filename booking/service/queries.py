@@ -117,7 +117,7 @@ def availability(
 
 
 def overview(context: ServiceContext, who: Principal, start: datetime, end: datetime) -> Overview:
-    """What the page draws."""
+    """Capacity, bookings and maintenance in a span, for the calendar of the page."""
     capacity = context.capacity()
     wrong = request_validation.of_question(None, start, end, capacity=capacity)
     if wrong:
@@ -156,7 +156,7 @@ def _visible_bookings(
 
 
 def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Mapping[str, Any]:
-    """What holds for somebody."""
+    """The limits that hold for the caller now, of one model or of all."""
     bid = EvaluationContext.of(context, who, who.user)
     label = "" if model is None else names.model_label(model)
     return context.store.read(

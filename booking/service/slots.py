@@ -21,7 +21,7 @@ from cluster import names
 from cluster.objects.bookings import Topology
 
 MOST: Final = 10
-"""So many are answered at most."""
+"""Slots in one answer at most."""
 _DAY: Final = timedelta(days=1)
 
 
@@ -140,7 +140,7 @@ def _answer(
 
 
 def as_request(booking_request: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
-    """The booking of a slot."""
+    """The request that books a slot."""
     return BookingRequest(
         model=booking_request.model,
         start=start,

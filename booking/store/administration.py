@@ -35,7 +35,7 @@ class AdministrationRead(Transaction):
         return [block for block in found if node in {None, block.node}]
 
     def block(self, block_id: str) -> Block | None:
-        """One of them."""
+        """The block with this id; None if there is none."""
         if not can_be_stored(block_id):
             return None
         rows = self._all(BlockRow.select().where(BlockRow.id == block_id))
@@ -48,7 +48,7 @@ class AdministrationRead(Transaction):
         return [each for each in found if user in {None, each.user}]
 
     def exemption(self, exemption_id: str) -> Exemption | None:
-        """One of them."""
+        """The exemption with this id; None if there is none."""
         if not can_be_stored(exemption_id):
             return None
         rows = self._all(ExemptionRow.select().where(ExemptionRow.id == exemption_id))

@@ -24,7 +24,7 @@ _JSON: Final = JsonField()
 
 
 class AuditRead(Transaction):
-    """Questions about them."""
+    """Reads the audit log, refused requests and remembered answers."""
 
     def audit_page(
         self, *, after: int | None, limit: int, subject: str | None = None, actor: str | None = None
@@ -56,7 +56,7 @@ class AuditRead(Transaction):
 
 
 class AuditWrite(WritingTransaction):
-    """Additions to them."""
+    """Writes the audit log, refused requests and remembered answers."""
 
     def audit(self, entry: AuditEntry) -> None:
         """Store who changed what, with the change."""

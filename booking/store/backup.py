@@ -145,14 +145,14 @@ def _columns(table: Any) -> dict[str, Any]:
 
 
 def _dumped(field: Any, value: Any) -> Any:
-    """As the file has it: numbers, texts and JSON, instants as seconds."""
+    """A value of a row as the dump has it: numbers, texts and JSON, instants as seconds."""
     if isinstance(field, peewee.BlobField):
         return base64.b64encode(value).decode()
     return field.db_value(value)
 
 
 def _taken(field: Any, value: Any) -> Any:
-    """As a row has it."""
+    """A value of the dump as the database's row has it."""
     if isinstance(field, peewee.BlobField):
         return base64.b64decode(value)
     return field.python_value(value)

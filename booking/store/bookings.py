@@ -27,7 +27,7 @@ _COLUMNS: Final = (
     "plan, created_by, policy, ended_by, reason, waived"
 )
 _ENDS, _RELEASED, _CANCELLED, _SLOT = 7, 9, 10, 18
-"""Their positions in a row."""
+"""Positions of these columns in a row."""
 _SELECT: Final = "SELECT <columns>, live_slot FROM bookings WHERE <condition> ORDER BY starts, id"
 _OF_USER: Final = '"user" = ?'
 _OF_ID: Final = "id = ?"
@@ -56,7 +56,7 @@ _REPLAN: Final = "UPDATE bookings SET plan = ?, change = ? WHERE id = ?"
 
 
 class BookingsRead(Transaction):
-    """Questions about bookings."""
+    """Reads bookings."""
 
     def history(self, user: str) -> list[Record]:
         """Everything that a user ever booked, by start and id."""
@@ -86,7 +86,7 @@ class BookingsRead(Transaction):
         return [each for each in self._records(_CHANGED, change) if model in {None, each.model}]
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that are stored, whatever has become of their bookings (law L9)."""
+        """The given ids that are stored, whatever has become of their bookings (law L9)."""
         asked = list(ids)
         return {
             row["id"]
@@ -138,7 +138,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         self._written: dict[str, Record] | None = {}
         """Bookings as this transaction has written them; None: not all are known."""
         self._history: tuple[tuple[str, int], list[tuple[Any, ...]]] = ("", -1), []
-        """Whose was asked for last, after how many writes, and what was answered."""
+        """((user, number of writes), rows): the history that was read last, valid until the next write."""
 
     def history(self, user: str) -> list[Record]:
         """Everything that a user ever booked, by start and id."""

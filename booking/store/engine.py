@@ -11,7 +11,7 @@ from booking.store.connection import Connection
 
 
 class Engine(Protocol):
-    """A database that is there."""
+    """A database of one kind: how to connect to it, and the statements in which it differs from others."""
 
     @property
     def name(self) -> str:
@@ -62,7 +62,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release what the engine holds."""
         ...
 
 

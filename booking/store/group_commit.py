@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 MOST: Final = 64
-"""Writes in one turn."""
+"""Writes in one transaction at most."""
 
 
 class PendingWrite:
@@ -25,19 +25,19 @@ class PendingWrite:
         self._calls: SimpleQueue[None] = SimpleQueue()
 
     def succeed(self, result: object) -> None:
-        """It is stored."""
+        """The write is stored, with this result for its thread."""
         self.result, self.error, self.is_done = result, None, True
 
     def fail(self, error: BaseException) -> None:
-        """It is not stored, and never will be."""
+        """The write is not stored, and never will be."""
         self.error, self.is_done = error, True
 
     def call(self) -> None:
-        """Wake its thread."""
+        """Wake the thread that wants to write."""
         self._calls.put(None)
 
     def await_call(self) -> None:
-        """Wait for that."""
+        """Wait until another thread calls ``call``."""
         self._calls.get()
 
 

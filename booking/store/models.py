@@ -14,7 +14,7 @@ VERSION: Final = 2
 
 @lru_cache(maxsize=1024)
 def instant(seconds: int) -> datetime:
-    """As it is read from a column of an ``InstantField``."""
+    """The aware instant in UTC for a value of a column that is an ``InstantField``."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -48,7 +48,7 @@ class MetaRow(peewee.Model):
     id = peewee.IntegerField(primary_key=True)
     store_id = peewee.TextField()
     version = peewee.IntegerField()
-    """Of this schema."""
+    """Version of the schema."""
     change = peewee.BigIntegerField()
     """Number of the newest change."""
 
@@ -204,7 +204,7 @@ class SessionRow(peewee.Model):
 
 
 class PersonRow(peewee.Model):
-    """Whose e-mail address is what: it leaves this table for its owner alone."""
+    """A user's e-mail address; the server shows it to nobody else."""
 
     user = peewee.TextField(primary_key=True)
     email = peewee.TextField()

@@ -17,7 +17,7 @@ _SET_EMAIL: Final = """
 
 
 class PeopleRead(Transaction):
-    """Questions about them."""
+    """Reads sessions and e-mail addresses."""
 
     def session(self, session_id: str, now: datetime) -> Session | None:
         """A session that has not expired."""
@@ -34,7 +34,7 @@ class PeopleRead(Transaction):
 
 
 class PeopleWrite(WritingTransaction):
-    """Changes of them."""
+    """Writes sessions and e-mail addresses."""
 
     def session_add(self, session: Session) -> None:
         """Store a new session, and forget those that have expired."""
@@ -42,7 +42,7 @@ class PeopleWrite(WritingTransaction):
         self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
 
     def session_remove(self, session_id: str) -> None:
-        """End one."""
+        """End a session."""
         self._do(SessionRow.delete().where(SessionRow.id == session_id))
 
     def email_set(self, user: str, email: str | None, at: datetime) -> None:

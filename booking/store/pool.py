@@ -11,7 +11,7 @@ from booking.store.connection import Connection
 from booking.store.engine import Engine, message
 
 _KEPT: Final = 16
-"""As many as requests at one time."""
+"""Idle connections that are kept at most: one for each request at one time."""
 
 
 class Pool:

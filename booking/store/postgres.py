@@ -46,7 +46,7 @@ class _Watched(peewee.PostgresqlDatabase):
 
 
 class PostgresEngine:
-    """A database on a server."""
+    """A PostgreSQL database."""
 
     reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     writes = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -60,7 +60,7 @@ class PostgresEngine:
 
     @property
     def name(self) -> str:
-        """For sentences."""
+        """Database, host and port, for messages."""
         return self._server.shown
 
     def check(self) -> None:

@@ -34,7 +34,7 @@ class SqliteEngine:
 
     @property
     def name(self) -> str:
-        """For sentences."""
+        """The file's path, for messages."""
         return str(self._file.path)
 
     def keep_log(self) -> None:

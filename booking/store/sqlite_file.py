@@ -83,7 +83,7 @@ class DatabaseFile:
 
 
 def overwritten(path: Path) -> StoreGoneError:
-    """The same file, but another database in it."""
+    """The error for a file that is in its place, but holds another database now."""
     return StoreGoneError(
         f"The booking database {path} was overwritten while the booking server had it open: see that the "
         "right file is there and start the booking server again."

@@ -62,7 +62,7 @@ class Store:
             return reading.ending_after(instant)
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that are stored, cancelled and long ended bookings too (law L9)."""
+        """The given ids that are stored, those of cancelled and long ended bookings too (law L9)."""
         with self.reading() as reading:
             return reading.known(ids)
 
@@ -169,7 +169,7 @@ class Store:
 
 
 def overwritten(name: str) -> StoreGoneError:
-    """The same place, but another database in it."""
+    """The error for a place that holds another database now."""
     return StoreGoneError(
         f"The booking database {name} was overwritten while the booking server had it open: see that the "
         "right one is there and start the booking server again."

@@ -14,7 +14,7 @@ def can_be_stored(text: str) -> bool:
 
 
 class Transaction:
-    """One that has begun."""
+    """A transaction that has begun."""
 
     def __init__(self, line: Connection, change: int) -> None:
         self._line = line

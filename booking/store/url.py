@@ -38,7 +38,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """For sentences: without the password."""
+        """Database, host and port, for messages: never the password."""
         return f"{self.database} on {self.host or 'localhost'}:{self.port}"
 
 

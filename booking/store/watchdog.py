@@ -62,7 +62,7 @@ class Watchdog:
                     _cut(fileno)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
 
     def _watch(self) -> None:

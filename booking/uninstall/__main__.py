@@ -28,7 +28,7 @@ BAD_SETTINGS = 2
 
 
 def main() -> int:
-    """Do it; the exit code."""
+    """Uninstall; returns the exit code."""
     clock = SystemClock()
     try:
         settings = load(UninstallSettings, os.environ)

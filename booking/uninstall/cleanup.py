@@ -12,7 +12,7 @@ from cluster.objects.pods import Pod, asks_for_gpus, is_terminal
 
 
 class Cleanup:
-    """Leaves nothing behind."""
+    """The steps that remove our objects from the cluster, and our traces from others' objects."""
 
     def __init__(self, kube: Kube, *, namespace: str, keeps_bookings: bool, say: Say) -> None:
         """Args: namespace: of the release; say: prints a line for the person who uninstalls."""

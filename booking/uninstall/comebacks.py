@@ -84,12 +84,12 @@ class _RepeatedEvents:
         """Uid of the victim -> why its pod cannot come back yet."""
 
     def normal(self, about: Pod, reason: str, message: str) -> None:
-        """Something went as it should."""
+        """Write an Event of type ``Normal``, and print it."""
         self._events.normal(about, reason, message)
         self._say(f"Pod {about.key}: {message}")
 
     def warning(self, about: Pod, reason: str, message: str) -> None:
-        """Something is wrong."""
+        """Write an Event of type ``Warning``, print it, and note a refused comeback."""
         self._events.warning(about, reason, message)
         if reason == names.COMEBACK_REFUSED:
             self.refused[about.metadata.uid] = message

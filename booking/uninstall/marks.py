@@ -53,7 +53,7 @@ def off_a_pod(pod: Pod) -> Json | None:
 
 
 def off_a_node(meta: Meta) -> Json | None:
-    """The same of a node: what its agent saw and wrote, and maintenance, which the booking database keeps."""
+    """The patch that takes off a Node what its agent saw and wrote, and maintenance; None: nothing."""
     change = _without(meta, spared=frozenset())
     if written := written_labels(meta):
         change["labels"] = {**dict.fromkeys(sorted(written)), **change.get("labels", {})}

@@ -13,7 +13,7 @@ Step = Callable[[], str | None]
 """Does what can be done now; a sentence about what is left, None when nothing is. May raise ``ApiError``."""
 
 PAUSE: Final = 1.0
-"""Seconds."""
+"""Seconds between two attempts at a step."""
 
 
 @dataclass(frozen=True, kw_only=True)

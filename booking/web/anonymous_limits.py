@@ -37,5 +37,5 @@ class AnonymousLimits:
         self._limits.demand(self.address(request))
 
     def address(self, request: Request) -> str:
-        """From where somebody asks."""
+        """The client's IP address; behind a trusted proxy, the one that the proxy names."""
         return client_address(request.remote_addr, request.headers.get(FORWARDED), self._proxies)

@@ -27,7 +27,7 @@ LONGEST_NAME: Final = 253
 """Characters of a user id: as many as a Booking object takes."""
 
 _HEADER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
-"""RFC 6750, section 2.1."""
+"""A bearer token as RFC 6750, section 2.1, writes it."""
 
 
 class Authenticator:
@@ -46,7 +46,7 @@ class Authenticator:
         self._acquaintances: KnownUsers[bytes] = KnownUsers()
 
     def principal(self, authorization: str | None) -> Principal:
-        """Who is behind the header ``Authorization``.
+        """The caller that the header ``Authorization`` identifies.
 
         Raises:
             ProblemError: 401 without a good token, 403 for a name that is nobody's, 503 when the API server
@@ -68,7 +68,7 @@ class Authenticator:
         return found[1]
 
     def owner(self, token: str) -> Principal:
-        """Whose token it is.
+        """The owner of a token.
 
         Raises:
             ProblemError: see ``principal``.
@@ -77,7 +77,7 @@ class Authenticator:
         return principal_of("kubernetes", subject.name, subject, rules=self._rules, roles=self._roles)
 
     def subject(self, token: str) -> Subject:
-        """Whose token it is, as the API server says.
+        """The owner of a token, as the API server says.
 
         Raises:
             ProblemError: 401 or 503.

@@ -1,4 +1,4 @@
-"""JSON as it is answered."""
+"""How values are written in JSON answers."""
 
 from typing import Any
 

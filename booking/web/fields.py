@@ -18,7 +18,7 @@ from cluster.objects.bookings import Topology
 READ: Final = "read"
 """Key in ``extra`` of a type: what reads its values."""
 HINT: Final = "hint"
-"""The same: what to do where a field is missing."""
+"""Key in ``extra`` of a type: what to do where the field is missing."""
 Reader = Callable[[Any], Any]
 
 _RFC_3339: Final = re.compile(

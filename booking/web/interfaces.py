@@ -24,12 +24,12 @@ from cluster.process.probes import Check
 
 
 class Bookings(Protocol):
-    """``booking.service.BookingService``; it says what each of them raises."""
+    """What REST uses of ``booking.service.BookingService``, which documents the errors."""
 
     def create(
         self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
-        """Book."""
+        """Create a booking."""
         ...
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
@@ -39,13 +39,13 @@ class Bookings(Protocol):
     def earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
     ) -> Sequence[Slot]:
-        """The first slots."""
+        """The first slots that could be booked now."""
         ...
 
     def create_earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
-        """The first slot, booked."""
+        """Book the first slot."""
         ...
 
     def dry_run_earliest(
@@ -55,21 +55,21 @@ class Bookings(Protocol):
         ...
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
-        """What a request was answered before."""
+        """The answer that a request with this key was given before; None where there was none."""
         ...
 
     def spend(self, who: Principal, key: Key | None) -> None:
-        """A request was refused before it came to the service."""
+        """Use up the key of a request that was refused before it came to the service."""
         ...
 
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
-        """A page of bookings."""
+        """A page of the caller's bookings; for an administrator, of anybody's."""
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """One of them."""
+        """One booking."""
         ...
 
     def change(
@@ -82,7 +82,7 @@ class Bookings(Protocol):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Extend, shorten, move."""
+        """Change a booking: its times, the number of GPUs, its namespace."""
         ...
 
     def dry_run_change(
@@ -105,7 +105,7 @@ class Bookings(Protocol):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """End a running one."""
+        """End a running booking now."""
         ...
 
     def cancel(
@@ -117,7 +117,7 @@ class Bookings(Protocol):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Take a planned one back."""
+        """Cancel a planned booking."""
         ...
 
     def dry_run_end(
@@ -139,7 +139,7 @@ class Bookings(Protocol):
         ...
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
-        """Ids of those that cannot be kept as things are."""
+        """Ids of the bookings that cannot be kept as things are."""
         ...
 
     def affected(self, block: Block) -> Sequence[Record]:
@@ -147,19 +147,19 @@ class Bookings(Protocol):
         ...
 
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
-        """What could be had instead of one that is at risk."""
+        """What could be had instead of a booking that is at risk."""
         ...
 
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
-        """What holds for somebody."""
+        """The limits that hold for the caller; lengths are ISO 8601."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:
-        """Maintenance."""
+        """Maintenance blocks that are not over."""
         ...
 
     def block_page(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Block]:
-        """Maintenance, a page at a time."""
+        """Maintenance blocks that are not over, a page at a time."""
         ...
 
     def add_block(
@@ -175,7 +175,7 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Take GPUs out."""
+        """Add a maintenance block: GPUs of a node cannot be booked for a time."""
         ...
 
     def remove_block(
@@ -187,13 +187,13 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Give them back."""
+        """Remove a maintenance block; one that has begun ends now."""
         ...
 
     def exemptions(
         self, who: Principal, *, user: str | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Exemption]:
-        """Other limits of users, a page at a time."""
+        """Exemptions that are not over, a page at a time."""
         ...
 
     def add_exemption(
@@ -209,7 +209,7 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Exemption:
-        """Let them hold."""
+        """Let other limits hold for a user for a while."""
         ...
 
     def remove_exemption(
@@ -221,7 +221,7 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Exemption:
-        """Let them end."""
+        """End an exemption; what was accepted under it stays."""
         ...
 
     def audit(
@@ -233,19 +233,19 @@ class Bookings(Protocol):
         after: str | None = None,
         limit: int = 100,
     ) -> Page[AuditEntry]:
-        """Who changed what."""
+        """A page of the audit log, newest first."""
         ...
 
     def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
-        """What was not granted."""
+        """A page of refused requests, newest first."""
         ...
 
     def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
-        """Order a pod to go."""
+        """Order the eviction of a pod."""
         ...
 
     def dry_run_evict(self, who: Principal, namespace: str, pod: str, reason: str) -> PodToEvict:
-        """The pod that would go."""
+        """The pod that ``evict`` would evict."""
         ...
 
     def order_gpu(
@@ -259,48 +259,48 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> str:
-        """Order something of a GPU; its UUID."""
+        """Order a GPU to be cordoned or cleared; returns its UUID."""
         ...
 
 
 class Live(Protocol):
-    """``booking.cluster_status.Live``; it says what each of them raises."""
+    """What pages and REST use of ``booking.cluster_status.ClusterStatus``, which documents the errors."""
 
     def now(self, who: Principal) -> Now:
-        """Nodes, devices, holders, and who goes next."""
+        """Nodes, devices, their holders, and the order of eviction."""
         ...
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
-        """Why a pod is as it is."""
+        """Why a pod waits, or has what it has."""
         ...
 
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:
-        """Namespace and name of one's own pods."""
+        """Namespace and name of the caller's pods."""
         ...
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for everybody who is not named in particular."""
+    """What the policy says for users who are in no group and have no exemption."""
 
     version: str
-    """A name of what it means, another where that differs."""
+    """Version of the policy's content: different where it means something else."""
     file_version: int = FILE_VERSION
-    """Of the form in which policy files are written: their ``version``."""
+    """``version`` of the form in which policy files are written."""
     zone: str
-    """In which days are counted."""
+    """Name of the site's time zone, in which days are counted."""
     limits: Mapping[str, Any]
-    """By name of the knob; lengths are ISO 8601."""
+    """Name of a limit -> its value; lengths are ISO 8601."""
 
 
 class Mirrored(Protocol):
-    """``booking.mirror.mirror.Mirror``."""
+    """What REST uses of ``booking.mirror.mirror.Mirror``."""
 
     def poke(self) -> None:
-        """The database has changed."""
+        """Wake the mirror: the database has changed."""
         ...
 
     def written(self, change: int, timeout: float) -> bool:
-        """Wait for a change."""
+        """Wait up to ``timeout`` seconds for a change; returns whether its objects are written."""
         ...
 
 

@@ -38,31 +38,31 @@ SCHEDULABILITY: Final = "/maia-api/gpu-schedulability"
 STATS: Final = ("/maia-api/gpu-stats", "/maia/resources/gpu_status_summary")
 """The second is the one that MAIA's installer configures."""
 FORMAT: Final = "%Y-%m-%d %H:%M:%S"
-"""Of instants in requests, UTC."""
+"""Format of instants in MAIA's requests; they are UTC."""
 
 Answer = tuple[HTTPStatus, Mapping[str, Any]]
 _NO: Final[Answer] = HTTPStatus.FORBIDDEN, {"error": "Invalid or missing secret token"}
 
 
 _LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-"""It is worth another try."""
+"""Statuses after which the same request is worth another try."""
 
 
 class Bookings(Protocol):
-    """``booking.service.BookingService``."""
+    """What is used here of ``booking.service.BookingService``."""
 
     def list(self, who: Principal, filters: Filters | None = None) -> Page[Record]:
-        """Bookings."""
+        """Bookings that match the filters."""
         ...
 
     def create(self, who: Principal, request: BookingRequest) -> Record:
-        """Book."""
+        """Create a booking."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaiaParts:
-    """Their dependencies."""
+    """The dependencies of MAIA's endpoints."""
 
     bookings: Bookings
     store: Store
@@ -107,7 +107,7 @@ def maia(parts: MaiaParts) -> Blueprint:
 
 
 class Views:
-    """The answers."""
+    """The endpoints that MAIA asks."""
 
     def __init__(self, parts: MaiaParts) -> None:
         self._parts = parts
@@ -172,7 +172,7 @@ class Views:
             return None
 
     def _principal(self, email: str) -> Principal:
-        """Whose address it is: who signed in with it, else whom the identity rules name."""
+        """The user with an e-mail address: who signed in with it, else who the identity rules say it is."""
         known = self._parts.store.read(lambda reading: reading.users_with_email(email))
         user = known[0] if len(known) == 1 else None if known else user_of("maia", email, self._parts.rules)
         return Principal(user=user or "", name=email)

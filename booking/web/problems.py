@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def uri(self) -> str:
-        """Its ``type``: a name (RFC 4151), nothing to be fetched."""
+        """``type`` of the problem: a name (RFC 4151), nothing to be fetched."""
         return f"tag:{names.DOMAIN},2026:{self.name}"
 
 
@@ -78,7 +78,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be accepted instead."""
+    """A request that would be accepted instead, and why it is offered."""
 
     start: datetime
     end: datetime
@@ -135,7 +135,7 @@ def refusal(error: errors.RefusedError) -> ProblemError:
 
 
 def offer(alternative: Alternative) -> Offer:
-    """An alternative for the answer."""
+    """An alternative as the answer has it."""
     return Offer(
         start=alternative.start,
         end=alternative.end,

@@ -16,7 +16,7 @@ _CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
 
 
 class RequestGuard:
-    """Signs in and counts."""
+    """Signs callers in, and limits how often they may ask."""
 
     def __init__(self, signing_in: SigningIn, limits: RateLimits, strangers: AnonymousLimits) -> None:
         """Take its parts.
@@ -31,7 +31,7 @@ class RequestGuard:
         self._strangers = strangers
 
     def enter(self, request: Request) -> Principal:
-        """Who asks.
+        """The caller of a request that may go on.
 
         Raises:
             ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for somebody who asks too often.

@@ -1,4 +1,4 @@
-"""Who administers bookings: users to whom the API server allows the verb ``administer`` on them (ADR 22)."""
+"""Administrators: users to whom the API server allows the verb ``administer`` on bookings (ADR 22)."""
 
 from typing import Final, TypedDict
 
@@ -20,7 +20,7 @@ ADMINISTER: Final = "administer"
 
 
 class Right(TypedDict):
-    """On what."""
+    """The objects on which the API server must allow the verb."""
 
     group: str
     resource: str

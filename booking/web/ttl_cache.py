@@ -51,12 +51,12 @@ class KnownUsers(Generic[K]):
         self._known: OrderedDict[K, None] = OrderedDict()
 
     def __contains__(self, who: K) -> bool:
-        """Whether somebody is one."""
+        """Whether somebody has been let in before."""
         with self._lock:
             return who in self._known
 
     def add(self, who: K) -> None:
-        """Somebody has been let in."""
+        """Remember somebody who has been let in."""
         with self._lock:
             self._known[who] = None
             self._known.move_to_end(who)
@@ -64,6 +64,6 @@ class KnownUsers(Generic[K]):
                 self._known.popitem(last=False)
 
     def drop(self, who: K) -> None:
-        """Somebody has not."""
+        """Forget somebody who has been refused."""
         with self._lock:
             self._known.pop(who, None)

@@ -1,6 +1,6 @@
 """How many devices a pod holds at most, whichever they are: the kubelet's reuse, counted.
 
-``cluster.decide.init_containers`` says which; the source is the same.
+``cluster.decide.placement`` says which; the source is the same.
 """
 
 from collections.abc import Iterable

@@ -9,7 +9,7 @@ from booking.cli.output import PEOPLES, Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 
 _NO_ID: Final = "(none)"
-"""Of what was only tried."""
+"""Shown as the id of something that was only tried (``--dry-run``)."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Listed:
     """A list that administrators read."""
 
     what: str
-    """Its address below ``/admin``, and the field of its answer."""
+    """Its address below ``/admin``, which is also the field of the answer that has the entries."""
     empty: str
     """The sentence where there is nothing."""
     which: Mapping[str, object] = field(default_factory=dict)
-    """The query."""
+    """Parameters of the query."""
 
 
 def show_list(server: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
@@ -71,7 +71,7 @@ def span_columns(server: ServerConnection, output: Format) -> tuple[Column, ...]
 
 
 def at_column(server: ServerConnection, output: Format) -> Column:
-    """When it happened."""
+    """The column of the time: by the site's clocks for people, as the server says it for programs."""
     if output not in PEOPLES:
         return Column("AT", lambda e: e["at"])
     zone = server.zone

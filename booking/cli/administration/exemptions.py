@@ -104,7 +104,7 @@ def _limits(exemption: Row) -> str:
 
 
 def _said(value: object) -> str:
-    """As it is typed."""
+    """A limit's value as it is typed: text as it is, anything else in JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

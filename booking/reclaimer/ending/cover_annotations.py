@@ -117,7 +117,7 @@ class CoverAnnotations:
         self._reported = snapshot.barred
 
     def _write(self, pod: Pod, annotations: dict[str, str | None]) -> bool:
-        """Whether the pod still exists."""
+        """Write annotations on a pod; returns whether the pod still exists."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "annotations": annotations}}
         try:

@@ -198,7 +198,7 @@ def grace(pod: Pod, longest: int) -> int:
 
 
 def read(whole: WholePod) -> Pod:
-    """The same pod in the shape that our reflectors read."""
+    """The whole pod as the struct that our reflectors decode."""
     return Pod(
         metadata=whole.metadata,
         spec=msgspec.convert(whole.spec, PodSpec),

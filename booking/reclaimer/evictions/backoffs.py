@@ -8,7 +8,7 @@ from cluster.kube.backoff import Backoff, Random
 from cluster.process.clock import Clock
 
 LONGEST: Final = 30.0
-"""Seconds."""
+"""Seconds between two attempts at one comeback at most."""
 SAID_AGAIN_AFTER: Final = 1800.0
 """Seconds: Kubernetes drops Events after an hour, and a waiting user must find one that says why."""
 NEW_WORDS_AFTER: Final = 60.0
@@ -45,7 +45,7 @@ class Backoffs:
         return pause is None or self._clock.monotonic() >= pause.until
 
     def begin(self, uid: str) -> None:
-        """Pause, longer than last time."""
+        """An attempt begins: the next one may follow after a pause that is longer than the last."""
         pause = self._pause(uid)
         pause.until = self._clock.monotonic() + pause.backoff.next()
 

@@ -72,11 +72,11 @@ CONDITIONS: Final[Mapping[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comeback:
-    """The state of one comeback."""
+    """What there is at present of one comeback: its template, the victim and the pod in its place."""
 
     template: PodTemplate | None = None
     victim: Pod | None = None
-    """None when it is gone."""
+    """The pod that leaves; None when it is gone."""
     returning: Pod | None = None
     """The pod that was created in the victim's place."""
     stranger: bool = False

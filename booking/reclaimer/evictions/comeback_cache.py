@@ -163,7 +163,7 @@ class ComebackPods:
         self._seen = seen
 
     def replace(self, items: Sequence[Pod], version: str, /) -> None:
-        """All of them."""
+        """All pods that there are now."""
         self._seen.replace_pods(items, version)
         self._seen.notify()
 
@@ -179,13 +179,13 @@ class ComebackPods:
 
 
 class Templates:
-    """What happens to templates."""
+    """Handles changes of PodTemplates."""
 
     def __init__(self, seen: ComebackCache) -> None:
         self._seen = seen
 
     def replace(self, items: Sequence[PodTemplate], version: str, /) -> None:
-        """All of them."""
+        """All templates that there are now."""
         self._seen.replace_templates(items, version)
         self._seen.notify()
 
@@ -195,6 +195,6 @@ class Templates:
         self._seen.notify()
 
     def remove(self, template: PodTemplate, /) -> None:
-        """One is gone."""
+        """A template is gone."""
         self._seen.template_is_gone(template)
         self._seen.notify()

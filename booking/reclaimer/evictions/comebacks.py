@@ -54,11 +54,11 @@ class EventWriter(Protocol):
     """Writes Events: ``cluster.kube.events.EventRecorder``."""
 
     def normal(self, about: Pod, reason: str, message: str, /) -> object:
-        """Something went as it should."""
+        """Write an Event of type ``Normal``: something went as it should."""
         ...
 
     def warning(self, about: Pod, reason: str, message: str, /) -> object:
-        """Something is wrong."""
+        """Write an Event of type ``Warning``: something is wrong."""
         ...
 
 
@@ -66,7 +66,7 @@ class Change(Protocol):
     """One of our writes to a pod."""
 
     def __call__(self, pod: Pod, /) -> Pod:
-        """What the pod has become."""
+        """Write the change; returns the pod as the API server has it then."""
         ...
 
 

@@ -43,7 +43,7 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A dry run in flight."""
+    """A dry run whose answer has not been asked for yet."""
 
     way: tuple[Back, Reason]
     begun: float

@@ -57,7 +57,7 @@ class FailedPodCache:
         self._on_change()
 
     def remove(self, pod: FailedPod, /) -> None:
-        """One is gone."""
+        """A failed pod is gone."""
         with self._lock:
             self._refused.pop(pod.metadata.uid, None)
         self._on_change()

@@ -255,7 +255,7 @@ class PodEvictor:
         self._returning.withdraw(uid)
 
     def pardon(self, pod: Pod) -> None:
-        """It is not being taken away; see ``Evictor``."""
+        """Remove our ``DisruptionTarget`` from a pod that is not being evicted; see ``Evictor``."""
         if pod.metadata.uid not in self._returning.taken:
             self._returning.pardon(pod)
 

@@ -15,7 +15,7 @@ from cluster.objects.pods import Pod, asks_for_gpus
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
-"""Seconds."""
+"""Seconds until a rejected pod comes back at most."""
 
 Verdict = Literal["comes back", "has run", "not ours"]
 """``has run``: it may have had its one run (restartPolicy Never), so nobody runs it a second time."""
@@ -53,5 +53,5 @@ def not_again(pod: Pod) -> str:
 
 
 def coming_back(pod: FailedPod) -> str:
-    """That it comes back, and when."""
+    """A sentence: why the pod was rejected, and when it comes back."""
     return f"{said(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."

@@ -15,11 +15,11 @@ from cluster.objects.pods import Pod, is_live
 from cluster.process.clock import Clock
 
 BARRED_FOR: Final = 600.0
-"""Seconds."""
+"""Seconds for which a node is barred."""
 
 
 class BarredNodes:
-    """Sets and lifts them."""
+    """Bars nodes, and lifts the bars when their time is over."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube = kube

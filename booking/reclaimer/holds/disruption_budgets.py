@@ -49,7 +49,7 @@ def waits(
     protected: frozenset[str],
     plans: list[Plan],
 ) -> Waits:
-    """Who waits for budgets alone.
+    """The booked pods that wait for nothing but disruption budgets.
 
     Args:
         snapshot: the instant that ``plans`` were made on.

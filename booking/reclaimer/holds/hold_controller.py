@@ -83,9 +83,9 @@ class _Written:
 
     hold: Hold
     pod: Pod
-    """With it, as the API server has answered."""
+    """The pod with the hold on it, as the API server has answered."""
     at: float
-    """When that was asked."""
+    """The monotonic instant at which the write was requested."""
 
 
 class HoldController:
@@ -103,7 +103,7 @@ class HoldController:
         self._timers: dict[str, _Timer] = {}
         self._written: dict[str, _Written] = {}
         self._begun: list[_Written] = []
-        """Written in this pass."""
+        """Holds that were written in this pass."""
         self._needed: dict[str, float] = {}
         """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
         self._dropped: dict[str, Pod] = {}

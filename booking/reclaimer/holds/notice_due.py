@@ -20,7 +20,7 @@ class Notice:
     """The notice that one victim of one hold was given."""
 
     text: str
-    """The annotation's value."""
+    """The value of the annotation on the victim."""
     given: datetime
     """When the hold was written: no later than the notice itself."""
     over: float

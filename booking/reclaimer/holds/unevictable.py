@@ -12,7 +12,7 @@ from cluster.process.clock import Clock
 SPARED_FOR: Final = 10.0
 """Seconds, the first time; then twice as long as before."""
 SPARED_AT_MOST: Final = 60.0
-"""Seconds."""
+"""Seconds for which a pod is left out at most."""
 
 
 class UnevictablePods:

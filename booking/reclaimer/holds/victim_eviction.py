@@ -34,7 +34,7 @@ REFUSED_AT_MOST: Final = 3
 
 
 class NotNowError(Exception):
-    """This victim cannot be had now, and is left out of the next plans; the text says why."""
+    """A victim cannot be evicted now, and is left out of the next plans; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Case:
     """A hold whose devices are not all free."""
 
     pod: Pod
-    """With the hold on it."""
+    """The booked pod, with the hold on it."""
     hold: Hold
     notices: dict[str, Notice]
     """Victim's uid -> the notice that this process gave it for this hold; grows."""
@@ -71,7 +71,7 @@ class VictimEviction:
         self.notices.forget_all_but(uids)
 
     def foresee(self, victims: Iterable[Pod]) -> None:
-        """Those of them who are given no notice are likely to go in this very pass."""
+        """Note that the victims which get no notice are likely to be evicted in this very pass."""
         for victim in victims:
             if notice_seconds(victim, self._terms) == 0:
                 self._context.leaving.foresee(victim, back=self._back(victim))
@@ -187,7 +187,7 @@ class VictimEviction:
         self._context.write_event(victim, names.BUDGET_OVERRIDDEN, message)
 
     def _not_now(self, victim: Pod, why: str) -> NotNowError:
-        """It is left out of the next plans."""
+        """Leave the victim out of the next plans; returns the error that says why."""
         self._refused.pop(victim.metadata.uid, None)
         self._spared.add(victim.metadata.uid)
         return NotNowError(f"the pod {victim.key} cannot be evicted now: {why}")

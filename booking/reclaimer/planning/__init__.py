@@ -1,1 +1,1 @@
-"""Whom a booked pod that fits nowhere needs to leave: the plan, and all that it is made of. Pure."""
+"""Which pods must leave for a booked pod that fits nowhere: the plan, and all that it is made of. Pure."""

@@ -15,7 +15,7 @@ from booking.reclaimer.planning.waiting_pod import WaitingPod
 from cluster.decide.scheduler_filters import Checker
 
 Seating = Literal["seated", "perhaps", "full"]
-"""It takes free devices; it may find some when others are bound; nothing that is free is for it."""
+"""Whether a pod takes free devices: it does; it may, once others are bound; no free device is for it."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Taker:
 
 
 class FreePlacement:
-    """Who takes which free devices in mind."""
+    """Which waiting pod is expected to take which free devices."""
 
     def __init__(self, sites: NodeCandidates) -> None:
         self._sites = sites

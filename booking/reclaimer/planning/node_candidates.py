@@ -20,9 +20,9 @@ class PlanningInputs:
     """What is known about pods beyond the objects. Uids."""
 
     excluded: frozenset[str] = frozenset()
-    """They must not be evicted just now."""
+    """Pods that must not be evicted just now."""
     ending: frozenset[str] = frozenset()
-    """They are evicted within moments, whether or not their devices are needed."""
+    """Pods that are evicted within moments, whether or not their devices are needed."""
 
 
 class NodeCandidates:

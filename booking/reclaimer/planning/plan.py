@@ -83,7 +83,7 @@ def elsewhere(
 
 
 def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: NodeCandidates) -> Iterator[Pod]:
-    """Those for whom some node that is open to them has enough free devices: mostly none, and cheap."""
+    """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=_place):
         hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
@@ -128,7 +128,7 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
 
 
 class _Round:
-    """One pod after the other."""
+    """One round of planning: pod after pod, each with what those before it have left."""
 
     def __init__(self, snapshot: Snapshot, sites: NodeCandidates, search: Search) -> None:
         self._snapshot = snapshot

@@ -35,7 +35,7 @@ class WaitingPod:
     closed: frozenset[str]
     snapshot: Snapshot
     booking: Booking
-    """It covers the pod."""
+    """The booking that covers the pod."""
     checker: Checker
     """Knows what the round has given away already."""
 
@@ -71,7 +71,7 @@ class WaitingPod:
         )
 
     def with_hold(self, node: str, devices: tuple[str, ...]) -> "WaitingPod":
-        """The same pod if these were kept for it, and nothing else."""
+        """The pod as if these devices, and no others, were held for it."""
         return replace(self, request=replace(self.request, hold=Hold(node=node, devices=devices)))
 
     def verdict(self, site: NodeCandidate, choice: VictimSelection) -> Verdict | None:

@@ -12,17 +12,17 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 FRESH_SECONDS: Final = 300.0
-"""Then it is fetched again."""
+"""Age at which a value is fetched again."""
 USABLE_SECONDS: Final = 3600.0
-"""So long it is used while fetching fails."""
+"""Age up to which a value is used while fetching fails."""
 PAUSE_SECONDS: Final = 10.0
-"""Between two attempts, whichever caller wants one."""
+"""Between two attempts to fetch, whoever needs the value."""
 
 T = TypeVar("T")
 
 
 class FetchError(Exception):
-    """It cannot be fetched; a sentence."""
+    """The value cannot be fetched; the text says why."""
 
 
 class CachedFetch(Generic[T]):
@@ -38,7 +38,7 @@ class CachedFetch(Generic[T]):
         self._tried = -math.inf
 
     def get(self, *, renew: bool = False) -> T:
-        """It; ``renew``: the one that is known does not do.
+        """The value; ``renew``: the one that is known has turned out to be too old.
 
         Raises:
             FetchError: it is not known.

@@ -11,14 +11,14 @@ _HOST_ONLY: Final = "__Host-"
 
 
 class Cookies:
-    """Sets, reads and takes back."""
+    """Sets, reads and drops the cookies of the login."""
 
     def __init__(self, public: str | None) -> None:
         """Args: public: URL by which people reach us; None: not known."""
         self._is_plain = public is None or public.startswith("http:")
 
     def get(self, request: Request, name: str) -> str | None:
-        """What one says."""
+        """A cookie's value; None where the request has none of that name."""
         return request.cookies.get(self._name(request, name))
 
     def set(
@@ -36,7 +36,7 @@ class Cookies:
         )
 
     def drop(self, answer: Response, request: Request, name: str) -> None:
-        """Let the browser forget one."""
+        """Let the browser forget a cookie."""
         self.set(answer, request, name, "", seconds=0)
 
     def _name(self, request: Request, name: str) -> str:

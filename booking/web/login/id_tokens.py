@@ -22,10 +22,10 @@ LEEWAY_SECONDS: Final = 30
 
 
 class Keys(Protocol):
-    """``Provider``."""
+    """What is used here of ``Provider``."""
 
     def keys(self, *, renew: bool = False) -> KeySet:
-        """Its keys."""
+        """The provider's keys; see ``Provider``."""
         ...
 
 

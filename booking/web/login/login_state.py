@@ -16,12 +16,12 @@ from booking.web.signing_in import own
 
 LASTS_SECONDS: Final = 600
 _SECRET_LETTERS: Final = 43
-"""32 bytes in base64."""
+"""Letters of a secret: 32 bytes in base64."""
 
 
 @dataclass(frozen=True)
 class LoginState:
-    """One way there and back."""
+    """What is remembered while somebody is sent to the provider and back."""
 
     secret: str
     then: str
@@ -29,7 +29,7 @@ class LoginState:
 
     @classmethod
     def begin(cls, then: str) -> "LoginState":
-        """A new one."""
+        """The state of a new login, which leads to the address ``then``."""
         return cls(secrets.token_urlsafe(32), own(then))
 
     @classmethod
@@ -45,12 +45,12 @@ class LoginState:
 
     @property
     def cookie(self) -> str:
-        """What the browser keeps meanwhile."""
+        """The value of the cookie that the browser keeps meanwhile."""
         return f"{self.secret}.{base64.urlsafe_b64encode(self.then.encode()).decode()}"
 
     @property
     def state(self) -> str:
-        """Comes back in the address."""
+        """``state`` in the request to the provider, which comes back in the address."""
         return self._derived("state")
 
     @property

@@ -31,24 +31,24 @@ class Oidc:
     username_claim: str = "sub"
     groups_claim: str = "groups"
     username_prefix: str = ""
-    """As the API server has it, so that roles are asked for under the name that it knows."""
+    """Prefix that the API server puts before names: roles are asked for under the name that it knows."""
     groups_prefix: str = ""
     ca_file: Path | None = None
 
 
 @dataclass(frozen=True)
 class Person:
-    """Whom an ID token names."""
+    """The person whom an ID token names."""
 
     raw: str
-    """As the provider says it."""
+    """The raw name, as the provider says it."""
     subject: Subject
-    """As the API server would say it."""
+    """The user and groups, as the API server would name them."""
     email: str | None
 
 
 def person_of(claims: Mapping[str, Any], oidc: Oidc) -> Person:
-    """Who that is.
+    """The person whom the claims of an ID token name.
 
     Raises:
         BadTokenError: the claims do not say it.

@@ -21,7 +21,7 @@ from cluster.process.clock import Clock
 
 LONGEST_ANSWER: Final = 2**20
 _TIMEOUT: Final = urllib3.Timeout(connect=2.0, read=5.0)
-"""Somebody waits."""
+"""Short, as somebody waits for the answer."""
 D = TypeVar("D")
 
 
@@ -36,7 +36,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """Its answer to a code."""
+    """The provider's answer to a code."""
 
     id_token: str
 
@@ -57,7 +57,7 @@ class Provider:
         self._pool.clear()
 
     def keys(self, *, renew: bool = False) -> KeySet:
-        """Its keys; ``renew``: a token is signed by none of those that we know.
+        """The provider's keys; ``renew``: a token is signed by none of those that we know.
 
         Raises:
             FetchError: it cannot be asked.
@@ -106,7 +106,7 @@ class Provider:
         return _decoded(body, Tokens, metadata.token_endpoint).id_token
 
     def _proof(self, fields: dict[str, str], metadata: Metadata) -> Mapping[str, str]:
-        """That it is us who ask: the secret, in a header or among the fields."""
+        """Headers that prove who we are; ``fields`` get what proves it there: the client id or the secret."""
         if self._oidc.secret_file is None:
             fields["client_id"] = self._oidc.client_id
             return {}

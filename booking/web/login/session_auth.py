@@ -41,7 +41,7 @@ class LoginContext:
     """Of the provider, if there is one."""
 
     def person(self, person: Person) -> Principal:
-        """Whom the provider names.
+        """The user behind a person whom the provider names.
 
         Raises:
             ProblemError: 403 for a name that is nobody's, 503.
@@ -60,13 +60,13 @@ class LoginContext:
 
 
 class SessionAuth:
-    """``SigningIn``."""
+    """Signs callers in by a token or a session's cookie: an implementation of ``SigningIn``."""
 
     def __init__(self, context: LoginContext) -> None:
         self._context = context
 
     def principal_of(self, request: Request) -> Principal:
-        """Who asks: a token goes before a cookie.
+        """The caller: a token goes before a cookie.
 
         Raises:
             ProblemError: 401, 403, 503.

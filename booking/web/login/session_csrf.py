@@ -1,4 +1,4 @@
-"""What forms carry, per session."""
+"""The token against cross-site requests that forms carry, per session."""
 
 import hmac
 

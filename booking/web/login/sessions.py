@@ -17,21 +17,21 @@ from cluster.process.clock import Clock
 _LETTERS: Final = 43
 """Of a cookie: 32 bytes in base64."""
 _TOUCHES: Final = 10
-"""So often in the time of an idle session its end is moved on."""
+"""How often the end of a session is moved on within the time after which an idle one ends."""
 
 
 @dataclass(frozen=True)
 class Login:
-    """Who has come in, and by whose word."""
+    """Somebody who has just signed in, and how they were identified."""
 
     user: str
-    """The user id."""
+    """User id."""
     source: Source
     raw: str
     subject: Subject
     email: str | None = None
     until: datetime | None = None
-    """No longer than this."""
+    """The session ends then at the latest; None: only as sessions do."""
 
 
 class Sessions:
@@ -89,7 +89,7 @@ class Sessions:
         return found
 
     def close(self, cookie: str) -> None:
-        """End it."""
+        """End the session of a cookie."""
         self._store.write(lambda writing: writing.session_remove(_digest(cookie)))
 
     def _move_on(self, session: Session, now: datetime, expires: datetime) -> None:

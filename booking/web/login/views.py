@@ -75,14 +75,14 @@ class Views(ABC):
 
     @abstractmethod
     def begin(self) -> Response:
-        """``GET /login``."""
+        """``GET /login``: where signing in begins."""
 
     def take(self) -> Response:
-        """``POST /login``."""
+        """``POST /login``: the form of the page, if it has one."""
         return self._page("This page takes no form.", status=HTTPStatus.METHOD_NOT_ALLOWED)
 
     def finish(self) -> Response:
-        """``GET /login/callback``."""
+        """``GET /login/callback``: back from the provider."""
         return self._page("Nobody sends you here.", status=HTTPStatus.NOT_FOUND)
 
     def leave(self) -> Response:
@@ -96,7 +96,7 @@ class Views(ABC):
         return answer
 
     def problem(self, error: Exception) -> Response:
-        """Any failure, as a page."""
+        """An error as a page."""
         problem = problem_of(error)
         return self._page(
             problem.detail,
@@ -106,7 +106,7 @@ class Views(ABC):
         )
 
     def _enter(self, login: Login, then: str) -> Response:
-        """Somebody comes in."""
+        """Open a session, set its cookie, and go on to ``then``."""
         cookies = self._context.cookies
         answer = _going(own(then), HTTPStatus.SEE_OTHER)
         opened = self._context.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
@@ -136,7 +136,7 @@ class Views(ABC):
 
 
 class OidcViews(Views):
-    """By the provider."""
+    """Signing in by an OIDC provider."""
 
     def __init__(self, context: LoginContext, provider: Provider) -> None:
         super().__init__(context)
@@ -193,11 +193,11 @@ class TokenViews(Views):
         self._audience = audience
 
     def begin(self) -> Response:
-        """The form."""
+        """The form that takes a token."""
         return self._form("You are signed out." if "out" in request.args else "")
 
     def take(self) -> Response:
-        """The token."""
+        """Sign in by the form's token."""
         self._context.demand_own_page(request)
         token = request.form.get("token", "").strip()
         try:
@@ -217,7 +217,7 @@ class TokenViews(Views):
 
 
 def _going(address: str, status: HTTPStatus) -> Response:
-    """On to an address."""
+    """A redirect to an address."""
     return Response(status=status, headers={"Location": address})
 
 

@@ -57,7 +57,7 @@ _POLICIES: Final = 20
 _MOST: Final = 200
 """Rows of a page of bookings, maintenance or exemptions."""
 _LONGEST_NUMBER: Final = 9
-"""Digits."""
+"""Digits of a number at most."""
 _MOMENT: Final = timedelta(seconds=1)
 
 

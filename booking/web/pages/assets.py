@@ -29,7 +29,7 @@ class _Asset:
 
 
 class Assets:
-    """All of them."""
+    """All files that pages load from ``/static``."""
 
     def __init__(self) -> None:
         self._assets = dict(_read(resources.files("booking.web") / "static", ""))

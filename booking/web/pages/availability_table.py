@@ -21,7 +21,7 @@ _TALL: Final = 72
 
 @dataclass(frozen=True)
 class Row:
-    """A model."""
+    """The row of a model."""
 
     number: int
     label: str
@@ -31,20 +31,20 @@ class Row:
     when: str
     """``now``, or the first instant of later weeks."""
     over: int
-    """So many more are booked at one time than there are."""
+    """How many more devices are booked at one time than there are."""
     chart: Chart
     summary: str
     days: tuple[Cell, ...]
     fragment: str
-    """Where its inside is."""
+    """Address of the row's inside, for htmx."""
     opened: str
-    """The page with this row opened."""
+    """Address of the page with this row opened."""
     inside: Inside | None
 
 
 @dataclass(frozen=True)
 class AvailabilityTable:
-    """The whole."""
+    """Everything that the page *Availability* shows."""
 
     axis: Axis
     heads: tuple[Head, ...]

@@ -23,12 +23,12 @@ class Axis:
 
     @property
     def start(self) -> datetime:
-        """The left edge."""
+        """The first instant shown: the left edge."""
         return self.midnights[0]
 
     @property
     def end(self) -> datetime:
-        """The right edge."""
+        """The first instant not shown any more: the right edge."""
         return self.midnights[-1]
 
     @property

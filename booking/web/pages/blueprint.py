@@ -20,7 +20,7 @@ _CHANGES: Final = "any(length, move, resize, take)"
 
 
 def pages(parts: PageParts) -> Blueprint:
-    """Everything that people see."""
+    """The routes of all pages, with the files that they load."""
     made = Blueprint(NAME, "booking.web.pages", template_folder="templates")
     assets = Assets()
     frame = PageLayout(parts, assets)

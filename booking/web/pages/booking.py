@@ -45,7 +45,7 @@ _MOMENT: Final = timedelta(seconds=1)
 _AS_MUCH: Final = frozenset({"within-limits", "later", "earlier"})
 """Alternatives that are the request itself, within the limits, at some time."""
 _SLOTS: Final = 3
-"""So many of them are shown."""
+"""Alternatives that are shown at most."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class BookingPages:
         return Form(texts, tuple(choices), answer, dict(answer.errors) if answer else {})
 
     def _choices(self, visit: Visit) -> list[Choice]:
-        """What there is now."""
+        """The models to choose from, with what is free of each now; none while that is not known."""
         if self._parts.unknown_capacity():
             return []
         now = visit.clock.now

@@ -24,15 +24,15 @@ _UNITS: Final = frozenset({"days", "hours"})
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of the fields."""
+    """What is typed in the form, field by field."""
 
     model: str = ""
     count: str = "1"
     topology: str = "single-node"
     start: str = ""
-    """Empty: now."""
+    """The start; empty: now."""
     by: str = "length"
-    """``length`` or ``end``."""
+    """Which of the two was filled in: ``length`` or ``end``."""
     amount: str = "1"
     unit: str = "days"
     end: str = ""
@@ -41,7 +41,7 @@ class Texts:
     """For whom, of an administrator's form; empty: for the user who fills it in."""
 
     def query(self) -> str:
-        """As the query of an address that fills the form with them."""
+        """The query of an address that fills the form with these texts."""
         texts = {each.name: getattr(self, each.name) for each in fields(self)}
         return urlencode({name: text for name, text in texts.items() if text})
 
@@ -54,15 +54,15 @@ def texts_of(given: Mapping[str, str]) -> Texts:
 
 @dataclass(frozen=True)
 class FormRequest:
-    """What the texts ask for."""
+    """The form after it was read: a request, or what is wrong with the fields."""
 
     request: BookingRequest | None
     """None where they cannot be read."""
     length: Duration | None
     user: str | None = None
-    """Whom an administrator asks for; None: themselves."""
+    """The user for whom an administrator books; None: themselves."""
     errors: Mapping[str, list[str]] = field(default_factory=dict)
-    """Field -> sentences."""
+    """Field -> what is wrong with it, in sentences."""
 
 
 def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:

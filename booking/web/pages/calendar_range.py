@@ -45,16 +45,16 @@ class CalendarRange:
 
     @property
     def first_word(self) -> str:
-        """It as people read it, after a number: ``now``, ``on Fri 1 May``."""
+        """The first instant as people read it after a number: ``now``, ``on Fri 1 May``."""
         return "now" if self.first is None else f"on {self.clock.day(self.first_at)}"
 
     @property
     def now_at(self) -> float | None:
-        """Where now is."""
+        """Where now is on the axis; None where it is not shown."""
         return self.axis.at(self.clock.now) if self.axis.shows(self.clock.now) else None
 
     def heads(self) -> tuple[Head, ...]:
-        """Above the columns."""
+        """The headings of the columns, one for each day."""
         return tuple(
             Head(
                 weekday=self.clock.weekday(day)[:2],

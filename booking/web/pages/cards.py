@@ -17,7 +17,7 @@ _IMAGE: Final = "IMAGE"
 
 @dataclass(frozen=True)
 class Act:
-    """Something that can be done."""
+    """Something that the user can do with a booking: a button, perhaps with a field."""
 
     verb: str
     title: str
@@ -25,7 +25,7 @@ class Act:
     field: str = ""
     """Name of its one field; empty: it has none."""
     type: Literal["datetime-local", "number"] = "datetime-local"
-    """Of that field."""
+    """HTML type of that field."""
     label: str = ""
     value: str = ""
     hint: str = ""
@@ -36,7 +36,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Card:
-    """A running or planned booking."""
+    """A running or planned booking as the page shows it."""
 
     id: str
     title: str
@@ -63,7 +63,7 @@ class Card:
     booked_by: str
     version: str
     share: str
-    """That a pod cannot have all of it, and how pods share it; empty where one can."""
+    """A sentence that no pod can have all its GPUs, and how pods share them; empty where one can."""
     snippet: str
     risk: Risk | None
     acts: tuple[Act, ...]
@@ -123,7 +123,7 @@ def card_of(
 
 
 def past_of(record: Record, clock: SiteClock) -> Past:
-    """A row."""
+    """The row of a booking that is over."""
     by = f"by {record.ended_by}" if record.ended_by else ""
     note = ": ".join(text for text in (by, record.reason or "") if text)
     if not note and record.released:

@@ -23,7 +23,7 @@ _MOST_LINES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What a template draws."""
+    """Paths and heights from which a template draws a chart in SVG."""
 
     width: int
     height: int
@@ -33,9 +33,9 @@ class Chart:
     blocked: str
     """Hangs from the line of what there is."""
     over: str
-    """Bookings beyond the capacity."""
+    """Path of the area of bookings beyond the capacity; empty where there are none."""
     lines: tuple[float, ...]
-    """Heights of whole devices."""
+    """Heights of the lines between whole devices."""
     top: float
     """Height of the line of what there is: 0, unless more is booked."""
     now: float | None

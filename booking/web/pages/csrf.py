@@ -42,11 +42,11 @@ class UserTokens:
         self._key = key or secrets.token_bytes(32)
 
     def token(self, who: Principal, _request: Request, /) -> str:
-        """Derived from the user id."""
+        """The token of a user's forms, derived from the user id."""
         return hmac.new(self._key, who.user.encode(), hashlib.sha256).hexdigest()
 
     def demand(self, who: Principal, request: Request) -> None:
-        """Compared in constant time."""
+        """Refuse a form without the user's token; compared in constant time."""
         given = request.form.get(FIELD, "")
         if not hmac.compare_digest(given.encode(), self.token(who, request).encode()):
             raise stale_form()

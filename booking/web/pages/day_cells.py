@@ -13,7 +13,7 @@ from booking.web.pages.site_clock import SiteClock
 
 @dataclass(frozen=True)
 class Cell:
-    """A day of a model."""
+    """What the table shows of a model on one day."""
 
     name: str
     free: int
@@ -29,7 +29,7 @@ class Cell:
 
 
 def cells_of(found: Sequence[Step], range_: CalendarRange, model: str) -> tuple[Cell, ...]:
-    """Every day of a leaf."""
+    """The cells of all days that are shown."""
     days = load.days(found, range_.axis.midnights, range_.clock.now)
     capacity = found[0].capacity
     query = f"{Texts(model=model).query()}&check=1&start="

@@ -54,16 +54,16 @@ class Filler:
     """A button that fills the form."""
 
     address: str
-    """For browsers without JavaScript."""
+    """Address of the filled form, for browsers without JavaScript."""
     fragment: str
-    """For htmx."""
+    """Address of the form alone, for htmx."""
     title: str
     why: str
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The text above the buttons."""
+    """The verdict above the form's buttons, and messages next to fields."""
 
     verdict: Verdict
     message: str
@@ -85,17 +85,17 @@ class ProposedBooking(Protocol):
 
     @property
     def model(self) -> str:
-        """In label form."""
+        """Model in label form."""
         ...
 
     @property
     def count(self) -> int:
-        """GPUs."""
+        """Number of GPUs."""
         ...
 
     @property
     def topology(self) -> str:
-        """How they lie."""
+        """``single-node`` or ``any``."""
         ...
 
     @property
@@ -115,7 +115,7 @@ def model_title(label: str) -> str:
 
 
 def gpus(count: int, label: str) -> str:
-    """So many of a model, in a heading."""
+    """A number of GPUs of a model, as in a heading."""
     return f"{count} \N{MULTIPLICATION SIGN} {model_title(label)}"
 
 
@@ -127,7 +127,7 @@ def blocked_gpus(block: Block) -> str:
 
 
 def accepted(decision: Decision, clock: SiteClock) -> Answer:
-    """It can be booked."""
+    """The answer that the request can be booked."""
     if decision.start is None or decision.end is None:
         raise ValueError("What is accepted has a start and an end.")
     length = clock.length(decision.start, decision.end)
@@ -141,7 +141,7 @@ def accepted(decision: Decision, clock: SiteClock) -> Answer:
 
 
 def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Filler, ...] = ()) -> Answer:
-    """It cannot."""
+    """The answer that the request cannot be booked, and why."""
     errors: dict[str, list[str]] = {}
     rest: list[str] = []
     for violation in violations:

@@ -28,10 +28,10 @@ PodsOf = Callable[[], Mapping[str, tuple[str, ...]] | None]
 
 
 class Bookings(Protocol):
-    """``booking.service.BookingService``; it says what each of them raises."""
+    """What pages use of ``booking.service.BookingService``, which documents the errors."""
 
     def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
-        """Capacity, load and maintenance."""
+        """Capacity, bookings and maintenance in a span."""
         ...
 
     def create(
@@ -41,7 +41,7 @@ class Bookings(Protocol):
         ...
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
-        """What a form was answered before."""
+        """The booking that a form with this key was answered before; None where there was none."""
         ...
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
@@ -51,35 +51,35 @@ class Bookings(Protocol):
     def earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
     ) -> Sequence[Slot]:
-        """The first slots."""
+        """The first slots that could be booked now."""
         ...
 
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
-        """Bookings."""
+        """A page of the caller's bookings; for an administrator, of anybody's."""
         ...
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
-        """Those that cannot be kept."""
+        """Ids of the bookings that cannot be kept as things are."""
         ...
 
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
-        """What could be had instead of one that cannot be kept."""
+        """What could be had instead of a booking that cannot be kept."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:
-        """Maintenance."""
+        """Maintenance blocks that are not over."""
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """One of them."""
+        """One booking."""
         ...
 
     def change(
         self, who: Principal, booking_id: str, change: Change, *, expected: str | None = None
     ) -> Record:
-        """Extend, shorten, move."""
+        """Change a booking: its times, the number of GPUs, its namespace."""
         ...
 
     def dry_run_change(self, who: Principal, booking_id: str, change: Change) -> Decision:
@@ -87,11 +87,11 @@ class Bookings(Protocol):
         ...
 
     def release(self, who: Principal, booking_id: str, *, expected: str | None = None) -> Record:
-        """End a running one."""
+        """End a running booking now."""
         ...
 
     def cancel(self, who: Principal, booking_id: str, *, expected: str | None = None) -> Record:
-        """Take a planned one back."""
+        """Cancel a planned booking."""
         ...
 
 
@@ -101,10 +101,10 @@ class PageParts:
 
     bookings: Bookings
     administration: Administration
-    """The same service, with what administrators do."""
+    """The same service, with what administrators may do."""
     live: Live
     policy: Callable[[], Policy]
-    """The one in force."""
+    """The policy that holds now."""
     policy_trouble: Check
     """Why the policy file as it is now is not in force."""
     guard: RequestGuard

@@ -23,7 +23,7 @@ PLACES: Final[tuple[tuple[str, str], ...]] = (
 )
 """Address -> title, for everybody."""
 ADMINISTRATION: Final[tuple[tuple[str, str], ...]] = (("/admin", "Admin"),)
-"""The same, for administrators."""
+"""Address -> title, for administrators alone."""
 
 _MARK: Final = "continue"
 """In a query: where a list goes on that comes a page at a time."""
@@ -40,7 +40,7 @@ HEADERS: Final = {
 
 @dataclass(frozen=True)
 class Visit:
-    """Somebody is here."""
+    """A request of somebody who is signed in: who, when, and the token of their forms."""
 
     who: Principal
     clock: SiteClock
@@ -55,7 +55,7 @@ class PageLayout:
         self._assets = assets
 
     def visit(self) -> Visit:
-        """Who sends this request; a form of theirs is one of ours.
+        """Identify the caller; a form that they send must carry our token.
 
         Raises:
             ProblemError: nobody is signed in, or the form came from elsewhere.

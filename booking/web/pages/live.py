@@ -13,7 +13,7 @@ from booking.web.pages.now_view import now_overview
 
 
 class LivePages:
-    """``/now`` and ``/why``."""
+    """The pages ``/now`` and ``/why``."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts

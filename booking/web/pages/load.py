@@ -11,7 +11,7 @@ KINDS: tuple[Kind, ...] = ("mine", "others", "blocked")
 
 
 class Piece(NamedTuple):
-    """So many devices in ``[start, end)``."""
+    """A number of devices in use, or in maintenance, in ``[start, end)``."""
 
     kind: Kind
     gpus: int
@@ -27,13 +27,13 @@ class Step(NamedTuple):
     mine: int
     others: int
     blocked: int
-    """In maintenance."""
+    """Devices in maintenance."""
     capacity: int
     """Devices that there are, those in maintenance among them."""
     used: int
     """All that is not free; more than there is, where devices have gone."""
     free: int
-    """What can be booked."""
+    """Devices that can be booked."""
 
 
 def steps(pieces: Iterable[Piece], start: datetime, end: datetime, *, capacity: int) -> tuple[Step, ...]:
@@ -63,14 +63,14 @@ def _summed(
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day of a row."""
+    """What is free and in use on one day."""
 
     start: datetime
     """The first instant of it at which the most is free; now, where that is today."""
     free: int
-    """All day long, from now on."""
+    """Devices that are free all day long, from now on."""
     most: int
-    """At ``start``."""
+    """Devices that are free at ``start``."""
     mine: int
     others: int
     blocked: int

@@ -23,7 +23,7 @@ def pieces_of(overview: Overview, model: str) -> list[Piece]:
 
 
 def pieces_on(overview: Overview, model: str, node: str) -> list[Piece]:
-    """The same on one node, where bookings are as the plan has them."""
+    """The bookings and maintenance of a model on one node; bookings are where the plan has them."""
     found = [
         Piece(_whose(each), place.count, each.start, each.end)
         for each in overview.booked.get(model, ())
@@ -41,7 +41,7 @@ def free_at(overview: Overview, model: str, instant: datetime) -> int:
 
 
 def steps_on(pieces: Iterable[Piece], range_: CalendarRange, capacity: int) -> tuple[Step, ...]:
-    """The load of a leaf."""
+    """The load over all days that are shown."""
     return load.steps(pieces, range_.axis.start, range_.axis.end, capacity=capacity)
 
 
@@ -51,7 +51,7 @@ def at(found: Sequence[Step], instant: datetime) -> Step:
 
 
 def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
-    """The chart in words."""
+    """The chart in words, for those who do not see it."""
     ahead = [step for step in found if step.end > clock.now]
     least, most = min(ahead, key=_FREE), max(ahead, key=_FREE)
     if least.free == most.free:

@@ -28,19 +28,19 @@ _PAGE: Final = 50
 _MOST: Final = 200
 """Running and planned bookings of a page; rules allow a handful."""
 _LONGEST_NUMBER: Final = 18
-"""Digits."""
+"""Digits of a number at most."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What has just happened."""
+    """A message about what the last form has done."""
 
     verdict: str
     message: str
 
 
 class MinePages:
-    """``/mine`` and its actions."""
+    """The page ``/mine`` and its forms."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts

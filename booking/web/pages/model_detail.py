@@ -20,7 +20,7 @@ _LOW: Final = 30
 
 @dataclass(frozen=True)
 class Booker:
-    """A row of the table."""
+    """A booking of the model, as a row of a table."""
 
     user: str
     gpus: int
@@ -31,7 +31,7 @@ class Booker:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a model."""
+    """A node that has GPUs of the model."""
 
     name: str
     capacity: int
@@ -39,7 +39,7 @@ class Node:
     chart: Chart
     summary: str
     reasons: tuple[str, ...]
-    """Of maintenance that is shown."""
+    """Reasons of the maintenance that is shown."""
     days: tuple[Day, ...]
 
 

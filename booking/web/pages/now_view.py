@@ -41,14 +41,14 @@ CLASSES: Final[Mapping[HolderClass, str]] = {
 _AWAY: Final = "away"
 _AWAY_WORD: Final = "out of reach"
 _GIB: Final = 1024
-"""MiB."""
+"""MiB in a GiB."""
 _MOST: Final = 8
-"""So many of a model that go next are shown."""
+"""Pods of a model that are shown in the order of eviction at most."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A device."""
+    """A device as the page shows it."""
 
     index: int
     uuid: str
@@ -65,32 +65,32 @@ class Tile:
 
 @dataclass(frozen=True)
 class Load:
-    """How a device is used."""
+    """How busy a device is, in texts."""
 
     percent: int | None
-    """Of the time; None: the card does not say."""
+    """Per cent of the time; None: the card does not say."""
     memory: str
-    """In use, of all."""
+    """Memory in use, of all."""
     heat: str
     """Temperature and power, as far as they are known."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A pod on a device."""
+    """A pod that holds a device."""
 
     name: str
     address: str | None
-    """Of its explanation; None for one that the reader may not see."""
+    """Address of its explanation; None for a pod that the reader may not see."""
     user: str
     until: str
     memory: str
-    """That its processes use."""
+    """Memory that its processes use."""
 
 
 @dataclass(frozen=True)
 class NodeCard:
-    """A node."""
+    """A node and its devices."""
 
     name: str
     state: str
@@ -118,7 +118,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Queue:
-    """The order of one model."""
+    """The pods of one model in the order in which they would be evicted."""
 
     title: str
     turns: tuple[Turn, ...]
@@ -127,16 +127,16 @@ class Queue:
 
 @dataclass(frozen=True)
 class NowOverview:
-    """The whole."""
+    """Everything that the page *Now* shows."""
 
     counts: tuple[tuple[str, str, int], ...]
-    """State, word, devices."""
+    """(state, its word, number of devices in it)."""
     nodes: tuple[NodeCard, ...]
     queues: tuple[Queue, ...]
 
 
 def now_overview(now: Now, blocks: Sequence[Block], clock: SiteClock, user: str) -> NowOverview:
-    """What there is, for somebody."""
+    """The cluster at one instant, as the page shows it to a user."""
     nodes = tuple(_card(node, blocks, clock, user) for node in now.nodes)
     totals = Counter(tile.state for node in nodes for tile in node.tiles)
     words: dict[str, str] = dict(WORDS.items()) | {_AWAY: _AWAY_WORD}
@@ -181,7 +181,7 @@ def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> T
 
 
 def _word(device: DeviceNow) -> str:
-    """Its state; of one that a pod has without a booking, by what right."""
+    """A device's state in words; of one that pods have without a booking, by what right they have it."""
     if device.state != "opportunistic":
         return WORDS[device.state]
     rights = dict.fromkeys(CLASSES[pod.holder_class] for pod in device.pods)

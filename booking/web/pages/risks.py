@@ -15,7 +15,7 @@ from booking.web.pages.site_clock import SiteClock, utc_seconds
 
 _STAYS: Final = "Nothing is cancelled by itself."
 _MOST_GPUS: Final = 6
-"""Digits."""
+"""Digits of a number of GPUs at most."""
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,11 @@ class SiteClock:
         return f"{_DAYS[local.weekday()]} {local.day} {_MONTHS[local.month - 1]}{year}"
 
     def weekday(self, instant: datetime) -> str:
-        """``Wed``."""
+        """The day of the week: ``Wed``."""
         return _DAYS[instant.astimezone(self.zone).weekday()]
 
     def month(self, instant: datetime) -> str:
-        """``Nov``."""
+        """The month: ``Nov``."""
         return _MONTHS[instant.astimezone(self.zone).month - 1]
 
     def date(self, instant: datetime) -> int:

@@ -38,7 +38,7 @@ from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class AdministrationViews:
-    """One method per verb."""
+    """The routes below ``/admin``, one method for each."""
 
     def __init__(self, parts: Parts) -> None:
         self._bookings = parts.bookings

@@ -14,7 +14,7 @@ SPAN: Final = timedelta(days=28)
 
 
 class AvailabilityViews:
-    """``GET /availability``."""
+    """The route ``GET /availability``."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

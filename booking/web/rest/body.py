@@ -8,7 +8,7 @@ from booking.web.problems import MALFORMED, ProblemError, Said
 from booking.web.rest.parsing import Given
 
 LONGEST_BODY: Final = 64 * 1024
-"""Bytes."""
+"""Bytes of a body at most."""
 _LONGEST_NUMBER: Final = 20
 """Digits of a whole number that is still read as one."""
 
@@ -17,29 +17,29 @@ class FieldWording:
     """Complaints about fields of a body."""
 
     def missing(self, name: str, message: str) -> Said:
-        """It has to be there."""
+        """A required field is missing."""
         return Said(rule="missing-field", message=f"The field {name} {message}", field=name)
 
     def unreadable(self, name: str, text: str) -> Said:
-        """Its value is none."""
+        """The field's value is of another type or form."""
         return Said(rule="malformed-field", message=f"The field {name} {text}", field=name)
 
     def beyond(self, name: str, message: str) -> Said:
-        """Its value is beyond the calendar."""
+        """The field's value is beyond the calendar."""
         return Said(rule="beyond-the-calendar", message=f"The field {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
-        """It occurs more than once."""
+        """The field occurs more than once."""
         message = f"The field {name} is in the body more than once."
         return Said(rule="duplicated-field", message=message, field=name)
 
     def unknown(self, name: str, text: str) -> Said:
-        """Nobody knows it."""
+        """There is no field of this name."""
         message = f"The field {name} is unknown: {text}"
         return Said(rule="unknown-field", message=message, field=name.strip('"'))
 
     def more(self, number: int) -> Said:
-        """So many more are unknown."""
+        """``number`` more fields are unknown."""
         return Said(rule="unknown-field", message=f"There are {number} more unknown fields.")
 
 

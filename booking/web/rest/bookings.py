@@ -25,7 +25,7 @@ from cluster import names
 
 
 class BookingViews:
-    """One method per verb."""
+    """The routes below ``/bookings``, one method for each."""
 
     def __init__(self, parts: Parts, *, root: str) -> None:
         """Args: root: the path before ``/bookings``."""
@@ -200,7 +200,7 @@ def _granted(decision: Decision) -> Decision:
 
 
 def _would_be(decision: Decision, user: str) -> WouldBe:
-    """What would be stored."""
+    """The answer to a dry run: the booking that would be stored."""
     if decision.start is None or decision.end is None:
         raise RuntimeError("What is accepted has a start and an end.")
     return WouldBe(

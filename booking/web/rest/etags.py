@@ -9,7 +9,7 @@ from booking.records import Record
 
 IF_MATCH: Final = "If-Match"
 TAGS: Final = r'^(\*|(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*)$'
-"""What the header may be."""
+"""Pattern of the header's value."""
 _TAG: Final = re.compile(r'(W/)?"([!#-~]*)"')
 
 

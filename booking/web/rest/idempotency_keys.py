@@ -11,9 +11,9 @@ from booking.web.rest.routes import ReadRequest
 
 KEY: Final = "Idempotency-Key"
 LONGEST_KEY: Final = 200
-"""Characters."""
+"""Characters of a key at most."""
 KEYS: Final = rf"[!-~]{{1,{LONGEST_KEY}}}"
-"""What the header may be."""
+"""Pattern of the header's value."""
 
 
 def key_of(asked: ReadRequest[Any, Any]) -> Key | None:

@@ -13,7 +13,7 @@ _MODEL: Final = "NVIDIA-A100-SXM4-80GB"
 
 
 class IndexView:
-    """``GET /api/v1``."""
+    """The route ``GET /api/v1``."""
 
     def __init__(self, root: str, audience: str) -> None:
         self._root = root
@@ -21,11 +21,11 @@ class IndexView:
         self._addresses: dict[str, str] = {}
 
     def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
-        """The routes that there are."""
+        """Take the routes to list."""
         self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
 
     def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
-        """The same for everybody."""
+        """The list of routes, and how to get and show a token; the same for everybody."""
         del asked
         answer = Index(
             name="GPU Booking",
@@ -39,14 +39,14 @@ class IndexView:
 
 
 class DocumentView:
-    """``GET /api/v1/openapi.json``."""
+    """The route ``GET /api/v1/openapi.json``."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._routes: Sequence[Route[Any, Any]] = ()
 
     def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
-        """The routes that there are."""
+        """Take the routes to describe."""
         self._routes = routes
 
     @cached_property
@@ -55,6 +55,6 @@ class DocumentView:
         return document(self._routes, root=self._root, version=VERSION)
 
     def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
-        """The same for everybody."""
+        """The OpenAPI document; the same for everybody."""
         del asked
         return Reply(body=self._document)

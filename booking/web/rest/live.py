@@ -5,7 +5,7 @@ from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class LiveViews:
-    """``GET /now`` and ``GET /pods/{namespace}/{name}/why``."""
+    """The routes ``GET /now`` and ``GET /pods/{namespace}/{name}/why``."""
 
     def __init__(self, parts: Parts) -> None:
         self._live = parts.live
@@ -15,5 +15,5 @@ class LiveViews:
         return Reply(body=self._live.now(asked.who))
 
     def why(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
-        """A pod, explained."""
+        """The explanation of a pod."""
         return Reply(body=self._live.why(asked.who, asked.path["namespace"], asked.path["name"]))

@@ -17,7 +17,7 @@ from booking.web.fields import HINT, READ, BadFieldError, BeyondError, Reader, c
 from booking.web.problems import MALFORMED, REFUSED, Kind, ProblemError, Said
 
 _NAMED: Final = 20
-"""Unknown fields that are named."""
+"""Unknown fields that a complaint names at most."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -74,27 +74,27 @@ class Wording(Protocol):
     """How a complaint about one name is said."""
 
     def missing(self, name: str, message: str) -> Said:
-        """It has to be there."""
+        """A required field is missing."""
         ...
 
     def unreadable(self, name: str, text: str) -> Said:
-        """Its value is none."""
+        """The field's value is of another type or form."""
         ...
 
     def beyond(self, name: str, message: str) -> Said:
-        """Its value is beyond the calendar."""
+        """The field's value is beyond the calendar."""
         ...
 
     def duplicated(self, name: str) -> Said:
-        """It occurs more than once."""
+        """The field occurs more than once."""
         ...
 
     def unknown(self, name: str, text: str) -> Said:
-        """Nobody knows it."""
+        """There is no field of this name."""
         ...
 
     def more(self, number: int) -> Said:
-        """So many more are unknown."""
+        """``number`` more fields are unknown."""
         ...
 
 
@@ -122,11 +122,11 @@ def read(kind: type[T], given: Given, wording: Wording) -> Read[T]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct."""
+    """A field of a struct, and how it is read."""
 
     attribute: str
     name: str
-    """As it is said: in JSON, in the query."""
+    """Its name in JSON or in the query."""
     read: Reader
     is_required: bool
     takes_null: bool
@@ -178,7 +178,7 @@ class _Reading:
     """Whether the errors are in values that could be read."""
 
     def read(self, wanted: Field) -> None:
-        """Read one field."""
+        """Read one field into ``values``, or add a complaint."""
         name = wanted.name
         if name in self.given.duplicated:
             self._complain(name, self.wording.duplicated(name))

@@ -1,4 +1,4 @@
-"""Who one is and what holds, by REST."""
+"""The REST routes about the caller and the policy."""
 
 from booking.web.interfaces import Parts
 from booking.web.rest.requests import WhichModel
@@ -7,13 +7,13 @@ from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class PeopleViews:
-    """``GET /me`` and ``GET /policy``."""
+    """The routes ``GET /me`` and ``GET /policy``."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     def me(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
-        """Who asks, and what limits hold for them now, of one model where the query names it."""
+        """The caller, and the limits that hold for them now, of one model where the query names it."""
         who = asked.who
         answer = Me(
             user=who.user,

@@ -15,31 +15,31 @@ class ParameterWording:
     """Complaints about parameters of a query."""
 
     def missing(self, name: str, message: str) -> Said:
-        """It has to be there."""
+        """A required parameter is missing."""
         return Said(rule="missing-parameter", message=f"The parameter {name} {message}", field=name)
 
     def unreadable(self, name: str, text: str) -> Said:
-        """Its value is none."""
+        """The parameter's value is of another form."""
         plus = ' In a query a "+" is written %2B.' if " " in request.args.get(name, "") else ""
         message = f"The parameter {name} {text}{plus}"
         return Said(rule="malformed-parameter", message=message, field=name)
 
     def beyond(self, name: str, message: str) -> Said:
-        """Its value is beyond the calendar."""
+        """The parameter's value is beyond the calendar."""
         return Said(rule="beyond-the-calendar", message=f"The parameter {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
-        """It occurs more than once."""
+        """The parameter occurs more than once."""
         message = f"The parameter {name} is in the query more than once."
         return Said(rule="duplicated-parameter", message=message, field=name)
 
     def unknown(self, name: str, text: str) -> Said:
-        """Nobody knows it."""
+        """There is no parameter of this name."""
         message = f"The parameter {name} is unknown: {text}"
         return Said(rule="unknown-parameter", message=message, field=name.strip('"'))
 
     def more(self, number: int) -> Said:
-        """So many more are unknown."""
+        """``number`` more parameters are unknown."""
         return Said(rule="unknown-parameter", message=f"There are {number} more unknown parameters.")
 
 

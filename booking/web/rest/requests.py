@@ -143,7 +143,7 @@ class WhichAudit(
     subject: Text | None = None
     """Id of a booking, block or exemption, or the name of what else was changed."""
     actor: Text | None = None
-    """User id."""
+    """User id of who made the change."""
     limit: PageLength = 100
     after: Text | None = None
 
@@ -159,7 +159,7 @@ class WhichSpan(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class WhichExemptions(
     _Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}
 ):
-    """Whose: one user's, or everybody's."""
+    """Exemptions of one user, or of everybody."""
 
     user: Text | None = None
     limit: PageLength = 100
@@ -167,6 +167,6 @@ class WhichExemptions(
 
 
 class WhichModel(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of which model."""
+    """Limits of one model, or of all."""
 
     model: Model | None = None

@@ -37,9 +37,9 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     created_by: str | None = None
     """The administrator who booked on behalf of the user."""
     ended_by: str | None = None
-    """The administrator who ended it."""
+    """User id of the administrator who ended the booking."""
     reason: str | None = None
-    """Why, in the administrator's words."""
+    """The administrator's reason for that."""
     policy: str | None = None
     """Version of the policy under which it was accepted."""
     nodes: tuple[Place, ...] = ()
@@ -136,11 +136,11 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, and what holds for them now."""
+    """The caller, and what holds for them now."""
 
     user: str
     name: str
-    """As the cluster or the identity provider says it."""
+    """The raw name, as the cluster or the identity provider says it."""
     groups: tuple[str, ...]
     is_administrator: bool
     limits: Mapping[str, Any]
@@ -218,7 +218,7 @@ class ExemptionPage(
 class AuditPage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
 ):
-    """Who changed what, newest first; with ``continue`` there is more."""
+    """Entries of the audit log, newest first; with ``continue`` there is more."""
 
     audit: tuple[AuditEntry, ...]
     following: str | None = None
@@ -261,7 +261,7 @@ class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     gpu: str
-    """Its UUID."""
+    """UUID of the GPU."""
     order: str
     reason: str
 
@@ -277,9 +277,9 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     token: str
-    """How to get one."""
+    """How to get a token."""
     header: str
-    """How to show it."""
+    """How to show a token."""
     addresses: Mapping[str, str]
     example: Mapping[str, Any]
     openapi: str

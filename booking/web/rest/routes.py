@@ -25,7 +25,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 NOBODY: Final = Principal(user="", name="")
-"""Who asks a route that is open to anybody."""
+"""The caller of a route that is open to anybody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +37,14 @@ class ReadRequest(Generic[Q, B]):
     body: Read[B]
     """``made()`` refuses what cannot be read."""
     raw: bytes
-    """The body as it came."""
+    """The body as it came, before it was read."""
     path: Mapping[str, str]
     headers: Headers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a view answers."""
+    """What a view returns: body, status and headers."""
 
     body: Any
     status: HTTPStatus = HTTPStatus.OK
@@ -63,12 +63,12 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a status means."""
+    """What a route may answer with one status, for the OpenAPI document."""
 
     body: type[msgspec.Struct] | type[dict[str, Any]]
     about: str
     or_body: type[msgspec.Struct] | None = None
-    """What it may be instead."""
+    """Another type that the body may have; None: no other."""
     headers: tuple[Header, ...] = ()
 
 
@@ -90,16 +90,16 @@ class Route(Generic[Q, B]):
     """Below the root, as OpenAPI writes it: ``/bookings/{id}``."""
     name: str
     summary: str
-    """One line."""
+    """What the route is for, in one line."""
     view: Callable[[ReadRequest[Q, B]], Reply | Response]
     query: type[Q]
     body: type[B]
-    """``Nothing``: no body is read."""
+    """Type of the body; ``Nothing``: none is read."""
     answers: Mapping[HTTPStatus, Answer]
     access: Access = "signed-in"
     body_is_optional: bool = False
     headers: tuple[Header, ...] = ()
-    """Of the request, all optional."""
+    """Headers of the request, all optional."""
     kinds: tuple[Kind, ...] = ()
     """Problems in addition to those that every route may answer with."""
     links: tuple[Link, ...] = ()

@@ -10,7 +10,7 @@ from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class SlotViews:
-    """``POST /slots``."""
+    """The route ``POST /slots``."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

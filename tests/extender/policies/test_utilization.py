@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster import names
 from cluster.decide.request import gpu_request_of
 from extender.policies.utilization import Utilization, utilization
 from tests.extender.policies.land import asking, devices, plain, view
@@ -28,11 +29,11 @@ def test_unhealthy_devices_count_and_are_not_free() -> None:
 
 def test_only_devices_that_the_pod_accepts_count() -> None:
     node = view((*devices({}, [None] * 2), a100(2, "n", memory=40_960)))
-    choosy = gpu_request_of(a_pod().asks(1).with_annotation("gpu-booking.io/min-memory", "60Gi").obj)
+    choosy = gpu_request_of(a_pod().asks(1).with_annotation(names.MIN_MEMORY, "60Gi").obj)
     assert utilization(choosy, node) == Utilization(devices=2, free=1)
 
 
 def test_a_node_with_nothing_that_the_pod_accepts_has_no_utilization() -> None:
-    choosy = gpu_request_of(a_pod().asks(1).with_annotation("gpu-booking.io/model", "NVIDIA-H200").obj)
+    choosy = gpu_request_of(a_pod().asks(1).with_annotation(names.MODEL, "NVIDIA-H200").obj)
     assert utilization(choosy, plain(4, 0)) is None
     assert utilization(asking(1), plain(0, 0)) is None

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
-from cluster.decide.scheduler_filters import ClusterObjects, checker_for, load_of, other_of, unsuited
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for, load_of, other_of
 from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED
 from cluster.decide.scheduler_filters.node_ports import TAKEN
 from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
@@ -53,7 +53,7 @@ def around(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
 
 
 def why(pod: Pod, node: Node, *pods: Pod, without: Iterable[str] = ()) -> str | None:
-    return unsuited(pod, node, around(node, pods=pods), without=frozenset(without))
+    return checker_for(pod, around(node, pods=pods)).why_not(node, without=frozenset(without))
 
 
 # --- one check after the other -----------------------------------------------------------------------
