@@ -40,7 +40,7 @@ def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Vis
     page = visitors.page()
     page.clock.install()
     page.goto("/now")
-    expect(page.locator(".counts")).to_contain_text("1 sick")
+    expect(page.locator(".counts")).to_contain_text("1 unhealthy")
     link = page.get_by_role("table", name="GPUs of gpu-a1").get_by_role("link", name="vision/notebook")
     link.focus()
     site.cache.remove_node(site.cache.nodes["gpu-a2"])
