@@ -302,7 +302,7 @@ class Cluster:
         return {name: self._running.daemon(name) for name in self._running.control.processes()}
 
     def processes(self) -> dict[str, Process]:
-        """The same as the cluster's first process sees them: what each was started with, how it ended."""
+        """Name -> process, as the cluster's first process sees it: its command line, and how it ended."""
         return self._running.control.processes()
 
     def reset_restarts(self) -> None:
@@ -384,7 +384,7 @@ def remove(name: str = DEFAULT_NAME, *, root: Path | None = None) -> bool:
 
 
 def remove_at(where: Paths, lockfile: Lockfile | None = None) -> bool:
-    """The same for these paths; lockfile: of the cluster, where the caller has it."""
+    """Remove the cluster that has these paths; lockfile: of the cluster, where the caller has it."""
     requirements.check_user()
     held = lockfile or Lockfile(where)
     was = where.state.exists()

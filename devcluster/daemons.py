@@ -25,7 +25,7 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Its PID on the host; ClusterError where it has ended."""
+        """The daemon's PID on the host; ClusterError where it has ended."""
         inner = self._process().pid
         candidates = self.tree.processes(self.mark)
         found = host_pid(inner, init=self.control.host_pid(), candidates=candidates)
@@ -66,7 +66,7 @@ class Daemon:
         self.kill(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let a stopped daemon go on."""
         self.kill(signal.SIGCONT)
 
     def restart(self) -> None:

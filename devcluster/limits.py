@@ -112,7 +112,7 @@ def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Re
 
 
 def ensure(report: Report) -> None:
-    """The same for this machine."""
+    """Make room for a cluster under this machine's limits, as ``make_room`` does."""
     make_room(survey(), _raise, report)
 
 

@@ -17,7 +17,7 @@ from devcluster.procstat import BORN, STATE, fields_of
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who started a cluster.
+    """The process that has started a cluster.
 
     Args:
         name: of the cluster.
@@ -41,7 +41,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.born == _born(self.process)
 
     def __str__(self) -> str:
-        """For messages."""
+        """The process and its command, for messages."""
         return f"process {self.process} ({self.command})"
 
 

@@ -39,7 +39,7 @@ class Found:
         return not self.owner.lives and not (self.owner.kept and self.runs)
 
     def __str__(self) -> str:
-        """Its name, and where it lies if that is not this checkout's folder."""
+        """The cluster's name, and its folder if that is not in this checkout."""
         root = self.paths.root
         return self.paths.name if root == default_root().resolve() else f"{self.paths.name} in {root}"
 

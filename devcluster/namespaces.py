@@ -98,5 +98,5 @@ def inner_pid(pid: int) -> int | None:
 
 
 def namespace_of_file(path: Path) -> str:
-    """The same as `namespace_of`, for a file that is a namespace."""
+    """The identity of a namespace that a file is, as `namespace_of` gives it."""
     return str(path.readlink())

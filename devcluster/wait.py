@@ -32,7 +32,7 @@ def poll(
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures the seconds since it was made."""
 
     def __init__(self, clock: Clock = _CLOCK) -> None:
         self._clock = clock

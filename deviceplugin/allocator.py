@@ -44,7 +44,7 @@ MOST_SERVED: Final = 1000
 def first_devices(
     known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int
 ) -> Sequence[str]:
-    """As ``in_order``."""
+    """The first free devices; see ``in_order``."""
     del known
     return in_order(free, chosen, count)
 
@@ -58,7 +58,7 @@ class AllocatorSources:
     record: CheckpointReader
     pods: PodSource
     pick: DevicePick = first_devices
-    """Chooses without an assignment."""
+    """Chooses devices for a container without an assignment."""
 
 
 class Allocator:
@@ -121,7 +121,7 @@ class Allocator:
         return decision
 
     def _without_knowledge(self, request: AllocationRequest) -> Decision:
-        """The answer without any knowledge."""
+        """The answer while nothing is known of pods and of what they hold."""
         return choose(request, NodeState(self._sources.resource, None, None))
 
     def _choose(self, request: AllocationRequest) -> Decision:

@@ -23,6 +23,6 @@ class Linked:
     def pick(
         self, known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int
     ) -> Sequence[str]:
-        """So many of the free GPUs; see ``mig_packing.DevicePick``."""
+        """Choose ``count`` of the free GPUs; see ``mig_packing.DevicePick``."""
         del known
         return best_effort(self._scores, free, chosen, count)

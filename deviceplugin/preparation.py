@@ -39,7 +39,7 @@ from deviceplugin.nvml.mig_strategy import MigStrategy
 from deviceplugin.nvml.watch import NvmlReport
 
 RECHECK_EVERY = 10.0
-"""Seconds."""
+"""Seconds between two checks of what is prepared."""
 UNRESPONSIVE_AFTER = 60.0
 """Seconds after which a driver that does not answer has its GPUs called unhealthy."""
 UNRESPONSIVE = f"The driver has not answered for {UNRESPONSIVE_AFTER:.0f} s"

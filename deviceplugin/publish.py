@@ -33,7 +33,7 @@ from deviceplugin.metrics import AgentMetrics
 log = structlog.get_logger(__name__)
 
 READ_NODE_EVERY: Final = 60.0
-"""Seconds."""
+"""Seconds between two reads of the Node."""
 WRITE_EVERY: Final = 1.0
 """Least seconds between two writes: it limits what a device that comes and goes costs the API server."""
 COMPARE_EVERY: Final = 1.0

@@ -145,7 +145,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def xid_policy(self) -> XidPolicy:
-        """Which XIDs count."""
+        """Which XIDs make a GPU unhealthy."""
         return XidPolicy(frozenset(self.ignore_xids), frozenset(self.critical_xids))
 
     @property

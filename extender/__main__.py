@@ -177,7 +177,7 @@ def go_on(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the probes report."""
+    """What the probes are answered from."""
 
     registry: CollectorRegistry
     loops: Loops
@@ -227,7 +227,7 @@ def binds_at_once(settings: Settings) -> int:
 
 
 def terms(settings: Settings) -> Terms:
-    """What is decided about evictions."""
+    """The settings that decide who may be evicted, and at which cost."""
     return Terms(home=settings.namespace, maia=settings.maia, restart_seconds=settings.restart_cost_seconds)
 
 

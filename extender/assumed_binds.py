@@ -27,7 +27,7 @@ ASK_AFTER: Final = 5.0
 
 
 class AssumedBinds:
-    """Resolves assumed binds."""
+    """Finds out what has become of binds whose outcome is unknown."""
 
     def __init__(self, kube: Kube, state: ClusterState, clock: Clock, keyed_lock: KeyedLock) -> None:
         self._kube = kube

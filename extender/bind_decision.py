@@ -46,7 +46,7 @@ class Decision:
 
     assumed: AssumedBind
     body: dict[str, Any]
-    """Of the Binding."""
+    """The Binding as it is posted."""
     made_at: float
     """Seconds of the monotonic clock."""
     was_posted: bool = False

@@ -33,7 +33,7 @@ class ClockCheck:
         self._namespace = namespace
 
     def reconcile(self) -> None:
-        """One round."""
+        """Ask the API server for its time, if it has not been asked lately or our clock was wrong."""
         now = self._clock.monotonic()
         if now - self._asked < CALM and not self._wrong_clock():
             return

@@ -28,12 +28,12 @@ NOTHING: Final[Verdicts] = {}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of filter."""
+    """An answer of filter to requests that are alike."""
 
     text: bytes
     """ExtenderFilterResult, as it is sent."""
     fitting: int = 0
-    """How many nodes fit."""
+    """Number of nodes that fit."""
     rejected: frozenset[str] = frozenset()
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Code -> nodes that are rejected for it."""

@@ -20,11 +20,11 @@ class Sources:
     lists: Callable[[], Mapping[str, int]]
     """Kind -> how often it was listed."""
     rejecting: Callable[[], float]
-    """Nodes that are barred."""
+    """Number of barred nodes."""
 
 
 def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> None:
-    """Register them."""
+    """Register the extender's gauges."""
     measured(
         registry,
         "extender_cache_staleness_seconds",
@@ -75,7 +75,7 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
 
 
 def free(views: Mapping[str, NodeView]) -> Mapping[str, float]:
-    """Model -> devices."""
+    """Model -> number of free devices."""
     found: Counter[str] = Counter()
     for view in views.values():
         for models in view.free_by_model.values():

@@ -12,7 +12,7 @@ MOST: Final = 64
 
 
 class NodeSets:
-    """One object for equal sets."""
+    """Keeps one object for all equal sets of nodes."""
 
     def __init__(self, most: int = MOST) -> None:
         """Args: most: different sets at a time."""

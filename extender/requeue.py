@@ -71,12 +71,12 @@ REQUEUE_TRIGGERS: Final = Resource(
 
 @dataclass
 class _Candidate:
-    """A pod that would fit."""
+    """A rejected pod that would fit now."""
 
     rejection: Rejection
     request: GpuRequest
     nodes: frozenset[str]
-    """It would fit on some of these."""
+    """Nodes on some of which the pod would fit."""
     at: float
     triggers: int = 0
     """How many there were for it."""
@@ -86,9 +86,9 @@ class _Situation(NamedTuple):
     """The inputs of a round: while they are the same, nothing has to be checked."""
 
     noted: int
-    """``ClusterState.rejection_changes``."""
+    """The value of ``ClusterState.rejection_changes``."""
     seen: int
-    """Changes of nodes."""
+    """Number of the last change of a node."""
     cover: dict[str, Booking]
 
     def has_same_pods(self, before: "_Situation | None") -> bool:

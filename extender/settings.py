@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate_file: Path | None = None
     """Mode `existing`: certificate of the verbs' server, in PEM, read again when it changes."""
     tls_key_file: Path | None = None
-    """Its key, in PEM."""
+    """Mode `existing`: key of that certificate, in PEM."""
     tls_client_ca_file: Path | None = None
     """Mode `existing`: the authority that signs the certificates of allowed clients."""
     tls_client_names: tuple[str, ...] = ("system:kube-scheduler",)

@@ -60,9 +60,9 @@ class Rejection:
     """The nodes that filter has rejected for a pod."""
 
     pod: Pod
-    """As filter saw it."""
+    """The pod as filter saw it."""
     request: GpuRequest
-    """Its request then."""
+    """What the pod requested then."""
     nodes: frozenset[str]
     seen: int
     """Number of the last change of a node (``Index.number``) that the answer can be relied on to include."""
@@ -71,7 +71,7 @@ class Rejection:
 
     @property
     def uid(self) -> str:
-        """The pod's."""
+        """Uid of the pod."""
         return self.pod.metadata.uid
 
 

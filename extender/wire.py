@@ -23,7 +23,7 @@ WHOLE_NODES: Final = (
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False):
-    """Go field names."""
+    """A struct whose fields have the names of Go's."""
 
 
 @ready
@@ -43,7 +43,7 @@ class ExtenderArgs(_Wire, frozen=True):
 
 @ready
 class ExtenderFilterResult(_Wire, frozen=True):
-    """ExtenderFilterResult."""
+    """ExtenderFilterResult: the answer of ``filter``."""
 
     node_names: list[str] = []
     failed_nodes: dict[str, str] = {}
@@ -87,7 +87,7 @@ class ExtenderBindingResult(_Wire, frozen=True):
 
 
 class MetaPod(_Wire, frozen=True):
-    """MetaPod: a victim."""
+    """MetaPod: a victim, by its uid."""
 
     uid: str = msgspec.field(name="UID")
 

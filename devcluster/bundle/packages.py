@@ -13,7 +13,7 @@ from devcluster.errors import ClusterError
 from devcluster.paths import CHECKOUT
 
 PARTS: Final = ("booking", "deviceplugin", "extender")
-"""Locks of the images."""
+"""Images whose locks are packed."""
 TESTING: Final = (
     *("pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "hypothesis"),
     *("execnet", "iniconfig", "packaging", "pluggy", "pygments", "sortedcontainers"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 LARGEST: Final = 60 * 2**20
-"""Bytes of one piece."""
+"""Bytes of one piece at most."""
 PRESET: Final = 2
 """Of xz: six times as fast as the usual one, for a few MiB more."""
 
@@ -35,7 +35,7 @@ class Pieces(io.RawIOBase):
         return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in self._files}
 
     def writable(self) -> bool:
-        """It is."""
+        """Always: bytes can be written."""
         return True
 
     def write(self, data: Any) -> int:

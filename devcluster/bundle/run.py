@@ -49,7 +49,7 @@ class CannotPlayError(Exception):
 
 
 class Played(NamedTuple):
-    """One test, as pytest says."""
+    """A test and its outcome."""
 
     name: str
     outcome: str
@@ -66,7 +66,7 @@ class Joined(io.RawIOBase):
         self._file: Any = None
 
     def readable(self) -> bool:
-        """It is."""
+        """Always: bytes can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -200,7 +200,7 @@ def status(played: dict[str, list[Played]]) -> int:
 
 
 def main() -> int:
-    """Check, unpack, play, report."""
+    """Check the bundle, unpack it, run the tests and report; returns the exit code."""
     arguments = _arguments()
     manifest = json.loads((HERE / "manifest.json").read_text())
     folder = Path(arguments.folder).resolve()

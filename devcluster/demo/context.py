@@ -18,12 +18,12 @@ class Kubectl(Protocol):
     """The administrator's kubectl."""
 
     def __call__(self, *arguments: str) -> str:
-        """Run it; what it printed."""
+        """Run kubectl with these arguments; returns what it printed."""
         ...
 
 
 def _nothing(_name: str) -> None:
-    """Nobody steps in between."""
+    """The default for a step that nobody interrupts."""
 
 
 @dataclass(frozen=True, kw_only=True)

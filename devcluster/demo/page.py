@@ -48,7 +48,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _PassingOn(BaseRequestHandler):
-    """One connection."""
+    """Passes on the bytes of one connection, in both directions."""
 
     server: _Server
     request: socket.socket

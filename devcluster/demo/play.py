@@ -37,7 +37,7 @@ class Deployed(Protocol):
 
     @property
     def booking_url(self) -> str:
-        """Where it answers."""
+        """URL of the booking server."""
         ...
 
 

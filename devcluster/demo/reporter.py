@@ -38,13 +38,13 @@ class Reporter:
         return SystemClock().now()
 
     def say(self, who: str, what: str) -> None:
-        """One thing that happened."""
+        """Print one thing that happened, and to whom."""
         with self._lock:
             self._out.write(f"{self.seconds:7.2f} s  {who:<12} {what}\n")
             self._out.flush()
 
     def chapter(self, text: str) -> None:
-        """What comes next."""
+        """Print a heading for what comes next."""
         with self._lock:
             self._out.write(f"\n{text}\n")
             self._out.flush()

@@ -15,7 +15,7 @@ _SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server said."""
+    """An answer of the booking server: status and body."""
 
     status: int
     body: Json

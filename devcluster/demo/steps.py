@@ -110,7 +110,7 @@ class Steps:
         self._reporter.say(name, "runs on, and sees no GPU inside")
 
     def untouched(self, pods: list[Pod]) -> None:
-        """These pods are the same as they were, and run."""
+        """Check that these pods are the same as they were, and run."""
         for was in pods:
             name = was.metadata.name
             now = self._context.pods.get(name)

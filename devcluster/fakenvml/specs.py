@@ -186,7 +186,7 @@ def default_gpus(node_index: int) -> tuple[GpuSpec, ...]:
 
 
 def gpus_of(node: str) -> tuple[GpuSpec, ...]:
-    """The same GPUs for a node of any name."""
+    """The default GPUs, for a node of any name."""
     first, second = linked(gpu(A100_80GB, 0, node=node), gpu(A100_80GB, 1, node=node), 12)
     rest = (gpu(RTX_A6000, 2, node=node), gpu(RTX_A6000, 3, node=node))
     return tuple(replace(spec, numa=position // 2) for position, spec in enumerate((first, second, *rest)))

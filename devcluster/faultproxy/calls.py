@@ -43,7 +43,7 @@ def _place(parts: list[str]) -> Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One request."""
+    """A request that a client sends through the proxy."""
 
     verb: str
     """The HTTP method."""
@@ -55,12 +55,12 @@ class Call:
 
     @cached_property
     def place(self) -> Place:
-        """What its path names."""
+        """What its path names: resource, namespace, object."""
         return place_of(urlsplit(self.target).path)
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """Its parameters."""
+        """Parameters of its query; the last where one occurs more than once."""
         return {key: values[-1] for key, values in parse_qs(urlsplit(self.target).query).items()}
 
     @property
@@ -70,7 +70,7 @@ class Call:
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing comes of it."""
+        """Whether it is a dry run, which changes nothing."""
         return "dryRun" in self.query
 
     @property

@@ -8,7 +8,7 @@ from devcluster.commands import output
 
 @dataclass(frozen=True)
 class Identity:
-    """Files in PEM."""
+    """The proxy's key and certificate, as files in PEM."""
 
     key: Path
     certificate: Path

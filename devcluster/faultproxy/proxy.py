@@ -36,7 +36,7 @@ class FaultProxy:
         """
         identity = make_identity(folder, host)
         self.ca_file: Final = identity.certificate
-        """What a client must trust."""
+        """The certificate that a client must trust."""
         self.rules: Final = Rules()
         """The faults of calls; it can be set again at any time."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -52,7 +52,7 @@ class FaultProxy:
         )
         self._entrance = Entrance(host, context, way)
         self.url: Final = f"https://{host}:{self._entrance.server_address[1]}"
-        """Where clients find us."""
+        """Address at which clients reach the proxy."""
         self._thread = threading.Thread(
             target=self._entrance.serve_forever, args=(0.05,), name="fault-proxy", daemon=True
         )

@@ -39,7 +39,7 @@ class Answer:
     reason: str
     message: str = "This answer is made up."
     retry_after: int | None = None
-    """Seconds, for 429."""
+    """Seconds of the header ``Retry-After``, for 429; None: no header."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Lose:
 
 @dataclass(frozen=True, kw_only=True)
 class Slow:
-    """Delay a call."""
+    """Delay a call or its answer."""
 
     seconds: float
     forwarded_late: bool = False
@@ -72,7 +72,7 @@ class Stall:
 
     seconds: float
     events: int = 0
-    """So many pieces of the stream pass before."""
+    """Number of pieces of the stream that pass before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ class Cut:
     """A watch that ends in the middle: nothing more passes for a while, then the connection ends."""
 
     seconds: float = 0.0
-    """How long the gap is."""
+    """Seconds for which nothing passes."""
     events: int = 0
-    """So many pieces of the stream pass before."""
+    """Number of pieces of the stream that pass before."""
 
 
 Action = Pass | Answer | Refuse | Lose | Slow | Stall | Cut
@@ -103,7 +103,7 @@ class Match:
     watch: bool = False
     """Watches, or everything else."""
     also: Callable[[Call], bool] = field(default=lambda _call: True)
-    """Whatever else must hold, of the body for example."""
+    """Any further condition, for example on the body."""
 
     def __call__(self, call: Call) -> bool:
         """Whether it is one of these."""
@@ -121,12 +121,12 @@ class Match:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What becomes of certain calls."""
+    """A fault: which calls it is for, and what happens to them."""
 
     match: Match
     action: Action
     after: int = 0
-    """So many matching calls pass first."""
+    """Number of matching calls that pass first."""
     every: float = 1
     """Of the following calls, the first and then every n-th; with 2.6 no loop can keep step."""
     times: int | None = 1
@@ -161,7 +161,7 @@ class Rules:
         self.set(*rules)
 
     def set(self, *rules: Rule) -> None:
-        """These rules and no others, counting from the start; what was recorded is forgotten."""
+        """Replace all rules, and count from the start; what was recorded is forgotten."""
         with self._lock:
             self._counts = [(rule, Counter()) for rule in rules]
             self._acted.clear()
@@ -178,7 +178,7 @@ class Rules:
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """Those of now."""
+        """The rules that hold now."""
         with self._lock:
             return tuple(rule for rule, _ in self._counts)
 

@@ -65,22 +65,22 @@ class Streams:
         self._thread.start()
 
     def add(self, stream: Stream) -> None:
-        """It runs."""
+        """A stream runs."""
         with self._lock:
             self._running.add(stream)
 
     def remove(self, stream: Stream) -> None:
-        """It has ended."""
+        """A stream has ended."""
         with self._lock:
             self._running.discard(stream)
 
     def running(self, wanted: Callable[[Call], bool]) -> list[Stream]:
-        """Those of certain calls."""
+        """Running streams of certain calls."""
         with self._lock:
             return [stream for stream in self._running if wanted(stream.call)]
 
     def close(self) -> None:
-        """End them all."""
+        """End all streams."""
         self.closed.set()
         self._thread.join()
         for stream in self.running(lambda _call: True):

@@ -1,4 +1,4 @@
-"""Who builds the Dockerfile: Docker where its daemon answers, else buildah upon a Debian of our own.
+"""What builds the Dockerfile: Docker where its daemon answers, else buildah upon a Debian of our own.
 
 Both lend the builder's certificate authorities to the steps that fetch packages, and put them into no layer.
 """

@@ -1,4 +1,4 @@
-"""One image in a file."""
+"""A container image that lies in a file."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -22,7 +22,7 @@ Target = Literal["node-agent", "extender", "booking"]
 TARGETS: Final[tuple[Target, ...]] = get_args(Target)
 PACKAGES: Final = ("cluster", "deviceplugin", "extender", "booking")
 SOURCES: Final = ("Dockerfile", ".dockerignore", "LICENSE", "requirements", *PACKAGES)
-"""What a build may see."""
+"""Files and folders that a build may see."""
 KEPT: Final = 3
 """Builds that are kept: they take 200 MB each."""
 _MEBI: Final = 2**20

@@ -30,7 +30,7 @@ class Administration(Protocol):
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class Administration(Protocol):
         ...
 
     def program(self, name: str) -> Path:
-        """One of the cluster's binaries."""
+        """Path of one of the cluster's binaries."""
         ...
 
     def kubectl(self, *words: str) -> str:

@@ -16,8 +16,8 @@ class Part:
     program: Sequence[str]
     """The command line."""
     environment: dict[str, str] | None
-    """None: the caller's."""
+    """Environment of the process; None: the caller's."""
     probes: int | None
     """Port of `/healthz`, `/readyz` and `/metrics`; None where they are not of our kind."""
     node: str | None = None
-    """In whose mounts it runs."""
+    """Node in whose mounts it runs; None: the host's."""

@@ -23,7 +23,7 @@ _ELECTION = {
     "renewDeadline": "7s",
     "retryPeriod": "1s",
 }
-"""As the chart has it."""
+"""Leader election as the chart sets it."""
 
 
 def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from deviceplugin.allocation.link_scores import Scores
 EXACT: Final = 16
 
 Places = tuple[int, ...]
-"""Of GPUs, ascending."""
+"""Positions of GPUs, ascending."""
 
 
 class Worth(NamedTuple):

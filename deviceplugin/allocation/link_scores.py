@@ -14,7 +14,7 @@ Scores = Mapping[str, Mapping[str, int]]
 """GPU -> other GPU -> score of their link: the same in both directions, missing without a link."""
 
 NVLINK: Final = 100
-"""For each link."""
+"""Score for each NVLink between two GPUs."""
 NEAREST: Final = 60
 """On one board. NVML's topology level of the two GPUs is subtracted: 10 one PCI switch, 20 several, 30 a host
 bridge, 40 one NUMA node, 50 the link between processors."""

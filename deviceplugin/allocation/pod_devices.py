@@ -15,7 +15,7 @@ class PodDevices:
     entries: Entries = field(default_factory=dict)
     """(pod uid, container name) -> device ids."""
     others: Mapping[str, Entries] = field(default_factory=dict)
-    """The same for every other GPU resource. A pod holds a device under whichever resource it got it."""
+    """Other GPU resource -> its entries. A pod holds a device under whichever resource it got it."""
 
     def has(self, uid: str, container: str) -> bool:
         """Whether the container has devices of the resource."""

@@ -52,7 +52,7 @@ class Specification(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What can be used."""
+    """Which devices the host's own CDI specifications describe."""
 
     qualified: Mapping[str, str] = field(default_factory=dict)
     """UUID -> qualified name of the device: ``nvidia.com/gpu=GPU-...``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "nvidia-caps"
-"""Of the nodes, beneath ``/dev``."""
+"""Folder beneath ``/dev`` that has the capabilities' device nodes."""
 _MINOR: Final = "DeviceFileMinor:"
 
 

@@ -13,7 +13,7 @@ from cluster.objects.pods import Pod
 from deviceplugin.kubelet.pod_source import StoredPodsError
 
 DEADLINE = 2.0
-"""Seconds."""
+"""Seconds for one request."""
 
 
 class ApiServerPods:

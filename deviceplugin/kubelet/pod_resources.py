@@ -21,7 +21,7 @@ class PodResourcesError(Exception):
 
 
 class PodResources:
-    """The adapter over the socket."""
+    """The kubelet's PodResources API, over its socket."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket

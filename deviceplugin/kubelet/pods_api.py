@@ -26,7 +26,7 @@ SHORT_DEADLINE = 0.5
 RETRY_EVERY = 0.005
 """Seconds between two calls, where the first was rejected by the rate limit."""
 RETRIES = 40
-"""Retries at most."""
+"""Repeated calls at most."""
 PATIENCE = 0.2
 """Seconds since the first rejection after which a rejected call is not repeated."""
 _GPU, _MIG = names.GPU_RESOURCE.encode(), names.MIG_RESOURCE_PREFIX.encode()
@@ -41,7 +41,7 @@ class PodsApiError(Exception):
 
 
 class PodsApi:
-    """The adapter over the socket."""
+    """The kubelet's Pods API, over its socket."""
 
     def __init__(self, socket: Path, clock: Clock) -> None:
         self._socket = socket

@@ -52,7 +52,7 @@ class Step(Enum):
     """What to do now."""
 
     REST = auto()
-    """The kubelet's stream is open."""
+    """Nothing: the kubelet's stream is open."""
     WAIT = auto()
     """Check again soon."""
     REGISTER = auto()
@@ -101,7 +101,7 @@ class SocketNames:
     """
 
     LONGEST: Final = len(f"{names.SOCKET_PREFIX}{8 * 'f'}-{11 * 'f'}.sock")
-    """Bytes; until the year 2527."""
+    """Bytes of the longest name, until the year 2527."""
 
     def __init__(self, instance: str, started_at_ms: int) -> None:
         digest = hashlib.blake2s(instance.encode(), digest_size=4).hexdigest()
@@ -143,7 +143,7 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where we register, and what."""
+    """The folder in which a resource is registered, and the names of its sockets."""
 
     folder: Path
     """The kubelet's folder of device plugins."""

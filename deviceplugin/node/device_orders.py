@@ -46,7 +46,7 @@ class DeviceOrdersHandler:
                 self._clear(uuid, order.cleared.isoformat())
 
     def remove(self, node: Node, /) -> None:
-        """It is gone: so are the orders on it."""
+        """The Node is gone, and the orders on it."""
         del node
         self._last = None
         self._cordon({})

@@ -13,7 +13,7 @@ from cluster.process.clock import Clock
 from deviceplugin.node.label_changes import change
 
 RETRY_AFTER: Final = 10.0
-"""Seconds."""
+"""Seconds until labels that could not be written are tried again."""
 
 log = structlog.get_logger(__name__)
 

@@ -30,10 +30,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The stored state."""
+    """What is kept over a restart: faults, orders carried out, MIG devices."""
 
     era: str = ""
-    """To which the faults belong."""
+    """Identifies the driver's run to which the faults belong; see ``FaultStore.era``."""
     faults: Mapping[Scope, str] = field(default_factory=dict)
     """Scope -> message."""
     obeyed: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class NoFaultStore:
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fault in the file."""
+    """A fault as the file has it: of a GPU, or of an instance of it."""
 
     gpu: str
     gpu_instance: int | None = None

@@ -34,10 +34,10 @@ class GpuLostError(NvmlError):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of the loaded driver."""
+    """Versions of the loaded driver and of its CUDA."""
 
     driver: str
-    """``580.159.04``."""
+    """The driver's version: ``580.159.04``."""
     cuda: tuple[int, int] | None
     """The newest CUDA that it can run; None: not reported."""
 
@@ -51,7 +51,7 @@ class GpuFacts:
     minor: int | None
     memory_mib: int | None
     compute: tuple[int, int] | None = None
-    """Compute capability, ``(9, 0)``."""
+    """Compute capability: ``(9, 0)``; None where it is not reported."""
     can_mig: bool = False
     """Whether it could be cut into MIG devices."""
 
@@ -61,7 +61,7 @@ class MigShape:
     """How much of its GPU a MIG device has."""
 
     processors: int = 0
-    """Streaming multiprocessors."""
+    """Number of streaming multiprocessors."""
     gpu_slices: int = 0
     compute_slices: int = 0
     copy_engines: int = 0
@@ -69,7 +69,7 @@ class MigShape:
     encoders: int = 0
     jpeg_engines: int = 0
     ofa_engines: int = 0
-    """For optical flow."""
+    """Number of engines for optical flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class RemappedRows:
 
 
 UNTOUCHED: Final = RemappedRows()
-"""No row was ever replaced."""
+"""Of a GPU of which no row was ever replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,9 @@ class GpuUsage:
     """Bytes that programs hold, without the driver's own memory where NVML reports that separately."""
     memory_total: int | None = None
     temperature: int | None = None
-    """Degrees Celsius."""
+    """Degrees Celsius; None where it is not reported."""
     power: float | None = None
-    """Watts."""
+    """Watts; None where it is not reported."""
     processes: Sequence[GpuProcess] = ()
     parts: Mapping[str, int] = field(default_factory=dict)
     """MIG device -> bytes used."""

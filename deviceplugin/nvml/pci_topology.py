@@ -13,7 +13,7 @@ from deviceplugin.nvml.interface import Nvml, NvmlError
 
 
 class PciTopology:
-    """The distances that are known."""
+    """Asks for distances between GPUs, and keeps those that are known."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

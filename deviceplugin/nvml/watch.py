@@ -61,7 +61,7 @@ class UsageReport:
     """How the GPUs were used at one moment: those that answered."""
 
     devices: tuple[NodeDevice, ...] = ()
-    """All that were known then."""
+    """All devices that were known then."""
     of: Mapping[str, GpuUsage] = field(default_factory=dict)
     """GPU -> how it was used."""
 

@@ -23,7 +23,7 @@ APPLICATION: Final[Mapping[int, str]] = MappingProxyType(
         137: "NVLink access fault of a program",
     }
 )
-"""Errors of one program."""
+"""XIDs that are errors of one program, not of the GPU -> what they mean."""
 
 ANNOUNCEMENTS: Final[Mapping[int, str]] = MappingProxyType(
     {

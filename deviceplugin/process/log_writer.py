@@ -47,7 +47,7 @@ class AsyncLogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: the thread does it."""
+        """Do nothing: the writer's thread flushes."""
 
     def __enter__(self) -> Self:
         return self

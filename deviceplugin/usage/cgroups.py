@@ -19,17 +19,17 @@ from typing import Final
 
 _UID: Final = r"[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _POD: Final = re.compile(rf"(?:^|-)pod({_UID})(?:\.slice)?(?:$|:)")
-"""One part of a path."""
+"""The part of a cgroup's path that names a pod."""
 _PEOPLE: Final = "user.slice"
 _NOWHERE: Final = frozenset({"", ".", ".."})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs."""
+    """To which pod or unit a process belongs."""
 
     uid: str | None = None
-    """Of its pod; None: it is of no pod."""
+    """Uid of its pod; None: it is of no pod."""
     unit: str = ""
     """The name of its cgroup, for people: ``ssh.service``."""
 

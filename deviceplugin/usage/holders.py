@@ -29,7 +29,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     uid: str
     containers: tuple[str, ...]
-    """Those that have the device."""
+    """Names of the containers that have the device."""
     namespace: str = ""
     pod: str = ""
     user: str = ""

@@ -41,7 +41,7 @@ OLD_AFTER: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The settings of a node."""
+    """What an administrator has set about the report of use."""
 
     proc: Path = Path("/proc")
     tolerated: frozenset[str] = frozenset()

@@ -24,7 +24,7 @@ class SquattingProcess:
     index: int
     seen: LiveProcess
     memory: int | None
-    """Bytes."""
+    """Bytes that the process uses; None where NVML does not say."""
     held_by: tuple[str, ...] = ()
     """Uids of the pods that hold the device."""
 

@@ -12,7 +12,7 @@ class Utilization:
     """Devices of a node that the pod accepts."""
 
     devices: int
-    """Unhealthy ones too."""
+    """Number of devices, unhealthy ones among them."""
     free: int
     """With the pod on the node. Pods' devices that have not been identified may be any of them."""
 
