@@ -98,7 +98,7 @@ image: host $(READY) ## The three images, by Docker or, where there is none, by 
 	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
-docs: $(READY) ## Write the tables of docs/operations.md again from the code
+docs: $(READY) ## Write the generated tables and pictures of the documents again
 	@$(BIN)/python -m docs.generate
 
 proto: $(READY) ## Generate the gRPC code from proto/

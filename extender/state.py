@@ -65,7 +65,7 @@ class Rejection:
     """What the pod requested then."""
     nodes: frozenset[str]
     seen: int
-    """Number of the last change of a node (``Index.number``) that the answer can be relied on to include."""
+    """Number of the last change of a node (``EquivalenceCache.number``) that the answer includes."""
     is_promised: bool = False
     """Whether it was refused GPUs that are promised to bookings."""
 

@@ -32,7 +32,7 @@ def measured(
 
     Args:
         registry: where it is shown.
-        name: without our prefix, with its unit: ``cache_age_seconds``.
+        name: without our prefix, with its unit: ``cache_staleness_seconds``.
         documentation: its help text.
         read: called for every scrape, by any thread.
     """

@@ -86,28 +86,6 @@ def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) 
 
 def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -> None:
     text = (
-        "import os, sys; from pathlib import Path; from devcluster.lockfile import Lockfile;"
-        "from devcluster.paths import Paths; f = Path(sys.argv[1]);"
-        "Lockfile(Paths('trial', f / 'state', f / 'locks')); os._exit(0)"
-    )
-    subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)
-
-    owner = owner_of(paths_of(tmp_path).lock)
-
-    assert owner
-    assert not owner.lives
-    assert not owner.kept
-    Lockfile(paths_of(tmp_path)).release(remove=True)
-
-
-def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:
-    assert owner_of(tmp_path / "none") is None
-    (tmp_path / "empty").touch()
-    assert owner_of(tmp_path / "empty") is None
-
-
-def test_the_command_of_an_owner_is_one_line(tmp_path: Path) -> None:
-    text = (
         "import os, sys\nfrom pathlib import Path\nfrom devcluster.lockfile import Lockfile\n"
         "from devcluster.paths import Paths\nf = Path(sys.argv[1])\n"
         "Lockfile(Paths('trial', f / 'state', f / 'locks'))\nos._exit(0)"
@@ -117,6 +95,13 @@ def test_the_command_of_an_owner_is_one_line(tmp_path: Path) -> None:
     owner = owner_of(paths_of(tmp_path).lock)
 
     assert owner
-    assert "-c import os, sys from pathlib import Path" in owner.command
-    assert "\n" not in str(owner)
+    assert not owner.lives
+    assert not owner.kept
+    assert "-c import os, sys from pathlib import Path" in owner.command  # in one line
     Lockfile(paths_of(tmp_path)).release(remove=True)
+
+
+def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:
+    assert owner_of(tmp_path / "none") is None
+    (tmp_path / "empty").touch()
+    assert owner_of(tmp_path / "empty") is None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ PAIR = ("uid-p", "b-1")
 
 
 def planned(
-    name: str, *places: tuple[str, int], start: int = 0, end: int = 9, whole: bool = False, **more: object
+    name: str, *places: tuple[str, int], start: int = 0, end: int = 9, whole: bool = False, **more: Any
 ) -> Booking:
     """A booking of these devices, in hours from now on."""
     return a_booking(
@@ -33,7 +34,7 @@ def planned(
         end=EPOCH + end * HOUR,
         places=[{"node": node, "count": count} for node, count in places],
         topology="single-node" if whole else "any",
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
@@ -85,8 +86,8 @@ def inputs(
     return PlanInputs(instant=instant, bookings=bookings, blocks=blocks or {}, holds={})
 
 
-def of_pod(pod: PodBuilder, *others: Booking, **more: object) -> set[tuple[str, str]]:
-    return set(misplaced(inputs(((pod, MINE),), *others, **more)))  # type: ignore[arg-type]
+def of_pod(pod: PodBuilder, *others: Booking, **more: Any) -> set[tuple[str, str]]:
+    return set(misplaced(inputs(((pod, MINE),), *others, **more)))
 
 
 # --- which pods are asked about ----------------------------------------------------------------------
@@ -178,7 +179,7 @@ _SPARED = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "t
     ids=["of a DaemonSet", "static", "of a spared namespace", "of our own namespace"],
 )
 def test_a_pod_that_is_never_evicted_is_covered_wherever_it_runs(
-    pod: PodBuilder, more: dict[str, object]
+    pod: PodBuilder, more: dict[str, Any]
 ) -> None:
     assert of_pod(pod, BOBS, **more) == set()
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -225,9 +226,9 @@ def test_of_two_that_began_together_the_first_by_name_is_told() -> None:
 
 
 # --- bookings that are still to come -----------------------------------------------------------------
-def _coming(name: str = "b-1", hours: int = 1, **more: object) -> Booking:
+def _coming(name: str = "b-1", hours: int = 1, **more: Any) -> Booking:
     start = EPOCH + hours * HOUR
-    return a_booking(name, start=start, end=start + HOUR, **more)  # type: ignore[arg-type]
+    return a_booking(name, start=start, end=start + HOUR, **more)
 
 
 def test_a_booking_that_will_cover_the_pod_is_told_with_the_pod() -> None:

@@ -74,7 +74,7 @@ def test_of_all_nodes_together_a_cause_says_what_it_is_told_under_its_own_code()
 
 def test_a_cause_is_not_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        CAUSE.code = "other"  # type: ignore[misc]
+        CAUSE.code = "other"
 
 
 # --- the table ---------------------------------------------------------------------------------------

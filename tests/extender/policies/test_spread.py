@@ -30,16 +30,6 @@ def test_a_node_that_the_pod_fills_up_is_the_worst(need: int, data: st.DataObjec
     assert spread(asking(need), plain(count, count - need), NOTHING) == 0
 
 
-@given(NEEDS, st.integers(0, 4), st.data())
-def test_devices_of_which_nobody_has_said_who_holds_them_are_in_use(
-    need: int, unknown: int, data: st.DataObject
-) -> None:
-    has, used = data.draw(fills(need + unknown))
-    node, same = plain(has, used, unknown), plain(has, used + unknown)
-
-    assert spread(asking(need), node, NOTHING) == spread(asking(need), same, NOTHING)
-
-
 @given(NEEDS, st.data())
 def test_every_score_is_one_that_kube_scheduler_accepts(need: int, data: st.DataObject) -> None:
     node = plain(*data.draw(fills(need)))

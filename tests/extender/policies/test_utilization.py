@@ -1,11 +1,13 @@
 """How full a node is with a pod on it: what binpack and spread go by."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.request import gpu_request_of
 from extender.policies.utilization import Utilization, utilization
-from tests.extender.policies.land import asking, devices, plain, view
+from tests.extender.policies.land import asking, devices, fills, plain, view
 from tests.fakes.objects import a100, a_pod
 
 
@@ -18,8 +20,13 @@ def test_what_is_free_is_counted_with_the_pod_there(used: int, need: int, free: 
     assert utilization(asking(need), plain(4, used)) == Utilization(devices=4, free=free)
 
 
-def test_devices_that_are_not_identified_may_be_any_of_the_free_ones() -> None:
-    assert utilization(asking(1), plain(4, 1, unknown=2)) == Utilization(devices=4, free=0)
+@given(st.integers(1, 4), st.integers(0, 4), st.data())
+def test_devices_of_which_nobody_has_said_who_holds_them_are_in_use(
+    need: int, unknown: int, data: st.DataObject
+) -> None:
+    has, used = data.draw(fills(need + unknown))
+    found = utilization(asking(need), plain(has, used, unknown))
+    assert found == utilization(asking(need), plain(has, used + unknown))
 
 
 def test_unhealthy_devices_count_and_are_not_free() -> None:

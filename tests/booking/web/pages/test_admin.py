@@ -139,6 +139,15 @@ def test_a_form_that_is_sent_twice_does_its_work_once_and_filled_in_again_it_is_
     assert [page.count(f">{reason}</td>") for reason in ("first", "second")] == [1, 1], heading
 
 
+def test_a_second_click_on_evict_hits_no_other_pod_that_has_got_the_name_since(site: Site) -> None:
+    once = re.search(r'name="once" value="(\w+)"', site.see("/admin/bookings", user="bob").text)
+    assert once
+    for _ in range(2):
+        form = {"namespace": "research", "pod": "train-0", "reason": "It hangs.", "once": once[1]}
+        done(post(site, "/admin/pods/evict", **form), "evicted")
+    assert site.evictions.orders == [("research", "train-0", "bob", "It hangs.")]
+
+
 def test_the_policies_that_were_in_force_are_shown_and_why_the_file_is_refused(site: Site) -> None:
     assert "refused" not in site.see("/admin/policy", user="bob").text
     text = "defaults: {cooldown: 3d}  # <b>"

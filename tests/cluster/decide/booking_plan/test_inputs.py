@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -131,9 +132,9 @@ def test_bookings_and_maintenance_are_handed_on_as_they_are() -> None:
 
 
 # --- the checks themselves ---------------------------------------------------------------------------
-def _whole(name: str = "b-1", node: str = "n0", **more: object) -> Booking:
+def _whole(name: str = "b-1", node: str = "n0", **more: Any) -> Booking:
     places = [{"node": node, "count": 2}]
-    return a_booking(name, count=2, topology="single-node", places=places, **more)  # type: ignore[arg-type]
+    return a_booking(name, count=2, topology="single-node", places=places, **more)
 
 
 def test_a_check_knows_the_devices_that_can_be_had_at_the_instant() -> None:

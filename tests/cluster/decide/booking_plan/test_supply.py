@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -212,10 +213,10 @@ def _spared(name: str) -> Namespace:
     ids=["an ordinary one", "our own", "a spared one", "not the spared one"],
 )
 def test_whether_a_held_device_can_be_had_depends_on_its_holder_s_namespace(
-    changes: dict[str, object], *, is_had: bool
+    changes: dict[str, Any], *, is_had: bool
 ) -> None:
     pod = _running().obj
-    supply = node_supply(_view(_held(pod)), replace(_snapshot(pod), **changes))  # type: ignore[arg-type]
+    supply = node_supply(_view(_held(pod)), replace(_snapshot(pod), **changes))
     assert (FIRST.uuid in supply.models) == is_had
 
 
