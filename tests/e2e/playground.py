@@ -31,6 +31,22 @@ NAIVE = "example.com/naive"
 HOSTNAME = "kubernetes.io/hostname"
 
 
+def unschedulable_message(pod: Pod) -> str | None:
+    """Why a pod fits nowhere; None before that is known.
+
+    A bind that has failed (reason ``SchedulerError``) is tried again, and says nothing about that.
+    """
+    return next(
+        (
+            condition.message
+            for condition in pod.status.conditions or ()
+            if (condition.type, condition.status, condition.reason)
+            == ("PodScheduled", "False", "Unschedulable")
+        ),
+        None,
+    )
+
+
 class Playground:
     """One namespace of a running cluster.
 
@@ -158,15 +174,8 @@ class Playground:
         return self.await_that(f"{name} is bound", lambda: self.pod(name).spec.node_name)
 
     def await_waiting(self, name: str) -> str:
-        """Wait until the scheduler has said why it cannot place a pod; the sentence."""
-
-        def message() -> str | None:
-            conditions = self.pod(name).status.conditions or ()
-            return next(
-                (c.message for c in conditions if c.type == "PodScheduled" and c.status == "False"), None
-            )
-
-        return self.await_that(f"{name} waits and says why", message)
+        """Wait until the scheduler has said that a pod fits nowhere, and why; the message."""
+        return self.await_that(f"{name} waits and says why", lambda: unschedulable_message(self.pod(name)))
 
     def await_gpus(self, node: str, count: int) -> None:
         """Wait until the kubelet advertises so many GPUs."""
