@@ -168,7 +168,7 @@ def _schema(answer: Answer) -> Json:
 
 def _headers(headers: Iterable[Header]) -> Json:
     return {
-        header.name: {"description": header.about, "required": True, "schema": {"type": "string"}}
+        header.name: {"description": header.about, "required": header.required, "schema": {"type": "string"}}
         for header in headers
     }
 

@@ -59,6 +59,8 @@ class Header:
     about: str
     pattern: str | None = None
     longest: int | None = None
+    required: bool = True
+    """Of an answer: whether each with this status has it. Those of a request are all optional."""
 
 
 @dataclass(frozen=True, kw_only=True)

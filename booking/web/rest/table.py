@@ -29,10 +29,18 @@ _KEY: Final = Header(
 )
 _IF_MATCH: Final = Header(name=IF_MATCH, about="The version that is to be changed, or *.", pattern=TAGS)
 _TAG: Final = Header(name="ETag", about="The booking's version.")
+_TAG_OF_A_CHANGE: Final = Header(
+    name="ETag", about="The booking's version; not with dry_run=true.", required=False
+)
 _LOCATION: Final = Header(name="Location", about="The booking's address.")
 _LINKS: Final = tuple(Link(route=name, parameter="id") for name in ("show", "change", "release", "cancel"))
 _NOT_YET: Final = "Stored, but not in the cluster yet: not guaranteed until it is."
 _ONE: Final = Answer(body=responses.BookingAnswer, about="The booking.", headers=(_TAG,))
+_ENDED: Final = Answer(
+    body=responses.BookingAnswer,
+    about="As it is now; with dry_run=true as it would be, without a tag.",
+    headers=(_TAG_OF_A_CHANGE,),
+)
 _BOOKED: Final = {
     HTTPStatus.CREATED: Answer(
         body=responses.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
@@ -157,6 +165,7 @@ def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
                     body=responses.BookingAnswer,
                     or_body=responses.WouldBe,
                     about="As it is now; with dry_run=true as it would be, without a tag.",
+                    headers=(_TAG_OF_A_CHANGE,),
                 ),
                 HTTPStatus.ACCEPTED: _LATER,
             },
@@ -172,7 +181,7 @@ def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.EndBody,
             body_is_optional=True,
-            answers={OK: _ONE, HTTPStatus.ACCEPTED: _LATER},
+            answers={OK: _ENDED, HTTPStatus.ACCEPTED: _LATER},
             headers=(_KEY, _IF_MATCH),
             kinds=(REFUSED, UNKNOWN_BOOKING, CHANGED, KEY_REUSED),
         ),
@@ -185,7 +194,7 @@ def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             query=requests.DryRun,
             body=requests.EndBody,
             body_is_optional=True,
-            answers={OK: _ONE, HTTPStatus.ACCEPTED: _LATER},
+            answers={OK: _ENDED, HTTPStatus.ACCEPTED: _LATER},
             headers=(_KEY, _IF_MATCH),
             kinds=(REFUSED, UNKNOWN_BOOKING, CHANGED, KEY_REUSED),
         ),

@@ -78,9 +78,30 @@ def test_every_reference_in_the_document_resolves(served: Served) -> None:
     assert set(re.findall(r'"\$ref":"([^"]+)"', text)) == known
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "fields"),
+    [
+        ("PATCH", "/bookings/{id}", {}),
+        ("POST", "/bookings/{id}/release", {}),
+        ("DELETE", "/bookings/{id}", {"start": "2026-03-10T09:00:00Z"}),
+    ],
+)
+@pytest.mark.parametrize(("query", "has_tag"), [("", True), ("?dry_run=true", False)])
+def test_an_answer_has_the_headers_that_the_document_requires(
+    served: Served, method: str, path: str, fields: dict[str, str], query: str, *, has_tag: bool
+) -> None:
+    booking = served.booked(**fields)
+    address = f"/api/v1{path}"
+    body = {"end": "2026-03-11T09:00:00Z"} if method == "PATCH" else {}
+    answer = served.ask(method, f"{address.replace('{id}', booking)}{query}", json=body)
+    assert answer.status_code == 200
+    documented = document(served)["paths"][address][method.lower()]["responses"]["200"]["headers"]
+    assert ("ETag" in answer.headers, documented["ETag"]["required"]) == (has_tag, False)
+
+
 @pytest.mark.component
 def test_requests_generated_from_the_document_get_only_documented_answers(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Requests that the document allows and that it does not, alone and in sequences."""
     examples = EXAMPLES_IN_A_SOAK if settings.get_current_profile_name() == "soak" else EXAMPLES
@@ -94,6 +115,8 @@ def test_requests_generated_from_the_document_get_only_documented_answers(
         "Authorization: Bearer alice-token",
         "--max-examples",
         str(examples),
+        "--seed",
+        str(request.config.getoption("randomly_seed")),
         "--checks",
         "all",
         "--generation-database",
