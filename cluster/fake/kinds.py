@@ -22,12 +22,6 @@ STATUS_ALONE: Final = frozenset({_BOOKINGS})
 BORN_WITH_STATUS: Final = frozenset({"nodes"})
 """May bring a status when they are created: kubelets register so."""
 
-COMPARED_ALWAYS: Final = frozenset({"leases", _BOOKINGS, _WEBHOOKS, PRIORITY_CLASSES})
-"""Are replaced only under the resourceVersion that is meant; with the others none means "the newest"."""
-
-MADE_BY_PUT: Final = frozenset({"leases", "events"})
-"""A PUT of what is not there creates it."""
-
 COUNTED: Final = frozenset({PODS, "podtemplates", _BOOKINGS, _WEBHOOKS})
 """Have a ``metadata.generation`` that rises with every change outside metadata and status."""
 

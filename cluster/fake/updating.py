@@ -1,4 +1,4 @@
-"""Patch and replacement: both end in one update, which what only the server writes survives.
+"""A patch ends in an update, which what only the server writes survives.
 
 As with the real server: ``status`` has its own door, a change of nothing is no write, generation counts
 changes of what is meant (not of metadata or status), the spec of a pod hardly changes at all, an object that
@@ -10,7 +10,7 @@ from typing import Any, Final
 from cluster.fake.core import ServerCore
 from cluster.fake.errors import check_finalizers, check_preconditions, invalid, refusal
 from cluster.fake.immutable import forbidden_change
-from cluster.fake.kinds import COMPARED_ALWAYS, COUNTED, MADE_BY_PUT, PODS, STATUS_ALONE, WITH_STATUS
+from cluster.fake.kinds import COUNTED, PODS, STATUS_ALONE, WITH_STATUS
 from cluster.fake.merging import merged
 from cluster.fake.state import Json, State
 from cluster.kube.errors import Request
@@ -43,37 +43,6 @@ def patched(
     after = merged(before.obj, patch)
     of_status = subresource == "status"
     return updated(asked, request, before, after, resource=resource, of_status=of_status, dry_run=dry_run)
-
-
-def replaced(
-    asked: ServerCore, request: Request, before: State, body: Json, *, resource: Resource[Any]
-) -> State:
-    """What becomes of an object by a PUT."""
-    metadata = body.get("metadata") or {}
-    if metadata.get("name") not in {None, before.metadata["name"]}:
-        message = f"the name of the object ({metadata['name']}) does not match the name on the URL"
-        raise refusal(request, 400, "BadRequest", message)
-    if not metadata.get("resourceVersion") and resource.plural in COMPARED_ALWAYS:
-        raise invalid(
-            request, before.obj, "metadata.resourceVersion: Invalid value: must be specified for an update"
-        )
-    check_preconditions(request, before.obj, metadata, resource.plural)
-    after = {**body, "metadata": metadata}
-    return updated(asked, request, before, after, resource=resource, of_status=False)
-
-
-def is_made_by_put(request: Request, resource: Resource[Any], body: Json) -> bool:
-    """Whether a PUT of what is not there creates it, under whatever resourceVersion.
-
-    Raises:
-        Conflict: it says of which object it means to be the next state.
-    """
-    if resource.plural not in MADE_BY_PUT:
-        return False
-    if uid := (body.get("metadata") or {}).get("uid"):
-        message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-        raise refusal(request, 409, "Conflict", message)
-    return True
 
 
 def updated(

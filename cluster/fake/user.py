@@ -9,7 +9,7 @@ from cluster.fake.creating import created
 from cluster.fake.ending import deleted, evicted
 from cluster.fake.errors import check_preconditions, refusal
 from cluster.fake.state import plain
-from cluster.fake.updating import is_made_by_put, patched, replaced
+from cluster.fake.updating import patched
 from cluster.fake.watching import FakeWatch
 from cluster.kube.errors import Request, Unsent
 from cluster.kube.interface import EVERYTHING, FROM_NOW, Page, Selection, WatchOptions
@@ -122,28 +122,6 @@ class UserKube:
                 dry_run=dry_run,
             )
             return after.typed(resource)
-
-    def replace(
-        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
-    ) -> T:
-        """Put an object."""
-        with self._asked.call(self.user, "PUT", resource.path(namespace, name), body) as request:
-            copied = plain(body)
-            before = self._asked.store.find(resource.plural, namespace, name)
-            if before is None and is_made_by_put(request, resource, copied):
-                copied.get("metadata", {}).pop("resourceVersion", None)
-                state = created(
-                    self._asked,
-                    request,
-                    resource,
-                    copied,
-                    namespace=namespace,
-                    user=self.user,
-                    dry_run=False,
-                )
-                return state.typed(resource)
-            before = self._asked.found(request, resource, namespace, name)
-            return replaced(self._asked, request, before, copied, resource=resource).typed(resource)
 
     def delete(
         self,

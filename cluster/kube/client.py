@@ -205,13 +205,6 @@ class KubeClient:
                 raise Conflict(error.request, error.refusal) from error
             raise
 
-    def replace(
-        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
-    ) -> T:
-        """Put an object; see ``Kube``."""
-        call = Call(verb="PUT", path=resource.path(namespace, name), body=_whole(resource, body))
-        return self._write(call, resource)
-
     def delete(
         self,
         resource: Resource[T],

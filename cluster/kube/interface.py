@@ -199,16 +199,6 @@ class Kube(Protocol):
         """
         ...
 
-    def replace(
-        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
-    ) -> T:
-        """Put a whole object; ``metadata.resourceVersion`` in the body makes it a compare-and-swap.
-
-        Raises:
-            Conflict: another client has written meanwhile.
-        """
-        ...
-
     def delete(
         self,
         resource: Resource[T],

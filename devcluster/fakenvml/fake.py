@@ -26,7 +26,7 @@ MACHINE: Final = "Simulated Machine"
 """What the firmware says that the node is."""
 
 _UNBOUND, _BOUND = 1, 2
-_DOUBLE_BIT_ECC, _XID, _MIG_CHANGE, _UNAVAILABLE, _RECOVERY = 0x2, 0x8, 0x100, 0x4000, 0x8000
+_XID, _MIG_CHANGE, _UNAVAILABLE, _RECOVERY = 0x8, 0x100, 0x4000, 0x8000
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,6 @@ class FakeNvml:
     def unavailable(self, gpu: int | str) -> None:
         """The event that the GPU is unavailable."""
         self.event(gpu, _UNAVAILABLE)
-
-    def double_bit_error(self, gpu: int | str) -> None:
-        """The event of an uncorrectable memory error."""
-        self.event(gpu, _DOUBLE_BIT_ECC)
 
     def recovery_action(self, gpu: int | str, action: int) -> None:
         """What the driver asks to be done (0 = nothing, -1 = the card does not know), and its event."""

@@ -10,7 +10,7 @@ from tests.contracts.kube_creating import KubeCreating
 from tests.contracts.kube_ground import pod_body
 from tests.contracts.kube_pods import KubeBinding, KubeDeleting, KubeEvicting, KubeFinalizers
 from tests.contracts.kube_reading import KubeReading
-from tests.contracts.kube_updating import KubeImmutable, KubePatching, KubeReplacing
+from tests.contracts.kube_updating import KubeImmutable, KubePatching
 from tests.contracts.kube_watching import KubeWatching
 
 __all__ = ["KubeContract", "pod_body"]
@@ -21,7 +21,6 @@ class KubeContract(
     KubeWatching,
     KubeCreating,
     KubePatching,
-    KubeReplacing,
     KubeImmutable,
     KubeBinding,
     KubeDeleting,

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster.kube.errors import Conflict, NotFound, Unprocessable
+from cluster.kube.errors import Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
@@ -42,28 +42,6 @@ class KubeBookings(KubeGround):
         assert after.spec == booking.spec
         assert not after.metadata.annotations
         assert after.status.back == "without-gpu"
-
-    def test_the_status_stays_when_the_spec_is_replaced(self, kube: Kube, booking: Booking) -> None:
-        was = kube.patch(BOOKINGS, booking.name, {"status": ENDING}, subresource="status")
-        body = {
-            "metadata": {"name": NAME, "resourceVersion": was.metadata.resource_version},
-            "spec": {**SPEC, "count": 1},
-            "status": {"back": "never"},
-        }
-        after = kube.replace(BOOKINGS, NAME, body)
-        assert (after.spec.count, after.status) == (1, was.status)
-
-    def test_a_booking_is_not_replaced_without_a_version_nor_over_a_newer_one(
-        self, kube: Kube, booking: Booking
-    ) -> None:
-        body = {"metadata": {"name": NAME}, "spec": {**SPEC, "count": 1}}
-        with pytest.raises(Unprocessable, match="must be specified for an update"):
-            kube.replace(BOOKINGS, NAME, body)
-        newest = kube.patch(BOOKINGS, NAME, {"status": ENDING}, subresource="status")
-        seen = {"name": NAME, "resourceVersion": booking.metadata.resource_version}
-        with pytest.raises(Conflict):
-            kube.replace(BOOKINGS, NAME, {**body, "metadata": seen})
-        assert kube.get(BOOKINGS, NAME) == newest
 
     def test_a_bookings_generation_counts_changes_of_its_spec(self, kube: Kube, booking: Booking) -> None:
         kind = counted(BOOKINGS)

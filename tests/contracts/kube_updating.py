@@ -1,10 +1,10 @@
-"""Patch and replacement: what merges, what is guarded, what cannot be changed."""
+"""Patch: what merges, what is guarded, what cannot be changed."""
 
 from typing import Any
 
 import pytest
 
-from cluster.kube.errors import BadRequest, Conflict, NotFound, Unprocessable
+from cluster.kube.errors import Conflict, NotFound, Unprocessable
 from cluster.kube.interface import Kube
 from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import Gate, Pod, Toleration
@@ -141,90 +141,6 @@ class KubePatching(KubeGround):
         changed = {"template": {"metadata": {"labels": {"x": "1"}}}}
         after = kube.patch(kind, "t", changed, namespace=namespace)
         assert (labelled.metadata.generation, after.metadata.generation) == (1, 2)
-
-
-class KubeReplacing(KubeGround):
-    @pytest.fixture
-    def lease(self, kube: Kube, namespace: str) -> dict[str, Any]:
-        """The body of a replacement of a lease that is there."""
-        made = kube.create(LEASES, {"metadata": {"name": "l"}}, namespace=namespace)
-        spec = {"holderIdentity": "me", "renewTime": "2026-03-02T09:00:00.000000Z"}
-        return {"metadata": {"name": "l", "resourceVersion": made.metadata.resource_version}, "spec": spec}
-
-    def test_a_replacement_is_a_compare_and_swap(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        assert kube.replace(LEASES, "l", lease, namespace=namespace).spec.holder_identity == "me"
-        other = {**lease, "spec": {"holderIdentity": "you"}}
-        with pytest.raises(Conflict) as caught:
-            kube.replace(LEASES, "l", other, namespace=namespace)
-        assert caught.value.reason != "AlreadyExists"
-        assert kube.get(LEASES, "l", namespace=namespace).spec.holder_identity == "me"
-
-    def test_a_replacement_keeps_what_the_server_wrote(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        before = kube.get(LEASES, "l", namespace=namespace).metadata
-        after = kube.replace(LEASES, "l", lease, namespace=namespace).metadata
-        assert (after.uid, after.creation_timestamp) == (before.uid, before.creation_timestamp)
-
-    def test_a_replacement_leaves_nothing_of_before(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        body = {**lease, "metadata": {**lease["metadata"], "labels": {"x": "1"}}}
-        version = kube.replace(LEASES, "l", body, namespace=namespace).metadata.resource_version
-        bare = {"metadata": {"name": "l", "resourceVersion": version}, "spec": {}}
-        after = kube.replace(LEASES, "l", bare, namespace=namespace)
-        assert (after.metadata.labels, after.spec.holder_identity) == (None, None)
-
-    def test_a_lease_is_not_replaced_without_a_version(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        body = {**lease, "metadata": {"name": "l"}}
-        with pytest.raises(Unprocessable, match="must be specified for an update"):
-            kube.replace(LEASES, "l", body, namespace=namespace)
-
-    def test_a_replacement_for_another_object_is_a_conflict(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        body = {**lease, "metadata": {**lease["metadata"], "uid": OTHERS["uid"]}}
-        with pytest.raises(Conflict):
-            kube.replace(LEASES, "l", body, namespace=namespace)
-
-    def test_a_replacement_has_the_name_of_what_it_replaces(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        body = {**lease, "metadata": {**lease["metadata"], "name": "other"}}
-        with pytest.raises(BadRequest):
-            kube.replace(LEASES, "l", body, namespace=namespace)
-
-    def test_a_lease_that_vanished_is_created_again_whatever_its_version(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        old = kube.get(LEASES, "l", namespace=namespace).metadata
-        kube.delete(LEASES, "l", namespace=namespace)
-        new = kube.replace(LEASES, "l", lease, namespace=namespace)
-        assert new.spec.holder_identity == "me"
-        assert new.metadata.uid != old.uid
-        assert int(new.metadata.resource_version) > int(old.resource_version)
-
-    def test_the_uid_keeps_a_lease_that_vanished_from_being_created_again(
-        self, kube: Kube, lease: dict[str, Any], namespace: str
-    ) -> None:
-        uid = kube.get(LEASES, "l", namespace=namespace).metadata.uid
-        kube.delete(LEASES, "l", namespace=namespace)
-        with pytest.raises(Conflict) as caught:
-            kube.replace(LEASES, "l", {**lease, "metadata": {"name": "l", "uid": uid}}, namespace=namespace)
-        assert caught.value.reason != "AlreadyExists"
-
-    def test_a_pod_that_is_not_there_is_not_replaced(self, kube: Kube, namespace: str) -> None:
-        with pytest.raises(NotFound):
-            kube.replace(PODS, "a", pod_body("a"), namespace=namespace)
-
-    def test_a_template_is_replaced_without_a_version(self, kube: Kube, namespace: str) -> None:
-        kube.create(POD_TEMPLATES, template_body("t"), namespace=namespace)
-        body = template_body("t", labels={"x": "1"})
-        assert kube.replace(POD_TEMPLATES, "t", body, namespace=namespace).metadata.labels == {"x": "1"}
 
 
 class KubeImmutable(KubeGround):

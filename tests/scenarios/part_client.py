@@ -239,13 +239,6 @@ class PartKube:
             lambda: self._as_user.patch(resource, name, body, namespace=namespace, subresource=subresource),
         )
 
-    def replace(
-        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
-    ) -> T:
-        """Put one."""
-        path = resource.path(namespace, name)
-        return self._do("PUT", path, lambda: self._as_user.replace(resource, name, body, namespace=namespace))
-
     def delete(
         self,
         resource: Resource[T],

@@ -283,11 +283,6 @@ class TestWriting:
             "gracePeriodSeconds": 0,
         }
 
-    def test_a_replacement_is_put(self, server: ScriptedServer) -> None:
-        server.answers(Answer(body=b'{"metadata": {"name": "l"}}'))
-        client(server).replace(LEASES, "l", {"metadata": {"resourceVersion": "5"}}, namespace="x")
-        assert server.received[0].verb == "PUT"
-
 
 class JumpingClock(FakeClock):
     """Somebody sets it; what only grows goes on as before."""
