@@ -34,6 +34,17 @@ class Place:
     """The name of its cgroup, for people: ``ssh.service``."""
 
 
+@dataclass(frozen=True, slots=True)
+class LiveProcess:
+    """A process that lives."""
+
+    pid: int
+    started: str
+    """In ticks since the node's boot: together with the pid it identifies the process."""
+    command: str
+    place: Place
+
+
 def place_of(text: str) -> Place:
     """Where a process with this ``/proc/PID/cgroup`` runs.
 

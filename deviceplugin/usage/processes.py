@@ -3,11 +3,10 @@
 The agent must be in the node's PID namespace: from another one NVML lists no process at all.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deviceplugin.usage.cgroups import Place, place_of
+from deviceplugin.usage.cgroups import LiveProcess, place_of
 
 _LONGEST: Final = 65536
 _OURS: Final = ("deviceplugin", "/pause")
@@ -15,17 +14,6 @@ _OURS: Final = ("deviceplugin", "/pause")
 _NAME_ENDS: Final = ")"
 _STARTED: Final = 19
 """Place of the start in ``/proc/PID/stat`` after the name: its field 22."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveProcess:
-    """A process that lives."""
-
-    pid: int
-    started: str
-    """In ticks since the node's boot: together with the pid it identifies the process."""
-    command: str
-    place: Place
 
 
 class Processes:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from deviceplugin.nvml.interface import GpuProcess, GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.usage.cgroups import LiveProcess
 from deviceplugin.usage.holders import Holder
-from deviceplugin.usage.processes import LiveProcess
 
 
 @dataclass(frozen=True, slots=True)

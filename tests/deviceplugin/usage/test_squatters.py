@@ -6,9 +6,8 @@ import pytest
 from cluster.objects.inventory import Device
 from deviceplugin.nvml.interface import GpuProcess, GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.usage.cgroups import Place
+from deviceplugin.usage.cgroups import LiveProcess, Place
 from deviceplugin.usage.holders import Holder
-from deviceplugin.usage.processes import LiveProcess
 from deviceplugin.usage.squatters import (
     SquattingProcess,
     Suspects,
