@@ -66,10 +66,10 @@ def render(text: str) -> str:
 def names_table() -> str:
     """Every key and name of ours that is used in the cluster."""
     meanings = docstrings(ROOT / "cluster" / "names.py")
-    return table(
-        ("name", "meaning"),
-        ((code(getattr(names, name)), prose(text)) for name, text in meanings.items()),
-    )
+    spelled = ((getattr(names, name), text) for name, text in meanings.items())
+    # Groups of them are no names themselves.
+    rows = ((code(name), prose(text)) for name, text in spelled if isinstance(name, str))
+    return table(("name", "meaning"), rows)
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {

@@ -270,3 +270,12 @@ def without_prose(text: str) -> str:
 def test_files_of_every_kind_are_read() -> None:
     suffixes = {path.suffix for path in tracked() if is_read_by_others(name_of(path))}
     assert suffixes >= {".yaml", ".tpl", ".c", ".go", ".proto"}
+
+
+def test_the_architecture_says_where_each_fact_of_ours_lives_and_who_writes_it() -> None:
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("## Where each fact lives")[1].split("\n## ")[0]
+    said = {key.rpartition("/")[2] for key in re.findall(r"`([\w./-]+)`", section)}
+    keys = {name.removeprefix(f"{names.STATE_DOMAIN}/") for name in VALUES.values()}
+    ours = keys - {*VALUES.values()}
+    assert ours
+    assert ours - said == set()

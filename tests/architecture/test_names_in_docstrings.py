@@ -1,4 +1,4 @@
-"""Names and paths in docstrings, comments and ARCHITECTURE.md exist: a move leaves no old one behind.
+"""Names and paths in docstrings, comments and documents exist: a move leaves no old one behind.
 
 A dotted name that begins with one of our packages must be a module, or something that a module or a class
 binds; a path in backticks must be the end of a path of this checkout. Nothing is imported to find out.
@@ -18,6 +18,14 @@ from tests.architecture.checkout import PACKAGES, ROOT, name_of, python_of, trac
 DOTTED = re.compile(rf"(?<!`)``?((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
 MODULE = re.compile(r"`([\w./-]*\w\.py)`")
 CODE_OR_FOLDER = re.compile(r"`([\w./-]*\w\.(?:py|c|h|go)|(?:[\w-]+/)+)`")
+TEST = re.compile(r"\b(tests/[\w./-]*\w)(?![\w/*<{-])")
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    *sorted(name_of(path) for path in ROOT.glob("docs/*.md")),
+]
 NOT_OURS = {"booking.create", "extender.go", "slugs.py"}
 """An action in the audit log, a file of kube-scheduler, and one of kubespawner."""
 
@@ -123,8 +131,11 @@ def test_a_module_named_by_its_path_in_a_docstring_or_a_comment_is_there() -> No
     assert stale == []
 
 
-def test_a_path_in_the_architecture_is_there() -> None:
-    assert stale_paths_in((ROOT / "ARCHITECTURE.md").read_text(), CODE_OR_FOLDER) == []
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_path_in_a_document_is_there(document: str) -> None:
+    said = (ROOT / document).read_text()
+    assert stale_paths_in(said, CODE_OR_FOLDER) == []
+    assert stale_paths_in(said, TEST) == []
 
 
 @pytest.mark.parametrize(
@@ -160,7 +171,9 @@ def test_a_name_that_nothing_has_is_found_in_every_kind_of_prose(name: str) -> N
     assert stale_names_in(f'x = "``{name}``"') == []
 
 
-@pytest.mark.parametrize("path", ["ledger/nowhere.py", "decide/nowhere/", "nowhere.py", "ient.py"])
+@pytest.mark.parametrize(
+    "path", ["tests/nowhere.py", "ledger/nowhere.py", "decide/nowhere/", "nowhere.py", "ient.py"]
+)
 def test_a_path_that_is_nowhere_is_found(path: str) -> None:
     assert stale_paths_in(f"see ``{path}``", CODE_OR_FOLDER) == [path]
 
