@@ -72,7 +72,7 @@ class DeviceCache:
 
     @property
     def now(self) -> AdvertisedDevices:
-        """The newest devices."""
+        """The devices that were put last; never waits."""
         return self._now
 
     def put(self, devices: AdvertisedDevices) -> bool:

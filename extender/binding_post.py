@@ -32,7 +32,7 @@ NOT_THE_NODES_FAULT: Final = (TooManyRequests, Unauthorized)
 
 
 class BindingPost:
-    """Writes Bindings."""
+    """Posts Bindings, at most 2 s after their decision."""
 
     def __init__(self, kube: Kube, clock: Clock, decisions: BindDecisions, *, leads: Leads) -> None:
         """Args: leads: whether we may bind."""

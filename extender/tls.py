@@ -33,7 +33,7 @@ class Whole:
         self._limit = limit
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
+        """Read a request's whole body, then pass both to the application."""
         parts, length = [b""], 0
         more = int(dict(scope["headers"]).get(b"content-length", 0)) <= self._limit
         while more and length <= self._limit:

@@ -56,7 +56,7 @@ class Endpoint:
         self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer an AdmissionReview that the API server posts."""
         try:
             self._check(scope)
             body = await self._body(receive)

@@ -88,7 +88,7 @@ class Api:
         self._pool = urllib3.PoolManager(ca_certs=ca_file, timeout=timeout, retries=retries)
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
-        """Read something."""
+        """The decoded answer to a GET of a path below the API's root."""
         return self.ask("GET", path, query=query)
 
     def pages(self, path: str, field: str, query: Mapping[str, object] | None = None) -> list[Json]:

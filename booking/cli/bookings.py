@@ -57,7 +57,7 @@ def show(
     empty: str = "",
     has_users: bool = False,
 ) -> None:
-    """Print bookings."""
+    """Print bookings in the form that was asked for, or ``empty`` where there are none."""
     is_for_people = form in output.PEOPLES
     output.show(
         answer,

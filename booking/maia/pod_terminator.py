@@ -67,7 +67,7 @@ class PodTerminator:
         }
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer one request."""
+        """Answer MAIA's tools: which pods have expired, and request the end of one."""
         status, answer = self._answer(environ)
         body = msgspec.json.encode(answer)
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]

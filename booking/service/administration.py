@@ -179,7 +179,7 @@ def remove_exemption(
     key: Key | None,
     dry_run: bool,
 ) -> Exemption:
-    """Remove an exemption."""
+    """Delete an exemption, and write who did it and why into the audit log."""
     demand_administrator(who, "remove exemptions")
 
     def judge(reading: Reading) -> Exemption:

@@ -62,7 +62,7 @@ def listed(
 
 
 def show(context: ServiceContext, who: Principal, booking_id: str) -> Record:
-    """One booking."""
+    """A booking of the caller's; administrators see everybody's."""
     return context.store.read(lambda reading: found(reading, who, booking_id))
 
 

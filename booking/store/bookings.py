@@ -56,7 +56,7 @@ _REPLAN: Final = "UPDATE bookings SET plan = ?, change = ? WHERE id = ?"
 
 
 class BookingsRead(Transaction):
-    """Reads bookings."""
+    """Queries for bookings, within a transaction that reads."""
 
     def history(self, user: str) -> list[Record]:
         """Everything that a user ever booked, by start and id."""

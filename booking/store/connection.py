@@ -26,7 +26,7 @@ class Connection:
         return int(self.database.execute_sql(_of(statement, self._param), values).rowcount)
 
     def begin(self, how: str) -> None:
-        """Begin a transaction."""
+        """Begin a transaction by this statement: ``BEGIN IMMEDIATE`` or the like."""
         self.run(how)
 
     def commit(self) -> None:

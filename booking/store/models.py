@@ -22,7 +22,7 @@ class InstantField(peewee.BigIntegerField):
     """An aware instant, stored as whole seconds since 1970 in UTC: it sorts and compares as itself."""
 
     def db_value(self, value: datetime | None) -> int | None:
-        """The stored value."""
+        """Microseconds since 1970; None stays None."""
         return None if value is None else int(value.timestamp())
 
     def python_value(self, value: int | None) -> datetime | None:
@@ -34,7 +34,7 @@ class JsonField(peewee.TextField):
     """Anything of JSON, as text: the same in both databases."""
 
     def db_value(self, value: Any) -> str | None:
-        """The stored value."""
+        """JSON text; None stays None."""
         return None if value is None else msgspec.json.encode(value, order="sorted").decode()
 
     def python_value(self, value: str | None) -> Any:

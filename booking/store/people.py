@@ -42,7 +42,7 @@ class PeopleWrite(WritingTransaction):
         self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
 
     def session_remove(self, session_id: str) -> None:
-        """End a session."""
+        """Delete a session: whoever has its cookie is signed out."""
         self._do(SessionRow.delete().where(SessionRow.id == session_id))
 
     def email_set(self, user: str, email: str | None, at: datetime) -> None:

@@ -46,7 +46,7 @@ class _Watched(peewee.PostgresqlDatabase):
 
 
 class PostgresEngine:
-    """A PostgreSQL database."""
+    """Opens connections to a PostgreSQL database."""
 
     reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     writes = "BEGIN ISOLATION LEVEL READ COMMITTED"

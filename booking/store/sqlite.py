@@ -53,7 +53,7 @@ class SqliteEngine:
             self._file.check(self._mark)
 
     def connect(self) -> Connection:
-        """A new connection."""
+        """A new connection, with the settings that every one of ours has."""
         database = peewee.SqliteDatabase(
             self._file.uri,
             uri=True,

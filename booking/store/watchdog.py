@@ -62,7 +62,7 @@ class Watchdog:
                     _cut(fileno)
 
     def close(self) -> None:
-        """Stop watching."""
+        """End the thread that watches: connections are not cut any more."""
         self._closed.set()
 
     def _watch(self) -> None:

@@ -7,7 +7,7 @@ from cluster.objects.meta import Meta, Partial
 
 
 class Named(Partial, frozen=True):
-    """Any object."""
+    """What is read of an object that is to be deleted: its name."""
 
     metadata: Meta = Meta()
 

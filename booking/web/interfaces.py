@@ -29,7 +29,7 @@ class Bookings(Protocol):
     def create(
         self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
-        """Create a booking."""
+        """Store a booking that the policy accepts; see ``booking.service``."""
         ...
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
@@ -69,7 +69,7 @@ class Bookings(Protocol):
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """One booking."""
+        """A booking of the caller's; administrators see everybody's."""
         ...
 
     def change(

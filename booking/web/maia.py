@@ -56,7 +56,7 @@ class Bookings(Protocol):
         ...
 
     def create(self, who: Principal, request: BookingRequest) -> Record:
-        """Create a booking."""
+        """Store a booking that the policy accepts; see ``booking.service``."""
         ...
 
 

@@ -10,13 +10,13 @@ from cluster.objects.pods import Pod
 
 
 class Pods:
-    """Changes of pods."""
+    """Passes changes of pods on to the cache."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
 
     def replace(self, items: Sequence[Pod], version: str, /) -> None:
-        """All living pods."""
+        """A list: all living pods at a resourceVersion."""
         self._cache.replace_pods(items, version)
 
     def upsert(self, pod: Pod, /) -> None:
@@ -29,13 +29,13 @@ class Pods:
 
 
 class Nodes:
-    """Changes of nodes."""
+    """Passes changes of nodes on to the cache."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
 
     def replace(self, items: Sequence[Node], version: str, /) -> None:
-        """All nodes."""
+        """A list: all nodes at a resourceVersion."""
         self._cache.replace_nodes(items, version)
 
     def upsert(self, node: Node, /) -> None:
@@ -54,7 +54,7 @@ class Bookings:
         self._cache = cache
 
     def replace(self, items: Sequence[Booking], version: str, /) -> None:
-        """All Bookings."""
+        """A list: all Bookings at a resourceVersion."""
         self._cache.replace_bookings(items, version)
 
     def upsert(self, booking: Booking, /) -> None:
@@ -86,13 +86,13 @@ class Leases:
 
 
 class Namespaces:
-    """Changes of Namespaces."""
+    """Passes changes of Namespaces on to the cache."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
 
     def replace(self, items: Sequence[Namespace], version: str, /) -> None:
-        """All Namespaces."""
+        """A list: all Namespaces at a resourceVersion."""
         self._cache.replace_namespaces(items, version)
 
     def upsert(self, namespace: Namespace, /) -> None:

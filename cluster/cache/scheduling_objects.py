@@ -30,7 +30,7 @@ class Store(Generic[T]):
         return dict(self._objects)
 
     def replace(self, items: Sequence[T], _version: str, /) -> None:
-        """All there are."""
+        """A list: objects that are not in it are gone."""
         with self._lock:
             self._objects = {_key(one): one for one in items}
         self._notify()
@@ -44,7 +44,7 @@ class Store(Generic[T]):
         self._notify()
 
     def remove(self, obj: T, /) -> None:
-        """One is gone."""
+        """An object was deleted."""
         with self._lock:
             self._objects.pop(_key(obj), None)
         self._notify()

@@ -102,7 +102,7 @@ class ServerCore:
         return state
 
     def now(self) -> datetime:
-        """The instant."""
+        """What the server's clock says, aware UTC."""
         return self.clock.now()
 
 

@@ -43,7 +43,7 @@ class ChangeView:
 
 
 class History:
-    """The newest changes."""
+    """The newest changes of all objects, from which watches go on; older ones are forgotten."""
 
     def __init__(self, first: int, length: int) -> None:
         self._changes: deque[Change] = deque()
@@ -63,6 +63,6 @@ class History:
         return reversed(newer)
 
     def forget(self, newest: int) -> None:
-        """Compact."""
+        """Compact, as etcd does: a watch can begin at ``newest`` or later, no earlier."""
         self.oldest = newest
         self._changes.clear()

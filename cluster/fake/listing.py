@@ -24,7 +24,7 @@ _Rest = tuple[str, tuple[State, ...]]  # the list's resourceVersion, what was no
 
 
 class Pages:
-    """Answers lists."""
+    """Lists objects page by page, with ``continue`` tokens; a list goes on in the state in which it began."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -24,7 +24,7 @@ _EXISTS = re.compile(r"^(?P<no>!)?\s*(?P<key>[^\s=!()]+)$")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One requirement."""
+    """One requirement of a label or field selector."""
 
     key: str
     values: frozenset[str] | None
@@ -39,7 +39,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A parsed selection."""
+    """What a list or a watch selects: a namespace, fields, labels."""
 
     namespace: str | None
     fields: tuple[tuple[tuple[str, ...], Term], ...]

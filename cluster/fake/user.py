@@ -26,7 +26,7 @@ class UserKube:
     def get(
         self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
     ) -> T:
-        """Read one object."""
+        """Read an object; see ``Kube``."""
         if _is_past(within):
             raise Unsent(Request("GET", resource.path(namespace, name)), "it is too late for it")
         with self._asked.call(self.user, "GET", resource.path(namespace, name)) as request:
@@ -40,7 +40,7 @@ class UserKube:
         limit: int | None = None,
         continue_: str | None = None,
     ) -> Page[T]:
-        """Read a page."""
+        """Read a page of a list; see ``Kube``."""
         with self._asked.call(self.user, "LIST", resource.path(selection.namespace)) as request:
             return self._asked.pages.page(request, resource, selection, limit=limit, continue_=continue_)
 

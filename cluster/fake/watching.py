@@ -28,7 +28,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class FakeWatch(Generic[T]):
-    """A running watch."""
+    """One watch, from its start to its end, as a client sees it."""
 
     def __init__(
         self, resource: Resource[T], selector: Selector, ended: "Callable[[FakeWatch[T]], None]"
@@ -51,7 +51,7 @@ class FakeWatch(Generic[T]):
             yield from self._next()
 
     def close(self) -> None:
-        """End it."""
+        """The client ends the watch."""
         self._ended(self)
         self.end(None)
 
@@ -82,7 +82,7 @@ class FakeWatch(Generic[T]):
             self.send("DELETED", msgspec.convert(last, self.resource.type))
 
     def send(self, kind: Kind, obj: T) -> None:
-        """Send an event."""
+        """Put an event into the stream."""
         self._events.put(WatchEvent(kind, obj))
 
     def bookmark(self, version: int, annotations: Mapping[str, str] = _NONE) -> None:
@@ -94,7 +94,7 @@ class FakeWatch(Generic[T]):
 
 
 class Watches:
-    """The running ones."""
+    """All watches that are running; each change of the store goes to those that select it."""
 
     def __init__(self, store: Store, lock: AbstractContextManager[object], *, streams_lists: bool) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class Watches:
     def begin(
         self, request: Request, resource: Resource[T], selection: Selection, options: WatchOptions
     ) -> FakeWatch[T]:
-        """Start a watch."""
+        """Start a watch; the first events, if it asks for any, are in it already."""
         selector = selector_of(request, resource.plural, selection)
         watch = FakeWatch(resource, selector, self._forget)
         if options.initial_events and not self._streams_lists:
@@ -134,7 +134,7 @@ class Watches:
             watch.bookmark(self._store.version)
 
     def end(self, error: ApiError | None) -> None:
-        """End every watch."""
+        """End every watch, in good order (None) or with an error."""
         for watch in self._running:
             watch.end(error)
         self._running.clear()

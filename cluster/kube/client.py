@@ -264,7 +264,7 @@ class HttpWatch(Generic[T]):
             yield WatchEvent(change, _decode(self._request, frame.object, self._resource.type))
 
     def close(self) -> None:
-        """End the watch."""
+        """Close the connection: iterating over the watch ends."""
         self._stream.close()
 
 

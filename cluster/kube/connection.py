@@ -38,11 +38,11 @@ class NoToken:
     """No bearer token: a client certificate identifies us, or nothing does."""
 
     def token(self) -> str | None:
-        """None."""
+        """Always None: no Authorization header is sent."""
         return None
 
     def invalidate(self) -> None:
-        """Nothing to forget."""
+        """There is no token that could be read again."""
 
 
 class TokenFile:

@@ -31,7 +31,7 @@ from cluster.objects.meta import Status
 
 @dataclass(frozen=True)
 class Request:
-    """Which request failed."""
+    """Verb and path of a request, for messages of errors."""
 
     verb: str
     path: str
@@ -116,7 +116,7 @@ class ClientError(StatusError):
 
 
 class BadRequest(ClientError):
-    """400."""
+    """400: the API server cannot read the request, or it contradicts itself."""
 
 
 class Unauthorized(ClientError):
@@ -128,7 +128,7 @@ class Forbidden(ClientError):
 
 
 class NotFound(ClientError):
-    """404."""
+    """404: no such object, or no such kind."""
 
 
 class Conflict(ClientError):

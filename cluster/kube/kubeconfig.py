@@ -216,7 +216,7 @@ class GivenToken:
         self._token = token
 
     def token(self) -> str | None:
-        """The token."""
+        """The token, always the same."""
         return self._token
 
     def invalidate(self) -> None:

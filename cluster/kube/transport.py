@@ -48,7 +48,7 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One request."""
+    """A request to the API server, and how much time it has."""
 
     verb: str
     path: str
@@ -62,7 +62,7 @@ class Call:
 
     @property
     def request(self) -> Request:
-        """For errors."""
+        """The call as errors name it."""
         return Request(self.verb, self.path)
 
 

@@ -5,7 +5,7 @@ from cluster.objects.meta import Meta, Partial
 
 
 class Namespace(Partial, frozen=True):
-    """A Namespace."""
+    """What is read of a v1 Namespace: its metadata."""
 
     metadata: Meta = Meta()
 

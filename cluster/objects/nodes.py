@@ -38,7 +38,7 @@ class NodeStatus(Partial, frozen=True):
 
 
 class Node(Partial, frozen=True):
-    """A Node."""
+    """What is read of a v1 Node."""
 
     metadata: Meta = Meta()
     spec: NodeSpec = NodeSpec()
@@ -56,7 +56,7 @@ class LeaseSpec(Partial, frozen=True):
 
 
 class Lease(Partial, frozen=True):
-    """A Lease."""
+    """What is read of a coordination.k8s.io/v1 Lease."""
 
     metadata: Meta = Meta()
     spec: LeaseSpec = LeaseSpec()

@@ -143,7 +143,7 @@ class PodStatus(Partial, frozen=True):
 
 
 class Pod(Partial, frozen=True):
-    """A Pod."""
+    """What is read of a v1 Pod."""
 
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()

@@ -28,7 +28,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
-    """Who may ask."""
+    """Which client certificates mutual TLS accepts."""
 
     authorities: str
     """PEM: who signs their certificates."""

@@ -23,7 +23,7 @@ class Stream(Protocol):
     """Where lines go: a file, or what is like one."""
 
     def write(self, text: str, /) -> object:
-        """Take a line."""
+        """Append text, with its line end; may be buffered."""
         ...
 
     def flush(self) -> object:

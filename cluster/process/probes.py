@@ -76,7 +76,7 @@ class Probes:
         }
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer one request."""
+        """Answer ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics``."""
         status, headers, body = self._answer(environ)
         content_length = ("Content-Length", str(len(body)))
         start_response(f"{status.value} {status.phrase}", [*headers, content_length])

@@ -85,7 +85,7 @@ class Handshakes(ssl.SSLContext):
     refusals: Refusals
 
     def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:
-        """A handshake begins."""
+        """Begin a handshake with the newest context; the arguments are those of ``ssl.SSLContext``."""
         made = self.newest.wrap_bio(*given, **named)
         if isinstance(made, Handshake):
             made.client, made.refusals = _client.get(), self.refusals

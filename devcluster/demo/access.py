@@ -20,7 +20,7 @@ class _Bearer:
         self._token = token
 
     def token(self) -> str:
-        """The token."""
+        """The token, always the same."""
         return self._token
 
     def invalidate(self) -> None:

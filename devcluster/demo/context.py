@@ -15,7 +15,7 @@ from devcluster.demo.rest import Rest
 
 
 class Kubectl(Protocol):
-    """The administrator's kubectl."""
+    """kubectl as the cluster's administrator."""
 
     def __call__(self, *arguments: str) -> str:
         """Run kubectl with these arguments; returns what it printed."""

@@ -30,7 +30,7 @@ class ObjectCache(Generic[T]):
             self._objects[obj.metadata.name] = obj
 
     def remove(self, obj: T) -> None:
-        """A deleted object."""
+        """An object was deleted."""
         with self._lock:
             self._objects.pop(obj.metadata.name, None)
 

@@ -54,7 +54,7 @@ class Rest:
         return self.ask("POST", "/bookings", dict(request))
 
     def show(self, name: str) -> Answer:
-        """One booking."""
+        """The booking with this id, as the booking server answers."""
         return self.ask("GET", f"/bookings/{name}")
 
     def change(self, name: str, **fields: object) -> Answer:

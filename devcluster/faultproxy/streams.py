@@ -65,7 +65,7 @@ class Streams:
         self._thread.start()
 
     def add(self, stream: Stream) -> None:
-        """A stream runs."""
+        """Count a stream as running, until ``remove``."""
         with self._lock:
             self._running.add(stream)
 
@@ -80,7 +80,7 @@ class Streams:
             return [stream for stream in self._running if wanted(stream.call)]
 
     def close(self) -> None:
-        """End all streams."""
+        """End all streams, and the thread that watches them."""
         self.closed.set()
         self._thread.join()
         for stream in self.running(lambda _call: True):

@@ -315,7 +315,7 @@ class Parts:
         return self._cluster.daemon(f"{node}/{name}")
 
     def extender(self) -> Daemon:
-        """The extender's daemon."""
+        """The daemon that the extender runs as."""
         return self._cluster.daemon(extender.NAME)
 
     def scheduler(self) -> Daemon:
@@ -327,7 +327,7 @@ class Parts:
         return self._cluster.daemon(booking_server.NAME)
 
     def controller(self, name: str = booking_controller.NAME) -> Daemon:
-        """A controller's daemon."""
+        """The daemon that a controller runs as."""
         return self._cluster.daemon(name)
 
 

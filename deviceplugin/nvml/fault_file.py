@@ -94,7 +94,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @ready
 class Faults(Versioned, frozen=True, kw_only=True):
-    """The file: JSON."""
+    """Contents of the file, as JSON."""
 
     era: str
     faults: tuple[Fault, ...] = ()

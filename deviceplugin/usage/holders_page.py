@@ -32,7 +32,7 @@ class HoldersPage:
         self._snapshot = snapshot
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer one request."""
+        """Answer ``PATH`` with the holders as JSON, to this node alone."""
         if environ.get("PATH_INFO") != PATH:
             return self._otherwise(environ, start_response)
         status, kind, body = self._answer(environ)

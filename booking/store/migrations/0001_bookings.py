@@ -35,6 +35,6 @@ TABLES: Final = (
 
 
 def up(_migrator: Any, db: Any) -> None:
-    """Create both tables."""
+    """Create the tables of bookings and of the store's own values."""
     for statement in TABLES:
         db.execute_sql(statement)

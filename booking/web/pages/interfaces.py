@@ -73,7 +73,7 @@ class Bookings(Protocol):
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """One booking."""
+        """A booking of the caller's; administrators see everybody's."""
         ...
 
     def change(

@@ -17,7 +17,7 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A booking."""
+    """A booking as it is answered; times are UTC."""
 
     id: str
     user: str

@@ -33,7 +33,7 @@ class ItemList:
         """The first item of each piece."""
 
     def plus(self, item: Item) -> "ItemList":
-        """With one more."""
+        """A copy with one more item."""
         at = self._piece_of(item)
         piece = self._pieces[at].copy() if self._pieces else []
         insort(piece, item)
@@ -41,7 +41,7 @@ class ItemList:
         return self._with(at, [piece] if len(piece) < 2 * LENGTH else [piece[:middle], piece[middle:]])
 
     def minus(self, item: Item) -> "ItemList":
-        """Without one that is in it."""
+        """A copy without an item that is in this list."""
         at = self._piece_of(item)
         piece = self._pieces[at].copy()
         piece.remove(item)
@@ -55,7 +55,7 @@ class ItemList:
         yield from chain.from_iterable(islice(self._pieces, at + 1, None))
 
     def __iter__(self) -> Iterator[Item]:
-        """All of them."""
+        """All items, by start."""
         return chain.from_iterable(self._pieces)
 
     def _piece_of(self, item: Item) -> int:

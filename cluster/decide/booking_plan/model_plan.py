@@ -47,7 +47,7 @@ Room = tuple[int, str]
 
 
 class ModelPlan:
-    """The present plan."""
+    """Which node each item of a model has; what is free on each node over time."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class PlanAttempt:
         return False
 
     def _direct(self, item: Item) -> bool:
-        """Best fit."""
+        """Put an item on the node where the least room is left over; False where none has room."""
         _, node = next(self._larger(item), (0, None))
         if node is None:
             return False

@@ -9,7 +9,7 @@ from cluster.decide.booking_plan.timeline import BEGINNING, Load, Timeline
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """A node."""
+    """A node's devices of one model, and what is planned on them. It is never changed."""
 
     devices: int
     """That can be had now."""

@@ -27,7 +27,7 @@ class Timeline:
     __slots__ = ("_begins", "_stretches")
 
     def __init__(self) -> None:
-        """Of nothing."""
+        """Zero at every instant."""
         self._stretches = [Segment((BEGINNING,), (0,))]
         self._begins = [BEGINNING]
         """The first instant of each stretch."""
