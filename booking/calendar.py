@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True):
     free: int
     """Devices that nobody has booked; 0 also where more are booked than there are."""
     capacity: int
-    """Devices that there are, without those that are maintained then or promised by somebody else."""
+    """Devices that there are, without those that are maintained then or granted by somebody else."""
 
 
 def peak(loads: Iterable[Load], start: datetime, end: datetime) -> int:

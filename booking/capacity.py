@@ -29,7 +29,7 @@ class Capacity:
     pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Booking id -> node -> devices that pods of that booking have there."""
     pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
-    """Model -> devices of unresponsive nodes: nothing that begins before then is promised of them."""
+    """Model -> devices of unresponsive nodes: nothing that begins before then is guaranteed of them."""
 
     @property
     def models(self) -> tuple[str, ...]:

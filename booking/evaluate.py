@@ -87,7 +87,7 @@ def evaluate(
         now: aware UTC.
         limits_for: the user's limits.
         history: the user's own records, of every state; ``changing`` may be among them.
-        free_capacity_for: what can be promised, without ``changing``.
+        free_capacity_for: what can be guaranteed, without ``changing``.
         capacity: the existing models and devices.
         request: the request; for a change, the whole booking as it should become.
         changing: the booking that is changed; None: a new one.
@@ -138,7 +138,7 @@ def instead_of(
         now: aware UTC.
         limits_for: the owner's limits.
         history: the owner's records; ``lost`` may be among them.
-        free_capacity_for: what can be promised, without ``lost``.
+        free_capacity_for: what can be guaranteed, without ``lost``.
         capacity: the models and devices that there are.
     """
     moment = now.replace(microsecond=0)
@@ -173,7 +173,7 @@ class _Inquiry:
     is_curious: bool
     """Whether an accepted request gets its earliest start, too."""
     needs_capacity: bool = False
-    """Whether there must be free GPUs even for what has been promised already: it was lost."""
+    """Whether there must be free GPUs even for what has been guaranteed already: it was lost."""
     deadline: datetime | None = None
     """What ends later is no alternative."""
 

@@ -20,7 +20,7 @@ class EvictionSettings:
     namespace: str = names.NAMESPACE
     """The product's own: none of its pods is ever taken away."""
     maia: bool = False
-    """Whether MAIA's ``terminate-at`` on a pod is a promise of ours."""
+    """Whether MAIA's ``terminate-at`` on a pod guarantees its GPUs."""
 
     queue_gate: bool = False
     """Whether pods without a booking for which no GPU is free wait behind our scheduling gate."""

@@ -1,4 +1,4 @@
-"""The capacity of the cluster that the booking server promises from, computed from its cluster cache."""
+"""The cluster's capacity, which the booking server's guarantees rest on, from its cluster cache."""
 
 import threading
 from collections.abc import Callable, Mapping

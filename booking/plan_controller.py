@@ -35,7 +35,7 @@ class Cluster(Protocol):
     """The known state of the cluster."""
 
     def capacity(self) -> Capacity:
-        """The GPUs that can be promised, by model and node."""
+        """The GPUs that can be guaranteed, by model and node."""
         ...
 
     def unready_reason(self) -> str | None:
@@ -54,7 +54,7 @@ class PlanStatus:
     at_risk: int
     """Bookings that cannot be kept as things are."""
     gpus: Mapping[str, int]
-    """Model -> whole healthy GPUs that can be promised."""
+    """Model -> whole healthy GPUs that can be guaranteed."""
     booked: Mapping[str, int]
     """Model -> GPUs of the bookings that run."""
 
@@ -106,7 +106,7 @@ class PlanController:
         self._seen, self.status = seen, status
 
     def _forget(self) -> None:
-        """The state of the promises is unknown; the next round checks everything."""
+        """The state of the plan is unknown; the next round checks everything."""
         self._seen, self.status = (), None
 
     def _judged(

@@ -65,7 +65,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     change: int = 0
     """Number of the change that wrote it last; grows through the whole store."""
     plan: tuple[Place, ...] = ()
-    """Where the plan has it, as long as nothing better is found: a promise needs one that works."""
+    """Where the plan has it, as long as nothing better is found: a guarantee needs one that works."""
     created_by: str = ""
     """User id of the administrator who booked on behalf of ``user``; empty: its owner did."""
     policy: str = ""

@@ -264,7 +264,7 @@ def _parts(backends: _Backends, service: BookingService) -> Parts:
         bookings=service,
         live=live,
         mirror=backends.mirror,
-        no_promises=lambda: backends.wrong_clock() or backends.mirror.unready_reason(),
+        not_guaranteed_reason=lambda: backends.wrong_clock() or backends.mirror.unready_reason(),
         unknown_capacity=backends.nodes.unready_reason,
         zone=lambda: zone_of(policy.current().zone),
         policy=lambda model: _everybodys(policy.current(), model, clock),
@@ -288,7 +288,7 @@ def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaPar
         store=backends.store,
         readers=_strangers(backends),
         guesses=_strangers(backends),
-        guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        guarantee=MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity),
         rules=backends.settings.identity_rules,
         free=free,
         unknown_capacity=parts.unknown_capacity,
@@ -308,7 +308,7 @@ def _seen(
         policy_trouble=backends.policy.problem,
         guard=guard,
         csrf=csrf,
-        guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        guarantee=MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity),
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
         pods_of=backends.nodes.attached,
@@ -345,11 +345,11 @@ def _measure(backends: _Backends) -> None:
         "1 while the policy file is invalid or missing, and the last valid policy is in force.",
         lambda: float(backends.policy.problem() is not None),
     )
-    _measure_promises(registry, backends.plan_controller)
+    _measure_plan(registry, backends.plan_controller)
 
 
-def _measure_promises(registry: CollectorRegistry, plan_controller: PlanController) -> None:
-    """The gauges of the state of the promises."""
+def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) -> None:
+    """The gauges of the booking plan."""
     measured(
         registry,
         "server_bookings_at_risk",

@@ -83,7 +83,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     longest_booking: str = iso(_MANUAL.longest)
     """The longest booking, where there is no policy file."""
     maia: bool = False
-    """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
+    """Whether MAIA's `terminate-at` on pods guarantees their GPUs; the controller needs the same."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What happens to a bare pod whose booking is over, as people read it; the controller needs the same."""
     end_action_with_controller: EndAction = "demote"

@@ -84,7 +84,7 @@ class BindDecisions:
             except QuantityError as error:
                 raise BindError(str(error)) from error
             ((view, agent),) = self._state.snapshot((node,))
-            reason = rejection(request, view, agent) or self._state.promises(pod, request)(node)
+            reason = rejection(request, view, agent) or self._state.plan_rejection(pod, request)(node)
             if reason:
                 raise BindError(f"The pod no longer fits on node {node}: {reason}.")
             if request.demand and self._state.awaits_answer(node):

@@ -47,10 +47,10 @@ class Filter:
             answer = self._kept(pod, request, request.hold, names)
         else:
             answer, spared = self._sorted(pod, request, names)
-        is_promised = BOOKED_BY_OTHERS.code in answer.reasons
+        is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
         # A node that is left out for a moment has not rejected the pod.
         rejected = answer.rejected - spared if spared else answer.rejected
-        self._state.note(Rejection(pod, request, rejected, seen, is_promised=is_promised))
+        self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
         if answer.only:
             self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
         line = {
@@ -68,7 +68,7 @@ class Filter:
         verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
         if there in verdicts:
             reason = self._state.evaluate(request, there)
-            verdicts[there] = reason or self._state.promises(pod, request)(there)
+            verdicts[there] = reason or self._state.plan_rejection(pod, request)(there)
         return uncached_answer(verdicts)
 
     def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
@@ -79,8 +79,8 @@ class Filter:
             apart = self._state.apart(request.uid) & asked
             alone = apart if is_whole else apart | (asked - everything)
             other = {name: self._state.evaluate(request, name) for name in alone}
-            if promised := self._state.promised(pod, request):
-                other |= _denied(promised, names, equivalence.fitting, other)
+            if plan_rejection := self._state.plan_rejection_or_none(pod, request):
+                other |= _denied(plan_rejection, names, equivalence.fitting, other)
             spared = self._spared(request, names, equivalence.fitting, other)
             other |= dict.fromkeys(spared, RESERVED)
             answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
@@ -103,11 +103,11 @@ class Filter:
 
 
 def _denied(
-    promised: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
+    plan_rejection: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
 ) -> dict[str, Reason | None]:
-    """Nodes where the pod would fit if it were not for promises to others."""
+    """Nodes where the pod would fit if those GPUs were not guaranteed to others."""
     fits = _fits(names, fitting, other)
-    found = ((name, promised(name)) for name in fits)
+    found = ((name, plan_rejection(name)) for name in fits)
     return {name: reason for name, reason in found if reason}
 
 

@@ -33,7 +33,7 @@ class Terms:
     home: str
     """The product's own namespace: none of its pods is evicted."""
     maia: bool = False
-    """Whether a time granted by MAIA's webhook is a promise."""
+    """Whether a time granted by MAIA's webhook protects a pod."""
     restart_seconds: float = 0
     """The cost of a restart for each GPU of a victim."""
 
@@ -55,10 +55,10 @@ class Preempt:
         offered = arguments.node_name_to_meta_victims or {}
         pod = arguments.pod
         request = self._state.request(pod)
-        promised = self._state.promises(pod, request)
+        plan_rejection = self._state.plan_rejection(pod, request)
         answer: dict[str, MetaVictims] = {}
         for node, node_state in self._node_states(offered).items():
-            victims = None if promised(node) else _victims(request, pod, node_state, offered[node])
+            victims = None if plan_rejection(node) else _victims(request, pod, node_state, offered[node])
             if victims:
                 answer[node] = victims
         log.info(

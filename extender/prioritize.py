@@ -117,7 +117,7 @@ class Prioritize:
         planned = self._state.planned(pod, request)
         if planned is None or not any(best := [planned(name) for name in nodes]):
             return scores
-        # The plan first: on its nodes no other promise has to be moved. The policy decides among the rest.
+        # The plan first: on its nodes no other booking has to be moved. The policy decides among the rest.
         return [
             MAX_SCORE if is_best else min(score, MAX_SCORE - 1)
             for score, is_best in zip(scores, best, strict=True)

@@ -43,8 +43,8 @@ RETRIED_AFTER: Final = 0.1
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two triggers for the same pod: it may be blocked by something that we do not see."""
-PROMISES_EVERY: Final = 2.0
-"""Seconds between two checks of pods that were rejected for promises to bookings: when a booking ends, or can
+PLAN_CHECKED_EVERY: Final = 2.0
+"""Seconds between two checks of pods that were rejected for other bookings: when a booking ends, or can
 have another GPU, nothing changes on the rejecting node, nor on any object that the scheduler follows."""
 
 EVERYTHING: Final = -1
@@ -115,9 +115,9 @@ class Requeue:
         self._places = EVERYWHERE
         self._situation: _Situation | None = None
         self._checked_at = float("-inf")
-        self._promised: set[str] = set()
-        """Uids of pods that would fit if it were not for promises to others."""
-        self._promises_at = clock.monotonic()
+        self._booked_by_others: set[str] = set()
+        """Uids of pods that would fit if their GPUs were not guaranteed to others."""
+        self._plan_checked_at = clock.monotonic()
         self._log = structlog.get_logger(__name__)
 
     def reconcile(self) -> None:
@@ -126,7 +126,7 @@ class Requeue:
         with self._state.locked():
             if not self._state.rejections:
                 self._seen, self._calls, self._judged = EVERYTHING, {}, {}
-                self._promised, self._situation = set(), None
+                self._booked_by_others, self._situation = set(), None
                 return
             noted = self._state.rejection_changes
             is_asked = self._situation is not None and noted != self._situation.noted
@@ -137,7 +137,7 @@ class Requeue:
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
         situation = _Situation(noted, seen, cover)
         is_quiet = situation == self._situation and places is self._places
-        if is_quiet and now < self._next_at and now - self._promises_at < PROMISES_EVERY:
+        if is_quiet and now < self._next_at and now - self._plan_checked_at < PLAN_CHECKED_EVERY:
             return
         before, self._situation, self._found = self._situation, situation, {}
         self._checked_at = now
@@ -177,12 +177,15 @@ class Requeue:
         return {uid: (rejections[uid], request) for uid, request in self._requests.now(rejections).items()}
 
     def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
-        """Pods to check though nothing has changed: those rejected for promises, now and then."""
-        if now - self._promises_at < PROMISES_EVERY:
+        """Pods to check though nothing has changed: those rejected for other bookings, now and then."""
+        if now - self._plan_checked_at < PLAN_CHECKED_EVERY:
             return NONE
-        promised = {uid for uid, rejection in rejections.items() if rejection.is_promised}
-        barred, self._promised = promised | (self._promised & rejections.keys()), set()
-        self._promises_at = now
+        booked_by_others = {uid for uid, rejection in rejections.items() if rejection.is_booked_by_others}
+        barred, self._booked_by_others = (
+            booked_by_others | (self._booked_by_others & rejections.keys()),
+            set(),
+        )
+        self._plan_checked_at = now
         return barred
 
     def _fitting_by_now(
@@ -191,7 +194,7 @@ class Requeue:
         changed: frozenset[str],
         barred: AbstractSet[str],
     ) -> dict[str, str]:
-        """Pods that fit where the node, their request or the promises have changed.
+        """Pods that fit where the node, their request or the plan has changed.
 
         Returns:
             Uid -> a node on which it fits; for pods with a call already, a node that the call does not know.
@@ -238,14 +241,14 @@ class Requeue:
         free = self._free(request, nodes)
         if not free:
             return None
-        promised = self._state.promises(rejection.pod, request)
-        found = next((name for name in free if promised(name) is None), None)
+        plan_rejection = self._state.plan_rejection(rejection.pod, request)
+        found = next((name for name in free if plan_rejection(name) is None), None)
         if found is None and rejection.uid not in self._calls:
-            self._promised.add(rejection.uid)
+            self._booked_by_others.add(rejection.uid)
         return found
 
     def _free(self, request: GpuRequest, nodes: frozenset[str]) -> list[str]:
-        """Where the pod fits, promises to others aside; computed once for all pods with the same request."""
+        """Where the pod fits, other bookings aside; computed once for all pods with the same request."""
         if request.hold or self._state.apart(request.uid):
             return self._state.fitting(request, nodes)
         if (request.key, nodes) not in self._found:

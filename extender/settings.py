@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     placement: Placement = "binpack"
     """Which of the nodes that fit is best, for pods that request no policy."""
     maia: bool = False
-    """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
+    """Whether MAIA's `terminate-at` on pods guarantees their GPUs; the controller needs the same."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
     """What a restart costs a victim of kube-scheduler's preemption; the controller needs the same."""
     scheduler_name: str = names.SCHEDULER_NAME

@@ -66,8 +66,8 @@ class Rejection:
     nodes: frozenset[str]
     seen: int
     """Number of the last change of a node (``EquivalenceCache.number``) that the answer includes."""
-    is_promised: bool = False
-    """Whether it was refused GPUs that are promised to bookings."""
+    is_booked_by_others: bool = False
+    """Whether it was refused GPUs that are guaranteed to bookings."""
 
     @property
     def uid(self) -> str:
@@ -119,15 +119,15 @@ class ClusterState(ClusterCache):
         is_owned = bool(pod.metadata.annotation(names.USER))
         return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
 
-    def promises(self, pod: Pod, request: GpuRequest) -> NodeRejection:
+    def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         """Node -> why the pod may not be placed there because of other bookings; None where it may.
 
         Applies to booked pods, and to pods that are never evicted: all others leave when a booked one needs
         their devices.
         """
-        return self.promised(pod, request) or (lambda _node: None)
+        return self.plan_rejection_or_none(pod, request) or (lambda _node: None)
 
-    def promised(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
+    def plan_rejection_or_none(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
         """The same; None where no node has an objection."""
         now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
         booking = self.cover_of(pod, now)
@@ -153,7 +153,7 @@ class ClusterState(ClusterCache):
         )
 
     def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
-        """Those of some nodes on which a pod fits now, promises to others aside."""
+        """Those of some nodes on which a pod fits now, other bookings aside."""
         alone = {request.hold.node} if request.hold else self.apart(request.uid)
         found: list[str] = []
         if not request.hold:

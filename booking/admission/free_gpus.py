@@ -1,7 +1,7 @@
 """Is a GPU free that a new pod would be given, by the predicates that the scheduler's extender asks.
 
 Nothing is kept for the pod, and others may be quicker: an answer for who decides between waiting and starting
-without a GPU, not a promise.
+without a GPU, not a guarantee.
 """
 
 from collections.abc import Iterable

@@ -200,9 +200,9 @@ class Review:
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
-        """Whether the pod would wait behind our gate: nothing is promised to it, and it asks a scheduler."""
-        is_promised = case.granted(now) or (case.found and case.found.cover)
-        return self.queue_gate and not is_promised and not case.stored.spec.node_name
+        """Whether the pod would wait behind our gate: nothing is guaranteed to it, it asks a scheduler."""
+        is_guaranteed = case.granted(now) or (case.found and case.found.cover)
+        return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 
     def _stripped(self, asked: ReviewRequest, case: _Case, notes: tuple[str, ...]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."

@@ -12,7 +12,7 @@ from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_
 from cluster.decide.ledger import NodeView
 
 PAUSE: Final = timedelta(minutes=15)
-"""How long nothing new is promised on a node whose agent is unresponsive: about what a machine needs to
+"""How long nothing new is guaranteed on a node whose agent is unresponsive: about what a machine needs to
 reboot."""
 
 

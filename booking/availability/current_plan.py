@@ -224,7 +224,7 @@ def blocks_of(
     *,
     pauses: Sequence[Grant] = (),
 ) -> tuple[Load, ...]:
-    """What cannot be had of a model: maintenance, what somebody else has promised, and ``pauses``."""
+    """What cannot be had of a model: maintenance, what somebody else has granted, and ``pauses``."""
     devices = capacity.devices.get(model, {})
     loads: dict[str, list[tuple[int, int, int]]] = {}
     for block in blocks:

@@ -1,4 +1,4 @@
-"""What decisions about bookings ask: what of one model can still be promised. Pure.
+"""What decisions about bookings ask: what of one model can still be guaranteed. Pure.
 
 The sum over all nodes is looked at first: it costs little, and mostly it decides. The booking plan is asked
 where the sum is not enough: for a booking that needs one node for all its devices, and for every booking of
@@ -37,7 +37,7 @@ TRY_STEPS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCapacities:
-    """What can be promised of every model, in one transaction; computed for a model when somebody asks."""
+    """What can be guaranteed of every model, in one transaction; computed for a model when somebody asks."""
 
     capacity: Capacity
     now: datetime
@@ -244,7 +244,7 @@ class PlannedCapacity:
         return replanned(self._model, calendar, self._capacity, self._now, blocks=self._maintenance).at_risk
 
     def _unwatched(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement:
-        """Nothing but single devices is promised: they find a place in time wherever the sum fits.
+        """Nothing but single devices is guaranteed: they find a place in time wherever the sum fits.
 
         A place that is easily found is kept all the same, for the day on which that changes.
         """
@@ -296,7 +296,7 @@ class PlannedCapacity:
             where = f"at most {most} on one node"
         else:
             most = min(sum(on_nodes), wanted.count - 1)
-            where = f"{most} of them without taking others the node that they are promised"
+            where = f"{most} of them without taking others the node that they are guaranteed"
         return Shortage(
             free=most,
             total=self._total,

@@ -86,7 +86,7 @@ class _Keeping:
     now: datetime
 
     def summed(self) -> Outcome:
-        """Nothing but single devices is promised: the sum says it all."""
+        """Nothing but single devices is guaranteed: the sum says it all."""
         total, now = self.capacity.total(self.model), seconds(self.now)
         if self.calendar.load.most(now, INDEFINITELY) <= total:
             return Outcome()

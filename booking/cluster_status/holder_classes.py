@@ -52,7 +52,7 @@ class Classes:
         return lasting_protection(pod, holding, namespaces=namespaces, home=home) is not None
 
     def _is_over(self, pod: Pod) -> bool:
-        """Whether the time written on the pod is over; an instant before its creation promises nothing."""
+        """Whether the time written on the pod is over; an instant before its creation means nothing."""
         counts = self._snapshot.terms.maia or pod.metadata.annotation(names.BOOKING)
         until, created = terminate_at(pod), pod.metadata.creation_timestamp
         if not counts or until is None or until > self._snapshot.now:

@@ -49,7 +49,7 @@ class StatusSnapshot:
             cover=self.cover,
             barred=self.barred,
             holds=self.holds,
-            promised=self.places.checks,
+            placement_checks=self.places.checks,
             lasting=self.lasting,
             nodes=self.nodes,
             namespaces=self.namespaces,
@@ -71,7 +71,7 @@ def take(
         cache: of the cluster.
         clock: the time.
         terms: the administrator's settings.
-        booking_plans: over the same cache, where it matters what is promised to whom.
+        booking_plans: over the same cache, where it matters what is guaranteed to whom.
     """
     now = clock.now()
     with cache.locked() as ledger:

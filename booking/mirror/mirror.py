@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 EVERY: Final = 5.0
 """Seconds between two rounds when nobody pokes."""
 HEALTHY_FOR: Final = 30.0
-"""Seconds after a complete round; then nothing is promised any more."""
+"""Seconds after a complete round; then nothing is guaranteed any more."""
 PAGE: Final = 500
 
 
@@ -122,7 +122,7 @@ class Mirror:
         return waiter.reached.is_set()
 
     def unready_reason(self) -> str | None:
-        """Why no booking can be promised now, None when one can."""
+        """Why no booking can be guaranteed now, None when one can."""
         alarm, problem, age = self._alarm, self._problem, self.age()
         if alarm:
             return alarm

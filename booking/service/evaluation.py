@@ -108,7 +108,7 @@ class EvaluationContext:
     def free_capacity_for(
         self, reading: Reading, now: datetime, *, changing: Record | None = None
     ) -> PlannedCapacities:
-        """Model -> what of it can still be promised."""
+        """Model -> what of it can still be guaranteed."""
         return PlannedCapacities(
             capacity=self.capacity,
             now=now,

@@ -311,8 +311,8 @@ class Parts:
     bookings: Bookings
     live: Live
     mirror: Mirrored
-    no_promises: Check
-    """Why nothing can be changed now: a promise could not be kept."""
+    not_guaranteed_reason: Check
+    """Why nothing can be changed now: a change could not be guaranteed."""
     unknown_capacity: Check
     """Why it is not known now how many GPUs there are."""
     zone: Callable[[], tzinfo]

@@ -1,4 +1,4 @@
-"""A change is promised only if it can be kept: the mirror is healthy before it, and has written it after.
+"""A change is guaranteed only if it can be kept: the mirror is healthy before it, and has written it after.
 
 A guarantee takes effect when its Booking object is written: the controller and the extender see nothing else.
 """
@@ -23,16 +23,16 @@ NOT_YET: Final = (
 class MirrorBarrier:
     """Called before and after every change of a booking."""
 
-    def __init__(self, mirror: Mirrored, no_promises: Check, unknown_capacity: Check) -> None:
+    def __init__(self, mirror: Mirrored, not_guaranteed_reason: Check, unknown_capacity: Check) -> None:
         """Take its parts.
 
         Args:
             mirror: what writes to the cluster.
-            no_promises: why nothing can be changed now.
+            not_guaranteed_reason: why nothing can be changed now.
             unknown_capacity: why it is not known now how many GPUs there are.
         """
         self._mirror = mirror
-        self._no_promises = no_promises
+        self._not_guaranteed_reason = not_guaranteed_reason
         self._unknown_capacity = unknown_capacity
 
     def demand(self) -> None:
@@ -41,7 +41,7 @@ class MirrorBarrier:
         Raises:
             ProblemError: 503.
         """
-        self._refuse(self._no_promises())
+        self._refuse(self._not_guaranteed_reason())
 
     def demand_capacity(self) -> None:
         """Refuse what cannot be judged, because it is not known how many GPUs there are.
@@ -52,14 +52,14 @@ class MirrorBarrier:
         self._refuse(self._unknown_capacity())
 
     def answered_before(self, replayed: Callable[[], Record | None], *, judges: bool = True) -> Record | None:
-        """None if promises can be made now; else the earlier answer to this very request.
+        """None if changes can be guaranteed now; else the earlier answer to this very request.
 
         Args:
             replayed: returns the earlier answer to the request; None: it is new.
             judges: whether the answer depends on the capacity.
 
         Raises:
-            ProblemError: 503, nothing can be promised, and this is a new request.
+            ProblemError: 503, nothing can be guaranteed, and this is a new request.
             KeyReusedError: the key was used for another request.
         """
         try:
@@ -80,4 +80,4 @@ class MirrorBarrier:
 
     def _refuse(self, unready_reason: str | None) -> None:
         if unready_reason:
-            raise unavailable(f"Nothing was stored, because nothing can be promised now. {unready_reason}")
+            raise unavailable(f"Nothing was stored, because nothing can be guaranteed now. {unready_reason}")

@@ -1,4 +1,4 @@
-"""Where booked pods may be placed so that every promise keeps a place: booking plans over the cache.
+"""Where booked pods may be placed so that every booking keeps a place: booking plans over the cache.
 
 Plans whose inputs have not changed since the last call are reused. No plan is made for a model without
 bookings of several devices on one node and without maintenance on its nodes.

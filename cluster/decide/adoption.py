@@ -1,8 +1,8 @@
 """May a booking cover a running pod on its present node? Only if all other bookings keep a place (law L5).
 
 A pod of the owner that already runs when a booking begins would be booked by it without anybody choosing
-the place. Where that place is promised to bookings that can have no other, the pod is not covered: it stays,
-as any pod without a booking does, and the booking keeps its promised place.
+the place. Where that place is guaranteed to bookings that can have no other, the pod is not covered: it
+stays, as any pod without a booking does, and the booking keeps its guaranteed place.
 
 Pods that already carry the booking are not checked again: a pod keeps its cover. Neither are pods that are
 never evicted: their devices are lost to other bookings whether the pods are booked or not.

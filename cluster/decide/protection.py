@@ -1,7 +1,7 @@
 """Why a pod may not be evicted for another one (laws L2 and L6): now, or however long one waits.
 
 The one predicate of the reclaimer, which evicts, of the extender, which judges kube-scheduler's victims, and
-of every part that promises devices or keeps promises placeable.
+of every part that guarantees devices or keeps bookings placeable.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ NEVER: Final = frozenset({"DaemonSet", "Node"})
 
 
 def granted_until(pod: Pod, *, maia: bool) -> datetime | None:
-    """Until when MAIA's webhook has promised the pod its GPUs; None where it has not, or that means nothing.
+    """Until when MAIA's webhook has granted the pod its GPUs; None where it has not, or that means nothing.
 
-    MAIA writes an instant in 1900 where it promises nothing. What a booking of ours covers is no promise of
+    MAIA writes an instant in 1900 where it grants nothing. What a booking of ours covers is no grant of
     MAIA's.
 
     Args:
@@ -43,7 +43,7 @@ def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, n
     Args:
         pod: a bound pod.
         is_booked: whether a booking covers it.
-        granted: until when MAIA has promised it its GPUs.
+        granted: until when MAIA has granted it its GPUs.
         now: the instant.
     """
     if not is_live(pod):

@@ -163,7 +163,7 @@ UNACCOUNTED: Final = Cause(
 )
 BOOKED_BY_OTHERS: Final = Cause(
     "booked-by-others",
-    "GPUs of this node are promised to other bookings, which would find no place",
+    "GPUs of this node are guaranteed to other bookings, which would find no place",
     "another node; or those bookings end or are moved",
 )
 

@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
                 unready_reason=lambda: None,
             ),
             mirror=Written(),
-            no_promises=lambda: None,
+            not_guaranteed_reason=lambda: None,
             unknown_capacity=lambda: None,
             zone=lambda: UTC,
             policy=lambda _: Policy(version="", zone="UTC", limits={}),

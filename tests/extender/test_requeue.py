@@ -14,7 +14,7 @@ from extender.requeue import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     PATIENCE,
-    PROMISES_EVERY,
+    PLAN_CHECKED_EVERY,
     REQUEUE_TRIGGERS,
     RETRIED_AFTER,
     Requeue,
@@ -91,7 +91,7 @@ class Watched(RejectedRequests):
 def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiting) -> None:
     waiting.pass_time(1, rounds=10)
     waiting.requeue._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
-    waiting.pass_time(10 * PROMISES_EVERY, rounds=200)
+    waiting.pass_time(10 * PLAN_CHECKED_EVERY, rounds=200)
     assert watched.reads <= 10
 
     watched.reads = 0
@@ -110,7 +110,7 @@ def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(w
         checked_at.add(waiting.requeue._checked_at)
 
     assert waiting.rings > before
-    assert len(checked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1
+    assert len(checked_at) <= 40 / PLAN_CHECKED_EVERY + waiting.rings - before + 1
 
 
 def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:

@@ -172,9 +172,9 @@ class Ground:
         created = created.of_a_daemon_set() if stays else created.of(user)
         pod = self.wait(created)
         request, booking = self.state.request(pod), self.state.cover_of(pod, self.clock.now())
-        promised = self.state.promises(pod, request)
+        plan_rejection = self.state.plan_rejection(pod, request)
         for node in order:
-            if promised(node) is not None:
+            if plan_rejection(node) is not None:
                 continue
             found = self._room(node, need, is_booked=booking is not None)
             if found is not None:

@@ -52,7 +52,7 @@ def a_cluster() -> Cluster:
     return made
 
 
-def test_l8_a_node_that_is_promised_to_others_is_named_with_when_they_want_it() -> None:
+def test_l8_a_node_that_is_planned_for_others_to_others_is_named_with_when_they_want_it() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
     now = cluster.clock.now()
@@ -87,15 +87,15 @@ def pods(draw: st.DrawFn) -> list[PodBuilder]:
     return made
 
 
-@given(builders=pods(), is_booked=st.booleans(), is_promised=st.booleans())
+@given(builders=pods(), is_booked=st.booleans(), is_planned_for_others=st.booleans())
 def test_l8_extender_events_and_booking_server_say_the_same(
-    *, builders: list[PodBuilder], is_booked: bool, is_promised: bool
+    *, builders: list[PodBuilder], is_booked: bool, is_planned_for_others: bool
 ) -> None:
     cluster = a_cluster()
     now = cluster.clock.now()
     if is_booked:
         cluster.book(a_booking("b-alice", count=2, start=now, end=now + 9 * HOUR))
-    if is_promised:
+    if is_planned_for_others:
         place = [{"node": "n0", "count": 2}]
         more = {"start": now + HOUR, "end": now + 2 * HOUR, "topology": "single-node", "places": place}
         cluster.book(a_booking("b-bob", user="bob", count=2, **more))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class UnavailableError(Exception):
-    """503: nothing can be promised now."""
+    """503: nothing can be guaranteed now."""
 
 
 class Server(Part):
@@ -112,7 +112,7 @@ class Server(Part):
         """``POST /bookings``.
 
         Raises:
-            UnavailableError: nothing can be promised now.
+            UnavailableError: nothing can be guaranteed now.
             RefusedError: it breaks a rule.
         """
         return self._changed(lambda: self.bookings.create(somebody(user), request))

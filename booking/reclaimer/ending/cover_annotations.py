@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 _SAME: Final = timedelta(seconds=1)
 """Instants that other tools wrote may be truncated to whole seconds."""
 _NOT_COVERED: Final = (
-    "The booking {booking} does not cover this pod on node {node}: others are promised GPUs there. It stays"
+    "The booking {booking} does not cover this pod on node {node}: others are guaranteed GPUs there. It stays"
     " until a booked pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
     " Created again, it gets its GPUs on another node for certain."
 )

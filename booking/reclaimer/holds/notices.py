@@ -31,7 +31,7 @@ def message(beneficiary: Pod, until: datetime) -> str:
     return f"{_BEGINS}{iso(at)} or soon after: {needed}."
 
 
-def promised(text: str | None, beneficiary: Pod) -> datetime | None:
+def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
     """Until when a notice for this beneficiary lets its pod work; None where it is no such notice.
 
     By it a process that starts again, or another leader, keeps to the notice that was given.

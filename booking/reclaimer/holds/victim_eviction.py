@@ -18,7 +18,7 @@ from booking.reclaimer.evictions.comeback import on_eviction
 from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError
 from booking.reclaimer.holds.disruption_budgets import Budgets
 from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
-from booking.reclaimer.holds.notices import Notices, afterwards, message, promised
+from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
 from booking.reclaimer.holds.revalidation import Revalidation
 from booking.reclaimer.holds.unevictable import UnevictablePods
 from booking.reclaimer.recent_requests import RecentRequests
@@ -119,7 +119,7 @@ class VictimEviction:
         """The victim's notice; where another process gave it one, that, with the time that is left."""
         now, seconds = self._clock.now(), notice_seconds(victim, self._terms)
         given = min(_aware(case.hold.at or now), now)
-        until = promised(victim.metadata.annotation(names.NOTICE), case.pod)
+        until = notice_until(victim.metadata.annotation(names.NOTICE), case.pod)
         if until is None or until < given:
             until = now + timedelta(seconds=seconds)
         longest = max(self._terms.notice_seconds, self._terms.longest_notice_seconds)

@@ -58,7 +58,7 @@ class WaitingPod:
         )
 
     def fits(self, node: str, checker: Checker | None = None) -> bool:
-        """Whether it would be placed there as things are, devices that are promised to others aside.
+        """Whether it would be placed there as things are, devices that are guaranteed to others aside.
 
         Args:
             node: one that is open to it.

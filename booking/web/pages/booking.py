@@ -122,7 +122,7 @@ class BookingPages:
         if asked.request is None:
             return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         bookings, key = self._parts.bookings, key_of(texts.query().encode())
-        # A form that was accepted and is sent again has its booking, though nothing can be promised now.
+        # A form that was accepted and is sent again has its booking, though nothing can be guaranteed now.
         record = self._parts.guarantee.answered_before(lambda: bookings.replayed(visit.who, key))
         try:
             record = record or bookings.create(visit.who, asked.request, user=asked.user, key=key)

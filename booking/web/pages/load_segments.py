@@ -68,7 +68,7 @@ def _whose(booked: Booked) -> Kind:
 
 
 def _blocked(overview: Overview, model: str, node: str | None) -> Iterator[Piece]:
-    """Maintenance, and devices that somebody else has promised for some time."""
+    """Maintenance, and devices that somebody else has granted for some time."""
     on_nodes = overview.capacity.devices.get(model, {})
     for block in overview.blocks:
         if block.node in on_nodes and block.model in {None, model} and node in {None, block.node}:

@@ -77,7 +77,7 @@ def _cause(record: Record, blocks: Iterable[Block], clock: SiteClock) -> str:
                 f"Maintenance on {block.node} from {clock.moment(block.start)} to {clock.moment(block.end)}"
                 f" ({block.reason}) takes its GPUs, and there is no other place for it."
             )
-    return "There are fewer GPUs of this model than are promised."
+    return "There are fewer GPUs of this model than are guaranteed."
 
 
 def _becomes(record: Record, other: Alternative, clock: SiteClock, *, is_running: bool) -> bool:

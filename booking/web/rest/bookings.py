@@ -31,7 +31,7 @@ class BookingViews:
         """Args: root: the path before ``/bookings``."""
         self._parts = parts
         self._root = root
-        self._guarantee = MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity)
+        self._guarantee = MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity)
 
     def create(self, asked: ReadRequest[DryRun, BookingBody]) -> Reply:
         """``POST /bookings``: 201; with ``dry_run=true`` 200 and nothing stored."""
@@ -137,7 +137,7 @@ class BookingViews:
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
 
     def _before(self, who: Principal, key: Key | None, *, judges: bool = True) -> Record | None:
-        """What the request was answered before, where nothing can be promised now (``MirrorBarrier``)."""
+        """What the request was answered before, where nothing can be guaranteed now (``MirrorBarrier``)."""
         return self._guarantee.answered_before(lambda: self._parts.bookings.replayed(who, key), judges=judges)
 
     def _booked(self, record: Record) -> Reply:

@@ -14,7 +14,7 @@ class SlotViews:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._guarantee = MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity)
+        self._guarantee = MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity)
 
     def earliest(self, asked: ReadRequest[Nothing, SlotBody]) -> Reply:
         """The first slots; each could be booked now."""

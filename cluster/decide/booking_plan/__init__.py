@@ -1,4 +1,4 @@
-"""The booking plan: a place for every booking, over time, so that what was promised can be kept. Pure.
+"""The booking plan: a place for every booking, over time, so that what was guaranteed can be kept. Pure.
 
 Instants are whole seconds since 1970. Both the booking server and the extender decide with it.
 """

@@ -3,7 +3,7 @@
 A device can be had when it is healthy, its node is not gone, and its holder leaves when a booked pod needs
 it: no pod, an opportunistic pod, a booked one (it is part of its booking), or one that is leaving and does
 not hang. Held devices that have not been identified are subtracted from every model that the node has (law
-L6: what is unknown is not promised).
+L6: what is unknown is not guaranteed).
 
 A node is gone when its agent has given no sign of life for an hour. Nothing is bound there from 75 seconds
 on, but machines reboot and agents are replaced: no booking of next week is the worse for that.

@@ -88,7 +88,7 @@ def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) ->
         "model": f"does not cover it: {_models(asks, spec.model)}",
         "count": f"does not cover it: it asks for {counted(asks.gpus, 'GPU')}",
         "used-up": f"does not cover it: {_use(pod, found, asks)}",
-        "place": f"does not cover it where it runs: others are promised GPUs of {pod.spec.node_name}",
+        "place": f"does not cover it where it runs: others are guaranteed GPUs of {pod.spec.node_name}",
     }
     return f"The booking {booking.name} of {spec.count} x {spec.model} {ends[found.kind]}."
 

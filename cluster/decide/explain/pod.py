@@ -31,7 +31,7 @@ def explain_pod(
     Args:
         pod: any pod, including one that has ended or requests no GPU.
         snapshot: the cluster.
-        granted: until when another system has promised the pod its GPUs.
+        granted: until when another system has granted the pod its GPUs.
         may_name: which other pods may be named; by default those of the same user.
     """
     if is_terminal(pod):

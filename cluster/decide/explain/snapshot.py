@@ -47,7 +47,7 @@ class ExplanationSnapshot:
     """(uid, booking) of running pods that a booking does not cover on their present node."""
     holds: Mapping[str, Hold] = field(default_factory=dict)
     """Pod uid -> its hold."""
-    promised: Mapping[str, PlacementCheck] = field(default_factory=dict)
+    placement_checks: Mapping[str, PlacementCheck] = field(default_factory=dict)
     """Model -> where booked pods may be placed so that every booking finds a place; if missing, anywhere."""
     lasting: PermanentPods | None = None
     """Which nodes can take a pod that is never evicted; None: all can."""

@@ -165,12 +165,12 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnaps
             or snapshot.lasting is None
             or snapshot.lasting.allows_permanent(node, need, asking.request.models)
         )
-    known = snapshot.promised.get(booking.spec.model)
+    known = snapshot.placement_checks.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)
 
 
 def _planned(nodes: Iterable[str], booking: Booking | None, snapshot: ExplanationSnapshot) -> Iterator[str]:
-    """Used when the GPUs of these nodes are promised: not every reader may learn to whom."""
+    """Used when the GPUs of these nodes are guaranteed: not every reader may learn to whom."""
     for node in nodes:
         there = [one for one in snapshot.bookings.values() if _is_beside(one, booking, node, snapshot)]
         if there:

@@ -38,7 +38,7 @@ def holding(name: str, node: str, *indices: int) -> PodBuilder:
 
 
 def promised(pod: PodBuilder) -> PodBuilder:
-    """MAIA has promised it its devices for an hour."""
+    """MAIA has granted it its devices for an hour."""
     return pod.with_annotation(names.TERMINATE_AT, UNTIL.isoformat())
 
 
@@ -79,7 +79,7 @@ def test_where_the_pods_of_a_booking_run_is_told_for_each_of_its_nodes() -> None
     assert found.pins == {"b-1": {"n0": 2, "n1": 2}, "b-2": {"n1": 1}}
 
 
-# --- what MAIA has promised ----------------------------------------------------------------------------
+# --- what MAIA has granted -----------------------------------------------------------------------------
 def test_what_maia_has_promised_cannot_be_had_until_then_one_device_after_the_other() -> None:
     instant = an_instant(holding("other", "n1", 1), promised(holding("pair", "n1", 0, 2)))
     assert grants(instant) == {A100: (Grant("n1", 1, UNTIL),), A6000: (Grant("n1", 1, UNTIL),)}

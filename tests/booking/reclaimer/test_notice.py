@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.reclaimer.holds.notices import message, promised
+from booking.reclaimer.holds.notices import message, notice_until
 from tests.fakes.objects import EPOCH, a_pod
 
 ALICES = a_pod("a").of("alice").asks(1).obj
@@ -23,14 +23,14 @@ def test_it_names_the_booked_pod_and_the_instant() -> None:
 @given(microseconds=st.integers(0, 10**12))
 def test_it_says_no_earlier_than_it_is_and_at_most_a_second_later(microseconds: int) -> None:
     until = EPOCH + timedelta(microseconds=microseconds)
-    said = promised(message(ALICES, until), ALICES)
+    said = notice_until(message(ALICES, until), ALICES)
     assert said is not None
     assert timedelta(0) <= said - until < timedelta(seconds=1)
 
 
 @given(text=st.text())
 def test_no_other_text_promises_anything(text: str) -> None:
-    assert promised(text, ALICES) is None
+    assert notice_until(text, ALICES) is None
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_no_other_text_promises_anything(text: str) -> None:
     [("23T", "23 "), ("00Z", "00+01:00"), ("2026", "026"), ("default/a.", "default/a. Not really.")],
 )
 def test_a_notice_that_somebody_has_changed_is_none(old: str, new: str) -> None:
-    assert promised(message(ALICES, EPOCH).replace(old, new), ALICES) is None
+    assert notice_until(message(ALICES, EPOCH).replace(old, new), ALICES) is None
 
 
 def test_a_notice_for_another_pod_is_none() -> None:
-    assert promised(message(OTHERS, EPOCH), ALICES) is None
+    assert notice_until(message(OTHERS, EPOCH), ALICES) is None
 
 
 def test_an_instant_of_any_zone_is_said_in_utc() -> None:

@@ -165,7 +165,7 @@ class Served:
         self.tokens = FakeTokens()
         self.mirror = FakeMirror()
         self.registry = CollectorRegistry()
-        self.no_promises: str | None = None
+        self.not_guaranteed_reason: str | None = None
         self.unknown_capacity: str | None = None
         self.file = folder / "bookings.db"
         self.store = open_store(url or f"sqlite:///{self.file}")
@@ -195,7 +195,7 @@ class Served:
             bookings=service,
             live=self.live,
             mirror=self.mirror,
-            no_promises=lambda: self.no_promises,
+            not_guaranteed_reason=lambda: self.not_guaranteed_reason,
             unknown_capacity=lambda: self.unknown_capacity,
             zone=lambda: self.zone,
             policy=lambda _: Policy(version="v1", zone="UTC", limits={"longest": "P14D"}),

@@ -129,7 +129,7 @@ def test_somebody_elses_booking_cannot_be_changed(served: Served) -> None:
 
 def test_nothing_is_changed_while_nothing_can_be_promised(served: Served) -> None:
     booking = served.booked()
-    served.no_promises = "The mirror rests."
+    served.not_guaranteed_reason = "The mirror rests."
     answer = change(served, booking, end="2026-03-06T09:00:00Z")
 
     problem(answer, 503)

@@ -137,7 +137,7 @@ class TestIdempotencyKey:
 
         assert served.ask("POST", BOOKINGS, json=GOOD, headers=sent).status_code == 201
 
-    @pytest.mark.parametrize("trouble", ["no_promises", "unknown_capacity"])
+    @pytest.mark.parametrize("trouble", ["not_guaranteed_reason", "unknown_capacity"])
     @pytest.mark.parametrize("verb", ASKED)
     def test_a_repeated_request_is_answered_again_even_while_nothing_can_be_promised(
         self, served: Served, verb: str, trouble: str

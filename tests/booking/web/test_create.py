@@ -107,7 +107,7 @@ def test_a_dry_run_is_refused_for_the_same_reasons_as_a_real_request(served: Ser
 
 
 def test_a_dry_run_works_while_nothing_can_be_promised(served: Served) -> None:
-    served.no_promises = "The mirror rests."
+    served.not_guaranteed_reason = "The mirror rests."
 
     assert served.book(query="?dry_run=true", model=A100, duration="P1D").status_code == 200
 
@@ -318,7 +318,7 @@ class TestTheMirror:
         assert served.mirror.calls == ["poke", 1]
 
     def test_nothing_is_stored_while_it_is_unhealthy(self, served: Served) -> None:
-        served.no_promises = "The bookings have not been written to the cluster yet."
+        served.not_guaranteed_reason = "The bookings have not been written to the cluster yet."
         answer = served.book(model=A100, duration="P1D")
 
         refusal = problem(answer, 503)

@@ -51,7 +51,7 @@ def test_what_a_user_does_is_shown_and_recorded_under_the_user_id(
     assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 200
     assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 400
     assert served.post(user_email=ADDRESS).get_json()["schedulable"] is False
-    served.no_promises = "The mirror is late."
+    served.not_guaranteed_reason = "The mirror is late."
     assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 503
 
     answers = seen(served)

@@ -45,7 +45,9 @@ class Maia(Served):
             store=self.store,
             readers=self.strangers(),
             guesses=self.strangers(),
-            guarantee=MirrorBarrier(self.mirror, lambda: self.no_promises, lambda: self.unknown_capacity),
+            guarantee=MirrorBarrier(
+                self.mirror, lambda: self.not_guaranteed_reason, lambda: self.unknown_capacity
+            ),
             rules=RULES,
             free=lambda: self.free,
             unknown_capacity=lambda: self.unknown_capacity,
@@ -259,7 +261,7 @@ class TestCreation:
         assert served.stored == before
 
     def test_nothing_is_promised_that_cannot_be_kept(self, served: Maia) -> None:
-        served.no_promises = "The mirror is late."
+        served.not_guaranteed_reason = "The mirror is late."
         before = served.stored
 
         answer = served.post(booking=BOOKING)

@@ -171,7 +171,7 @@ def test_a_dry_run_of_an_end_says_what_would_be_and_changes_nothing(
 
 def test_nothing_is_released_or_cancelled_while_the_mirror_is_unhealthy(served: Served) -> None:
     booking = served.booked()
-    served.no_promises = "The mirror rests."
+    served.not_guaranteed_reason = "The mirror rests."
 
     problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 503)
     problem(served.ask("DELETE", f"{BOOKINGS}/{booking}"), 503)
@@ -189,7 +189,7 @@ def test_a_release_that_is_not_in_the_cluster_in_time_says_so(served: Served) ->
 
 def test_reading_continues_while_nothing_can_be_promised(served: Served) -> None:
     booking = served.booked()
-    served.no_promises = "The mirror rests."
+    served.not_guaranteed_reason = "The mirror rests."
     served.unknown_capacity = "The nodes of the cluster have not been read yet."
 
     assert served.ask("GET", BOOKINGS).status_code == 200

@@ -81,7 +81,7 @@ class Site(Served):
             policy_trouble=lambda: self.policy_trouble,
             guard=guard,
             csrf=csrf,
-            guarantee=MirrorBarrier(self.mirror, lambda: self.no_promises, self._unknown),
+            guarantee=MirrorBarrier(self.mirror, lambda: self.not_guaranteed_reason, self._unknown),
             unknown_capacity=self._unknown,
             zone=lambda: self.zone,
             pods_of=lambda: self.pods,

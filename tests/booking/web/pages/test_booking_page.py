@@ -321,7 +321,7 @@ def test_a_form_that_is_sent_twice_books_once_and_filled_in_again_it_is_another(
     site.store.close()
 
 
-@pytest.mark.parametrize("late", ["no_promises", "unknown_capacity"])
+@pytest.mark.parametrize("late", ["not_guaranteed_reason", "unknown_capacity"])
 def test_a_form_that_is_sent_again_while_nothing_can_be_promised_has_its_booking(
     site: Site, late: str
 ) -> None:

@@ -185,7 +185,7 @@ def test_where_others_are_promised_the_gpus_of_its_node_the_booking_does_not_cov
     pod = running()
     known = covered(pod.obj, _barred(pod))
     assert list(messages(pod.obj, known)) == [
-        f"The booking b-1 of 1 x {A100} does not cover it where it runs: others are promised GPUs of n0."
+        f"The booking b-1 of 1 x {A100} does not cover it where it runs: others are guaranteed GPUs of n0."
     ]
     assert list(changes(known)) == [
         (

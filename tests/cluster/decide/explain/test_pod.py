@@ -53,7 +53,7 @@ def test_why_a_booking_does_not_cover_a_running_pod_on_its_node_and_what_to_do()
     seen = replace(scene(pod, bookings=(a_booking(),)), cover={}, barred=frozenset({("uid-p", "b-1")}))
     found = explain_pod(pod.obj, seen)
     assert found.state == "running, not booked"
-    where = "does not cover it where it runs: others are promised GPUs of n0."
+    where = "does not cover it where it runs: others are guaranteed GPUs of n0."
     assert f"The booking b-1 of 1 x {A100} {where}" in found.because
     assert found.would_change[0].startswith("Created again, it gets its GPUs on another node for certain.")
 

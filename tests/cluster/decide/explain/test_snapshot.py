@@ -92,4 +92,9 @@ def test_a_pod_that_no_hold_names_is_needed_by_nobody() -> None:
 
 def test_unless_told_otherwise_a_snapshot_has_the_usual_home_and_no_promises() -> None:
     seen = scene()
-    assert (seen.home, seen.barred, seen.promised, seen.lasting) == (names.NAMESPACE, frozenset(), {}, None)
+    assert (seen.home, seen.barred, seen.placement_checks, seen.lasting) == (
+        names.NAMESPACE,
+        frozenset(),
+        {},
+        None,
+    )

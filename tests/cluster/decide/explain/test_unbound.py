@@ -22,7 +22,7 @@ from cluster.objects.nodes import Node
 from tests.cluster.decide.explain.scenes import DAY, NOW, alices, scene, tainted
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
-_PLANNED = "GPUs of this node are promised to other bookings, which would find no place"
+_PLANNED = "GPUs of this node are guaranteed to other bookings, which would find no place"
 _ELSEWHERE = "another node; or those bookings end or are moved"
 _IN_LINE = (
     f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
@@ -304,7 +304,7 @@ def test_a_pod_that_finds_no_node_is_told_what_keeps_room_from_being_made_and_wh
     assert (found.is_settled, found.is_hopeless) == (False, False)
 
 
-# --- GPUs that are promised ----------------------------------------------------------------------------
+# --- GPUs that are guaranteed ----------------------------------------------------------------------------
 _WHOLE = a_booking("b-2", user="bob", count=2, topology="single-node", places=[{"node": "n0", "count": 2}])
 
 
@@ -312,14 +312,14 @@ def _check(*bookings: Booking) -> PlacementCheck | None:
     return placement_check(A100, bookings, devices={"n0": 2, "n1": 2}, blocks={}, pins={}, now=NOW)
 
 
-def _promised(pod: PodBuilder, *bookings: Booking) -> ExplanationSnapshot:
+def _planned_for_others(pod: PodBuilder, *bookings: Booking) -> ExplanationSnapshot:
     check = _check(*bookings)
-    return replace(scene(pod, bookings=bookings), promised={A100: check} if check else {})
+    return replace(scene(pod, bookings=bookings), placement_checks={A100: check} if check else {})
 
 
 def test_a_node_whose_gpus_are_promised_to_other_bookings_is_told_with_the_time_of_the_plan() -> None:
     pod, booking = alices().asks(1), a_booking()
-    found = _waits(pod, _promised(pod, booking, _WHOLE), booking)
+    found = _waits(pod, _planned_for_others(pod, booking, _WHOLE), booking)
     assert found.because[:3] == (
         "There are free GPUs for it on n1.",
         f"n0: {_PLANNED}.",
@@ -339,7 +339,9 @@ def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as
         a_booking("b-6", user="bob", end=NOW + 9 * DAY, places=[{"node": "n1", "count": 1}]),
         a_booking("b-7", user="bob", end=NOW + 9 * DAY),
     )
-    seen = replace(_promised(pod, a_booking(), _WHOLE), bookings={one.name: one for one in bookings})
+    seen = replace(
+        _planned_for_others(pod, a_booking(), _WHOLE), bookings={one.name: one for one in bookings}
+    )
     assert _waits(pod, seen, booking).because[2] == (
         "n0 is planned for 2 other bookings, until 2026-11-26 10:00 UTC."
     )
@@ -351,7 +353,7 @@ def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as
 def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come(begins_in: timedelta, since: str) -> None:
     pod, booking = alices().asks(1), a_booking()
     later = a_booking("b-2", user="bob", start=NOW + begins_in, places=[{"node": "n0", "count": 2}])
-    seen = replace(_promised(pod, booking, _WHOLE), bookings={"b-1": booking, "b-2": later})
+    seen = replace(_planned_for_others(pod, booking, _WHOLE), bookings={"b-1": booking, "b-2": later})
     assert _waits(pod, seen, booking).because[2] == (
         f"n0 is planned for 1 other booking, {since}until 2026-11-25 09:00 UTC."
     )
@@ -359,18 +361,22 @@ def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come(begins_in: time
 
 def test_of_a_node_that_is_full_and_promised_it_is_told_that_it_is_full() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
-    seen = _promised(pod, booking, _WHOLE)
+    seen = _planned_for_others(pod, booking, _WHOLE)
     full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
-    found = _waits(pod, replace(full, promised=seen.promised, bookings=seen.bookings), booking)
+    found = _waits(
+        pod, replace(full, placement_checks=seen.placement_checks, bookings=seen.bookings), booking
+    )
     assert found.because[0] == f"All 2 healthy GPUs of model {A100} are in use."
     beside = replace(full, node_snapshots={**full.node_snapshots, "n1": seen.node_snapshots["n1"]})
-    found = _waits(pod, replace(beside, promised=seen.promised, bookings=seen.bookings), booking)
+    found = _waits(
+        pod, replace(beside, placement_checks=seen.placement_checks, bookings=seen.bookings), booking
+    )
     assert f"n0: not enough GPUs of model {A100} on this node are free." in found.because
 
 
 def test_where_every_free_node_is_promised_the_pod_waits_for_those_bookings() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
-    seen = _promised(pod, booking, _WHOLE)
+    seen = _planned_for_others(pod, booking, _WHOLE)
     seen = replace(seen, node_snapshots={"n0": seen.node_snapshots["n0"]})
     found = _waits(pod, seen, booking)
     assert found.because[0] == f"n0: {_PLANNED}."
@@ -380,13 +386,13 @@ def test_where_every_free_node_is_promised_the_pod_waits_for_those_bookings() ->
 
 def test_a_pod_without_a_booking_may_be_evicted_and_so_goes_where_others_are_promised_gpus() -> None:
     pod = alices().asks(1)
-    seen = _promised(pod, a_booking(), _WHOLE)
+    seen = _planned_for_others(pod, a_booking(), _WHOLE)
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0 and n1."
 
 
 def test_a_booking_of_a_model_without_promises_may_be_placed_anywhere() -> None:
     pod, booking = alices().asks(1), a_booking()
-    seen = replace(_promised(pod, booking, _WHOLE), promised={})
+    seen = replace(_planned_for_others(pod, booking, _WHOLE), placement_checks={})
     assert _waits(pod, seen, booking).because[0] == "There are free GPUs for it on n0 and n1."
 
 
@@ -405,14 +411,14 @@ def _permanent(pod: PodBuilder) -> ExplanationSnapshot:
     return replace(seen, lasting=PermanentPods(inputs))
 
 
-def test_a_pod_that_is_never_evicted_is_kept_off_nodes_whose_gpus_are_promised() -> None:
+def test_a_pod_that_is_never_evicted_is_kept_off_nodes_whose_gpus_are_planned_for_others() -> None:
     pod = alices().asks(1).wants(A100).of_a_daemon_set()
     found = _waits(pod, _permanent(pod))
     assert found.because[:2] == ("There are free GPUs for it on n1.", f"n0: {_PLANNED}.")
     assert not any("is planned for" in message for message in found.because), "it has no booking"
 
 
-def test_a_pod_that_is_never_evicted_goes_anywhere_while_nothing_is_promised() -> None:
+def test_a_pod_that_is_never_evicted_goes_anywhere_while_nothing_is_planned_for_others() -> None:
     pod = alices().asks(1).wants(A100).of_a_daemon_set()
     seen = replace(_permanent(pod), lasting=None)
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0 and n1."
@@ -436,7 +442,7 @@ def test_parts_of_gpus_are_promised_to_no_booking() -> None:
     part = a100(5, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb", model="NVIDIA-A100-MIG")
     seen = replace(
         _over({"n0": (a100(0), a100(1), part)}, pod),
-        promised=_promised(pod, booking, _WHOLE).promised,
+        placement_checks=_planned_for_others(pod, booking, _WHOLE).placement_checks,
         lasting=_permanent(pod).lasting,
     )
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0."

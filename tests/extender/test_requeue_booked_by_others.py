@@ -10,7 +10,7 @@ from cluster.decide.predicates import AGENT
 from cluster.objects.bookings import Booking
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
-from extender.requeue import PATIENCE, PROMISES_EVERY, Requeue
+from extender.requeue import PATIENCE, PLAN_CHECKED_EVERY, Requeue
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_booking, a_pod
 
@@ -32,7 +32,7 @@ class Barred:
         self.pod: Pod = self.cluster.create(a_pod().asks(1).of_a_daemon_set())
         assert not self.cluster.ask(self.pod).node_names
         self.requeue.reconcile()
-        self.pass_time(2 * PROMISES_EVERY, rounds=8)
+        self.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
         assert self.rings == 0
 
     def pass_time(self, seconds: float, *, rounds: int) -> None:
@@ -57,13 +57,13 @@ def barred() -> Barred:
 
 def test_the_end_of_a_booking_that_was_in_its_way_wakes_the_scheduler(barred: Barred) -> None:
     barred.cluster.bookings.remove(barred.booking)
-    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, rounds=25)
+    barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.rings
 
 
 def test_a_gpu_elsewhere_that_the_booking_may_have_instead_wakes_the_scheduler(barred: Barred) -> None:
     barred.cluster.add_node("n1", a100(0, "n1"))
-    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, rounds=25)
+    barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.rings
 
 
@@ -71,10 +71,10 @@ def test_a_namespace_whose_pods_may_be_evicted_from_now_on_wakes_the_scheduler(b
     spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
     barred.cluster.state.replace_namespaces([msgspec.convert(spared, Namespace)])
     assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
-    barred.pass_time(2 * PROMISES_EVERY, rounds=8)
+    barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
     assert barred.rings == 0
     barred.cluster.state.replace_namespaces([])
-    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, rounds=25)
+    barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.rings
 
 
@@ -83,8 +83,8 @@ def test_a_pod_that_was_turned_down_for_its_agent_first_is_checked_too(barred: B
     assert (
         AGENT["unresponsive"].with_code in barred.cluster.ask(barred.pod).failed_and_unresolvable_nodes["n0"]
     )
-    barred.pass_time(2 * PROMISES_EVERY, rounds=8)
+    barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
     assert barred.rings == 0
     barred.cluster.bookings.remove(barred.booking)
-    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, rounds=25)
+    barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.rings
