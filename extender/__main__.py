@@ -64,10 +64,10 @@ def main() -> int:
     """Run until stopped; return the exit code."""
     try:
         settings = load(Settings, os.environ)
-        ring = DecisionLog(SystemClock())
-        logs.configure(level=settings.log_level, style=settings.log_style, keep=ring.keep)
+        decision_log = DecisionLog(SystemClock())
+        logs.configure(level=settings.log_level, style=settings.log_style, keep=decision_log.keep)
         sys.setswitchinterval(SWITCH_SECONDS)
-        return build(settings, SystemClock(), ring=ring).run()
+        return build(settings, SystemClock(), decision_log=decision_log).run()
     except (SettingsError, BadConnectionError, ServeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -77,7 +77,7 @@ def build(
     settings: Settings,
     clock: Clock,
     registry: CollectorRegistry | None = None,
-    ring: DecisionLog | None = None,
+    decision_log: DecisionLog | None = None,
 ) -> Process:
     """Build the whole process: it listens already, its threads are not started.
 
@@ -85,7 +85,7 @@ def build(
         settings: from the environment.
         clock: the time.
         registry: for its metrics; by default a new one.
-        ring: the last decisions.
+        decision_log: the last decisions.
 
     Raises:
         BadConnectionError: the API server's address or credentials are missing.
@@ -116,7 +116,7 @@ def build(
     )
     limits = {"limit": settings.max_body_bytes, "binds_at_once": binds_at_once(settings)}
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
-    app = with_decision_log(served, ring or DecisionLog(clock))
+    app = with_decision_log(served, decision_log or DecisionLog(clock))
 
     pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)

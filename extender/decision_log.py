@@ -1,4 +1,4 @@
-"""The last decisions, served at ``/debug/ring`` for debugging: nothing depends on them.
+"""The last decisions, served at ``/debug/decisions`` for debugging: nothing depends on them.
 
 It keeps what is logged about each answer, even where the log level drops it.
 """
@@ -15,7 +15,7 @@ from cluster.process.clock import Clock
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-PATH: Final = "/debug/ring"
+PATH: Final = "/debug/decisions"
 SIZE: Final = 1000
 """Number of decisions kept; about 300 bytes each."""
 _ENDING: Final = " answered"
@@ -44,13 +44,13 @@ class DecisionLog:
             return list(reversed(self._lines))
 
 
-def with_decision_log(app: "WSGIApplication", ring: DecisionLog) -> "WSGIApplication":
-    """An application that also serves ``/debug/ring``: one JSON array."""
+def with_decision_log(app: "WSGIApplication", decision_log: DecisionLog) -> "WSGIApplication":
+    """An application that also serves ``/debug/decisions``: one JSON array."""
 
     def switch(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ.get("PATH_INFO") != PATH or environ["REQUEST_METHOD"] != "GET":
             return app(environ, start_response)
-        body = msgspec.json.encode(ring.lines(), enc_hook=str)
+        body = msgspec.json.encode(decision_log.lines(), enc_hook=str)
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         start_response("200 OK", headers)
         return [body]

@@ -20,16 +20,16 @@ def lines(client: Client) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def ring() -> DecisionLog:
+def decision_log() -> DecisionLog:
     return DecisionLog(FakeClock(), size=2)
 
 
 @pytest.fixture
-def _logged(ring: DecisionLog) -> object:
+def _logged(decision_log: DecisionLog) -> object:
     """The process's logs as an extender has them, and as they were afterwards."""
     before, handlers = structlog.get_config(), logging.root.handlers[:]
     level = logging.root.level
-    logs.configure(level="error", stream=io.StringIO(), keep=ring.keep)
+    logs.configure(level="error", stream=io.StringIO(), keep=decision_log.keep)
     yield
     structlog.configure(**before)
     logging.root.handlers[:] = handlers
@@ -37,9 +37,9 @@ def _logged(ring: DecisionLog) -> object:
 
 
 @pytest.mark.usefixtures("_logged")
-def test_the_last_decisions_are_kept_the_newest_first(ring: DecisionLog) -> None:
+def test_the_last_decisions_are_kept_the_newest_first(decision_log: DecisionLog) -> None:
     served = Served()
-    client = Client(with_decision_log(served.app, ring))
+    client = Client(with_decision_log(served.app, decision_log))
     for verb in ("bind", "filter", "prioritize", "preempt"):
         client.post(f"/{verb}", data=captured(verb), content_type="application/json", buffered=True)
     assert [line["event"] for line in lines(client)] == ["preempt answered", "prioritize answered"]
@@ -47,13 +47,13 @@ def test_the_last_decisions_are_kept_the_newest_first(ring: DecisionLog) -> None
 
 
 @pytest.mark.usefixtures("_logged")
-def test_other_lines_are_not_kept(ring: DecisionLog) -> None:
+def test_other_lines_are_not_kept(decision_log: DecisionLog) -> None:
     structlog.get_logger("extender").info("the scheduler is woken")
-    assert ring.lines() == []
+    assert decision_log.lines() == []
 
 
-def test_beside_it_everything_is_as_it_was(ring: DecisionLog) -> None:
+def test_beside_it_everything_is_as_it_was(decision_log: DecisionLog) -> None:
     served = Served()
-    client = Client(with_decision_log(served.app, ring))
+    client = Client(with_decision_log(served.app, decision_log))
     assert client.post(PATH, data=b"").status_code == 404
     assert client.get("/filter").status_code == 405
