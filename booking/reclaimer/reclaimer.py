@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 RECOVERS_WITHIN: Final = 30.0
 """Seconds in which a live node has been heard: a request may have to time out first."""
-_SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Keys of the taints with which Kubernetes marks nodes that it does not hear."""
 EVERY: Final = 0.5
 """Seconds between two passes when nothing changes."""
@@ -271,11 +271,11 @@ def is_recovering(snapshot: Snapshot) -> bool:
         return False
     agents = (agent for _, agent in snapshot.node_snapshots.values())
     return any(agent == "unresponsive" for agent in agents) or any(
-        not _is_heard(node) for node in snapshot.nodes.values()
+        not _is_reachable(node) for node in snapshot.nodes.values()
     )
 
 
-def _is_heard(node: Node) -> bool:
+def _is_reachable(node: Node) -> bool:
     """Whether Kubernetes hears the node's kubelet; a node that says nothing about it is believed."""
     ready = next((c.status for c in node.status.conditions or () if c.type == "Ready"), "True")
-    return ready == "True" and not any(taint.key in _SILENT for taint in node.spec.taints or ())
+    return ready == "True" and not any(taint.key in _UNREACHABLE for taint in node.spec.taints or ())

@@ -197,8 +197,8 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
 
 def awaits_answer(pod: Pod) -> bool:
     """Whether its kubelet has not said yet whether it takes the pod, to which we gave devices."""
-    is_silent = pod.status.phase in (None, "Pending") and pod.status.start_time is None
-    return bool(pod.spec.node_name and is_silent and is_live(pod) and readable_assignment_of(pod))
+    is_unanswered = pod.status.phase in (None, "Pending") and pod.status.start_time is None
+    return bool(pod.spec.node_name and is_unanswered and is_live(pod) and readable_assignment_of(pod))
 
 
 def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) -> int:

@@ -134,7 +134,7 @@ def test_l6_devices_of_which_nobody_has_said_who_holds_them_are_not_promised() -
     assert Held().on(a_pod().of("alice")).left() == 1
 
 
-def test_l6_of_a_node_whose_agent_is_silent_nothing_is_promised_that_begins_within_minutes() -> None:
+def test_l6_of_a_node_whose_agent_is_unresponsive_nothing_is_promised_that_begins_within_minutes() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     assert held.capacity.capacity().pauses == {}
@@ -147,7 +147,7 @@ def test_l6_of_a_node_whose_agent_is_silent_nothing_is_promised_that_begins_with
     assert held.capacity.capacity().pauses == {}
 
 
-def test_l6_an_agent_that_has_stopped_and_stays_away_is_silent_too() -> None:
+def test_l6_an_agent_that_has_stopped_and_stays_away_is_unresponsive_too() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
     held.clock.advance(74)
@@ -156,7 +156,7 @@ def test_l6_an_agent_that_has_stopped_and_stays_away_is_silent_too() -> None:
     assert [pause.node for pause in held.capacity.capacity().pauses[A100]] == ["n0"]
 
 
-def test_booked_pods_go_on_with_their_devices_on_a_silent_node() -> None:
+def test_booked_pods_go_on_with_their_devices_on_an_unresponsive_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
     held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
@@ -166,7 +166,7 @@ def test_booked_pods_go_on_with_their_devices_on_a_silent_node() -> None:
     assert (pause.node, pause.count) == ("n0", 1)
 
 
-def test_l6_a_node_whose_agent_has_been_silent_for_an_hour_has_nothing_to_promise() -> None:
+def test_l6_a_node_whose_agent_has_been_unresponsive_for_an_hour_has_nothing_to_promise() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     held.clock.advance(3599)

@@ -125,7 +125,7 @@ def test_a_node_that_has_filled_up_since_is_refused(cluster: Cluster) -> None:
     assert cluster.bindings() == []
 
 
-def test_l6_nothing_is_bound_to_a_node_whose_agent_is_silent(cluster: Cluster) -> None:
+def test_l6_nothing_is_bound_to_a_node_whose_agent_is_unresponsive(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.clock.advance(76)

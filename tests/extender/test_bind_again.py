@@ -58,7 +58,9 @@ def test_a_lost_answer_keeps_the_decision_and_a_repeat_posts_the_same(
     assert cluster.given() == {"main": ("GPU-n0-0",)}
 
 
-def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_fallen_silent(cluster: Cluster) -> None:
+def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_become_unresponsive(
+    cluster: Cluster,
+) -> None:
     pod = unanswered(cluster)
     cluster.clock.advance(76)
 

@@ -12,11 +12,11 @@ from tests.extender.test_bind_turns import arguments, asked
 class Kubelets:
     """Which nodes owe an answer."""
 
-    def __init__(self, *silent: str) -> None:
-        self.silent = set(silent)
+    def __init__(self, *unresponsive: str) -> None:
+        self.unresponsive = set(unresponsive)
 
     def __call__(self, node: str) -> bool:
-        return node in self.silent
+        return node in self.unresponsive
 
 
 def test_a_node_that_owes_nothing_is_not_waited_for() -> None:
@@ -31,7 +31,7 @@ def test_who_waits_is_called_when_the_kubelet_has_answered_and_checks_no_sooner(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(queue.wait, "n0", kubelets, 1.0)
         clock.until_waiting()
-        kubelets.silent.clear()
+        kubelets.unresponsive.clear()
         queue.notify("n1")
         assert not waiting.done()
         queue.notify("n0")
@@ -48,18 +48,18 @@ def test_one_call_lets_one_go_the_one_that_came_first() -> None:
         assert queue.wait("n0", kubelets, 1.0)
         gone.append(name)
         # Its pod is bound: now the kubelet owes an answer for that.
-        kubelets.silent.add("n0")
+        kubelets.unresponsive.add("n0")
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(wait, "first")
         clock.until_waiting(1)
         second = pool.submit(wait, "second")
         clock.until_waiting(2)
-        kubelets.silent.clear()
+        kubelets.unresponsive.clear()
         queue.notify("n0")
         first.result(10)
         assert gone == ["first"]
-        kubelets.silent.clear()
+        kubelets.unresponsive.clear()
         queue.notify("n0")
         second.result(10)
     assert gone == ["first", "second"]
@@ -70,7 +70,7 @@ def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(BindQueue(clock).wait, "n0", kubelets, 1.0)
         clock.until_waiting()
-        kubelets.silent.clear()
+        kubelets.unresponsive.clear()
         clock.advance(AGAIN)
         assert waiting.result(10)
 

@@ -213,7 +213,7 @@ def test_filter_says_of_every_node_what_would_be_found_afresh(random: Random) ->
             assert story.is_right(pod, tuple(story.random.sample(NODES, len(NODES))))
 
 
-def test_an_agent_that_falls_silent_without_any_event_gets_no_pod_from_that_instant_on() -> None:
+def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_that_instant_on() -> None:
     story = Quiet()
     story.state.apply_node(a_node("n0", a100(0)))
     story.state.apply_lease(a_lease("n0", renewed=story.clock.now()))

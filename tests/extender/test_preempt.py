@@ -98,7 +98,7 @@ def test_pods_without_gpus_are_kube_schedulers_to_judge(cluster: Cluster) -> Non
     assert answered(cluster, preempts(), **offers) == offers
 
 
-def test_l6_a_silent_agent_takes_its_node_out(cluster: Cluster) -> None:
+def test_l6_an_unresponsive_agent_takes_its_node_out(cluster: Cluster) -> None:
     cluster.clock.advance(80)
 
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}

@@ -4,7 +4,7 @@ Silence is measured as the watcher itself hears renewals of Leases; a Lease that
 heard. The leeway of the watcher is what a decision and its write may take after the last read. Judged
 on every cluster:
 
-- an agent that is silent for 75 s, a mirror that is silent for 60 s: by their Leases;
+- an agent that is unresponsive for 75 s, a mirror that is not heard of for 60 s: by their Leases;
 - a cache without an event for 150 s: by the versions that a hold says to have been planned on. There were
   later writes, and the watches had delivered none of them for so long;
 - a clock that is wrong by more than 30 s: by the renewals in the Lease of the part that acts, whose text
@@ -36,13 +36,13 @@ from cluster.objects.pods import Pod, is_live
 from tests.laws.changes import Change
 from tests.laws.departures import departure
 from tests.laws.devices import hold_on, needed
-from tests.laws.places import SILENT_AFTER
+from tests.laws.places import UNRESPONSIVE_AFTER
 from tests.laws.state import State
 from tests.laws.versions import versions_of
 from tests.laws.watch_events import WatchEvents
 
 LAW: Final = "L6"
-MIRROR_SILENT_AFTER: Final = timedelta(seconds=60)
+MIRROR_STALE_AFTER: Final = timedelta(seconds=60)
 STALE_AFTER: Final = timedelta(seconds=150)
 LARGEST_SKEW: Final = timedelta(seconds=30)
 ELECTED_FOR: Final = timedelta(seconds=15)
@@ -63,16 +63,16 @@ class Act:
 
 
 def bound_in_silence(change: Change, state: State, now: datetime) -> Iterator[str]:
-    """A GPU pod is bound to a node whose agent is silent."""
+    """A GPU pod is bound to a node whose agent is unresponsive."""
     after = _bound(change)
-    if after and (why := _silent(after, state, now)):
+    if after and (why := _unresponsive(after, state, now)):
         yield f"{after.key} is bound to {after.spec.node_name}, {why}."
 
 
 def evicted_in_silence(change: Change, state: State, now: datetime) -> Iterator[str]:
-    """A pod is evicted on a node whose agent is silent."""
+    """A pod is evicted on a node whose agent is unresponsive."""
     leaves = departure(change)
-    if leaves and leaves.reason == "evicted" and (why := _silent(leaves.pod, state, now)):
+    if leaves and leaves.reason == "evicted" and (why := _unresponsive(leaves.pod, state, now)):
         yield f"{leaves.pod.key} is evicted on {leaves.pod.spec.node_name}, {why}."
 
 
@@ -86,8 +86,8 @@ def ended_in_silence(change: Change, state: State, now: datetime) -> Iterator[st
     silence = state.silence(names.MIRROR_LEASE, now)
     if silence is None:
         yield f"{what} are to end, and no mirror has ever said that the bookings are true."
-    elif silence >= MIRROR_SILENT_AFTER:
-        yield f"{what} are to end, and the mirror has been silent for {silence.total_seconds():.1f} s."
+    elif silence >= MIRROR_STALE_AFTER:
+        yield f"{what} are to end, and the mirror was not renewed for {silence.total_seconds():.1f} s."
 
 
 def demoted_in_doubt(change: Change, state: State, now: datetime) -> Iterator[str]:
@@ -195,10 +195,10 @@ def _said_of(act: Act, who: str, skew: timedelta) -> Iterator[str]:
         yield f"{act.what} by {who}, whose clock is wrong by {skew.total_seconds():+.1f} s."
 
 
-def _silent(pod: Pod, state: State, now: datetime) -> str | None:
+def _unresponsive(pod: Pod, state: State, now: datetime) -> str | None:
     silence = state.silence(names.node_lease(pod.spec.node_name or ""), now)
     if silence is None:
         return "whose agent has never been heard"
-    if silence >= SILENT_AFTER:
-        return f"whose agent has been silent for {silence.total_seconds():.1f} s"
+    if silence >= UNRESPONSIVE_AFTER:
+        return f"whose agent has been unresponsive for {silence.total_seconds():.1f} s"
     return None

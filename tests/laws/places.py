@@ -16,7 +16,7 @@ from tests.laws.devices import Floor, holds, plot_of
 from tests.laws.groups import NOBODY, Group
 from tests.laws.state import State
 
-SILENT_AFTER: Final = timedelta(seconds=75)
+UNRESPONSIVE_AFTER: Final = timedelta(seconds=75)
 """Law L6."""
 HANGS_AFTER: Final = timedelta(minutes=5)
 """Beyond the time that a pod has to stop: what it holds is not waited for then."""
@@ -27,7 +27,7 @@ def is_alive(node: str, state: State, now: datetime) -> bool:
     name = names.node_lease(node)
     silence = state.silence(name, now)
     stopping = name in state.leases and state.leases[name].lease.metadata.annotation(names.STOPPING)
-    return silence is not None and silence < SILENT_AFTER and not stopping
+    return silence is not None and silence < UNRESPONSIVE_AFTER and not stopping
 
 
 class Places:

@@ -57,14 +57,14 @@ def test_a_victim_while_another_node_has_a_free_device_breaks_it(full: Scene, la
         full.hold("a", hold(3, victims=("b3",)))
 
 
-@pytest.mark.parametrize("why", ["cordoned", "silent", "sick", "another model", "kept", "barred"])
+@pytest.mark.parametrize("why", ["cordoned", "unresponsive", "sick", "another model", "kept", "barred"])
 def test_a_node_that_does_not_suit_the_pod_excuses_a_victim(full: Scene, laws: LawWatcher, why: str) -> None:
     devices = {
         "sick": [a100(0, "n1", health="unhealthy")],
         "another model": [a6000(0, "n1")],
     }.get(why, [a100(0, "n1")])
     full.add_node("n1", *devices, **({"unschedulable": True} if why == "cordoned" else {}))
-    if why == "silent":
+    if why == "unresponsive":
         full.silence("n1")
         full.clock.advance(80)
         full.renew()

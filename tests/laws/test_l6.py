@@ -37,10 +37,10 @@ def silence(scene: Scene, seconds: float) -> None:
     scene.renew()
 
 
-def test_a_bind_on_a_node_whose_agent_is_silent_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(scene: Scene, laws: LawWatcher) -> None:
     scene.waiting("a")
     silence(scene, 75)
-    with breaks(laws, "L6", "default/a is bound to n0, whose agent has been silent for 75.0 s"):
+    with breaks(laws, "L6", "default/a is bound to n0, whose agent has been unresponsive for 75.0 s"):
         scene.bind("a", 0)
 
 
@@ -64,11 +64,11 @@ def test_a_bind_on_a_node_without_an_agent_breaks_it(scene: Scene, laws: LawWatc
         scene.bind("a", 0, node="n9")
 
 
-def test_an_eviction_on_a_node_whose_agent_is_silent_breaks_it(
+def test_an_eviction_on_a_node_whose_agent_is_unresponsive_breaks_it(
     crowded: Scene, laws: LawWatcher, evict: Evict
 ) -> None:
     silence(crowded, 80)
-    with breaks(laws, "L6", "default/b3 is evicted on n0, whose agent has been silent for 80.0 s"):
+    with breaks(laws, "L6", "default/b3 is evicted on n0, whose agent has been unresponsive for 80.0 s"):
         evict("b3")
 
 
@@ -115,16 +115,16 @@ def test_pods_end_while_the_mirror_is_heard(over: Scene, laws: LawWatcher) -> No
     laws.check()
 
 
-def test_deciding_who_ends_while_the_mirror_is_silent_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_deciding_who_ends_while_the_mirror_is_stale_breaks_it(over: Scene, laws: LawWatcher) -> None:
     over.clock.advance(60)
-    with breaks(laws, "L6", "b-1's pods are to end, and the mirror has been silent for 60.0 s"):
+    with breaks(laws, "L6", "b-1's pods are to end, and the mirror was not renewed for 60.0 s"):
         decide(over)
 
 
-def test_a_pod_that_is_ended_while_the_mirror_is_silent_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(over: Scene, laws: LawWatcher) -> None:
     decide(over)
     over.clock.advance(61)
-    with breaks(laws, "L6", "default/a are to end, and the mirror has been silent for 61.0 s"):
+    with breaks(laws, "L6", "default/a are to end, and the mirror was not renewed for 61.0 s"):
         condemn(over)
 
 

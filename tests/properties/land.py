@@ -28,7 +28,7 @@ from cluster.objects.pods import Pod, is_live, is_terminating
 from tests.booking.reclaimer.scene import FakeLeaving, Scene
 from tests.fakes.objects import PodBuilder
 
-MIRROR_SILENT: Final = 60.0
+MIRROR_STALE_AFTER: Final = 60.0
 """Seconds after which what the mirror said may not be true any more (law L6)."""
 NOTICE: Final = 4
 """Seconds of notice: long enough for a hold to be dropped between notifying its victims and evicting them."""
@@ -59,8 +59,10 @@ class Watched(FakeLeaving):
         # A decision is judged by what its maker could see (ADR 17): events may be on their way.
         seen, true = (each.cover(land.clock.now()) for each in (land.cache, land.truth()))
         assert pod.metadata.uid not in seen.keys() & true.keys(), f"{pod.key} is booked"
-        silent = land.clock.monotonic() - land.mirrored_at
-        assert why.reason != "ended" or silent < MIRROR_SILENT, f"{pod.key} was ended by what may not be true"
+        age = land.clock.monotonic() - land.mirrored_at
+        assert why.reason != "ended" or age < MIRROR_STALE_AFTER, (
+            f"{pod.key} was ended by what may not be true"
+        )
         super().leave(pod, why, still=still, soon=soon)
 
 

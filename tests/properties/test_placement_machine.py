@@ -1,7 +1,7 @@
 """The extender's verbs through long histories, on a lagging cache: filter, prioritize, bind (laws L1, L6).
 
 What filter says is what a naive count says; bind does what filter said; a device is given to one pod, and
-none on a node whose agent is silent.
+none on a node whose agent is unresponsive.
 """
 
 from collections import Counter
@@ -104,7 +104,7 @@ class Served(ClusterState):
 
 
 class PlacementMachine(Booked):
-    """One extender that leads or does not, a scheduler that asks it, agents that fall silent."""
+    """One extender that leads or does not, a scheduler that asks it, agents that become unresponsive."""
 
     state: ClusterState
 

@@ -183,11 +183,11 @@ class VictimsMachine(Hearing):
     @step()
     def an_agent_goes_or_comes(self, pick: Pick) -> str:
         name, how = pick.one(NODES), pick.one((0, 0, 0, 0, 1, 2))
-        for silent in set(NODES) - self.land.is_heard:
-            self.land.start_agent(silent)
+        for unresponsive in set(NODES) - self.land.is_heard:
+            self.land.start_agent(unresponsive)
         if how:
             (self.land.silence if how == 1 else self.land.stop_agent)(name)
-        return f"{name} is {('well', 'silent', 'stopping')[how]}"
+        return f"{name} is {('well', 'unresponsive', 'stopping')[how]}"
 
     # --- the parts ---------------------------------------------------------------------------------------
     @step(4)

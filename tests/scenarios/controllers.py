@@ -1,6 +1,6 @@
-"""kube-controller-manager, as far as our pods see it: silent nodes, and workloads that want their pods back.
+"""kube-controller-manager, as far as our pods see it: unreachable nodes, workloads that want pods back.
 
-A node whose kubelet is silent for 40 s is not ready and tainted; 300 s later its pods are evicted (with
+A node whose kubelet is unreachable for 40 s is not ready and tainted; 300 s later its pods are evicted (with
 DisruptionTarget). A workload creates a pod for every one that is missing.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 CHECK_EVERY: Final = 5.0
-SILENT_AFTER: Final = 40.0
+UNREACHABLE_AFTER: Final = 40.0
 EVICTED_AFTER: Final = 300.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 WORKLOADS: Final = "system:serviceaccount:kube-system:replicaset-controller"
@@ -53,7 +53,7 @@ class Controllers(Part):
     def __init__(self, world: "World", name: str) -> None:
         super().__init__(world, name)
         self._heard: dict[str, float] = {}
-        self._silent: dict[str, float] = {}
+        self._unreachable: dict[str, float] = {}
         self.workloads: list[Workload] = []
         self._numbers = itertools.count(1)
 
@@ -64,7 +64,7 @@ class Controllers(Part):
     def hear(self, node: str) -> None:
         """The node's kubelet has renewed its Lease."""
         self._heard[node] = self.world.loop.now
-        if node in self._silent:
+        if node in self._unreachable:
             # A moment later: Kubernetes checks every five seconds.
             self.after(CHECK_EVERY / 2, self._reconcile)
 
@@ -80,14 +80,14 @@ class Controllers(Part):
     # --- nodes -----------------------------------------------------------------------------------------
     def _judge(self, node: str) -> None:
         now = self.world.loop.now
-        silent = now - self._heard[node] > SILENT_AFTER
-        if silent and node not in self._silent:
+        unreachable = now - self._heard[node] > UNREACHABLE_AFTER
+        if unreachable and node not in self._unreachable:
             self._mark(node, ready="Unknown", taints=[_taint("NoSchedule"), _taint("NoExecute")])
-            self._silent[node] = now
-        elif not silent and node in self._silent:
+            self._unreachable[node] = now
+        elif not unreachable and node in self._unreachable:
             self._mark(node, ready="True", taints=[])
-            del self._silent[node]
-        if silent and now - self._silent[node] > EVICTED_AFTER:
+            del self._unreachable[node]
+        if unreachable and now - self._unreachable[node] > EVICTED_AFTER:
             self._evict_all(node)
 
     def _mark(self, node: str, *, ready: str, taints: Sequence[Json]) -> None:

@@ -34,7 +34,7 @@ def until_the_end(world: World, *, but: float = 0.0) -> None:
     world.run((booking.spec.end - world.clock.now()).total_seconds() - but)
 
 
-def test_nothing_ends_while_the_mirror_is_silent_and_all_ends_when_it_is_back(world: World) -> None:
+def test_nothing_ends_while_the_mirror_is_stale_and_all_ends_when_it_is_back(world: World) -> None:
     _, hers = booked(world)
     until_the_end(world, but=70)
     world.kill("server", back_after=None)
@@ -45,7 +45,7 @@ def test_nothing_ends_while_the_mirror_is_silent_and_all_ends_when_it_is_back(wo
     settled(world)
 
 
-def test_a_booked_pod_is_served_even_while_the_mirror_is_silent(world: World) -> None:
+def test_a_booked_pod_is_served_even_while_the_mirror_is_stale(world: World) -> None:
     bobs = fill(world)
     world.alice.book()
     world.kill("server", back_after=None)

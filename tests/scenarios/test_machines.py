@@ -1,4 +1,4 @@
-"""GPUs that fall ill, nodes that are cordoned or lost, agents that fall silent: who is served where, then."""
+"""GPUs that fall ill, nodes cordoned or lost, agents that become unresponsive: who is served where."""
 
 import pytest
 
@@ -121,7 +121,7 @@ def test_when_the_node_is_lost_meanwhile_the_pod_is_served_on_the_other(stage: s
     assert pod.spec.node_name != node
 
 
-def test_on_a_node_whose_agent_is_silent_nobody_is_bound_or_evicted(new_world: Worlds) -> None:
+def test_on_a_node_whose_agent_is_unresponsive_nobody_is_bound_or_evicted(new_world: Worlds) -> None:
     world = new_world({"n0": (a100(0), a100(1))})
     bobs = {name: world.bob.create(a_pod(name)) for name in ("bob-1", "bob-2")}
     served(world, *bobs)
@@ -182,7 +182,7 @@ def test_a_kubelet_that_was_away_for_minutes_ends_nobody_and_goes_on(world: Worl
     served(world, "alice-1")
 
 
-def test_pods_of_a_node_that_stays_silent_are_evicted_by_kubernetes_and_end_when_it_is_back(
+def test_pods_of_a_node_that_stays_unresponsive_are_evicted_by_kubernetes_and_end_when_it_is_back(
     world: World,
 ) -> None:
     bobs = fill(world)

@@ -14,7 +14,7 @@ from cluster import names
 from cluster.decide import predicates
 from cluster.objects.pods import Pod
 
-SCHEDULER_SILENT_AFTER: Final = 10.0
+SCHEDULER_UNRESPONSIVE_AFTER: Final = 10.0
 """Seconds without a renewal of kube-scheduler's Lease after which nobody is blamed for a pod not bound."""
 _FAILED: Final = "SchedulerError"
 _ADDRESS: Final = "://"
@@ -25,7 +25,7 @@ BEHIND_AT_MOST: Final = 150.0
 def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
     """Whether scheduler and extender are there; where nothing says otherwise, it is believed."""
     age = snapshot.scheduler_age
-    is_there = age is None or age < SCHEDULER_SILENT_AFTER
+    is_there = age is None or age < SCHEDULER_UNRESPONSIVE_AFTER
     return is_there and not any(_ADDRESS in message for message in _failures(pod))
 
 

@@ -88,7 +88,7 @@ class TestUnknown:
         held = a_node("n1", a100(0, "n1", health="unhealthy"))
         assert Scene(has, held).room() == "unknown"
 
-    def test_where_an_agent_has_not_reported_or_is_silent(self) -> None:
+    def test_where_an_agent_has_not_reported_or_is_unresponsive(self) -> None:
         scene = Scene(a_node("n0", a100(0)))
         scene.clock.advance(UNRESPONSIVE_AFTER + 1)
         assert scene.room() == "unknown"
@@ -113,16 +113,18 @@ class TestUnknown:
         wrong = {"spec": {"containers": [{"resources": {"limits": {names.GPU_RESOURCE: "half"}}}]}}
         assert Scene(a_node("n0", a100(0))).room(msgspec.convert(wrong, Pod)) == "unknown"
 
-    @given(st.sampled_from(["free", "held", "silent"]), st.sampled_from(["held", "silent", "free"]))
+    @given(
+        st.sampled_from(["free", "held", "unresponsive"]), st.sampled_from(["held", "unresponsive", "free"])
+    )
     def test_l6_full_is_said_only_where_every_node_is_known_to_be(self, first: str, second: str) -> None:
         scene = Scene(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
         for name, how in (("n0", first), ("n1", second)):
             if how == "held":
                 scene.cache.apply_pod(a_pod(name).asks(1).on(name, {"main": (f"GPU-{name}-0",)}).obj)
-            if how == "silent":
+            if how == "unresponsive":
                 scene.cache.remove_lease(a_lease(name))
         both = {first, second}
-        assert scene.room() == ("free" if "free" in both else "unknown" if "silent" in both else "full")
+        assert scene.room() == ("free" if "free" in both else "unknown" if "unresponsive" in both else "full")
 
 
 class TestSpokenFor:

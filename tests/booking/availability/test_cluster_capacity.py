@@ -113,8 +113,8 @@ def test_a_promised_device_that_cannot_be_had_anyhow_is_not_taken_twice() -> Non
     assert (found.devices, found.grants) == ({A100: {"n0": 1}}, {A100: (Grant("n0", 1, UNTIL),)})
 
 
-# --- nodes whose agent is silent -----------------------------------------------------------------------
-def test_l6_nothing_new_is_promised_of_a_silent_node_for_a_while() -> None:
+# --- nodes whose agent is unresponsive -------------------------------------------------------------------
+def test_l6_nothing_new_is_promised_of_an_unresponsive_node_for_a_while() -> None:
     instant = replace(an_instant(), quiet=frozenset({"n1"}))
     then = EPOCH + PAUSE
     found = supply(instant, EvictionSettings())
@@ -131,7 +131,7 @@ def test_a_machine_has_a_quarter_of_an_hour_to_reboot() -> None:
     [((0,), {A100: 1, A6000: 1}), ((0, 1), {A6000: 1}), ((2,), {A100: 2}), ((0, 1, 2), {})],
     ids=str,
 )
-def test_booked_pods_go_on_with_their_devices_of_a_silent_node(
+def test_booked_pods_go_on_with_their_devices_of_an_unresponsive_node(
     indices: tuple[int, ...], left: dict[str, int]
 ) -> None:
     instant = an_instant(holding("mine", "n1", *indices), holding("elsewhere", "n0", 0))
@@ -141,7 +141,7 @@ def test_booked_pods_go_on_with_their_devices_of_a_silent_node(
     assert found == {model: (Grant("n1", count, EPOCH + PAUSE),) for model, count in left.items()}
 
 
-def test_the_devices_of_pods_without_a_booking_are_not_promised_of_a_silent_node() -> None:
+def test_the_devices_of_pods_without_a_booking_are_not_promised_of_an_unresponsive_node() -> None:
     instant = replace(an_instant(holding("other", "n0", 0)), quiet=frozenset({"n0"}))
     assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 2, EPOCH + PAUSE),)}
 

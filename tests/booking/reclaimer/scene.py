@@ -186,7 +186,7 @@ class Scene:
         self.renew()
 
     def silence(self, node: str) -> None:
-        """Its agent falls silent."""
+        """Its agent becomes unresponsive."""
         self._nodes.remove(node)
 
     def stop_agent(self, node: str) -> None:

@@ -147,7 +147,7 @@ def test_nobody_without_a_booking_is_warned(scene: Scene) -> None:
     assert warnings(scene, "other") == []
 
 
-def test_nobody_is_warned_while_the_mirror_is_silent(scene: Scene) -> None:
+def test_nobody_is_warned_while_the_mirror_is_stale(scene: Scene) -> None:
     scene.silence_mirror()
     go_to(scene, HOUR)
     assert warnings(scene) == []

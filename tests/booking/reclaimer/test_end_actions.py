@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from booking.eviction_settings import EndAction, EvictionSettings
-from booking.reclaimer.ending.booking_ends import MIRROR_SILENT_AFTER
+from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
@@ -162,7 +162,7 @@ def test_the_event_of_a_waiting_pod_says_that_it_goes_on_waiting() -> None:
     assert [text.partition("UTC. ")[2] for text in said] == ["It goes on waiting, without a booking."]
 
 
-def test_nobody_is_demoted_while_the_mirror_is_silent() -> None:
+def test_nobody_is_demoted_while_the_mirror_is_stale() -> None:
     scene = Scene()
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
@@ -208,7 +208,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one(
     assert names.BOOKING_ENDED not in scene.reasons("owned")
 
 
-def test_a_pod_whose_booking_ends_while_the_mirror_is_silent_is_ended_when_it_is_back() -> None:
+def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_is_ended_when_it_is_back() -> None:
     scene = Scene()
     scene.add_node()
     scene.book(count=2, end=EPOCH + HOUR)
@@ -218,7 +218,7 @@ def test_a_pod_whose_booking_ends_while_the_mirror_is_silent_is_ended_when_it_is
     scene.bind("owned", 1)
     scene.reconcile()
     scene.silence_mirror()
-    scene.after(3600 + MIRROR_SILENT_AFTER)
+    scene.after(3600 + MIRROR_STALE_AFTER)
     assert scene.ended() == []
     scene.hear_mirror()
     scene.reconcile(3)

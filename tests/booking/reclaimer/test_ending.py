@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.reclaimer.ending.booking_ends import MIRROR_SILENT_AFTER
+from booking.reclaimer.ending.booking_ends import MIRROR_STALE_AFTER
 from booking.reclaimer.evictor import DECIDED_WITHIN
 from cluster import names
 from cluster.kube.errors import Request, Unreachable
@@ -146,7 +146,7 @@ def test_an_end_that_is_moved_after_the_decision_spares_the_pod(scene: Scene) ->
     assert scene.ended() == []
 
 
-def test_nothing_is_decided_or_ended_while_the_mirror_is_silent(scene: Scene) -> None:
+def test_nothing_is_decided_or_ended_while_the_mirror_is_stale(scene: Scene) -> None:
     scene.silence_mirror()
     scene.after(3600)
     scene.reconcile(3)
@@ -157,14 +157,14 @@ def test_what_was_decided_waits_for_the_mirror(scene: Scene) -> None:
     scene.after(3600)
     assert ending(scene) == ["uid-a"]
     scene.silence_mirror()
-    scene.clock.advance(MIRROR_SILENT_AFTER)
+    scene.clock.advance(MIRROR_STALE_AFTER)
     scene.renew()
     scene.reconcile(2)
     assert scene.ended() == []
     assert scene.leaving.wanted == frozenset()
 
 
-def test_evictions_go_on_while_the_mirror_is_silent() -> None:
+def test_evictions_go_on_while_the_mirror_is_stale() -> None:
     scene = Scene()
     scene.add_node()
     scene.fill()

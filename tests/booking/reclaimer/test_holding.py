@@ -194,7 +194,7 @@ def test_nobody_leaves_for_a_hold_that_somebody_else_has_written_meanwhile(scene
     assert scene.evicted() == ["b0"]
 
 
-def test_a_silent_agent_ends_the_hold(scene: Scene) -> None:
+def test_an_unresponsive_agent_ends_the_hold(scene: Scene) -> None:
     scene.reconcile()
     scene.silence("n0")
     for _ in range(8):

@@ -74,7 +74,7 @@ def test_a_disruption_budget_is_waited_for(scene: Scene) -> None:
     assert scene.leaving.left == [("b", "evicted")]
 
 
-def test_on_a_node_that_is_silent_nobody_is_evicted(scene: Scene) -> None:
+def test_on_a_node_that_is_unresponsive_nobody_is_evicted(scene: Scene) -> None:
     scene.clock.advance(timedelta(minutes=5).total_seconds())
     scene.annotate("a", names.EVICT, ORDER)
     scene.reconcile(3)

@@ -163,7 +163,7 @@ def test_nobody_leaves_a_node_that_does_not_suit_the_pod(spec: Json) -> None:
     assert holds(scene) == {}
 
 
-def test_nobody_leaves_a_node_whose_agent_is_silent(scene: Scene) -> None:
+def test_nobody_leaves_a_node_whose_agent_is_unresponsive(scene: Scene) -> None:
     scene.clock.advance(76)
     assert holds(scene) == {}
 

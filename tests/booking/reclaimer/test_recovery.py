@@ -82,7 +82,7 @@ def test_l3_after_an_outage_a_node_that_kubernetes_does_not_hear_yet_is_waited_f
     assert scene.leaving.left == [("cheap-0", "evicted")]
 
 
-def test_an_agent_that_stays_silent_is_not_waited_for_longer(scene: Scene) -> None:
+def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(scene: Scene) -> None:
     outage(scene)
     scene.book()
     scene.create(a_pod("hers").of("alice").asks(1))

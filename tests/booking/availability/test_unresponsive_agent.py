@@ -1,4 +1,4 @@
-"""A node whose agent is silent for some minutes is no reason to refuse, or to fear for, what comes later."""
+"""A node whose agent is unresponsive for minutes is no reason to refuse, or to fear for, what comes later."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,8 +13,8 @@ QUARTER = timedelta(minutes=15)
 PAIR = CapacityRequest(count=2, topology="single-node")
 
 
-class Silent(World):
-    """n0 is silent; a quarter of an hour is let pass before anything new is promised of it."""
+class Unresponsive(World):
+    """n0 is unresponsive; a quarter of an hour is let pass before anything new is promised of it."""
 
     @property
     def capacity(self) -> Capacity:
@@ -22,13 +22,13 @@ class Silent(World):
 
 
 def test_what_begins_after_the_pause_is_promised_as_ever() -> None:
-    world = Silent({"n0": 2})
+    world = Unresponsive({"n0": 2})
     assert world.book(1, 3, 2) is not None
     assert world.book(200, 300, 2) is not None
 
 
 def test_what_begins_at_once_is_promised_of_other_nodes_alone() -> None:
-    world = Silent({"n0": 2, "n1": 2})
+    world = Unresponsive({"n0": 2, "n1": 2})
     at_once = world.book(0, 3, 2)
     assert at_once is not None
     assert [place.node for place in at_once.plan] == ["n1"]
@@ -42,8 +42,8 @@ def test_nobody_is_at_risk_and_nobody_is_moved() -> None:
     world = World({"n0": 2, "n1": 2})
     for start in (0, 1, 9):
         assert world.book(start, start + 1, 2) is not None
-    silent = Silent(world.devices, records=world.records)
-    outcome = silent.keep()
+    unresponsive = Unresponsive(world.devices, records=world.records)
+    outcome = unresponsive.keep()
     assert (outcome.plans, outcome.at_risk) == ({}, frozenset())
 
 
@@ -51,5 +51,5 @@ def test_a_running_booking_is_extended_on_its_nodes() -> None:
     world = World({"n0": 2})
     running = world.book(0, 3, 2)
     assert running is not None
-    silent = Silent(world.devices, records=world.records)
-    assert silent.free_capacity(running).lacking(PAIR, hour(0), hour(6)) is None
+    unresponsive = Unresponsive(world.devices, records=world.records)
+    assert unresponsive.free_capacity(running).lacking(PAIR, hour(0), hour(6)) is None
