@@ -190,7 +190,7 @@ def _reclaim(base: _Base) -> Reclaimer:
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,
     )
-    departure.seen.on_change(reclaimer.wake)
+    departure.seen.on_change(reclaimer.trigger)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)
@@ -203,7 +203,11 @@ def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
     """What was MAIA's pod terminator, every replica's."""
     settings = base.settings
     door = PodTerminator(
-        base.kube, base.clock, base.cache, unready_reason=base.unready_reason, wake=reclaimer.wake
+        base.kube,
+        base.clock,
+        base.cache,
+        unready_reason=base.unready_reason,
+        trigger_reclaimer=reclaimer.trigger,
     )
     base.process.closing("maia", serve(door, settings.maia_host, settings.maia_port).close)
 

@@ -179,7 +179,7 @@ def _backends(
         following=following,
         nodes=nodes,
         mirror=mirror,
-        plan_controller=PlanController(kube, store, clock, nodes, moved=mirror.poke),
+        plan_controller=PlanController(kube, store, clock, nodes, moved=mirror.trigger),
         terms=terms,
         wrong_clock=clock_skew_reason(kube.skew),
     )

@@ -3,9 +3,9 @@
 The scheduler asks an extender only about nodes that its own filters leave. For a pod that is too big for
 every node, or while the cluster is full, it does not ask at all, and the pod's event speaks of "Insufficient
 nvidia.com/gpu". Here the reason is written as an Event when it becomes true, and not again while nothing
-changes (an Event wakes no scheduler, as a change of the pod would). A reason that comes and goes is reported
-again after some minutes. GPUs that are kept for a pod are reported by the reclaimer. Runs in its own thread,
-started by ``__main__``.
+changes (an Event makes no scheduler retry, as a change of the pod would). A reason that comes and goes is
+reported again after some minutes. GPUs that are held for a pod are reported by the reclaimer. Runs in its own
+thread, started by ``__main__``.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Wakes kube-scheduler for a pod that we have rejected and that would fit now.
+"""Makes kube-scheduler requeue a pod that we have rejected and that would fit now.
 
 The scheduler and we learn of changes by two watches. When a GPU becomes free, the scheduler may learn of it
 first and ask us while we do not know yet. We say no, and nothing makes it ask again: it waits for another
@@ -6,7 +6,7 @@ change or for five minutes. The same happens after changes that it does not foll
 a node's agent or the end of a booking. So a pod must be tried again if a node rejected it, that node's
 verdict is "yes" by now, and the scheduler does not ask about the pod for a moment.
 
-The scheduler is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means
+The requeueing is triggered by touching an object of our own, a CSIStorageCapacity in our namespace that means
 nothing to anything else. kube-scheduler (1.28 and later) retries pods that an extender has rejected after any
 event of this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a
 right that the extender does not need. ``__main__`` runs it periodically in a thread of its own.
@@ -105,7 +105,7 @@ class Requeue:
         self._clock = clock
         self._namespace = namespace
         self._seen = EVERYTHING
-        self._calls: dict[str, _Candidate] = {}
+        self._candidates: dict[str, _Candidate] = {}
         self._next_at = float("inf")
         """When one of them is due."""
         self._requests = RejectedRequests(state, clock)
@@ -125,7 +125,7 @@ class Requeue:
         now = self._clock.monotonic()
         with self._state.locked():
             if not self._state.rejections:
-                self._seen, self._calls, self._judged = EVERYTHING, {}, {}
+                self._seen, self._candidates, self._judged = EVERYTHING, {}, {}
                 self._booked_by_others, self._situation = set(), None
                 return
             noted = self._state.rejection_changes
@@ -146,27 +146,31 @@ class Requeue:
         self._places = places
         present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
-        self._calls = {
-            uid: call for uid, call in self._calls.items() if self._is_valid(call, present, changed)
+        self._candidates = {
+            uid: candidate
+            for uid, candidate in self._candidates.items()
+            if self._is_valid(candidate, present, changed)
         }
         for uid, node in self._fitting_by_now(present, changed, barred).items():
-            # A pod that could not be placed elsewhere may be placed on another node: that is a new call.
-            known = self._calls[uid].nodes if uid in self._calls else NONE
-            self._calls[uid] = _Candidate(*present[uid], nodes=known | {node}, at=now + PATIENCE)
+            # A pod that could not be placed elsewhere may be placed on another node: a new candidate.
+            known = self._candidates[uid].nodes if uid in self._candidates else NONE
+            self._candidates[uid] = _Candidate(*present[uid], nodes=known | {node}, at=now + PATIENCE)
         self._seen, self._judged = seen, present
         self._requeue_due(now)
 
     def _requeue_due(self, now: float) -> None:
         """Trigger a requeue of the pods that are due."""
-        due = [call for call in self._calls.values() if now >= call.at]
+        due = [candidate for candidate in self._candidates.values() if now >= candidate.at]
         is_triggered = due and self._trigger()
-        for call in due:
+        for candidate in due:
             if is_triggered:
-                call.triggers += 1
-                call.at = now + exponential_backoff(call.triggers, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+                candidate.triggers += 1
+                candidate.at = now + exponential_backoff(
+                    candidate.triggers, first=FIRST_PAUSE, longest=LONGEST_PAUSE
+                )
             else:
-                call.at = now + RETRIED_AFTER
-        self._next_at = min((call.at for call in self._calls.values()), default=float("inf"))
+                candidate.at = now + RETRIED_AFTER
+        self._next_at = min((candidate.at for candidate in self._candidates.values()), default=float("inf"))
 
     def _present(
         self, rejections: Mapping[str, Rejection], *, is_same: bool
@@ -197,7 +201,7 @@ class Requeue:
         """Pods that fit where the node, their request or the plan has changed.
 
         Returns:
-            Uid -> a node on which it fits; for pods with a call already, a node that the call does not know.
+            Uid -> a node on which it fits; for those that are candidates already, a node that is new.
         """
         found: dict[str, str] = {}
         missed = self._missed(present)
@@ -209,8 +213,8 @@ class Requeue:
             nodes = rejection.nodes & changed if is_same else rejection.nodes
             if judged is not rejection and is_same:
                 nodes |= missed(rejection)
-            if uid in self._calls:
-                nodes -= self._calls[uid].nodes
+            if uid in self._candidates:
+                nodes -= self._candidates[uid].nodes
             node = self._place(rejection, request, nodes) if nodes else None
             if node is not None:
                 found[uid] = node
@@ -243,7 +247,7 @@ class Requeue:
             return None
         plan_rejection = self._state.plan_rejection(rejection.pod, request)
         found = next((name for name in free if plan_rejection(name) is None), None)
-        if found is None and rejection.uid not in self._calls:
+        if found is None and rejection.uid not in self._candidates:
             self._booked_by_others.add(rejection.uid)
         return found
 
@@ -256,17 +260,20 @@ class Requeue:
         return self._found[request.key, nodes]
 
     def _is_valid(
-        self, call: _Candidate, present: dict[str, tuple[Rejection, GpuRequest]], changed: frozenset[str]
+        self, candidate: _Candidate, present: dict[str, tuple[Rejection, GpuRequest]], changed: frozenset[str]
     ) -> bool:
         """Whether the pod still waits, was not asked about since, and still fits."""
-        rejection, request = present.get(call.rejection.uid, (None, None))
-        if rejection is not call.rejection or request is None:
+        rejection, request = present.get(candidate.rejection.uid, (None, None))
+        if rejection is not candidate.rejection or request is None:
             return False
-        moved = call.nodes & changed
-        if request is call.request and not moved:
+        moved = candidate.nodes & changed
+        if request is candidate.request and not moved:
             return True
-        # Where it does not fit any more, it gets a new call as soon as it fits again.
-        call.request, call.nodes = request, call.nodes - moved.difference(self._free(request, moved))
+        # Where it does not fit any more, it becomes a new candidate as soon as it fits again.
+        candidate.request, candidate.nodes = (
+            request,
+            candidate.nodes - moved.difference(self._free(request, moved)),
+        )
         return self._place(rejection, request, rejection.nodes) is not None
 
     def _trigger(self) -> bool:
@@ -284,5 +291,5 @@ class Requeue:
         except ApiError as error:
             self._log.warning("kube-scheduler could not be made to requeue pods", error=str(error))
             return False
-        self._log.info("kube-scheduler was made to requeue pods that fit now", pods=len(self._calls))
+        self._log.info("kube-scheduler was made to requeue pods that fit now", pods=len(self._candidates))
         return True

@@ -293,7 +293,7 @@ class ClusterState(ClusterCache):
             self.rejection_changes += 1
 
     def decide_again(self, uid: str) -> None:
-        """What filter saw is out of date. Its rejection is kept: the scheduler is woken when the pod fits."""
+        """What filter saw is out of date. Its rejection is kept: the pod is requeued when it fits."""
         with self._lock:
             self._seen.pop(uid, None)
 

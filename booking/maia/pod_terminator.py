@@ -1,9 +1,9 @@
 """The HTTP API of MAIA's pod terminator, answered by us: a WSGI app without a token.
 
-What may reach it is a NetworkPolicy's to say. Nothing here takes a pod away: ``/random-delete`` wakes the
-planner, which evicts for a stored booked pod alone; ``/delete-expired-pod`` writes on an expired pod that it
-is to end, and the controller that leads ends it as it would at the end of a booking. Paths and JSON are those
-of minnelab/MAIA at df4a600 (2026-08).
+What may reach it is a NetworkPolicy's to say. Nothing here takes a pod away: ``/random-delete`` triggers the
+reclaimer, which evicts for a stored booked pod alone; ``/delete-expired-pod`` writes on an expired pod that
+it is to end, and the controller that leads ends it as it would at the end of a booking. Paths and JSON are
+those of minnelab/MAIA at df4a600 (2026-08).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,14 +52,22 @@ class PodTerminator:
         cache: ClusterCache,
         *,
         unready_reason: Callable[[], str | None],
-        wake: Callable[[], None],
+        trigger_reclaimer: Callable[[], None],
     ) -> None:
-        """Args: unready_reason: why the cache is not trusted, None if it is (law L6); wake: the planner."""
+        """Take its parts.
+
+        Args:
+            kube: where pods are to be ended.
+            clock: what time it is.
+            cache: the pods.
+            unready_reason: why the cache is not trusted, None if it is (law L6).
+            trigger_reclaimer: makes the reclaimer reconcile at once.
+        """
         self._kube = kube
         self._clock = clock
         self._cache = cache
         self._unready_reason = unready_reason
-        self._wake = wake
+        self._trigger_reclaimer = trigger_reclaimer
         self._routes: dict[str, tuple[str, Callable[[bytes], Answer]]] = {
             "/random-delete": ("POST", self._random_delete),
             "/get-expired-pods": ("GET", self._get_expired),
@@ -91,7 +99,7 @@ class PodTerminator:
 
     def _random_delete(self, _body: bytes) -> Answer:
         """No pod is chosen at random: a pod leaves only for a booked pod that is stored."""
-        self._wake()
+        self._trigger_reclaimer()
         if not self._expired():
             return HTTPStatus.OK, NONE_EXPIRED
         said = "Nothing is deleted at random: a pod leaves when a booked pod that exists needs its GPU."
@@ -117,7 +125,7 @@ class PodTerminator:
         except NotFound:
             return _error(HTTPStatus.NOT_FOUND, "Pod not found")
         log.info("MAIA asked to end an expired pod", pod=pod.key, uid=pod.metadata.uid)
-        self._wake()
+        self._trigger_reclaimer()
         return HTTPStatus.OK, {"status": "success", "deleted_pod": asked.pod_name}
 
     def _expired(self) -> list[Pod]:

@@ -30,7 +30,7 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 5.0
-"""Seconds between two rounds when nobody pokes."""
+"""Seconds between two rounds when nothing triggers one."""
 HEALTHY_FOR: Final = 30.0
 """Seconds after a complete round; then nothing is guaranteed any more."""
 PAGE: Final = 500
@@ -91,7 +91,7 @@ class Mirror:
         self._metrics = metrics
         self._every = every
         self._backoff = Backoff(longest=every)
-        self._poked = threading.Event()
+        self._triggered = threading.Event()
         self._lock = threading.Lock()
         self._waiters: list[_Waiter] = []
         self._written = -1
@@ -100,9 +100,9 @@ class Mirror:
         self._problem: str | None = None
 
     # --- what others ask ---------------------------------------------------------------------------------
-    def poke(self) -> None:
+    def trigger(self) -> None:
         """The database has changed: begin a round now."""
-        self._poked.set()
+        self._triggered.set()
 
     def written(self, change: int, timeout: float) -> bool:
         """Wait until this change is written to the cluster; returns whether it is.
@@ -147,13 +147,13 @@ class Mirror:
         """One round after the other until ``stop`` is set."""
         threading.Thread(target=self._poke_at, args=(stop,), name="mirror-stop", daemon=True).start()
         while not stop.is_set():
-            self._poked.clear()
+            self._triggered.clear()
             if self.round():
                 self._backoff.reset()
                 pause = self._every
             else:
                 pause = self._backoff.next()
-            self._clock.wait(self._poked, pause)
+            self._clock.wait(self._triggered, pause)
 
     def round(self) -> bool:
         """Compare and write once; whether the objects are now true, and the Lease says so."""
@@ -170,7 +170,7 @@ class Mirror:
 
     def _poke_at(self, stop: threading.Event) -> None:
         stop.wait()
-        self.poke()
+        self.trigger()
 
     def _write_all(self) -> None:
         self._store.check()

@@ -1,6 +1,6 @@
 """The loop of the leading controller: take a snapshot of the cluster, do what is due, repeat.
 
-Woken by every change of the cache; at least twice a second, for what is due by time alone.
+Triggered by every change of the cache; at least twice a second, for what is due by time alone.
 """
 
 import threading
@@ -117,9 +117,9 @@ class Reclaimer:
         self._led = False
         self._blocked: str | None = None
         self._changed = threading.Event()
-        self._woken: float | None = None
+        self._triggered_at: float | None = None
         """Since when there is something that no pass has seen."""
-        cache.on_change(self.wake)
+        cache.on_change(self.trigger)
 
     def run(self, stop: threading.Event) -> None:
         """Reconcile until ``stop`` is set."""
@@ -135,10 +135,10 @@ class Reclaimer:
                 # What is refused is not asked for again with every change of the cluster.
                 self._clock.wait(stop, EVERY)
 
-    def wake(self) -> None:
+    def trigger(self) -> None:
         """Something has changed: reconcile at once. Thread-safe."""
-        if self._woken is None:
-            self._woken = self._clock.monotonic()
+        if self._triggered_at is None:
+            self._triggered_at = self._clock.monotonic()
         self._changed.set()
 
     def reconcile(self) -> None:
@@ -152,7 +152,7 @@ class Reclaimer:
                 self._gates.elsewhere()
             return
         started = self._clock.monotonic()
-        needed, self._woken = started if self._woken is None else self._woken, None
+        needed, self._triggered_at = started if self._triggered_at is None else self._triggered_at, None
         snapshot = self._snapshot()
         self._carry_on(snapshot)
         self._ending.reconcile(snapshot)
@@ -248,7 +248,7 @@ class Reclaimer:
         begun = self._clock.monotonic()
         for one in plans:
             if self._clock.monotonic() - begun >= WRITES_FOR:
-                self._woken = since
+                self._triggered_at = since
                 self._changed.set()
                 return False
             try:

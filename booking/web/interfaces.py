@@ -295,8 +295,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 class Mirrored(Protocol):
     """What REST uses of ``booking.mirror.mirror.Mirror``."""
 
-    def poke(self) -> None:
-        """Wake the mirror: the database has changed."""
+    def trigger(self) -> None:
+        """Make the mirror begin a round: the database has changed."""
         ...
 
     def written(self, change: int, timeout: float) -> bool:

@@ -75,7 +75,7 @@ class MirrorBarrier:
 
     def written(self, record: Record) -> bool:
         """Whether the stored record is written in the cluster; waits for it."""
-        self._mirror.poke()
+        self._mirror.trigger()
         return self._mirror.written(record.change, PATIENCE)
 
     def _refuse(self, unready_reason: str | None) -> None:

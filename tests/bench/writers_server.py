@@ -59,7 +59,7 @@ class NoRoles:
 class Written:
     """A mirror that is never behind."""
 
-    def poke(self) -> None:
+    def trigger(self) -> None:
         """Nothing is to do."""
 
     def written(self, change: int, timeout: float) -> bool:

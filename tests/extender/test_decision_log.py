@@ -48,7 +48,7 @@ def test_the_last_decisions_are_kept_the_newest_first(decision_log: DecisionLog)
 
 @pytest.mark.usefixtures("_logged")
 def test_other_lines_are_not_kept(decision_log: DecisionLog) -> None:
-    structlog.get_logger("extender").info("the scheduler is woken")
+    structlog.get_logger("extender").info("pods are requeued")
     assert decision_log.lines() == []
 
 

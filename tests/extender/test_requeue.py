@@ -50,8 +50,8 @@ class Waiting:
         self.cluster.pods.remove(self.holder)
 
     @property
-    def rings(self) -> int:
-        """How often the scheduler was woken."""
+    def triggers(self) -> int:
+        """How often requeueing was triggered."""
         verbs = [call.verb for call in self.cluster.kube.calls if "csistoragecapacities" in call.path]
         # The first time our object is not there: a PATCH in vain, then a POST.
         return len(verbs) - verbs.count("POST")
@@ -62,10 +62,10 @@ def waiting() -> Waiting:
     return Waiting()
 
 
-def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
+def test_a_pod_that_still_does_not_fit_triggers_nothing(waiting: Waiting) -> None:
     waiting.pass_time(10, rounds=40)
 
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
 
 def test_while_the_scheduler_asks_rejected_pods_are_checked_less_often(waiting: Waiting) -> None:
@@ -103,22 +103,22 @@ def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiti
 def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time(20, rounds=200)
-    before, checked_at = waiting.rings, set()
+    before, checked_at = waiting.triggers, set()
 
     for _ in range(400):
         waiting.pass_time(0.1)
         checked_at.add(waiting.requeue._checked_at)
 
-    assert waiting.rings > before
-    assert len(checked_at) <= 40 / PLAN_CHECKED_EVERY + waiting.rings - before + 1
+    assert waiting.triggers > before
+    assert len(checked_at) <= 40 / PLAN_CHECKED_EVERY + waiting.triggers - before + 1
 
 
-def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
+def test_a_pod_that_fits_by_now_triggers_a_requeue(waiting: Waiting) -> None:
     waiting.free()
 
     waiting.pass_time(2 * PATIENCE, rounds=2)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
     assert (
         waiting.cluster.kube.raw(REQUEUE_TRIGGERS, names.REQUEUE_TRIGGER, namespace=NAMESPACE)[
             "storageClassName"
@@ -137,15 +137,15 @@ def test_a_gpu_that_becomes_free_on_another_node_is_reported_at_once_whatever_wa
     waiting.cluster.ask(waiting.pod, "n0", "n1")
     waiting.free()
     waiting.pass_time(30, rounds=300)
-    before = waiting.rings
+    before = waiting.triggers
     assert before > 1
 
     waiting.cluster.pods.remove(other)
     waiting.pass_time(3 * PATIENCE, rounds=3)
 
-    assert waiting.rings == before + 1
+    assert waiting.triggers == before + 1
     waiting.pass_time(FIRST_PAUSE, rounds=20)
-    assert waiting.rings == before + 2
+    assert waiting.triggers == before + 2
 
 
 def test_a_gpu_that_was_taken_again_is_reported_when_it_is_free_once_more(waiting: Waiting) -> None:
@@ -160,12 +160,12 @@ def test_a_gpu_that_was_taken_again_is_reported_when_it_is_free_once_more(waitin
     waiting.pass_time(30, rounds=300)
     taken = waiting.cluster.create(a_pod("taken").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
     waiting.pass_time(PATIENCE)
-    before = waiting.rings
+    before = waiting.triggers
 
     waiting.cluster.pods.remove(taken)
     waiting.pass_time(3 * PATIENCE, rounds=3)
 
-    assert waiting.rings == before + 1
+    assert waiting.triggers == before + 1
 
 
 def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
@@ -175,7 +175,7 @@ def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
 
     waiting.pass_time(10, rounds=40)
 
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 1000])
@@ -194,7 +194,7 @@ def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(
 
     waiting.pass_time(0.5, rounds=20)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
 
 
 def test_an_agent_that_comes_back_is_a_change_too() -> None:
@@ -203,12 +203,12 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
     waiting.cluster.clock.advance(100)
     waiting.requeue.reconcile()
     waiting.cluster.ask(waiting.pod)
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
     waiting.cluster.renew("n0")
     waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
 
 
 def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
@@ -217,24 +217,24 @@ def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
 
     waiting.pass_time(FIRST_PAUSE)
     waiting.pass_time(FIRST_PAUSE)
-    assert waiting.rings == 2
+    assert waiting.triggers == 2
     waiting.pass_time(FIRST_PAUSE)
-    assert waiting.rings == 3
+    assert waiting.triggers == 3
     waiting.pass_time(3600, rounds=3600)
-    assert waiting.rings < 10 + 3600 / LONGEST_PAUSE
+    assert waiting.triggers < 10 + 3600 / LONGEST_PAUSE
 
 
-def test_a_pod_that_is_bound_or_gone_wakes_nobody(waiting: Waiting) -> None:
+def test_a_pod_that_is_bound_or_gone_triggers_nothing(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
     waiting.cluster.pods.remove(waiting.pod)
 
     waiting.pass_time(10, rounds=40)
 
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
 
-def test_a_place_that_is_taken_again_wakes_nobody(waiting: Waiting) -> None:
+def test_a_place_that_is_taken_again_triggers_nothing(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
     everything = {"main": ("GPU-n0-0", "GPU-n0-1")}
@@ -242,7 +242,7 @@ def test_a_place_that_is_taken_again_wakes_nobody(waiting: Waiting) -> None:
 
     waiting.pass_time(10, rounds=40)
 
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
 
 def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
@@ -253,7 +253,7 @@ def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
     waiting.pass_time()
     waiting.pass_time(RETRIED_AFTER)
 
-    assert waiting.rings == 2
+    assert waiting.triggers == 2
 
 
 def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
@@ -274,15 +274,15 @@ def test_a_hold_is_a_change_of_what_the_pod_wants() -> None:
     waiting.cluster.ask(waiting.pod)
     waiting.cluster.ask(pinned, "n0", "n1")
     waiting.pass_time(1, rounds=4)
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
     waiting.cluster.change("pinned", names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",))))
     waiting.pass_time(2 * PATIENCE, rounds=2)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
 
 
-def test_the_freed_devices_of_a_hold_wake_the_scheduler_for_its_pod() -> None:
+def test_the_freed_devices_of_a_hold_trigger_a_requeue_for_its_pod() -> None:
     waiting = Waiting()
     pinned = waiting.cluster.create(a_pod("pinned").asks(1).kept("n0", "GPU-n0-1"))
     waiting.cluster.ask(pinned)
@@ -291,7 +291,7 @@ def test_the_freed_devices_of_a_hold_wake_the_scheduler_for_its_pod() -> None:
     waiting.free()
     waiting.pass_time(2 * PATIENCE, rounds=2)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
 
 
 def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
@@ -300,13 +300,13 @@ def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
     booked = waiting.cluster.create(a_pod("booked").of("alice").asks(1))
     waiting.cluster.ask(booked)
     waiting.pass_time(1, rounds=4)
-    assert waiting.rings == 0
+    assert waiting.triggers == 0
 
     waiting.cluster.clock.advance(24 * 3600)
     waiting.cluster.renew()
     waiting.pass_time(2 * PATIENCE, rounds=2)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1
 
 
 def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waiting: Waiting) -> None:
@@ -316,4 +316,4 @@ def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waitin
 
     waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
 
-    assert waiting.rings == 1
+    assert waiting.triggers == 1

@@ -33,7 +33,7 @@ class Barred:
         assert not self.cluster.ask(self.pod).node_names
         self.requeue.reconcile()
         self.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
-        assert self.rings == 0
+        assert self.triggers == 0
 
     def pass_time(self, seconds: float, *, rounds: int) -> None:
         """Let time go by, in so many rounds; the agents go on."""
@@ -44,8 +44,8 @@ class Barred:
             self.requeue.reconcile()
 
     @property
-    def rings(self) -> int:
-        """How often the scheduler was woken."""
+    def triggers(self) -> int:
+        """How often requeueing was triggered."""
         verbs = [call.verb for call in self.cluster.kube.calls if "csistoragecapacities" in call.path]
         return len(verbs) - verbs.count("POST")
 
@@ -55,27 +55,27 @@ def barred() -> Barred:
     return Barred()
 
 
-def test_the_end_of_a_booking_that_was_in_its_way_wakes_the_scheduler(barred: Barred) -> None:
+def test_the_end_of_a_booking_that_was_in_its_way_triggers_a_requeue(barred: Barred) -> None:
     barred.cluster.bookings.remove(barred.booking)
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
-    assert barred.rings
+    assert barred.triggers
 
 
-def test_a_gpu_elsewhere_that_the_booking_may_have_instead_wakes_the_scheduler(barred: Barred) -> None:
+def test_a_gpu_elsewhere_that_the_booking_may_have_instead_triggers_a_requeue(barred: Barred) -> None:
     barred.cluster.add_node("n1", a100(0, "n1"))
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
-    assert barred.rings
+    assert barred.triggers
 
 
-def test_a_namespace_whose_pods_may_be_evicted_from_now_on_wakes_the_scheduler(barred: Barred) -> None:
+def test_a_namespace_whose_pods_may_be_evicted_from_now_on_triggers_a_requeue(barred: Barred) -> None:
     spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
     barred.cluster.state.replace_namespaces([msgspec.convert(spared, Namespace)])
     assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
     barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
-    assert barred.rings == 0
+    assert barred.triggers == 0
     barred.cluster.state.replace_namespaces([])
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
-    assert barred.rings
+    assert barred.triggers
 
 
 def test_a_pod_that_was_turned_down_for_its_agent_first_is_checked_too(barred: Barred) -> None:
@@ -84,7 +84,7 @@ def test_a_pod_that_was_turned_down_for_its_agent_first_is_checked_too(barred: B
         AGENT["unresponsive"].with_code in barred.cluster.ask(barred.pod).failed_and_unresolvable_nodes["n0"]
     )
     barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
-    assert barred.rings == 0
+    assert barred.triggers == 0
     barred.cluster.bookings.remove(barred.booking)
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
-    assert barred.rings
+    assert barred.triggers

@@ -25,7 +25,7 @@ class Site:
 
     def __init__(self) -> None:
         self.scene = Scene(terms=EvictionSettings(maia=True))
-        self.woken = 0
+        self.triggered = 0
         self.unready_reason: str | None = None
         self.scene.add_node()
 
@@ -36,8 +36,8 @@ class Site:
         self.scene.kube.patch(PODS, name, change, namespace="default")
         self.scene.sync()
 
-    def wake(self) -> None:
-        self.woken += 1
+    def trigger(self) -> None:
+        self.triggered += 1
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON of an answer."""
@@ -47,7 +47,7 @@ class Site:
             self.scene.clock,
             cache,
             unready_reason=lambda: self.unready_reason,
-            wake=self.wake,
+            trigger_reclaimer=self.trigger,
         )
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": io.BytesIO(sent)}
@@ -65,15 +65,15 @@ def site() -> Site:
     return Site()
 
 
-def test_a_request_for_a_random_death_wakes_the_planner_and_ends_nobody(site: Site) -> None:
+def test_a_request_for_a_random_death_triggers_the_reclaimer_and_ends_nobody(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     status, answer = site.ask("POST", "/random-delete")
     assert (status, answer["status"], answer["deleted_pod"]) == (HTTPStatus.OK, "success", "")
-    assert site.woken == 1
+    assert site.triggered == 1
     assert site.left() == []
 
 
-def test_the_planner_that_is_woken_evicts_for_a_stored_booked_pod(site: Site) -> None:
+def test_the_reclaimer_that_is_triggered_evicts_for_a_stored_booked_pod(site: Site) -> None:
     for index in range(4):
         site.pod(f"p{index}", index, LONG_AGO)
     site.scene.book()

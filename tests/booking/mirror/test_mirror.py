@@ -322,13 +322,13 @@ class TestLease:
 
 
 class TestThread:
-    def test_a_poke_begins_a_round_at_once_and_wakes_those_who_wait_for_the_change(
+    def test_a_trigger_begins_a_round_at_once_and_wakes_those_who_wait_for_the_change(
         self, world: World
     ) -> None:
         with world.running():
             world.clock.until_waiting()
             change = world.source.put(a_record("b-1"))
-            world.mirror.poke()
+            world.mirror.trigger()
 
             assert world.mirror.written(change, timeout=10)
             assert list(world.objects) == ["b-1"]

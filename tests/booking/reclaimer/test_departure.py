@@ -357,21 +357,21 @@ def test_a_victim_that_is_stored_but_not_guarded_yet_is_asked_about_ever_more_ra
     assert 1 < len(world.asked) - asked <= 10
 
 
-def test_events_of_pods_and_templates_wake_the_loop() -> None:
+def test_events_of_pods_and_templates_trigger_the_loop() -> None:
     world = World()
-    woken: list[str] = []
-    world.departure.seen.on_change(lambda: woken.append("event"))
+    triggered: list[str] = []
+    world.departure.seen.on_change(lambda: triggered.append("event"))
     seen = world.departure.seen
     world.sync()
-    assert len(woken) == 3
+    assert len(triggered) == 3
     world.departure.leave(world.victim, world.why)
-    assert len(woken) == 3
+    assert len(triggered) == 3
     (template,) = world.kube.list(POD_TEMPLATES).items
     seen.templates.upsert(template)
     seen.pods.upsert(world.victim)
     seen.pods.remove(world.victim)
     seen.templates.remove(template)
-    assert len(woken) == 7
+    assert len(triggered) == 7
     assert seen.victims() == []
 
 

@@ -92,7 +92,7 @@ def test_a_device_that_is_not_kept_any_more_is_planned_with_when_everybody_can_s
     assert scene.held("c") is None  # a device is free for it
 
 
-def test_a_change_of_the_cache_wakes_the_loop(scene: Scene) -> None:
+def test_a_change_of_the_cache_triggers_the_loop(scene: Scene) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=scene.reclaimer.run, args=(stop,))
     thread.start()

@@ -141,11 +141,11 @@ class FakeMirror:
     def __init__(self) -> None:
         self.writes = True
         self.calls: list[str | int] = []
-        """``"poke"`` for each poke, and the number of each change that was waited for."""
+        """``"trigger"`` for each trigger, and the number of each change that was waited for."""
 
-    def poke(self) -> None:
+    def trigger(self) -> None:
         """The database has changed."""
-        self.calls.append("poke")
+        self.calls.append("trigger")
 
     def written(self, change: int, timeout: float) -> bool:
         """Whether the change is in the cluster."""

@@ -22,7 +22,7 @@ def test_a_booking_is_extended_and_its_new_version_returned(served: Served) -> N
     body = answer.get_json()
     assert (body["id"], body["end"], body["mirrored"]) == (booking, "2026-03-06T09:00:00Z", True)
     assert answer.headers["ETag"] == f'"{body["version"]}"'
-    assert served.mirror.calls[-2:] == ["poke", served.stored]
+    assert served.mirror.calls[-2:] == ["trigger", served.stored]
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["end"] == "2026-03-06T09:00:00Z"
 
 

@@ -315,7 +315,7 @@ class TestTheMirror:
     def test_the_answer_waits_until_the_change_is_in_the_cluster(self, served: Served) -> None:
         served.booked()
 
-        assert served.mirror.calls == ["poke", 1]
+        assert served.mirror.calls == ["trigger", 1]
 
     def test_nothing_is_stored_while_it_is_unhealthy(self, served: Served) -> None:
         served.not_guaranteed_reason = "The bookings have not been written to the cluster yet."

@@ -236,7 +236,7 @@ class TestCreation:
         assert (record.model, record.count, record.namespace) == (A6000, 1, "team-a")
         assert record.start == datetime(2026, 3, 3, 9, tzinfo=UTC)
         assert record.end == datetime(2026, 3, 5, 9, tzinfo=UTC)
-        assert served.mirror.calls == ["poke", record.change]
+        assert served.mirror.calls == ["trigger", record.change]
 
     def test_the_rules_apply_and_the_first_that_is_broken_is_reported(self, served: Maia) -> None:
         answer = served.post(booking={**BOOKING, "ending_time": "2026-03-03 10:00:00"})

@@ -55,7 +55,7 @@ def test_a_running_booking_is_released_now(served: Served) -> None:
         "2026-03-02T10:00:00Z",
     )
     assert body["mirrored"] is True
-    assert served.mirror.calls[-2:] == ["poke", 2]
+    assert served.mirror.calls[-2:] == ["trigger", 2]
 
 
 @pytest.mark.parametrize(
