@@ -11,7 +11,7 @@ from cluster import names
 from cluster.decide.ledger import AssumedBind, NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import AGENT, KEPT, rejection
+from cluster.decide.predicates import AGENT, ON_HOLD, rejection
 from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
@@ -148,7 +148,7 @@ def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | 
     if not chosen <= {device.uuid for device in view.devices if device.is_healthy}:
         return "a GPU that was chosen is not healthy any more"
     uid = earlier.pod.metadata.uid
-    return KEPT if any(view.kept.get(uuid, uid) != uid for uuid in chosen) else None
+    return ON_HOLD if any(view.on_hold.get(uuid, uid) != uid for uuid in chosen) else None
 
 
 def binding(assumed: AssumedBind) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Filter:
         seen = self._state.index.number
         spared: frozenset[str] = frozenset()
         if request.hold:
-            answer = self._kept(pod, request, request.hold, names)
+            answer = self._with_hold(pod, request, request.hold, names)
         else:
             answer, spared = self._sorted(pod, request, names)
         is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
@@ -62,7 +62,7 @@ class Filter:
         }
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
-    def _kept(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
+    def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
         """For a pod with a hold: at most one node fits it."""
         there = hold.node
         verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)

@@ -135,10 +135,12 @@ class ClusterState(ClusterCache):
             return None
         if booking is None:
             return self._borne(pod, request) if self._stays(pod) else None
-        places, kept = self._booking_plans.places(now), request.hold.node if request.hold else None
+        places, hold_node = self._booking_plans.places(now), request.hold.node if request.hold else None
         if booking.spec.model not in places.checks:
             return None
-        return lambda node: None if places.allow(booking, node, need, kept=kept) else BOOKED_BY_OTHERS
+        return lambda node: (
+            None if places.allow(booking, node, need, hold_node=hold_node) else BOOKED_BY_OTHERS
+        )
 
     def _stays(self, pod: Pod) -> bool:
         return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None

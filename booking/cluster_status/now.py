@@ -120,7 +120,7 @@ def now_of(snapshot: StatusSnapshot, viewer: Viewer) -> Now:
 
 def _node(view: NodeView, agent: AgentState, seen: _Seen) -> NodeNow:
     snapshot = seen.snapshot
-    kept = {uuid: snapshot.pods[uid] for uuid, uid in view.kept.items() if uid in snapshot.pods}
+    on_hold = {uuid: snapshot.pods[uid] for uuid, uid in view.on_hold.items() if uid in snapshot.pods}
     parents = {device.parent for device in view.devices}
     used = Used(snapshot.uses.get(view.name) if agent == "alive" else None, snapshot.now, seen.viewer)
     ordered = sorted(view.devices, key=lambda device: (device.index, device.uuid))
@@ -129,7 +129,7 @@ def _node(view: NodeView, agent: AgentState, seen: _Seen) -> NodeNow:
         state=_STATES[agent],
         why=_problem(view, agent, snapshot),
         devices=tuple(
-            _device(device, view, used, kept=kept, seen=seen, is_partitioned=device.uuid in parents)
+            _device(device, view, used, on_hold=on_hold, seen=seen, is_partitioned=device.uuid in parents)
             for device in ordered
         ),
     )
@@ -151,14 +151,14 @@ def _device(
     view: NodeView,
     used: Used,
     *,
-    kept: Mapping[str, Pod],
+    on_hold: Mapping[str, Pod],
     seen: _Seen,
     is_partitioned: bool,
 ) -> DeviceNow:
     snapshot = seen.snapshot
     holders = [snapshot.pods[uid] for uid in view.holders(device.uuid) if uid in snapshot.pods]
-    state, reason = _state(device, view, kept, snapshot, is_partitioned=is_partitioned)
-    shown = holders or ([kept[device.uuid]] if device.uuid in kept else [])
+    state, reason = _state(device, view, on_hold, snapshot, is_partitioned=is_partitioned)
+    shown = holders or ([on_hold[device.uuid]] if device.uuid in on_hold else [])
     return DeviceNow(
         index=device.index,
         uuid=device.uuid,
@@ -175,7 +175,12 @@ def _device(
 
 
 def _state(
-    device: Device, view: NodeView, kept: Mapping[str, Pod], snapshot: StatusSnapshot, *, is_partitioned: bool
+    device: Device,
+    view: NodeView,
+    on_hold: Mapping[str, Pod],
+    snapshot: StatusSnapshot,
+    *,
+    is_partitioned: bool,
 ) -> tuple[DeviceState, str | None]:
     uids = view.holders(device.uuid)
     if not device.is_healthy:
@@ -185,9 +190,9 @@ def _state(
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
     if uids:
-        is_going = not snapshot.going.isdisjoint(uids) or device.uuid in kept
+        is_going = not snapshot.going.isdisjoint(uids) or device.uuid in on_hold
         return "opportunistic", "Its pod must leave for a booked one." if is_going else None
-    if device.uuid in kept:
+    if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
     return "free", None
 

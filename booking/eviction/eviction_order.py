@@ -52,7 +52,7 @@ def order(
         if open_nodes is None or node in open_nodes:
             for model, model_holders in node_holders.by_model.items():
                 free[model] = free.get(model, 0) + len(
-                    set(model_holders.free) - node_holders.view.kept.keys()
+                    set(model_holders.free) - node_holders.view.on_hold.keys()
                 )
                 for victim in _victims(model_holders, now, restart, excluded):
                     found.setdefault(model, []).append((victim, node))

@@ -70,8 +70,8 @@ class Snapshot:
         return frozenset(uid for hold in self.holds.values() for uid in hold.victims)
 
     @cached_property
-    def kept(self) -> Mapping[str, frozenset[str]]:
-        """Node -> devices that are kept for somebody."""
+    def on_hold(self) -> Mapping[str, frozenset[str]]:
+        """Node -> devices that are on hold for somebody."""
         found: dict[str, set[str]] = {}
         for hold in self.holds.values():
             found.setdefault(hold.node, set()).update(hold.devices)
@@ -79,7 +79,7 @@ class Snapshot:
 
     @cached_property
     def holds_on(self) -> Mapping[str, list[tuple[str, Hold]]]:
-        """Node -> what is kept there: uid of the pod that waits, and its hold."""
+        """Node -> what is on hold there: uid of the pod that waits, and its hold."""
         found: dict[str, list[tuple[str, Hold]]] = {}
         for uid, hold in sorted(self.holds.items()):
             found.setdefault(hold.node, []).append((uid, hold))

@@ -23,13 +23,13 @@ class BookedNodes:
 
     checks: Mapping[str, PlacementCheck]
 
-    def allow(self, booking: Booking, node: str, need: int, *, kept: str | None = None) -> bool:
+    def allow(self, booking: Booking, node: str, need: int, *, hold_node: str | None = None) -> bool:
         """Whether a pod of the booking that needs this many devices may be placed on a node.
 
-        ``kept``: the node on which devices are kept for it; that node was approved when they were.
+        ``hold_node``: the node on which devices are kept for it; that node was approved when they were.
         """
         known = self.checks.get(booking.spec.model)
-        return known is None or node == kept or known.allows(booking.name, node, need)
+        return known is None or node == hold_node or known.allows(booking.name, node, need)
 
     def planned(self, booking: Booking, node: str) -> int:
         """Number of devices of the booking that are planned there and that its pods do not have yet."""

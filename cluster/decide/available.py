@@ -24,7 +24,7 @@ def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
         return _without(free, reserved(request, view, resource)) if view.nominated else free
     if hold.node != view.name:
         return {}
-    ours = {uuid for uuid in hold.devices if view.kept.get(uuid, request.uid) == request.uid}
+    ours = {uuid for uuid in hold.devices if view.on_hold.get(uuid, request.uid) == request.uid}
     found = {
         model: tuple(device for device in devices if device.uuid in ours)
         for model, devices in view.unheld_by_model.get(resource, {}).items()

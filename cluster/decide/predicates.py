@@ -26,7 +26,7 @@ AGENT: Final[Mapping[AgentState, Reason]] = {
     "kubelet-short": reasons.KUBELET_SHORT.said(),
 }
 TOO_MANY: Final = reasons.TOO_MANY.said()
-KEPT: Final = reasons.KEPT.said()
+ON_HOLD: Final = reasons.ON_HOLD.said()
 NOMINATED: Final = reasons.NOMINATED.said()
 BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.said()
 UNACCOUNTED: Final = reasons.UNACCOUNTED.said()
@@ -104,7 +104,7 @@ def _shortages(request: GpuRequest, view: NodeView, resource: str, needed: int) 
     if largest_set(view.unheld_by_model.get(resource, {}), request) < needed:
         yield in_use(request)
     if largest_set(view.free_by_model.get(resource, {}), request) < needed:
-        yield KEPT
+        yield ON_HOLD
     if largest_set(available(request, view, resource), request) < needed:
         yield NOMINATED
     yield UNACCOUNTED
@@ -119,8 +119,8 @@ def _withheld(hold: Hold, request: GpuRequest, view: NodeView) -> Reason:
         return HELD_UNHEALTHY
     if any(view.held.get(uuid) for uuid in hold.devices):
         return HELD_NOT_FREE
-    if any(view.kept.get(uuid, request.uid) != request.uid for uuid in hold.devices):
-        return KEPT
+    if any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in hold.devices):
+        return ON_HOLD
     enough = all(
         largest_set(available(request, view, name), request) >= needed
         for name, needed in request.demand.items()

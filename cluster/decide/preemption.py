@@ -58,7 +58,7 @@ class _Node:
             devices=view.devices if view.published else None,
             fault=view.fault,
             holdings=tuple(holding for holding in view.holdings if holding.uid not in away),
-            kept=view.kept,
+            on_hold=view.on_hold,
             is_cordoned=view.is_cordoned,
             nominated=view.nominated,
         )

@@ -141,7 +141,7 @@ HELD_NOT_FREE: Final = Cause(
 IN_USE: Final = Cause(
     "in-use", "not enough GPUs{} on this node are free", "a pod there ends, or is evicted for a booked one"
 )
-KEPT: Final = Cause(
+ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for a booked pod",
     "the booked pod is bound, and others become free",
@@ -187,7 +187,7 @@ ALL: Final = (
     HELD_UNHEALTHY,
     HELD_NOT_FREE,
     IN_USE,
-    KEPT,
+    ON_HOLD,
     NOMINATED,
     UNACCOUNTED,
     BOOKED_BY_OTHERS,

@@ -87,7 +87,7 @@ def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str
         demand={resource: needed for resource, needed, _, _ in case},
         selector=DeviceSelector(uuids=frozenset(device.uuid for device in fits)),
     )
-    return devices_of(choose(request, view_of("", devices=tuple(free), fault=None, holdings=(), kept={})))
+    return devices_of(choose(request, view_of("", devices=tuple(free), fault=None, holdings=(), on_hold={})))
 
 
 def _part(points: int, found: int, possible: int) -> int:

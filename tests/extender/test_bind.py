@@ -473,4 +473,4 @@ def test_the_binding_empties_what_was_on_the_pod_while_it_waited(cluster: Cluste
         "note": "x",
     }
     assert cluster.given() == {"main": ("GPU-n1-0",)}
-    assert cluster.view().kept == {}
+    assert cluster.view().on_hold == {}

@@ -93,7 +93,9 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
         "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
     }
-    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {"n0": predicates.KEPT.with_code}
+    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {
+        "n0": predicates.ON_HOLD.with_code
+    }
 
 
 def test_a_hold_that_the_scheduler_has_heard_of_first_counts(cluster: Cluster) -> None:

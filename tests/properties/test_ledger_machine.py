@@ -80,7 +80,7 @@ class LedgerMachine(Fed):
         }
         assert view.held == {uuid: WHOLE * len(uids) for uuid, uids in holders.items()}
         assert view.unknown == known.unknown(name)
-        assert view.kept == known.kept(name)
+        assert view.on_hold == known.kept(name)
         assert view.conflicts == tuple(sorted(uuid for uuid, uids in holders.items() if len(uids) > 1))
         assert _flat(view.free_by_model) == _by_resource(known.free(name))
 
@@ -90,7 +90,7 @@ def _check_amounts(view: NodeView) -> None:
     free = {uuid for _, _, uuid in _flat(view.free_by_model)}
     unheld = {uuid for _, _, uuid in _flat(view.unheld_by_model)}
     healthy = {uuid for _, _, uuid in _flat(view.healthy_by_model)}
-    assert free == unheld - view.kept.keys()
+    assert free == unheld - view.on_hold.keys()
     assert unheld == healthy - view.held.keys()
     assert healthy <= {device.uuid for device in view.devices if device.is_healthy}
     assert not healthy & {device.parent for device in view.devices}

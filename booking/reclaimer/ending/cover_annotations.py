@@ -47,7 +47,7 @@ def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
         if (
             is_live(pod)
             and not _is_right(pod, booking, snapshot.terms)
-            and (booking or not _is_kept(pod, snapshot))
+            and (booking or not _keeps_annotations(pod, snapshot))
         ):
             yield pod, _stamps(booking)
 
@@ -64,7 +64,7 @@ def _is_right(pod: Pod, booking: Booking | None, terms: EvictionSettings) -> boo
     return stamp == booking.name and until is not None and abs(until - booking.spec.end) < _SAME
 
 
-def _is_kept(pod: Pod, snapshot: Snapshot) -> bool:
+def _keeps_annotations(pod: Pod, snapshot: Snapshot) -> bool:
     booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
     if booking is None or booking.spec.end > snapshot.now:
         return False

@@ -41,7 +41,7 @@ from booking.reclaimer.planning.plan import Plan
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
-from cluster.decide.explain import kept_for
+from cluster.decide.explain import hold_message
 from cluster.decide.ledger.resource_versions import is_older
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
@@ -188,7 +188,7 @@ class HoldController:
             self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
         for one in begun:  # last, so that it delays nobody
             if one.pod.metadata.uid not in self._dropped:
-                self._context.write_event(one.pod, names.GPUS_KEPT, kept_for(one.hold))
+                self._context.write_event(one.pod, names.GPUS_KEPT, hold_message(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
         """Pods with a hold none of whose victims has been evicted: the evictions may turn out needless."""

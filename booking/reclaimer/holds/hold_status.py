@@ -47,7 +47,7 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
         return HoldStatus(
             problem="a device of it is not healthy any more, or not one that the pod is to have"
         )
-    if any(view.kept.get(uuid, pod.metadata.uid) != pod.metadata.uid for uuid in hold.devices):
+    if any(view.on_hold.get(uuid, pod.metadata.uid) != pod.metadata.uid for uuid in hold.devices):
         return HoldStatus(problem="a device of it is kept for another pod")
     return _holders(pod, hold, view, snapshot)
 

@@ -3,7 +3,7 @@
 kube-scheduler renews its Lease. Whether its extender answers it, it writes on the pod: by the reason
 ``SchedulerError`` and the address that it has asked (kube-scheduler 1.34-1.37, ``extender.go``). An extender
 that answers, but cannot bind for a reason that lies in no node, begins its message with ``names.NOT_NOW``;
-one whose cache is older than the reclaimer's still finds the kept devices taken. Any other rejection, and a
+one whose cache is older than the reclaimer's still finds the held devices taken. Any other rejection, and a
 node that does not suit the pod, show none of these.
 """
 
@@ -31,8 +31,8 @@ def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
 
 def is_behind(pod: Pod) -> bool:
     """Whether the extender cannot bind the pod now for a reason that lies in no node."""
-    kept_but_taken = any(predicates.HELD_NOT_FREE in message for message in _messages(pod, reason=None))
-    return kept_but_taken or any(names.NOT_NOW in message for message in _failures(pod))
+    held_but_taken = any(predicates.HELD_NOT_FREE in message for message in _messages(pod, reason=None))
+    return held_but_taken or any(names.NOT_NOW in message for message in _failures(pod))
 
 
 def _failures(pod: Pod) -> list[str]:

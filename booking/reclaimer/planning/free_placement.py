@@ -55,16 +55,16 @@ class FreePlacement:
         self._note(taker)
         return "perhaps", None
 
-    def place(self, asking: WaitingPod, *, is_kept: bool = False) -> tuple[str, tuple[str, ...]] | None:
+    def place(self, asking: WaitingPod, *, is_on_hold: bool = False) -> tuple[str, tuple[str, ...]] | None:
         """A node on which the pod would be placed now, and free devices of it that nobody counts on.
 
-        ``is_kept``: they would be kept for it, instead of what is kept for it now.
+        ``is_on_hold``: they would be kept for it, instead of what is kept for it now.
         """
         for node in self._open(asking):
             devices = self._sites.site(node, asking.model, asking.selector).free[: asking.need]
             if len(devices) < asking.need:
                 continue
-            if (asking.with_hold(node, devices) if is_kept else asking).fits(node):
+            if (asking.with_hold(node, devices) if is_on_hold else asking).fits(node):
                 return node, devices
         return None
 

@@ -34,13 +34,13 @@ class NodeCandidates:
         self._nodes = holder_cache.at(snapshot)
         self._now = microseconds(snapshot.now)
         self._restart = round(snapshot.terms.restart_cost_seconds * SECOND)
-        self._kept = {node: set(devices) for node, devices in snapshot.kept.items()}
+        self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._seats: dict[str, set[str]] = {}
-        """Node -> devices that pods of this round need not have kept for them: they are free."""
+        """Node -> devices that pods of this round need not have held for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on suitable devices, for a pod that requests more than a model."""
         self._going = set(snapshot.victims | inputs.ending)
-        self._versions: dict[str, int] = dict.fromkeys(self._kept, 0)
+        self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as their holder_cache say, and how often that has changed."""
         for uid in self._going | inputs.excluded:
             self._change_home(uid)
@@ -51,10 +51,10 @@ class NodeCandidates:
         return self._versions.get(node, 0)
 
     def raw_free(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
-        """How many devices are neither held nor kept, even if pods of this round count on them."""
+        """How many devices are neither held nor on hold, even if pods of this round count on them."""
         model_holders = self._model_holders(node, model, selector)
-        kept = self._kept.get(node, ())
-        return sum(uuid not in kept for uuid in model_holders.free) if kept else len(model_holders.free)
+        on_hold = self._on_hold.get(node, ())
+        return sum(uuid not in on_hold for uuid in model_holders.free) if on_hold else len(model_holders.free)
 
     def nodes_with_free(self, model: str) -> list[str]:
         """Nodes with any free device of a model, the fullest first, then by name."""
@@ -114,9 +114,9 @@ class NodeCandidates:
         return select_victims(self.site(node, model, selector), need)
 
     # --- giving away ---------------------------------------------------------------------------------
-    def keep(self, hold: Hold) -> None:
+    def add_hold(self, hold: Hold) -> None:
         """A pod has got its plan."""
-        self._kept.setdefault(hold.node, set()).update(hold.devices)
+        self._on_hold.setdefault(hold.node, set()).update(hold.devices)
         self._going.update(hold.victims)
         self._change(hold.node)
 
@@ -138,8 +138,8 @@ class NodeCandidates:
         return self._suiting[key]
 
     def _away(self, node: str) -> set[str]:
-        kept, seats = self._kept.get(node), self._seats.get(node)
-        return kept | seats if kept and seats else kept or seats or set()
+        on_hold, seats = self._on_hold.get(node), self._seats.get(node)
+        return on_hold | seats if on_hold and seats else on_hold or seats or set()
 
     def _change(self, node: str) -> None:
         self._versions[node] = self._versions.get(node, 0) + 1

@@ -159,7 +159,7 @@ class _Round:
     def seat(self, pod: Pod) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
-        found = self._seats.place(asks, is_kept=True)
+        found = self._seats.place(asks, is_on_hold=True)
         if found is None:
             return None
         node, devices = found
@@ -188,7 +188,7 @@ class _Round:
         )
         free = self._sites.site(choice.node, asks.model, asks.selector).free
         at_once = not set(choice.devices) & set(free)
-        self._sites.keep(hold)
+        self._sites.add_hold(hold)
         self._search.changed(choice.node)
         gone = frozenset(victims)
         is_same = self._firm is self._around

@@ -65,7 +65,7 @@ class PlacementCheck:
     _spares: dict[str, _Spare] = field(default_factory=dict)
     _found: dict[tuple[object, ...], bool] = field(default_factory=dict)
     _borne: dict[tuple[str, int], bool] = field(default_factory=dict)
-    _kept: ModelPlan | None = None
+    _plan: ModelPlan | None = None
     _stay: frozenset[Item] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,13 +122,13 @@ class PlacementCheck:
 
     def _steady(self) -> ModelPlan:
         """Everybody in a place for whom there is one: the plan controller will see to it."""
-        if self._kept is None:
+        if self._plan is None:
             shift = self._repaired(with_begun=True) or self._shift(self.now)
             node_plans = self.plan.node_plans
             for item in [item for some in self.placed.values() for item, at in some if at not in node_plans]:
                 shift.place_all([item])
-            self._kept = shift.plan()
-        return self._kept
+            self._plan = shift.plan()
+        return self._plan
 
     def _spare(self, booking: str) -> _Spare:
         """Items of which no pod of the booking has said where they are; a whole one is never used up."""

@@ -1,11 +1,11 @@
 """Explains every decision to people, from API objects only (law L8). Pure: equal objects give equal texts.
 
-``why_waiting`` is the message of a pod's Event, ``kept_for`` that of another; ``explain_pod`` is the full
+``why_waiting`` is the message of a pod's Event, ``hold_message`` that of another; ``explain_pod`` is the full
 explanation of a pod and includes both.
 """
 
 from cluster.decide.explain.pod import explain_pod
 from cluster.decide.explain.snapshot import Explanation, ExplanationSnapshot
-from cluster.decide.explain.waiting import kept_for, why_waiting
+from cluster.decide.explain.waiting import hold_message, why_waiting
 
-__all__ = ["Explanation", "ExplanationSnapshot", "explain_pod", "kept_for", "why_waiting"]
+__all__ = ["Explanation", "ExplanationSnapshot", "explain_pod", "hold_message", "why_waiting"]

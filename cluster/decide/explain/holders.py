@@ -49,11 +49,11 @@ def holders(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot, may_na
         "pods without a booking": [one for one in taken if one.holder and not one.booked],
     }
     parts = [f"{kind} use {len(found)}{_first(found)}" for kind, found in kinds.items() if found]
-    kept = sum(one.holder is None for one in taken)
+    held = sum(one.holder is None for one in taken)
     if parts:
         yield f"Of the GPUs that would fit, {listed(parts)}."
-    if kept:
-        yield f"{counted(kept, 'GPU')} that would fit {'is' if kept == 1 else 'are'} kept for booked pods."
+    if held:
+        yield f"{counted(held, 'GPU')} that would fit {'is' if held == 1 else 'are'} kept for booked pods."
     yield from _named(taken, may_name)
 
 
@@ -87,7 +87,7 @@ def _taken(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> Iter
             holder = snapshot.pods.get(by_device.get(device.uuid, ""))
             if holder is not None:
                 yield _of(holder, snapshot)
-            elif device.uuid in view.kept and not view.held.get(device.uuid):
+            elif device.uuid in view.on_hold and not view.held.get(device.uuid):
                 yield _Taken(None, booked=True, until=None)
 
 

@@ -9,7 +9,7 @@ from cluster.decide import node_fit
 from cluster.decide.explain.holders import MayName, holders
 from cluster.decide.explain.scheduler_message import of_its_own, whole
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
-from cluster.decide.explain.waiting import LASTING, kept_for, why_waiting
+from cluster.decide.explain.waiting import LASTING, hold_message, why_waiting
 from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, rejection
 from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import ALL, Reason
@@ -86,12 +86,12 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
     except QuantityError:
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
-        return Waits(tuple(_kept(request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
+        return Waits(tuple(_of_hold(request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
     if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
         known = (
             str(message),
             *_of_scheduler(pod),
-            *_nothing_kept(pod),
+            *_why_no_hold(pod),
             *holders(pod, request, snapshot, may_name),
         )
         change = _CHANGES[message.code]
@@ -100,8 +100,8 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
     return _node_by_node(pod, _Asking(request, booking), snapshot, may_name)
 
 
-def _kept(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
-    yield kept_for(hold)
+def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
+    yield hold_message(hold)
     node_snapshot = snapshot.node_snapshots.get(hold.node)
     if node_snapshot is None:
         yield f"There is no node {hold.node} now."
@@ -129,7 +129,7 @@ def _node_by_node(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot, may_
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_TRIED, is_settled=True)
-    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, snapshot, may_name)]
+    because += [*_of_scheduler(pod), *_why_no_hold(pod), *holders(pod, asking.request, snapshot, may_name)]
     is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
 
@@ -193,7 +193,7 @@ def _of_scheduler(pod: Pod) -> Iterator[str]:
         yield own
 
 
-def _nothing_kept(pod: Pod) -> Iterator[str]:
+def _why_no_hold(pod: Pod) -> Iterator[str]:
     """What keeps the reclaimer from making room for the pod, as written on it."""
     if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
         yield f"Nothing is kept for it on {_some(barred)} for a while: it was in vain there."

@@ -33,7 +33,7 @@ LASTING: Final = frozenset(
 def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None:
     """A message when no node can serve the pod now, with the code of its reason.
 
-    None when a node can, when GPUs are not the reason, and for a pod with a hold: ``kept_for`` explains that.
+    None when a node can, when GPUs are not the reason, and for a pod with a hold: see ``hold_message``.
 
     Args:
         request: the pod's.
@@ -46,7 +46,7 @@ def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None
     return next(chain.from_iterable(found), None)
 
 
-def kept_for(hold: Hold) -> str:
+def hold_message(hold: Hold) -> str:
     """The message for a booked pod while its victims leave: from the hold alone, so it stays the same."""
     number, leaving = len(hold.devices), len(hold.victims)
     while_ = f" while {counted(leaving, 'pod')} without a booking leave{'s' if leaving == 1 else ''}"
@@ -98,6 +98,6 @@ def _taken(
         yield reasons.IN_USE.of_all(f"All {healthy} healthy {kind} are in use.")
     free = max((largest_set(view.free_by_model.get(resource, {}), request) for view in nodes), default=0)
     if not free:
-        yield reasons.KEPT.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
+        yield reasons.ON_HOLD.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
     if free < needed:
         yield reasons.IN_USE.of_all(f"No node has {needed} free {kind}.")

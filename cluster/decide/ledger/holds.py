@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from cluster.objects.hold import Hold, HoldError, hold_of
 from cluster.objects.pods import Pod, is_live
 
-Kept = dict[str, str]
+OnHold = dict[str, str]
 """UUID -> uid of the pod for which the device is kept."""
 
 
@@ -23,7 +23,7 @@ def standing_hold(pod: Pod) -> Hold | None:
         return None
 
 
-def kept_by(holds: Mapping[str, Hold]) -> Kept:
+def devices_on_hold(holds: Mapping[str, Hold]) -> OnHold:
     """For whom each device of one node is kept.
 
     Two holds that name one device (should not happen): it is kept for the older one, then the smaller uid.
@@ -31,11 +31,11 @@ def kept_by(holds: Mapping[str, Hold]) -> Kept:
     Args:
         holds: pod uid -> its hold, all on the same node.
     """
-    kept: Kept = {}
+    found: OnHold = {}
     for uid in sorted(holds, key=lambda uid: (_written(holds[uid]), uid)):
         for device in holds[uid].devices:
-            kept.setdefault(device, uid)
-    return kept
+            found.setdefault(device, uid)
+    return found
 
 
 def _written(hold: Hold) -> datetime:

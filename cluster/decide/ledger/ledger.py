@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cluster.decide.ledger.changes import Changes
 from cluster.decide.ledger.holdings import Holding, as_reported, holding_of, holding_with, on_known_devices
-from cluster.decide.ledger.holds import kept_by, standing_hold
+from cluster.decide.ledger.holds import devices_on_hold, standing_hold
 from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
@@ -342,7 +342,7 @@ class Ledger:
             devices=known.devices if known else None,
             fault=known.fault if known else None,
             holdings=holdings,
-            kept=kept_by({uid: self._holds[uid] for uid in self._holds_on.get(name, ())}),
+            on_hold=devices_on_hold({uid: self._holds[uid] for uid in self._holds_on.get(name, ())}),
             is_cordoned=bool(known and known.is_cordoned),
             nominated=tuple(
                 self._nominated[uid].served(self._served.get(uid))

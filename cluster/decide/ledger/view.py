@@ -6,7 +6,7 @@ from functools import cached_property
 
 from cluster.decide.ledger.amounts import WHOLE, Amounts
 from cluster.decide.ledger.holdings import Holding
-from cluster.decide.ledger.holds import Kept
+from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import NodeShape, shape_of
 from cluster.decide.ledger.nominated import Nominated
 from cluster.objects.inventory import Device, resource_of
@@ -31,7 +31,7 @@ class NodeView:
     """UUID -> thousandths held by all pods together; above ``WHOLE`` where two pods name one device."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> the number of devices that pods hold and that are not known by UUID."""
-    kept: Kept = field(default_factory=dict)
+    on_hold: OnHold = field(default_factory=dict)
     """UUID -> uid of the waiting pod for which a hold keeps it, even if another pod holds it now."""
     is_cordoned: bool = False
     nominated: tuple[Nominated, ...] = ()
@@ -50,15 +50,15 @@ class NodeView:
 
     @cached_property
     def unheld_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> healthy devices of which no pod holds anything, kept ones too."""
+        """Resource -> model -> healthy devices of which no pod holds anything, those on hold too."""
         return _filtered(self.healthy_by_model, lambda device: not self.held.get(device.uuid))
 
     @cached_property
     def free_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> healthy devices that no pod holds and that are not kept for any."""
-        if not self.kept:
+        """Resource -> model -> healthy devices that no pod holds and that are not on hold for any."""
+        if not self.on_hold:
             return self.unheld_by_model
-        return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.kept)
+        return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.on_hold)
 
     @cached_property
     def models(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ def view_of(
     devices: tuple[Device, ...] | None,
     fault: str | None,
     holdings: tuple[Holding, ...],
-    kept: Kept,
+    on_hold: OnHold,
     is_cordoned: bool = False,
     nominated: tuple[Nominated, ...] = (),
 ) -> NodeView:
@@ -114,7 +114,7 @@ def view_of(
         devices: its inventory, None when there is none.
         fault: why its annotations cannot be used.
         holdings: what pods hold on it, in the order of their uids.
-        kept: what holds keep on it.
+        on_hold: the devices of it that holds name.
         is_cordoned: whether no new pods are wanted there.
         nominated: the pods nominated to it, in the order of their uids.
     """
@@ -127,7 +127,7 @@ def view_of(
         holdings=holdings,
         held=held,
         unknown=unknown,
-        kept=kept,
+        on_hold=on_hold,
         is_cordoned=is_cordoned,
         nominated=nominated,
     )

@@ -206,7 +206,7 @@ def test_devices_that_are_kept_go_to_their_pod_and_to_no_other(
 
         got = devices_of(choose(request, view))
 
-        assert all(view.kept.get(uuid, request.uid) == request.uid for uuid in got)
+        assert all(view.on_hold.get(uuid, request.uid) == request.uid for uuid in got)
         assert request.hold is None or got <= set(request.hold.devices)
         ledger.apply_pod(pod.on("n0", choose(request, view)).at(2).obj)
         assert ledger.view("n0").conflicts == ()

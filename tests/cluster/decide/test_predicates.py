@@ -109,8 +109,8 @@ def test_the_pod_with_the_hold_fits_on_its_devices_and_nobody_else_does() -> Non
     view = a_view(BOOKED)
 
     assert why(BOOKED, view) is None
-    assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
-    assert why(a_pod().asks(3).wants(A100, A6000), view) == predicates.KEPT
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.ON_HOLD
+    assert why(a_pod().asks(3).wants(A100, A6000), view) == predicates.ON_HOLD
     assert why(a_pod().asks(2), view) is None
 
 
@@ -118,7 +118,7 @@ def test_the_pod_with_the_hold_waits_until_all_of_its_devices_are_free() -> None
     view = a_view(BOOKED, holding("victim", 1))
 
     assert why(BOOKED, view) == predicates.HELD_NOT_FREE
-    assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.ON_HOLD
 
 
 def test_what_others_hold_is_in_use_whether_it_is_kept_or_not() -> None:
@@ -144,7 +144,7 @@ def test_a_device_with_two_holds_is_kept_for_the_older_one() -> None:
     view = a_view(BOOKED, rival)
 
     assert why(rival, view) is None
-    assert why(BOOKED, view) == predicates.KEPT
+    assert why(BOOKED, view) == predicates.ON_HOLD
 
 
 def test_a_kept_device_that_falls_ill_is_not_given() -> None:

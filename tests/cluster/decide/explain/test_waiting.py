@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cluster import names
-from cluster.decide.explain import kept_for, why_waiting
+from cluster.decide.explain import hold_message, why_waiting
 from cluster.decide.explain.waiting import LASTING
 from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
@@ -102,13 +102,13 @@ def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
     assert why(booked, ledger) is None
 
     hold = Hold(node="n0", devices=("GPU-n0-0",))
-    assert kept_for(hold) == "1 GPU of node n0 is kept for this pod."
+    assert hold_message(hold) == "1 GPU of node n0 is kept for this pod."
     several = Hold(node="n0", devices=("GPU-n0-0", "GPU-n0-1"), victims=("uid-a",))
-    assert kept_for(several) == (
+    assert hold_message(several) == (
         "2 GPUs of node n0 are kept for this pod while 1 pod without a booking leaves."
     )
     two = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-a", "uid-b"))
-    assert kept_for(two).endswith("while 2 pods without a booking leave.")
+    assert hold_message(two).endswith("while 2 pods without a booking leave.")
 
 
 def test_every_sentence_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
@@ -260,7 +260,7 @@ def test_the_message_of_a_hold_counts_its_devices_and_victims(devices: int, vict
         devices=tuple(f"GPU-n0-{index}" for index in range(devices)),
         victims=tuple(f"uid-{index}" for index in range(victims)),
     )
-    assert kept_for(hold) == text
+    assert hold_message(hold) == text
 
 
 def test_the_models_of_the_cluster_are_named_in_their_order() -> None:

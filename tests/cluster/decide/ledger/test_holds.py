@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from cluster import names
-from cluster.decide.ledger.holds import kept_by, standing_hold
+from cluster.decide.ledger.holds import devices_on_hold, standing_hold
 from cluster.objects.hold import Hold
 from tests.fakes.objects import EPOCH, PodBuilder, a_pod
 
@@ -38,11 +38,11 @@ def test_no_hold_counts_on_a_pod(builder: PodBuilder) -> None:
 
 
 def test_without_holds_nothing_is_kept() -> None:
-    assert kept_by({}) == {}
+    assert devices_on_hold({}) == {}
 
 
 def test_every_device_of_a_hold_is_kept_for_its_pod() -> None:
-    kept = kept_by({"u": a_hold("GPU-a", "GPU-b"), "v": a_hold("GPU-c")})
+    kept = devices_on_hold({"u": a_hold("GPU-a", "GPU-b"), "v": a_hold("GPU-c")})
 
     assert kept == {"GPU-a": "u", "GPU-b": "u", "GPU-c": "v"}
 
@@ -80,4 +80,4 @@ def test_a_device_with_two_holds_is_kept_for_the_older_one(
 ) -> None:
     holds = {"a": a_hold("GPU-a", at=a), "b": a_hold("GPU-a", at=b)}
 
-    assert kept_by({uid: holds[uid] for uid in order}) == {"GPU-a": keeper}
+    assert devices_on_hold({uid: holds[uid] for uid in order}) == {"GPU-a": keeper}

@@ -387,7 +387,7 @@ def test_a_hold_keeps_devices_from_others_and_holds_nothing() -> None:
     ledger.apply_pod(a_pod().asks(2).kept("n0", G0, G1).obj)
 
     view = ledger.view("n0")
-    assert view.kept == {G0: "uid-p", G1: "uid-p"}
+    assert view.on_hold == {G0: "uid-p", G1: "uid-p"}
     assert view.held == {}
     assert free(view) == [G2, G3]
 
@@ -401,7 +401,7 @@ def test_devices_are_kept_while_their_holders_leave() -> None:
 
     ledger.forget_pod("uid-victim")
 
-    assert ledger.view("n0").kept == {G0: "uid-p"}
+    assert ledger.view("n0").on_hold == {G0: "uid-p"}
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
@@ -423,7 +423,7 @@ def test_a_hold_ends_with_its_pods_waiting(after: PodBuilder) -> None:
 
     ledger.apply_pod(after.at(2).obj)
 
-    assert ledger.view("n0").kept == {}
+    assert ledger.view("n0").on_hold == {}
 
 
 def test_a_hold_ends_with_its_pod() -> None:
@@ -432,7 +432,7 @@ def test_a_hold_ends_with_its_pod() -> None:
 
     ledger.forget_pod("uid-p", "2")
 
-    assert ledger.view("n0").kept == {}
+    assert ledger.view("n0").on_hold == {}
 
 
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")])
@@ -449,7 +449,7 @@ def test_a_device_with_several_holds_is_kept_for_the_oldest_then_the_smallest_ui
     for name in order:
         ledger.apply_pod(pods[name].obj)
 
-    assert ledger.view("n0").kept == {G0: "uid-b", G1: "uid-a", G2: "uid-b", G3: "uid-c"}
+    assert ledger.view("n0").on_hold == {G0: "uid-b", G1: "uid-a", G2: "uid-b", G3: "uid-c"}
 
 
 def test_a_hold_whose_instant_has_no_time_zone_is_in_utc() -> None:
@@ -459,7 +459,7 @@ def test_a_hold_whose_instant_has_no_time_zone_is_in_utc() -> None:
 
     ledger.apply_pod(a_pod("b").asks(1).with_annotation(names.HOLD, naive).obj)
 
-    assert ledger.view("n0").kept == {G0: "uid-b"}
+    assert ledger.view("n0").on_hold == {G0: "uid-b"}
 
 
 def test_applying_an_older_version_reports_that_nothing_was_applied() -> None:

@@ -146,7 +146,7 @@ def test_of_two_holds_on_a_node_the_second_still_counts_when_the_first_has_ended
 
     ledger.forget_pod(f"uid-{first}")
 
-    assert ledger.view("n0").kept == {"p": {G1: "uid-q"}, "q": {G0: "uid-p"}}[first]
+    assert ledger.view("n0").on_hold == {"p": {G1: "uid-q"}, "q": {G0: "uid-p"}}[first]
     assert set(ledger.holds) == {"p": {"uid-q"}, "q": {"uid-p"}}[first]
 
 

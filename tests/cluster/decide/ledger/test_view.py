@@ -17,9 +17,9 @@ Q = Holding(uid="uid-q", node="n0", devices={G1: WHOLE}, unknown={GPU: 1, MIG: 2
 
 
 def a_view(
-    *devices: Device, holdings: tuple[Holding, ...] = (), kept: dict[str, str] | None = None
+    *devices: Device, holdings: tuple[Holding, ...] = (), on_hold: dict[str, str] | None = None
 ) -> NodeView:
-    return view_of("n0", devices=devices or None, fault=None, holdings=holdings, kept=kept or {})
+    return view_of("n0", devices=devices or None, fault=None, holdings=holdings, on_hold=on_hold or {})
 
 
 def uuids(groups: dict[str, ByModel]) -> dict[str, dict[str, list[str]]]:
@@ -76,9 +76,9 @@ def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_the
         (a_view(*three()), 3, 3, 3, 3),
         (a_view(*three(health="unhealthy")), 3, 2, 2, 2),
         (a_view(*three(), holdings=(P,)), 3, 3, 2, 2),
-        (a_view(*three(), kept={G1: "uid-w"}), 3, 3, 3, 2),
-        (a_view(*three(), kept={G0: "uid-w"}, holdings=(P,)), 3, 3, 2, 2),
-        (a_view(*three(health="unhealthy"), kept={G2: "uid-w"}, holdings=(P,)), 3, 2, 1, 0),
+        (a_view(*three(), on_hold={G1: "uid-w"}), 3, 3, 3, 2),
+        (a_view(*three(), on_hold={G0: "uid-w"}, holdings=(P,)), 3, 3, 2, 2),
+        (a_view(*three(health="unhealthy"), on_hold={G2: "uid-w"}, holdings=(P,)), 3, 2, 1, 0),
         (a_view(*three()).holding(frozenset({G0, G1})), 3, 3, 1, 1),
     ],
     ids=["all free", "unhealthy", "held", "kept", "held and kept", "one of each", "taken by a plan"],
@@ -131,11 +131,11 @@ def test_the_holders_of_a_device_are_the_pods_that_hold_some_of_it() -> None:
 
 
 def test_without_a_pod_its_known_and_unknown_devices_are_free_again() -> None:
-    view = a_view(*three(), holdings=(P, Q), kept={G2: "uid-w"})
+    view = a_view(*three(), holdings=(P, Q), on_hold={G2: "uid-w"})
 
     left = view.without("uid-q")
 
-    assert left == a_view(*three(), holdings=(P,), kept={G2: "uid-w"})
+    assert left == a_view(*three(), holdings=(P,), on_hold={G2: "uid-w"})
     assert view.held == {G0: WHOLE, G1: WHOLE}
 
 
