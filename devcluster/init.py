@@ -19,9 +19,9 @@ from typing import Any
 
 _SECONDS = 5
 _PAUSE = 1
-"""Seconds after which a process that has fallen is started again."""
+"""Seconds after which a crashed process is restarted."""
 _GOES_ON = (signal.SIGSTOP, signal.SIGCONT)
-"""Signals after which a process is not meant to end: one that falls later has fallen by itself."""
+"""Signals after which a process is not meant to end: one that ends later has crashed by itself."""
 
 
 class Init:

@@ -54,7 +54,7 @@ def advertised(
         way: how devices are advertised.
         held: ids of devices that pods hold.
     """
-    found = tuple(device for device in devices if device.uuid in held or _is_offered(device, way))
+    found = tuple(device for device in devices if device.uuid in held or _is_advertised(device, way))
     parents = {device.published.parent for device in found if not device.gone}
     unfit = unequal(found) if way.mig is MigStrategy.SINGLE else None
 
@@ -147,7 +147,7 @@ def listed(
     return {name: tuple(some) for name, some in sorted(found.items())}
 
 
-def _is_offered(device: NodeDevice, way: AdvertisingOptions) -> bool:
+def _is_advertised(device: NodeDevice, way: AdvertisingOptions) -> bool:
     return device.published.parent is None or not (device.gone or way.mig is MigStrategy.NONE)
 
 

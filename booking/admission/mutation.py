@@ -1,4 +1,4 @@
-"""What admission makes of a pod's JSON: with the stamps of a GPU pod, or without its GPU. Pure.
+"""What admission makes of a pod's JSON: with the annotations of a GPU pod, or without its GPU. Pure.
 
 What the pod brought of ours has been removed before, unless it is our own reclaimer's.
 """
@@ -13,7 +13,7 @@ from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
 from booking.gpu_stripping import spec_without_gpu
 from cluster import names
 from cluster.objects.bookings import Booking
-from cluster.objects.cover_annotations import stamps_of
+from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Container
 from cluster.objects.replaced_fields import Replaced, encode_replaced
 
@@ -28,7 +28,7 @@ _VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
 """NVIDIA's runtime then leaves the container alone, whatever its image says."""
 
 
-def stamped(
+def admitted(
     pod: Json, whose: Ownership, booking: Booking | None, scheduler: str, *, is_queued: bool = False
 ) -> Json:
     """The pod with everything that a GPU pod gets.
@@ -50,7 +50,7 @@ def stamped(
         annotations.setdefault(names.NOBODY, f"{whose.why}.")
     else:
         annotations[names.USER] = whose.user
-    annotations |= {names.ADMITTED: "true"} | stamps_of(booking)
+    annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking)
     dropped = _OF_CLASS if spec.get("priorityClassName") != class_name else frozenset()
     changed = {"schedulerName": scheduler, "priorityClassName": class_name}
     kept = {key: value for key, value in spec.items() if key not in dropped}
@@ -62,7 +62,7 @@ def stamped(
 
 
 def stripped(pod: Json, message: str, scheduler: str) -> Json:
-    """The pod without GPUs and without stamps, but with the sentence that says why.
+    """The pod without GPUs and cover annotations, with the message that says why.
 
     It keeps its scheduler and its class, unless these are ours: those are for pods with GPUs.
     """

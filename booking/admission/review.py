@@ -1,6 +1,6 @@
 """What becomes of a new pod: pure. The webhook's one decision (law L7).
 
-A pod that asks for GPUs gets its user, the stamps of the booking that covers it now, our scheduler and the
+A pod that asks for GPUs gets its user, the cover annotations of its booking, our scheduler and the
 PriorityClass that it deserves; or it starts without a GPU, where no booking covers it, none is free, and the
 settings want it so. From every pod the keys that are ours alone are removed, unless our own reclaimer created
 it. Everything else is let through untouched.
@@ -15,7 +15,7 @@ import msgspec
 from booking.admission.annotation_checks import unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.mutation import stamped, stripped
+from booking.admission.mutation import admitted, stripped
 from booking.admission.owner import Creators, Ownership, Place, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
@@ -77,7 +77,7 @@ class Outcome:
     kind: Kind
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Sentences for the user who created the pod."""
+    """Messages for the user who created the pod."""
     forged: tuple[str, ...] = ()
     """Keys that are ours alone, which the pod brought and which were removed: reported to administrators."""
 
@@ -161,10 +161,10 @@ class Review:
         if strips and room == "full":
             return replace(self._stripped(asked, case, notes), forged=forged)
         is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
-        return replace(self._stamped(asked, case, now, notes, is_queued=is_queued), forged=forged)
+        return replace(self._admitted(asked, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _is_maias(self, asked: ReviewRequest) -> bool:
-        """Whether its ``terminate-at`` may be MAIA's; what our reclaimer creates again was stamped before."""
+        """Whether its ``terminate-at`` may be MAIA's; on what our reclaimer creates again it was before."""
         return self.maia and asked.creator in {self.creators.ourselves, *self.creators.trusted}
 
     def _case(
@@ -211,11 +211,11 @@ class Review:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(message, HINT, *notes))
 
-    def _stamped(
+    def _admitted(
         self, asked: ReviewRequest, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
-        after = stamped(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
+        after = admitted(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         kind: Kind = "booked" if booking else "opportunistic"
@@ -224,7 +224,7 @@ class Review:
 
 
 def _cover_warning(case: _Case, now: datetime) -> str:
-    """A sentence for the pod's creator: whether a booking covers the pod, and what follows if none does."""
+    """A message for the pod's creator: whether a booking covers the pod, and what follows if none does."""
     granted = case.granted(now)
     if case.found and case.found.cover:
         return f"{case.why}."

@@ -127,7 +127,7 @@ def current_plan_of(
             if now_at != dict(placed):
                 found[key] = now_at
     shift.fix(fixed)
-    fixed.update(_find_lost(shift, model_plan, calendar, now, pins=pins, found=found, changing=changing))
+    fixed.update(_place_unplaced(shift, model_plan, calendar, now, pins=pins, found=found, changing=changing))
     return CurrentPlan(
         model_plan=shift.plan(),
         calendar=calendar,
@@ -139,7 +139,7 @@ def current_plan_of(
     )
 
 
-def _find_lost(
+def _place_unplaced(
     shift: PlanAttempt,
     model_plan: ModelPlan,
     calendar: Calendar,
@@ -159,7 +159,7 @@ def _find_lost(
     """
     off_plan: set[Item] = set()
     of: dict[str, list[Item]] = {}
-    for item in model_plan.lost:
+    for item in model_plan.unplaced:
         of.setdefault(item.key, []).append(item)
     for key, items in sorted(of.items(), key=lambda each: (each[0] not in pins, each[1][0].start, each[0])):
         record = calendar.records.get(key)

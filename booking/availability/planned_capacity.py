@@ -96,7 +96,7 @@ class PlannedCapacity:
         free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.spared
         if wanted.count > free:
             return self._short(wanted, max(0, free), start, end)
-        if self._needs_witness(wanted) and self._placed(wanted, start, end) is None:
+        if self._needs_place(wanted) and self._placed(wanted, start, end) is None:
             return self._apart(wanted, free, start, end)
         return None
 
@@ -107,7 +107,7 @@ class PlannedCapacity:
         """
         load = self._sum(wanted)
         start = first_start(load, timetable, timetable.start_at(timetable.not_before))
-        if not self._needs_witness(wanted):
+        if not self._needs_place(wanted):
             return start
         certain, left = self._certain(wanted, timetable), TRY_STEPS
         for _ in range(TRIES):
@@ -129,7 +129,7 @@ class PlannedCapacity:
         """The GPUs' place in the booking plan; None when ``lacking`` reports a problem."""
         if self.lacking(wanted, start, end) is not None:
             return None
-        if self._needs_witness(wanted):
+        if self._needs_place(wanted):
             return self._placed(wanted, start, end)
         return self._unwatched(wanted, start, end)
 
@@ -150,7 +150,7 @@ class PlannedCapacity:
         return Sum(self._load, self._total - wanted.spared - wanted.count)
 
     # --- the booking plan ----------------------------------------------------------------------------
-    def _needs_witness(self, wanted: CapacityRequest) -> bool:
+    def _needs_place(self, wanted: CapacityRequest) -> bool:
         return self._is_watched or is_whole(wanted.count, wanted.topology)
 
     def _certain(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
@@ -275,7 +275,7 @@ class PlannedCapacity:
             plan=planned_booking(changing).plan if changing else (),
         )
 
-    # --- sentences -----------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------
     def _short(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
         spared = f", {wanted.spared} of them to be left free," if wanted.spared else ""
         return Shortage(

@@ -90,14 +90,14 @@ class _Keeping:
         total, now = self.capacity.total(self.model), seconds(self.now)
         if self.calendar.load.most(now, INDEFINITELY) <= total:
             return Outcome()
-        load, lost = Timeline(), set[str]()
+        load, at_risk = Timeline(), set[str]()
         for record in self._ranked():
             start, end = max(now, seconds(record.start)), seconds(record.end)
             if load.most(start, end) + record.count <= total:
                 load = load.plus(start, end, record.count)
             else:
-                lost.add(record.id)
-        return Outcome(at_risk=frozenset(lost))
+                at_risk.add(record.id)
+        return Outcome(at_risk=frozenset(at_risk))
 
     def watched(self) -> Outcome:
         """Find a place for every booking: as they are, or with few of them moved, or all ranked again."""
@@ -150,7 +150,7 @@ class _Keeping:
         """All of them, the first booked first; who finds no place is at risk."""
         shift = PlanAttempt(ModelPlan(self._devices, blocks=self.loads), fixed_until=BEGINNING, steps=STEPS)
         plans: dict[str, list[Placed]] = {}
-        lost: set[str] = set()
+        at_risk: set[str] = set()
         # What pods hold is nobody else's, wherever their booking finds its place.
         held = {record.id: self._put_off_plan(shift, record) for record in self._ranked()}
         for record in self._ranked():
@@ -158,14 +158,14 @@ class _Keeping:
                 shift.take(item, node)
             placed = planned_booking(record).placed()
             if not self._settled(shift, record, placed):
-                lost.add(record.id)
+                at_risk.add(record.id)
             self._put_off_plan(shift, record)
         for item, node in shift.places.items():
             plans.setdefault(item.key, []).append((item, node))
-        found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(lost, ())
+        found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(at_risk, ())
         return Outcome(
             plans={key: plan for key, plan in found.items() if plan != self.live[key].plan},
-            at_risk=frozenset(lost),
+            at_risk=frozenset(at_risk),
         )
 
     def _put_off_plan(self, shift: PlanAttempt, record: Record) -> list[Placed]:

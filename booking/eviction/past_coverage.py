@@ -94,7 +94,7 @@ class _Elders:
             self._like.setdefault(booking.spec.namespace, {})[booking.spec.model] = booking
         self._suiting: dict[tuple[str | None, str], dict[int, list[Candidate]]] = {}
         """Namespace and model -> GPUs of a pod -> pods, in the order in which they are covered."""
-        self._stamped: dict[str | None, list[Candidate]] = {}
+        self._annotated: dict[str | None, list[Candidate]] = {}
         found = ((_older_than(pod), _candidate(pod, views)) for pod in pods)
         self._coming = sorted(
             ((older, one) for older, one in found if older is not None and one is not None),
@@ -106,7 +106,7 @@ class _Elders:
         """Take in who is older than an instant, which is no earlier than the last one."""
         while self._coming and self._coming[-1][0] <= end:
             _, pod = self._coming.pop()
-            self._stamped.setdefault(pod.stamped, []).append(pod)
+            self._annotated.setdefault(pod.annotated_booking, []).append(pod)
             for namespace in (None, pod.namespace):
                 for model, booking in self._like.get(namespace, {}).items():
                     if is_of_model(pod, booking):
@@ -121,8 +121,8 @@ class _Elders:
         """
         found: dict[str, Candidate] = {}
         for booking in covering:
-            stamped = self._stamped.get(booking.name, [])
-            found.update((pod.uid, pod) for pod in stamped)
+            annotated = self._annotated.get(booking.name, [])
+            found.update((pod.uid, pod) for pod in annotated)
             for size, pods in self._suiting.get((booking.spec.namespace, booking.spec.model), {}).items():
                 room = sum(max(0, each.spec.count) // size for each in covering)
                 found.update((pod.uid, pod) for pod in pods[:room])

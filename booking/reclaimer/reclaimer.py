@@ -111,7 +111,7 @@ class Reclaimer:
         self._ending = Ending(context, terms)
         self._outside = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
-        self._stamps = CoverAnnotations(context)
+        self._cover_annotations = CoverAnnotations(context)
         self._ahead = EndWarnings(context, terms)
         self._gates = QueueGates(context, terms)
         self._led = False
@@ -163,8 +163,8 @@ class Reclaimer:
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
         self._gates.reconcile(snapshot)
-        # Last: a stamp changes the pod's version, and the writes before it are for that which was seen.
-        self._stamps.reconcile(snapshot)
+        # Last: an annotation changes the pod's version, and the writes before it are for that which was seen.
+        self._cover_annotations.reconcile(snapshot)
         self._ahead.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
             self._holder_cache.at(snapshot)

@@ -41,7 +41,7 @@ class Snapshot:
     holds: Mapping[str, Hold]
     """Pod uid -> its hold: pods that are not bound and not terminating."""
     noted: Mapping[str, Pod] = field(default_factory=dict)
-    """The pods with an annotation of the reclaimer: a hold, a notice, a bar, a stamp."""
+    """The pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
     around: ClusterObjects = field(default_factory=ClusterObjects)

@@ -27,7 +27,7 @@ STORY: Final = frozenset(
         names.RECREATED_FROM,
         names.FIRST_CREATED,
         names.EVICTIONS,
-        names.REFUSALS,
+        names.KUBELET_REJECTIONS,
         names.COMEBACK_REASON,
         names.COMEBACK_MESSAGE,
     }

@@ -1,4 +1,4 @@
-"""Identifies callers. A port: REST and pages ask it, and nobody else makes a ``Principal`` (law L7)."""
+"""Identifies callers. An interface: REST and pages ask it, and nobody else makes a ``Principal`` (law L7)."""
 
 from typing import Final, Protocol
 from urllib.parse import urlencode

@@ -1,8 +1,8 @@
 """Which pods are booked: the one function that extender, admission and reclaimer call.
 
-Computed again each time from stored pods and Booking objects (DESIGN: never read back from the stamps that
-people see). The stamp of a booking on a pod only orders the pods of one user, so a pod that has cover keeps
-it; it never entitles a pod, and cannot give access to another user's booking.
+Computed again each time from stored pods and Booking objects (DESIGN: never read back from the annotations
+that people see). The annotation of a booking on a pod only orders the pods of one user, so a pod that has
+cover keeps it; it never entitles a pod, and cannot give access to another user's booking.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class Candidate:
     """Orders pods that were created in the same second: Kubernetes does not record which came first."""
     first_created: datetime
     """When the first of its line was created."""
-    stamped: str | None
+    annotated_booking: str | None
     """Name of the booking that is written on it."""
     gpus: int
     accepts: frozenset[str]
@@ -77,7 +77,7 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         first_created=first_created(pod),
-        stamped=pod.metadata.annotation(names.BOOKING),
+        annotated_booking=pod.metadata.annotation(names.BOOKING),
         gpus=request.demand[names.GPU_RESOURCE],
         accepts=request.models,
         refuses=request.selector.not_models,
@@ -120,7 +120,7 @@ def entitlement(
 
 
 def _place(pod: Candidate, booking: Booking) -> tuple[bool, datetime, str, str]:
-    return (pod.stamped != booking.name, pod.first_created, pod.name, pod.uid)
+    return (pod.annotated_booking != booking.name, pod.first_created, pod.name, pod.uid)
 
 
 def _suits(pod: Candidate, booking: Booking) -> bool:

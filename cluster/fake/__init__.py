@@ -1,4 +1,4 @@
-"""An API server in memory, behind the same port as the real client, and the virtual clock it goes by.
+"""An API server in memory, behind the same interface as the real client, and the virtual clock it goes by.
 
 For tests and simulations; no part of the product runs on it.
 """

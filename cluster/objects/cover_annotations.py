@@ -14,7 +14,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
 
-def stamps_of(booking: Booking | None) -> dict[str, str]:
+def cover_annotations_of(booking: Booking | None) -> dict[str, str]:
     """The annotations of a pod that this booking covers; none of a pod without cover."""
     if booking is None:
         return {}

@@ -17,8 +17,8 @@ from cluster import names
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
-KEPT_SECONDS: Final = 120.0
-"""Seconds for which a pod that is gone is kept."""
+TOMBSTONE_SECONDS: Final = 120.0
+"""Seconds for which the last state of a pod that is gone is remembered."""
 
 
 class BoundPods:
@@ -28,7 +28,7 @@ class BoundPods:
         self._clock = clock
         self._lock = threading.Lock()
         self._pods: dict[str, Pod] = {}
-        self._gone: dict[str, tuple[float, Pod]] = {}
+        self._tombstones: dict[str, tuple[float, Pod]] = {}
         self._synced = False
 
     @property
@@ -47,7 +47,7 @@ class BoundPods:
         """The last states of the pods that existed a short time ago."""
         with self._lock:
             self._forget()
-            return tuple(pod for _, pod in self._gone.values())
+            return tuple(pod for _, pod in self._tombstones.values())
 
     def by_uid(self) -> Mapping[str, Pod]:
         """All pods, present and gone, by the kubelet's uids."""
@@ -60,7 +60,7 @@ class BoundPods:
         with self._lock:
             # A pod that the watch has delivered meanwhile may be newer than the list.
             for uid in before & self._pods.keys() - pods.keys():
-                self._bury(self._pods[uid])
+                self._add_tombstone(self._pods[uid])
             for pod in pods.values():
                 self._put(pod)
 
@@ -72,7 +72,7 @@ class BoundPods:
         pods = {pod.metadata.uid: pod for pod in map(as_the_kubelet_knows_it, items)}
         with self._lock:
             for uid in self._pods.keys() - pods.keys():
-                self._bury(self._pods[uid])
+                self._add_tombstone(self._pods[uid])
             for pod in pods.values():
                 self._put(pod)
             self._synced = True
@@ -85,7 +85,7 @@ class BoundPods:
     def remove(self, pod: Pod, /) -> None:
         """A pod is gone; this was its last state."""
         with self._lock:
-            self._bury(as_the_kubelet_knows_it(pod))
+            self._add_tombstone(as_the_kubelet_knows_it(pod))
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -94,24 +94,24 @@ class BoundPods:
         known = self._pods.get(uid)
         if self._is_dead(pod) or (known is not None and _version(pod) < _version(known)):
             return
-        self._gone.pop(uid, None)
+        self._tombstones.pop(uid, None)
         self._pods[uid] = pod
 
     def _is_dead(self, pod: Pod) -> bool:
         """Whether its end was seen. A static pod lives on without its mirror; the kubelet creates another."""
-        _, gone = self._gone.get(pod.metadata.uid, (0.0, None))
+        _, gone = self._tombstones.get(pod.metadata.uid, (0.0, None))
         if gone is None:
             return False
         return names.STATIC_POD not in (pod.metadata.annotations or {}) or _version(pod) <= _version(gone)
 
-    def _bury(self, pod: Pod) -> None:
+    def _add_tombstone(self, pod: Pod) -> None:
         self._pods.pop(pod.metadata.uid, None)
-        self._gone[pod.metadata.uid] = (self._clock.monotonic(), pod)
+        self._tombstones[pod.metadata.uid] = (self._clock.monotonic(), pod)
         self._forget()
 
     def _forget(self) -> None:
-        oldest = self._clock.monotonic() - KEPT_SECONDS
-        self._gone = {uid: (at, pod) for uid, (at, pod) in self._gone.items() if at >= oldest}
+        oldest = self._clock.monotonic() - TOMBSTONE_SECONDS
+        self._tombstones = {uid: (at, pod) for uid, (at, pod) in self._tombstones.items() if at >= oldest}
 
 
 def as_the_kubelet_knows_it(pod: Pod) -> Pod:

@@ -1,1 +1,1 @@
-"""The node's GPUs as NVML sees them: port, real adapter, inventory, health, and the thread that watches."""
+"""The node's GPUs as NVML sees them: interface, real adapter, inventory, health, the thread that watches."""

@@ -19,7 +19,7 @@ from cluster.fake.clock import eventually
 from cluster.fake.merging import merged
 from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS, NODES, PODS
-from cluster.objects.cover_annotations import stamps_of
+from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.scheduling_gates import is_queued
 from cluster.process.clock import SystemClock
@@ -124,8 +124,8 @@ def _bound(place: Arena, prefix: str) -> list[float]:
     """Seconds from created to bound of booked pods, one after the other; they are gone afterwards."""
     clock, never = SystemClock(), threading.Event()
     pods, found = [f"{prefix}-{number}" for number in range(BOOKED)], []
-    # As admission stamps them, so that no controller has to.
-    stamps = {"metadata": {"annotations": stamps_of(place.kube.get(BOOKINGS, "booked"))}}
+    # As admission annotates them, so that no controller has to.
+    stamps = {"metadata": {"annotations": cover_annotations_of(place.kube.get(BOOKINGS, "booked"))}}
     for name in pods:
         clock.wait(never, BETWEEN)
         pod = merged(gpu_pod(name, model=A6000, booked=True), stamps)

@@ -259,7 +259,7 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
     assert poll(lambda: control.processes()["one"].restarted > 0, seconds=PATIENCE)
 
 
-def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_stays_dead(
+def test_a_process_with_a_restart_policy_that_has_crashed_and_is_killed_before_it_is_there_again_stays_dead(
     control: Control, tmp_path: Path
 ) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)

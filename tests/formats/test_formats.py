@@ -208,7 +208,7 @@ def test_what_is_written_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
     assert first_created(pod) == at(20, 8)
     assert pod.metadata.annotation(names.RECREATED_FROM) == "uid-before"
     assert pod.metadata.annotation(names.COMEBACK_REASON) == "evicted"
-    assert (pod.metadata.count(names.EVICTIONS), pod.metadata.count(names.REFUSALS)) == (2, 1)
+    assert (pod.metadata.count(names.EVICTIONS), pod.metadata.count(names.KUBELET_REJECTIONS)) == (2, 1)
     assert all(pod.metadata.annotation(key) for key in (names.NOBODY, names.STRIPPED, names.COMEBACK_MESSAGE))
 
 

@@ -27,7 +27,7 @@ REASONS: Final[Mapping[str | None, Reason]] = {
     EVICTION_API: "evicted",
     names.EVICTED_FOR_BOOKING: "evicted",
     names.BOOKING_ENDED: "ended",
-    names.REFUSED_BY_KUBELET: "refused",
+    names.REJECTED_BY_KUBELET: "refused",
 }
 """The condition's reason -> why the pod leaves."""
 

@@ -311,7 +311,7 @@ def test_a_refused_pod_that_its_user_deletes_need_not_come_back(scene: Scene, la
 
 def test_a_refused_pod_that_was_taken_away_must_come_back(scene: Scene, laws: LawWatcher) -> None:
     refused(scene)
-    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.REFUSED_BY_KUBELET}
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.REJECTED_BY_KUBELET}
     conditions = {"status": {"conditions": [condition]}}
     scene.kube.patch(PODS, "b0", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
     scene.kube.patch(PODS, "b0", conditions, namespace="default", subresource="status")

@@ -94,7 +94,7 @@ def test_a_pod_that_somebody_else_binds_to_a_full_node_waits_and_runs_when_there
         return now if waits else None
 
     again = playground.await_that("it comes back", waits_again)
-    assert again.metadata.annotation(names.REFUSALS) == "1"
+    assert again.metadata.annotation(names.KUBELET_REJECTIONS) == "1"
     assert f"The kubelet of node {NODE} rejected this pod" in playground.await_event("pushed", "rejected")
     playground.await_waiting("pushed")
     playground.delete(holders[0])

@@ -74,7 +74,7 @@ def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
 
 
 def _had_cover(pod: Pod, booking: Booking, snapshot: Snapshot) -> bool:
-    """Whether the booking covered a bound pod: where places matter, only a pod with its stamp counts."""
+    """Whether the booking covered a bound pod: where places matter, only a pod with its annotation counts."""
     if not pod.spec.node_name:
         return False
     return not (is_new(pod, booking) and booking.spec.model in snapshot.places.checks)

@@ -2,8 +2,8 @@
 
 They are output: the only decision that reads them back is the order of one user's pods. A pod is patched only
 when an annotation is wrong, since every write to a waiting pod costs the scheduler a decision. A pod that
-loses the stamp of a booking that is over, and does not end with it, gets an Event that says what it is from
-now on; so does a running pod on a node where its owner's booking does not cover it.
+loses the annotations of a booking that is over, and does not end with it, gets an Event that says what it is
+from now on; so does a running pod on a node where its owner's booking does not cover it.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from cluster import names
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.bookings import Booking
-from cluster.objects.cover_annotations import stamps_of, terminate_at
+from cluster.objects.cover_annotations import cover_annotations_of, terminate_at
 from cluster.objects.pods import Pod, is_live
 
 log = structlog.get_logger(__name__)
@@ -38,9 +38,9 @@ _NOT_COVERED: Final = (
 def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
     """Live pods with wrong annotations, and the values that these must get.
 
-    A pod keeps the stamp of a booking that is over until it is decided which pods end with it: the stamp
-    says which pods were covered. A pod that will end keeps it to its end. A ``terminate-at`` without a
-    booking's stamp is MAIA's, where MAIA is honoured.
+    A pod keeps the annotations of a booking that is over until it is decided which pods end with it: they
+    say which pods were covered. A pod that will end keeps them to its end. A ``terminate-at`` without a
+    booking's name beside it is MAIA's, where MAIA is honoured.
     """
     for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():
         booking = snapshot.cover.get(uid)
@@ -49,19 +49,19 @@ def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
             and not _is_right(pod, booking, snapshot.terms)
             and (booking or not _keeps_annotations(pod, snapshot))
         ):
-            yield pod, _stamps(booking)
+            yield pod, _annotations_for(booking)
 
 
-def _stamps(booking: Booking | None) -> dict[str, str | None]:
-    return {names.BOOKING: None, names.TERMINATE_AT: None} | stamps_of(booking)
+def _annotations_for(booking: Booking | None) -> dict[str, str | None]:
+    return {names.BOOKING: None, names.TERMINATE_AT: None} | cover_annotations_of(booking)
 
 
 def _is_right(pod: Pod, booking: Booking | None, terms: EvictionSettings) -> bool:
-    stamp = pod.metadata.annotation(names.BOOKING)
+    named = pod.metadata.annotation(names.BOOKING)
     if booking is None:
-        return stamp is None and (terms.maia or pod.metadata.annotation(names.TERMINATE_AT) is None)
+        return named is None and (terms.maia or pod.metadata.annotation(names.TERMINATE_AT) is None)
     until = terminate_at(pod)
-    return stamp == booking.name and until is not None and abs(until - booking.spec.end) < _SAME
+    return named == booking.name and until is not None and abs(until - booking.spec.end) < _SAME
 
 
 def _keeps_annotations(pod: Pod, snapshot: Snapshot) -> bool:

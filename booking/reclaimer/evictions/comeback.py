@@ -65,7 +65,7 @@ COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
 CONDITIONS: Final[Mapping[Reason, str]] = {
     "evicted": names.EVICTED_FOR_BOOKING,
     "ended": names.BOOKING_ENDED,
-    "refused": names.REFUSED_BY_KUBELET,
+    "refused": names.REJECTED_BY_KUBELET,
 }
 """``reason`` of the condition ``DisruptionTarget`` where we set it ourselves."""
 

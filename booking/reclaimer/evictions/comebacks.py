@@ -278,7 +278,7 @@ def _welcome(template: PodTemplate) -> tuple[str, str]:
     if how(template.metadata) == "without-gpu":
         return names.CAME_BACK, f"This pod came back without a GPU. {said}".rstrip()
     if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
-        return names.REFUSED_BY_KUBELET, f"This pod came back and waits for a node. Before: {said}"
+        return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {said}"
     return names.REQUEUED, f"This pod came back and waits for a GPU. {said}".rstrip()
 
 

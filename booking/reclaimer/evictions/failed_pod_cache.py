@@ -15,7 +15,7 @@ from cluster.process.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedPod:
     """A rejected pod."""
 
     pod: FailedPod
@@ -32,18 +32,18 @@ class FailedPodCache:
         self._clock: Final = clock
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._refused: dict[str, Refused] = {}
+        self._rejected: dict[str, RejectedPod] = {}
 
     @property
-    def refused(self) -> tuple[Refused, ...]:
+    def rejected(self) -> tuple[RejectedPod, ...]:
         """All rejected pods, in the order in which they were first seen."""
         with self._lock:
-            return tuple(self._refused.values())
+            return tuple(self._rejected.values())
 
     def replace(self, items: Sequence[FailedPod], _version: str, /) -> None:
         """All failed pods."""
         with self._lock:
-            known, self._refused = self._refused, {}
+            known, self._rejected = self._rejected, {}
             for pod in items:
                 self._put(pod, known)
         self._on_change()
@@ -52,20 +52,20 @@ class FailedPodCache:
         """One has failed, or has changed since."""
         with self._lock:
             self._put(
-                pod, {pod.metadata.uid: one} if (one := self._refused.pop(pod.metadata.uid, None)) else {}
+                pod, {pod.metadata.uid: one} if (one := self._rejected.pop(pod.metadata.uid, None)) else {}
             )
         self._on_change()
 
     def remove(self, pod: FailedPod, /) -> None:
         """A failed pod is gone."""
         with self._lock:
-            self._refused.pop(pod.metadata.uid, None)
+            self._rejected.pop(pod.metadata.uid, None)
         self._on_change()
 
-    def _put(self, pod: FailedPod, known: dict[str, Refused]) -> None:
+    def _put(self, pod: FailedPod, known: dict[str, RejectedPod]) -> None:
         found = verdict(pod)
         if found == "not ours" or is_terminating(pod):
             return
         uid = pod.metadata.uid
         since = known[uid].since if uid in known else self._clock.monotonic()
-        self._refused[uid] = Refused(pod, found, since)
+        self._rejected[uid] = RejectedPod(pod, found, since)

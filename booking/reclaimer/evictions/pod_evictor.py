@@ -74,7 +74,7 @@ class PodEvictor:
         """The cache of a third reflector: pods that kubelets have rejected."""
         random = random or unpredictable()
         self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
-        self._refusals = RejectedPods(self.failed, clock, events, self.leave, random=random)
+        self._rejected_pods = RejectedPods(self.failed, clock, events, self.leave, random=random)
         self._rehearsals = DryRuns(self._calls, clock, executor)
 
     def follow(self, following: Informers) -> None:
@@ -268,8 +268,8 @@ class PodEvictor:
             Unreachable: the API server cannot be asked.
         """
         self._rehearsals.forget_all_but(wanted)
-        self._returning.reconcile(wanted | self._refusals.uids)
-        self._refusals.reconcile()
+        self._returning.reconcile(wanted | self._rejected_pods.uids)
+        self._rejected_pods.reconcile()
 
 
 @dataclass(frozen=True, slots=True)

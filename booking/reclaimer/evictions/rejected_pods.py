@@ -11,7 +11,7 @@ import structlog
 
 from booking.reclaimer.evictions.backoffs import Backoffs
 from booking.reclaimer.evictions.comebacks import EventWriter
-from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache, Refused
+from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache, RejectedPod
 from booking.reclaimer.evictions.rejected_pod import coming_back, not_again, pause, said
 from booking.reclaimer.evictor import EvictionCause
 from cluster import names
@@ -49,7 +49,7 @@ class RejectedPods:
     @property
     def uids(self) -> frozenset[str]:
         """Of the pods that are to come back."""
-        return frozenset(one.pod.metadata.uid for one in self._failed.refused if one.verdict == "comes back")
+        return frozenset(one.pod.metadata.uid for one in self._failed.rejected if one.verdict == "comes back")
 
     def reconcile(self) -> None:
         """Remove the pods whose pause is over; a refused removal is tried again after a pause.
@@ -57,25 +57,25 @@ class RejectedPods:
         Raises:
             Unreachable: the API server cannot be asked.
         """
-        refused = self._failed.refused
-        self._reported &= {one.pod.metadata.uid for one in refused}
+        rejected = self._failed.rejected
+        self._reported &= {one.pod.metadata.uid for one in rejected}
         self._pauses.forget_all_but(self._reported)
-        for one in refused:
+        for one in rejected:
             self._report(one)
             if one.verdict == "comes back" and self._is_due(one):
                 self._send(one.pod)
 
-    def _is_due(self, one: Refused) -> bool:
+    def _is_due(self, one: RejectedPod) -> bool:
         waited = self._clock.monotonic() - one.since
         return waited >= pause(one.pod) and self._pauses.is_over(one.pod.metadata.uid)
 
-    def _report(self, one: Refused) -> None:
+    def _report(self, one: RejectedPod) -> None:
         pod = one.pod
         if pod.metadata.uid in self._reported:
             return
         self._reported.add(pod.metadata.uid)
         if one.verdict == "comes back":
-            self._events.warning(pod, names.REFUSED_BY_KUBELET, coming_back(pod))
+            self._events.warning(pod, names.REJECTED_BY_KUBELET, coming_back(pod))
             log.warning("a kubelet rejected a pod", pod=pod.key, reason=pod.status.message)
         else:
             self._events.warning(pod, names.COMEBACK_DROPPED, not_again(pod))

@@ -49,7 +49,7 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
 
 def refusals_after(meta: Meta, *, has_begun: bool) -> int:
     """How often kubelets have rejected a pod in a row, this time included: a pod that has run starts over."""
-    return (0 if has_begun else meta.count(names.REFUSALS)) + 1
+    return (0 if has_begun else meta.count(names.KUBELET_REJECTIONS)) + 1
 
 
 def _counts(pod: WholePod, reason: Reason) -> dict[str, str]:
@@ -59,7 +59,7 @@ def _counts(pod: WholePod, reason: Reason) -> dict[str, str]:
     if reason == "refused":
         status = msgspec.convert(pod.status, FailedStatus)
         refusals = refusals_after(pod.metadata, has_begun=status.has_begun)
-    counts = {names.EVICTIONS: evictions, names.REFUSALS: refusals}
+    counts = {names.EVICTIONS: evictions, names.KUBELET_REJECTIONS: refusals}
     return {key: str(count) for key, count in counts.items() if count}
 
 

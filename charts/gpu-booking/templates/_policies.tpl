@@ -24,7 +24,7 @@ spec:
   validationActions: [Deny, Audit]
 {{- end }}
 
-{{/* Where the webhook is asked, and so where pods carry its stamp. Argument: the root context. */}}
+{{/* Where the webhook is asked, and so where pods carry its annotations. Argument: the root context. */}}
 {{- define "gpu-booking.where-the-webhook-is-asked" -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name

@@ -57,13 +57,13 @@ class ModelPlan:
     ) -> None:
         """Items whose node is unknown here, or is gone, are left to the repair of the plan."""
         items: dict[str, list[Item]] = {}
-        lost: list[Item] = []
+        unplaced: list[Item] = []
         for item, node in placed:
             if node in devices:
                 items.setdefault(node, []).append(item)
             else:
-                lost.append(item)
-        self.lost = tuple(sorted(lost))
+                unplaced.append(item)
+        self.unplaced = tuple(sorted(unplaced))
         """Items without a place."""
         loads: dict[str, list[Load]] = {}
         for node, start, end, count in blocks:
@@ -92,15 +92,15 @@ class ModelPlan:
         """Another one, without some and with others."""
         made = ModelPlan({})
         made.node_plans = dict(self.node_plans)
-        lost = set(self.lost)
+        unplaced = set(self.unplaced)
         for pairs, is_put in ((without, False), (more, True)):
             for item, node in pairs:
                 if node not in made.node_plans:
-                    (lost.add if is_put else lost.discard)(item)
+                    (unplaced.add if is_put else unplaced.discard)(item)
                     continue
                 node_plan = made.node_plans[node]
                 made.node_plans[node] = node_plan.plus(item) if is_put else node_plan.minus(item)
-        made.lost = tuple(sorted(lost))
+        made.unplaced = tuple(sorted(unplaced))
         return made
 
     def overfull(self, start: int) -> Iterator[tuple[str, int, int]]:

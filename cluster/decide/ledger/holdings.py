@@ -48,7 +48,7 @@ def holding_of(pod: Pod) -> Holding | None:
 
 
 def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
-    """The claim on a node whose devices are known: those that the pod can have been given for what it asks.
+    """The holding on a node whose devices are known: those that the pod can have been given for what it asks.
 
     Nobody has said which the others are that it asks for.
 
@@ -97,7 +97,7 @@ def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapp
 
 
 def holding_with(uid: str, node: str, assignment: Assignment) -> Holding:
-    """The claim of a pod that has these devices."""
+    """The holding of a pod that has these devices."""
     return Holding(uid=uid, node=node, devices=dict.fromkeys(sorted(devices_of(assignment)), WHOLE))
 
 

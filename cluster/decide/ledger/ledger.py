@@ -327,7 +327,7 @@ class Ledger:
 
     @staticmethod
     def _said(holding: Holding, known: _Known, devices: Mapping[str, Device]) -> Holding:
-        """A claim as the node's agent has it, else as far as the node has its devices."""
+        """A holding as the node's agent has it, else as far as the node has its devices."""
         by_agent = as_reported(holding, known.drift, devices)
         return on_known_devices(holding, devices) if by_agent is holding and known.devices else by_agent
 

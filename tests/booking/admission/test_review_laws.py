@@ -10,7 +10,7 @@ from booking.admission.owner import Place
 from cluster import names
 from cluster.decide.entitlement import UserCoverage
 from cluster.objects.bookings import Booking
-from cluster.objects.cover_annotations import stamps_of
+from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Pod
 from cluster.objects.replaced_fields import replaced_in
 from tests.booking.admission.seen import BOOKING, HUB, JOBS, OURSELVES, Seen, reviewed
@@ -148,7 +148,7 @@ def test_l7_no_key_of_ours_has_a_value_of_theirs(
     kept = replaced_in({names.REPLACED: found.pop(names.REPLACED, "{}")})
     assert kept.priority_class_name in {None, "batch"}
     assert kept.scheduler_name in {None, "default-scheduler", "mine"}
-    assert found == (stamps_of(BOOKING) if is_booked else granted)
+    assert found == (cover_annotations_of(BOOKING) if is_booked else granted)
     assert after["spec"]["priorityClassName"] == (
         names.BOOKED_CLASS if is_booked else names.OPPORTUNISTIC_CLASS
     )

@@ -141,7 +141,7 @@ def test_a_plan_that_was_made_follows_the_changes() -> None:
     found, afresh = (each.plan({"n0": 4}, ()) for each in (changed, calendar_of(changed.records.values())))
     assert list(found.node_plans["n0"].items) == list(afresh.node_plans["n0"].items)
     assert found.node_plans["n0"].load.spans() == afresh.node_plans["n0"].load.spans()
-    assert found.lost == afresh.lost
+    assert found.unplaced == afresh.unplaced
 
 
 def test_a_booking_of_one_node_is_planned_as_a_whole() -> None:

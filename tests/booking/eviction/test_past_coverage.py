@@ -49,7 +49,7 @@ def a_users_bookings(draw: st.DrawFn) -> list[Booking]:
 
 @st.composite
 def a_users_pods(draw: st.DrawFn) -> list[Pod]:
-    """Pods with and without devices, stamped or not, come back or not, of several sizes."""
+    """Pods with and without devices, annotated or not, come back or not, of several sizes."""
     found = []
     free = {"n0": list(range(8)), "n1": list(range(8))}
     for number in range(draw(st.integers(0, 10))):
@@ -132,20 +132,20 @@ def test_the_expired_pods_are_those_that_some_booking_covered_to_its_end(
 ) -> None:
     snapshot = a_snapshot(bookings, pods)
     lost = {uid for _, uid in one_by_one(bookings, snapshot)}
-    unstamped = [
+    unannotated = [
         pod
         for pod in snapshot.pods.values()
         if pod.metadata.uid not in snapshot.cover and pod.metadata.annotation(names.BOOKING) is None
     ]
     classes = Classes(snapshot)
-    for pod in unstamped:
+    for pod in unannotated:
         expected = "expired" if pod.metadata.uid in lost else "opportunistic"
         assert classes.of(pod, None) == expected
 
 
-def a_pod_of(name: str, *, gpus: int, age: int, stamped: str | None = None) -> Pod:
+def a_pod_of(name: str, *, gpus: int, age: int, annotated: str | None = None) -> Pod:
     pod = a_pod(name).of("alice").created(NOW - timedelta(hours=age)).asks(gpus)
-    return (pod.with_annotation(names.BOOKING, stamped) if stamped else pod).obj
+    return (pod.with_annotation(names.BOOKING, annotated) if annotated else pod).obj
 
 
 def a_past(name: str, *, count: int, hours: tuple[int, int]) -> Booking:
@@ -169,8 +169,8 @@ def test_a_pod_for_which_there_is_no_room_left_is_passed_over_for_a_smaller_one(
 def test_who_has_a_booking_written_on_it_keeps_it_however_many_are_older() -> None:
     booking = a_past("b0", count=1, hours=(2, 1))
     older = [a_pod_of(f"p{number}", gpus=1, age=9) for number in range(5)]
-    stamped = a_pod_of("late", gpus=1, age=3, stamped="b0")
-    assert together([booking], a_snapshot([booking], [*older, stamped])) == [("b0", "uid-late")]
+    annotated = a_pod_of("late", gpus=1, age=3, annotated="b0")
+    assert together([booking], a_snapshot([booking], [*older, annotated])) == [("b0", "uid-late")]
 
 
 def test_a_pod_that_an_overlapping_booking_covered_was_not_covered_by_this_one() -> None:

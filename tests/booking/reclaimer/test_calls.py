@@ -2,8 +2,8 @@
 
 Counted are all calls of the controller, reads as well, except Events, which are written in a thread of their
 own, and counted separately here. The booked pod's: its hold, and the read of all Bookings before a pod loses
-work. Its stamps would be written without any eviction, and are not there in these stories; its hold is
-removed by its Binding, which is posted in any case. The victim's: all that names it or its template.
+work. Its cover annotations would be written without any eviction, and are not there in these stories; its
+hold is removed by its Binding, which is posted in any case. The victim's: all that names it or its template.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ OWNER: Final = {
     "uid": "uid-set",
     "controller": True,
 }
-NO_STAMPS: Final = {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-25T09:00:00Z"}
+ANNOTATED: Final = {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-25T09:00:00Z"}
 
 
 class Counted(Chain):
@@ -69,13 +69,13 @@ def said(call: Call) -> str:
 
 @pytest.fixture
 def scene() -> Chain:
-    """Alice's booked pod, stamped at its creation, waits; bob's four have all A100s."""
+    """Alice's booked pod, annotated at its creation, waits; bob's four have all A100s."""
     chain = Counted()
     chain.add_node()
     chain.fill()
     chain.book()
     chain.waiting("a")
-    for key, value in NO_STAMPS.items():
+    for key, value in ANNOTATED.items():
         chain.annotate("a", key, value)
     return chain
 

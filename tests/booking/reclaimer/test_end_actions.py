@@ -40,7 +40,7 @@ def decided(scene: Scene, name: str = "b-1") -> tuple[tuple[str, ...] | None, st
     return booking.status.ending, booking.status.back
 
 
-def stamps(scene: Scene, name: str) -> tuple[str | None, str | None]:
+def cover_of(scene: Scene, name: str) -> tuple[str | None, str | None]:
     return scene.annotation(name, names.BOOKING), scene.annotation(name, names.TERMINATE_AT)
 
 
@@ -56,7 +56,7 @@ def test_one_event_says_what_a_pod_that_stays_is_from_now_on() -> None:
     scene = ended(EvictionSettings())
     scene.restart()
     scene.after(60)
-    assert stamps(scene, "owned") == (None, None)
+    assert cover_of(scene, "owned") == (None, None)
     said = [text for name, reason, text in scene.events if (name, reason) == ("owned", names.BOOKING_ENDED)]
     assert len(said) == 1
     assert said[0] == (
@@ -115,7 +115,7 @@ def test_bare_pods_may_stay_as_well() -> None:
     scene = ended(EvictionSettings(end_action_without_controller="demote"))
     assert decided(scene)[0] == ()
     assert scene.ended() == []
-    assert stamps(scene, "bare") == (None, None)
+    assert cover_of(scene, "bare") == (None, None)
     assert scene.reasons("bare").count(names.BOOKING_ENDED) == 1
 
 
@@ -173,7 +173,7 @@ def test_nobody_is_demoted_while_the_mirror_is_stale() -> None:
     scene.after(3600)
     scene.reconcile(3)
     assert decided(scene) == (None, None)
-    assert stamps(scene, "owned")[0] == "b-1"
+    assert cover_of(scene, "owned")[0] == "b-1"
     assert names.BOOKING_ENDED not in scene.reasons("owned")
 
 
@@ -191,7 +191,7 @@ def test_an_end_that_was_moved_a_moment_ago_demotes_nobody() -> None:
     scene.reclaimer.reconcile()  # the cache still shows the old end
     scene.reconcile(2)
     assert decided(scene) == (None, None)
-    assert stamps(scene, "owned") == ("b-1", "2026-11-23T11:00:00Z")
+    assert cover_of(scene, "owned") == ("b-1", "2026-11-23T11:00:00Z")
 
 
 def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one() -> None:
@@ -204,7 +204,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one(
     scene.reconcile()
     scene.after(3600)
     scene.reconcile(2)
-    assert stamps(scene, "owned")[0] == "b-2"
+    assert cover_of(scene, "owned")[0] == "b-2"
     assert names.BOOKING_ENDED not in scene.reasons("owned")
 
 
@@ -223,4 +223,4 @@ def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_is_ended_when_it_is_
     scene.hear_mirror()
     scene.reconcile(3)
     assert scene.ended() == ["bare"]
-    assert stamps(scene, "owned") == (None, None)
+    assert cover_of(scene, "owned") == (None, None)

@@ -130,12 +130,12 @@ def test_a_container_that_only_waited_has_not_begun() -> None:
     [(None, 1), ("1", 2), ("2", 4), ("5", 32), ("6", 60), ("400", 60), ("-3", 1), ("many", 1), ("9" * 40, 1)],
 )
 def test_each_refusal_doubles_the_pause_up_to_a_minute(before: str | None, seconds: float) -> None:
-    annotations = {names.REFUSALS: before} if before else {}
+    annotations = {names.KUBELET_REJECTIONS: before} if before else {}
     assert pause(failed(annotations=annotations)) == seconds
 
 
 def test_a_pod_that_has_run_in_between_waits_as_if_it_was_refused_for_the_first_time() -> None:
-    pod = failed(annotations={names.REFUSALS: "5"}, status={"containerStatuses": KILLED})
+    pod = failed(annotations={names.KUBELET_REJECTIONS: "5"}, status={"containerStatuses": KILLED})
     assert pause(pod) == 1
 
 

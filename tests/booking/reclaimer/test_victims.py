@@ -93,6 +93,6 @@ def test_an_instant_without_a_zone_is_a_promise_in_utc(scene: Scene) -> None:
     assert why(scene, until("2026-11-23T17:00:00"), WITH_MAIA) is not None
 
 
-def test_our_own_stamp_is_no_promise_of_maias(scene: Scene) -> None:
+def test_our_own_annotation_is_no_promise_of_maias(scene: Scene) -> None:
     ours = until("2026-11-23T17:00:00Z", **{names.BOOKING: "b-1"})
     assert why(scene, ours, WITH_MAIA) is None

@@ -14,31 +14,31 @@ from tests.booking.reclaimer.test_departure import came_back, refused, until_due
 
 
 def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions() -> None:
-    stamps = {
+    ours = {
         names.USER: "bob",
         names.EVICTIONS: "1",
-        names.REFUSALS: "3",
+        names.KUBELET_REJECTIONS: "3",
         names.HOLD: "{}",
         names.WARNED: "x",
     }
-    world = World(back="as-it-was", annotations=stamps)
+    world = World(back="as-it-was", annotations=ours)
     world.play()
     pod = world.pod()
     assert pod is not None
     assert asks_for_gpus(pod)
     assert pod.metadata.annotation(names.EVICTIONS) == "2"
     assert pod.metadata.annotation(names.USER) == "bob"
-    assert not {names.REFUSALS, names.HOLD, names.WARNED, names.COMEBACK_HOW} & set(
+    assert not {names.KUBELET_REJECTIONS, names.HOLD, names.WARNED, names.COMEBACK_HOW} & set(
         pod.metadata.annotations or ()
     )
     assert world.ears.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
 
 
 def test_one_that_came_back_without_a_gpu_carries_no_count_of_its_time_with_one() -> None:
-    world = World(annotations={names.USER: "bob", names.EVICTIONS: "1", names.REFUSALS: "3"})
+    world = World(annotations={names.USER: "bob", names.EVICTIONS: "1", names.KUBELET_REJECTIONS: "3"})
     world.play()
     pod = came_back(world)
-    assert not {names.EVICTIONS, names.REFUSALS} & set(pod.metadata.annotations or ())
+    assert not {names.EVICTIONS, names.KUBELET_REJECTIONS} & set(pod.metadata.annotations or ())
 
 
 @pytest.mark.parametrize(("reason", "calls"), [("evicted", 2), ("ended", 3)])

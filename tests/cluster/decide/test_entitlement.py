@@ -69,11 +69,11 @@ def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None
 
 def test_a_covered_pod_keeps_its_cover_when_an_older_one_comes() -> None:
     returned, running = of_alice("returned"), of_alice("running", minutes=5)
-    stamped = running.with_annotation(names.BOOKING, "b-1")
-    assert set(covered(returned, stamped)) == {"running"}
+    annotated = running.with_annotation(names.BOOKING, "b-1")
+    assert set(covered(returned, annotated)) == {"running"}
 
 
-def test_a_forged_stamp_reaches_nobody_elses_booking() -> None:
+def test_a_forged_annotation_reaches_nobody_elses_booking() -> None:
     forged = a_pod("p").of("bob").asks(1).with_annotation(names.BOOKING, "b-1")
     assert covered(forged, of_alice("hers")) == {"hers": "b-1"}
 
@@ -122,7 +122,7 @@ candidates = st.builds(
     user=st.sampled_from(["alice", "bob"]),
     namespace=st.sampled_from(["lab", "class"]),
     first_created=st.integers(0, 5).map(lambda minutes: EPOCH + timedelta(minutes=minutes)),
-    stamped=st.sampled_from([None, "b-0", "b-1", "b-2"]),
+    annotated_booking=st.sampled_from([None, "b-0", "b-1", "b-2"]),
     gpus=st.integers(1, 4),
     accepts=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000})]),
     has=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000}), frozenset({A100, A6000})]),
@@ -160,11 +160,13 @@ def test_cover_is_never_more_than_was_booked_and_does_not_depend_on_order(
 
 
 @given(bookings, st.lists(candidates, max_size=8, unique_by=lambda c: c.uid))
-def test_a_covered_pod_stays_covered_when_its_stamp_is_written(
+def test_a_covered_pod_stays_covered_when_its_annotation_is_written(
     booked: list[Booking], pods: list[Candidate]
 ) -> None:
     result = entitlement(booked, pods, EPOCH)
-    stamped = [replace(pod, stamped=result[pod.uid].name if pod.uid in result else None) for pod in pods]
-    assert {u: b.name for u, b in entitlement(booked, stamped, EPOCH).items()} == {
+    annotated = [
+        replace(pod, annotated_booking=result[pod.uid].name if pod.uid in result else None) for pod in pods
+    ]
+    assert {u: b.name for u, b in entitlement(booked, annotated, EPOCH).items()} == {
         u: b.name for u, b in result.items()
     }

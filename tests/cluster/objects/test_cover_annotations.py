@@ -6,7 +6,7 @@ import pytest
 
 from cluster import names
 from cluster.objects.bookings import Booking, BookingSpec
-from cluster.objects.cover_annotations import instant_in, stamps_of, text_of
+from cluster.objects.cover_annotations import cover_annotations_of, instant_in, text_of
 from cluster.objects.meta import Meta
 from tests.fakes.objects import A100, EPOCH
 
@@ -14,11 +14,11 @@ from tests.fakes.objects import A100, EPOCH
 def test_a_covered_pod_says_by_what_and_until_when() -> None:
     spec = BookingSpec(user="alice", model=A100, count=1, start=EPOCH, end=EPOCH + timedelta(days=1))
     booking = Booking(metadata=Meta(name="b-1"), spec=spec)
-    assert stamps_of(booking) == {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-24T09:00:00Z"}
+    assert cover_annotations_of(booking) == {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-24T09:00:00Z"}
 
 
 def test_a_pod_without_cover_says_nothing() -> None:
-    assert stamps_of(None) == {}
+    assert cover_annotations_of(None) == {}
 
 
 def test_instants_are_written_in_utc_to_the_second() -> None:

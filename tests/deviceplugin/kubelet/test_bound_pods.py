@@ -4,7 +4,7 @@ from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, PodStatus
-from deviceplugin.kubelet.bound_pods import KEPT_SECONDS, BoundPods
+from deviceplugin.kubelet.bound_pods import TOMBSTONE_SECONDS, BoundPods
 
 
 def pod(uid: str, version: int = 1, phase: str = "Pending", **annotations: str) -> Pod:
@@ -32,7 +32,7 @@ def test_pods_that_are_gone_are_remembered_for_a_while_in_their_last_state() -> 
     assert bound.present == ()
     assert {one.metadata.uid: one.status.phase for one in bound.gone} == {"a": "Running", "b": "Pending"}
     assert bound.by_uid().keys() == {"a", "b"}
-    clock.advance(KEPT_SECONDS - 1)
+    clock.advance(TOMBSTONE_SECONDS - 1)
     assert len(bound.gone) == 2
     clock.advance(2)
     assert bound.gone == ()

@@ -242,8 +242,8 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, 
     assert pod is not None
     assert asks_for_gpus(pod)
     assert pod.metadata.annotation(names.RECREATED_FROM) == scene.victim.metadata.uid
-    assert pod.metadata.annotation(names.REFUSALS) == "1"
-    assert scene.ears.reasons == [names.REFUSED_BY_KUBELET, names.REFUSED_BY_KUBELET]
+    assert pod.metadata.annotation(names.KUBELET_REJECTIONS) == "1"
+    assert scene.ears.reasons == [names.REJECTED_BY_KUBELET, names.REJECTED_BY_KUBELET]
 
 
 def test_law_l4_a_user_who_deletes_a_refused_pod_wins(scene: Scene) -> None:

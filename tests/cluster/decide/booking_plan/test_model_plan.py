@@ -151,7 +151,7 @@ def test_what_is_overfull_is_found_and_what_has_no_node_is_known() -> None:
     plan = ModelPlan({"n0": 1}, [(here, "n0"), (away, "gone")])
     assert list(plan.overfull(0)) == [("n0", 2, 7)]
     assert list(plan.overfull(4)) == [("n0", 4, 7)]
-    assert plan.lost == (away,)
+    assert plan.unplaced == (away,)
 
 
 @given(_ITEMS, _DEVICES, st.data())
@@ -164,7 +164,7 @@ def test_a_changed_plan_is_the_one_that_would_be_made_anew(
     more = [(_item(100 + index, 1, 3, 1), data.draw(nodes)) for index in range(2)]
     changed = ModelPlan(devices, placed).changed(placed[:cut], more)
     fresh = ModelPlan(devices, [*placed[cut:], *more])
-    assert changed.lost == fresh.lost
+    assert changed.unplaced == fresh.unplaced
     for name in devices:
         assert list(changed.node_plans[name].items) == list(fresh.node_plans[name].items)
         assert changed.node_plans[name].load.turns(0, 50) == fresh.node_plans[name].load.turns(0, 50)

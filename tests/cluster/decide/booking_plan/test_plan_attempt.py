@@ -273,15 +273,15 @@ def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_g
     lost, here = _item("a"), _item("b")
     plan = ModelPlan({"n0": 1}, [(lost, "gone"), (here, "n0")])
     found = plan.changed([(lost, "gone"), (here, "n0")], [(here, "away"), (lost, "n0")])
-    assert found.lost == (here,)
+    assert found.unplaced == (here,)
     assert list(found.node_plans["n0"].items) == [lost]
-    assert (plan.lost, list(plan.node_plans["n0"].items)) == ((lost,), [here])
+    assert (plan.unplaced, list(plan.node_plans["n0"].items)) == ((lost,), [here])
 
 
 def test_what_is_lost_is_told_in_its_order() -> None:
     lost = [_item(key) for key in "abcdef"]
     found = ModelPlan({}).changed((), [(item, "gone") for item in reversed(lost)])
-    assert found.lost == tuple(lost)
+    assert found.unplaced == tuple(lost)
 
 
 def test_where_more_is_placed_than_there_is_is_told_span_by_span() -> None:
@@ -309,5 +309,5 @@ def test_the_first_gap_is_the_earliest_of_the_nodes_that_are_large_enough(
 def test_in_a_plan_without_nodes_there_is_no_gap_and_everything_is_lost() -> None:
     plan = ModelPlan({}, [(_item("b"), "n0"), (_item("a"), "n0")])
     assert plan.first_gap(0, 1, 1) is None
-    assert plan.lost == (_item("a"), _item("b"))
+    assert plan.unplaced == (_item("a"), _item("b"))
     assert plan.rooms(0, 1) == []

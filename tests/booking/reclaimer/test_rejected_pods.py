@@ -36,17 +36,17 @@ def forbidden(message: str) -> Forbidden:
 
 
 def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
-    stamps = {names.USER: "bob", names.BOOKING: "b", names.ASSIGNED: "{}", names.ADMITTED: "true"}
-    world = World("refused", annotations={**stamps, names.MODEL: "A100", names.EVICTIONS: "2"})
+    annotations = {names.USER: "bob", names.BOOKING: "b", names.ASSIGNED: "{}", names.ADMITTED: "true"}
+    world = World("refused", annotations={**annotations, names.MODEL: "A100", names.EVICTIONS: "2"})
     world.play()
     pod = came_back(world)
     assert asks_for_gpus(pod)
     assert first_created(pod) == world.victim.metadata.creation_timestamp
     kept = pod.metadata.annotations or {}
     ours = {key for key in kept if names.is_ours(key)}
-    stamps = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
-    assert ours == {names.USER, names.EVICTIONS, names.REFUSALS} | stamps
-    assert (kept[names.EVICTIONS], kept[names.REFUSALS]) == ("2", "1")
+    said = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
+    assert ours == {names.USER, names.EVICTIONS, names.KUBELET_REJECTIONS} | said
+    assert (kept[names.EVICTIONS], kept[names.KUBELET_REJECTIONS]) == ("2", "1")
     assert kept[names.MODEL] == "A100"
     assert pod.spec.node_name is None
 
@@ -54,17 +54,17 @@ def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
 def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
     world = World("refused")
     world.play()
-    first, second = events(world, names.REFUSED_BY_KUBELET)
+    first, second = events(world, names.REJECTED_BY_KUBELET)
     assert WORDS in first
     assert "It comes back with its place in the order, in 1 s." in first
     assert second.startswith(
         "This pod came back and waits for a node. Before: The kubelet of node n0 rejected"
     )
-    assert world.ears.reasons == [names.REFUSED_BY_KUBELET] * 2
+    assert world.ears.reasons == [names.REJECTED_BY_KUBELET] * 2
 
 
 def test_it_waits_longer_with_each_refusal() -> None:
-    world = World("refused", annotations={names.USER: "bob", names.REFUSALS: "3"})
+    world = World("refused", annotations={names.USER: "bob", names.KUBELET_REJECTIONS: "3"})
     reconcile(world)
     world.clock.advance(7.5)
     reconcile(world)
@@ -72,7 +72,7 @@ def test_it_waits_longer_with_each_refusal() -> None:
     world.clock.advance(1)
     for _ in range(3):
         reconcile(world)
-    assert came_back(world).metadata.annotation(names.REFUSALS) == "4"
+    assert came_back(world).metadata.annotation(names.KUBELET_REJECTIONS) == "4"
 
 
 def test_one_that_was_refused_again_is_counted_up_and_keeps_its_first_instant() -> None:
@@ -87,7 +87,7 @@ def test_one_that_was_refused_again_is_counted_up_and_keeps_its_first_instant() 
     again = world.pod()
     assert again is not None
     assert again.metadata.annotation(names.RECREATED_FROM) == first.metadata.uid
-    assert again.metadata.annotation(names.REFUSALS) == "2"
+    assert again.metadata.annotation(names.KUBELET_REJECTIONS) == "2"
     assert first_created(again) == world.victim.metadata.creation_timestamp
 
 
@@ -224,20 +224,20 @@ def test_the_condition_on_it_says_that_it_was_not_its_user() -> None:
         world.round()
     pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     reasons = [(one["type"], one["reason"]) for one in pod.status["conditions"]]
-    assert reasons == [(names.DISRUPTION_TARGET, names.REFUSED_BY_KUBELET)]
+    assert reasons == [(names.DISRUPTION_TARGET, names.REJECTED_BY_KUBELET)]
 
 
 def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
     world = World("refused")
     reconcile(world)
-    assert world.departure.failed.refused != ()
-    (one,) = world.departure.failed.refused
+    assert world.departure.failed.rejected != ()
+    (one,) = world.departure.failed.rejected
     world.departure.failed.remove(one.pod)
-    assert world.departure.failed.refused == ()
+    assert world.departure.failed.rejected == ()
 
 
 def test_nothing_is_asked_while_it_waits() -> None:
-    world = World("refused", annotations={names.REFUSALS: "9"})
+    world = World("refused", annotations={names.KUBELET_REJECTIONS: "9"})
     for _ in range(10):
         reconcile(world)
         world.clock.advance(1)
