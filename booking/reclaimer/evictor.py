@@ -108,7 +108,7 @@ class Evictor(Protocol):
         """
         ...
 
-    def pardon(self, pod: Pod) -> None:
+    def clear_disruption(self, pod: Pod) -> None:
         """Remove our ``DisruptionTarget`` from a pod that need not go.
 
         It was written right before a deletion that did not follow. If the user deleted such a pod, that would

@@ -19,7 +19,7 @@ from booking.reclaimer.ending.cover_annotations import CoverAnnotations
 from booking.reclaimer.ending.end_warnings import EndWarnings
 from booking.reclaimer.ending.evict_orders import Orders, ordered_to_go
 from booking.reclaimer.ending.maia_requests import MaiaRequests, asked_to_end
-from booking.reclaimer.evictions.comeback import is_condemned, is_guarded
+from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_for_disruption
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.holds.hold_controller import HoldController
@@ -208,11 +208,16 @@ class Reclaimer:
         except ApiError as error:
             self._failures.note("comebacks", "", error)
         for pod in snapshot.noted.values():
-            if pod.metadata.uid not in wanted and is_live(pod) and is_condemned(pod) and not is_guarded(pod):
+            if (
+                pod.metadata.uid not in wanted
+                and is_live(pod)
+                and is_marked_for_disruption(pod)
+                and not has_our_finalizer(pod)
+            ):
                 try:
-                    self._leaving.pardon(pod)
+                    self._leaving.clear_disruption(pod)
                 except ApiError as error:
-                    self._failures.note("pardon", pod.key, error)
+                    self._failures.note("clear condition", pod.key, error)
 
     def _moved(self, snapshot: Snapshot) -> Snapshot:
         """The instant after a pod that others would have to leave for has got free devices instead."""

@@ -36,5 +36,5 @@ def without(kube: Kube, resource: Resource[T], name: str, namespace: str | None 
 
 
 def some(found: list[str], most: int = 5) -> str:
-    """The first of many, for a sentence."""
+    """The first of many, for a message."""
     return ", ".join([*found[:most], *([f"and {len(found) - most} more"] if len(found) > most else [])])

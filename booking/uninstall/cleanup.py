@@ -22,7 +22,7 @@ class Cleanup:
         self._say = say
 
     def pods(self) -> str | None:
-        """No pod obeys us, waits for us or is kept by us any more; a sentence where one changed meanwhile.
+        """No pod obeys us, waits for us or is kept by us any more; a message where one changed meanwhile.
 
         Raises:
             ApiError: the API server could not be asked.

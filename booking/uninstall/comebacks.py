@@ -7,7 +7,13 @@ not terminating is spared, one that is goes and comes back.
 from typing import Final
 
 from booking.reclaimer.evictions.api_calls import Calls
-from booking.reclaimer.evictions.comeback import is_comeback, is_guarded, next_step, origin_of, victim_of
+from booking.reclaimer.evictions.comeback import (
+    has_our_finalizer,
+    is_comeback,
+    next_step,
+    origin_of,
+    victim_of,
+)
 from booking.reclaimer.evictions.comeback_cache import ComebackCache
 from booking.reclaimer.evictions.comebacks import Comebacks, EventWriter
 from booking.uninstall.api import everything, some, without
@@ -35,7 +41,7 @@ class ComebackDrain:
         self._returning = Comebacks(Calls(kube, clock), clock, self._events, self._seen, random=random)
 
     def everybody(self) -> str | None:
-        """Go on with all of them; a sentence while one is left.
+        """Go on with all of them; a message while one is left.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -99,11 +105,11 @@ class _RepeatedEvents:
 def _is_leaving(pod: Pod) -> bool:
     """Whether we evict the pod, or its condition says so; from any other pod our finalizer may be removed."""
     by_us = has_condition(pod, names.DISRUPTION_TARGET)
-    return is_guarded(pod) and by_us and origin_of(pod) is None
+    return has_our_finalizer(pod) and by_us and origin_of(pod) is None
 
 
 def _is_ours(pod: Pod) -> bool:
-    return is_guarded(pod) or _is_labelled(pod.metadata)
+    return has_our_finalizer(pod) or _is_labelled(pod.metadata)
 
 
 def _is_labelled(meta: Meta) -> bool:

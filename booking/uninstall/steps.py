@@ -10,7 +10,7 @@ from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock
 
 Step = Callable[[], str | None]
-"""Does what can be done now; a sentence about what is left, None when nothing is. May raise ``ApiError``."""
+"""Does what can be done now; a message about what is left, None when nothing is. May raise ``ApiError``."""
 
 PAUSE: Final = 1.0
 """Seconds between two attempts at a step."""

@@ -40,11 +40,11 @@ class Stopping:
         """Lease -> its version, and since when it has been that."""
 
     def controller(self) -> str | None:
-        """Nobody takes GPUs back any more; a sentence while somebody still may."""
+        """Nobody takes GPUs back any more; a message while somebody still may."""
         return self._gone(CONTROLLER) or self._is_held([names.CONTROLLER_LEASE])
 
     def others(self) -> str | None:
-        """Nobody binds, mirrors or hands out any more; a sentence while somebody still may."""
+        """Nobody binds, mirrors or hands out any more; a message while somebody still may."""
         if (left := self._gone(OTHERS)) is not None:
             return left
         leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))

@@ -28,14 +28,14 @@ class State:
     """``leaving``: by our hand; ``deleted``: by its user's."""
     wanted: bool = True
     """Whether it must leave."""
-    guarded: bool = False
+    has_finalizer: bool = False
     """Our finalizer is on it."""
     template: Literal["", "stored", "due"] = ""
-    returning: Literal["", "guarded", "free"] = ""
+    returning: Literal["", "finalizer", "free"] = ""
     """The pod in its place, with our finalizer or without."""
     stranger: bool = False
     """Somebody else's pod has its name."""
-    condemned: bool = False
+    marked: bool = False
     """It says that we take it away, and nobody has deleted it yet."""
 
 
@@ -61,7 +61,7 @@ MOVES: Final[tuple[tuple[str, Move], ...]] = (
     ("its user deletes it", lambda s: replace(s, victim="deleted") if _is_deletable(s) else None),
     (
         "we die as we end it",
-        lambda s: replace(s, condemned=True) if _is_deletable(s) and s.template else None,
+        lambda s: replace(s, marked=True) if _is_deletable(s) and s.template else None,
     ),
     ("its containers end", lambda s: replace(s, victim="ended") if s.victim == "leaving" else None),
     ("its name is taken", lambda s: replace(s, stranger=True) if _is_nameless(s) else None),
@@ -70,14 +70,14 @@ MOVES: Final[tuple[tuple[str, Move], ...]] = (
 
 EFFECTS: Final[dict[Step, Move]] = {
     "store": lambda s: replace(s, template="stored"),
-    "guard": lambda s: replace(s, guarded=True),
-    "take": lambda s: replace(s, victim="leaving", condemned=False),
-    "pardon": lambda s: replace(s, condemned=False),
-    "spare": lambda s: replace(s, guarded=False),
+    "add finalizer": lambda s: replace(s, has_finalizer=True),
+    "take": lambda s: replace(s, victim="leaving", marked=False),
+    "clear condition": lambda s: replace(s, marked=False),
+    "remove finalizer": lambda s: replace(s, has_finalizer=False),
     "forget": lambda s: replace(s, template="", stranger=False),
     "mark due": lambda s: replace(s, template="due"),
-    "let go": lambda s: replace(s, guarded=False, victim="gone"),
-    "create": lambda s: replace(s, returning="guarded"),
+    "let go": lambda s: replace(s, has_finalizer=False, victim="gone"),
+    "create": lambda s: replace(s, returning="finalizer"),
     "release": lambda s: replace(s, returning="free"),
 }
 """What our steps change."""
@@ -89,7 +89,7 @@ def _may_stay(state: State) -> bool:
 
 def _is_deletable(state: State) -> bool:
     """Whether a deletion is plainly its user's, and we have something to undo then."""
-    return _may_stay(state) and state.guarded and not state.condemned
+    return _may_stay(state) and state.has_finalizer and not state.marked
 
 
 def _is_nameless(state: State) -> bool:
@@ -102,7 +102,9 @@ def step_in(state: State) -> Step:
         Comeback(
             template=_template(state),
             victim=None if state.victim == "gone" else _victim(state),
-            returning=Pod(metadata=_meta(guarded=state.returning == "guarded")) if state.returning else None,
+            returning=Pod(metadata=_meta(has_finalizer=state.returning == "finalizer"))
+            if state.returning
+            else None,
             stranger=state.stranger,
             wanted=state.wanted,
         )
@@ -110,14 +112,16 @@ def step_in(state: State) -> Step:
 
 
 def _victim(state: State) -> Pod:
-    meta = _meta(guarded=state.guarded, terminating=state.victim != "live", ended=state.victim == "ended")
-    conditions = (_OURS,) if state.condemned or state.victim in ("leaving", "ended") else ()
+    meta = _meta(
+        has_finalizer=state.has_finalizer, terminating=state.victim != "live", ended=state.victim == "ended"
+    )
+    conditions = (_OURS,) if state.marked or state.victim in ("leaving", "ended") else ()
     return Pod(metadata=meta, spec=PodSpec(node_name="n"), status=PodStatus(conditions=conditions))
 
 
-def _meta(*, guarded: bool, terminating: bool = False, ended: bool = False) -> Meta:
+def _meta(*, has_finalizer: bool, terminating: bool = False, ended: bool = False) -> Meta:
     return Meta(
-        finalizers=(names.COMEBACK,) if guarded else (),
+        finalizers=(names.COMEBACK,) if has_finalizer else (),
         deletion_timestamp=_THEN if terminating else None,
         deletion_grace_period_seconds=0 if ended else None,
     )
@@ -160,7 +164,7 @@ def label(state: State) -> str:
         "gone": "gone, its name taken" if state.stranger else "gone",
     }[state.victim]
     template = [f"template {state.template}"] if state.template else []
-    marks = {"finalizer": state.guarded, "condemned": state.condemned}
+    marks = {"finalizer": state.has_finalizer, "DisruptionTarget": state.marked}
     return ", ".join([what, *template, *(mark for mark, is_there in marks.items() if is_there)])
 
 

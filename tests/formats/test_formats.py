@@ -19,7 +19,7 @@ import yaml
 
 from booking.mirror.lease import MirrorLease
 from booking.reclaimer.ending.end_warnings import Warned, encode_warned, warned_of
-from booking.reclaimer.evictions.comeback import how, is_due, is_guarded
+from booking.reclaimer.evictions.comeback import has_our_finalizer, how, is_due
 from booking.reclaimer.holds.disruption_budgets import since
 from booking.reclaimer.planning.waiting_pod import barred
 from booking.records import Place as PlannedPlace
@@ -194,7 +194,7 @@ def test_what_is_written_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
 def test_what_is_written_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "leaves", Pod)
     assert decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "") == ASSIGNED
-    assert is_guarded(pod)
+    assert has_our_finalizer(pod)
     assert (pod.metadata.labels or {})[names.COMEBACK] == "true"
     assert how(pod.metadata) == "as-it-was"
     assert warned_of(pod) == WARNED

@@ -28,7 +28,7 @@ def booked(scene: Scene, laws: LawWatcher) -> Scene:
     return scene
 
 
-def condemn(scene: Scene, name: str) -> None:
+def mark_to_end(scene: Scene, name: str) -> None:
     """What we write on a pod before we end it with its booking."""
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
     scene.kube.patch(
@@ -75,7 +75,7 @@ def test_an_order_without_a_name_or_a_reason_is_none(
 def test_by_an_order_nobody_is_ended_as_if_the_booking_were_over(booked: Scene, laws: LawWatcher) -> None:
     order(booked, "a", ORDER)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
-        condemn(booked, "a")
+        mark_to_end(booked, "a")
 
 
 LONG_AGO, LATER = "1900-01-01T08:00:00Z", "2026-11-23T10:00:00Z"
@@ -93,7 +93,7 @@ def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
     booked: Scene, laws: LawWatcher
 ) -> None:
     granted(booked, LONG_AGO, NOW)
-    condemn(booked, "late")
+    mark_to_end(booked, "late")
     laws.check()
 
 
@@ -103,14 +103,14 @@ def test_within_the_grant_or_without_a_request_nobody_is_ended(
 ) -> None:
     granted(booked, until, asked)
     with breaks(laws, "L2", "default/late is ended, though no booking that it ends with is over"):
-        condemn(booked, "late")
+        mark_to_end(booked, "late")
 
 
 def test_a_request_of_maias_tools_ends_no_booked_pod(booked: Scene, laws: LawWatcher) -> None:
     booked.annotate("a", names.TERMINATE_AT, LONG_AGO)
     booked.annotate("a", names.END_ASKED, NOW)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
-        condemn(booked, "a")
+        mark_to_end(booked, "a")
 
 
 def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: Scene, laws: LawWatcher) -> None:
@@ -169,14 +169,14 @@ def test_a_pod_may_be_ended_when_that_was_decided_after_its_booking(booked: Scen
     booked.clock.advance(301)
     booked.renew()
     decide(booked, "uid-a")
-    condemn(booked, "a")
+    mark_to_end(booked, "a")
     laws.check()
 
 
 def test_a_pod_that_is_ended_while_its_booking_runs_breaks_it(booked: Scene, laws: LawWatcher) -> None:
     decide(booked, "uid-a")
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
-        condemn(booked, "a")
+        mark_to_end(booked, "a")
 
 
 def test_a_pod_that_another_booking_covers_is_not_ended(booked: Scene, laws: LawWatcher) -> None:
@@ -185,7 +185,7 @@ def test_a_pod_that_another_booking_covers_is_not_ended(booked: Scene, laws: Law
     booked.renew()
     decide(booked, "uid-a")
     with breaks(laws, "L2", "default/a is ended, though b-2 covers it"):
-        condemn(booked, "a")
+        mark_to_end(booked, "a")
 
 
 def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: Scene, laws: LawWatcher) -> None:
@@ -193,7 +193,7 @@ def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: Scene, laws: La
     booked.renew()
     decide(booked)
     with breaks(laws, "L2", "default/a is ended, though no booking that it ends with is over"):
-        condemn(booked, "a")
+        mark_to_end(booked, "a")
 
 
 @pytest.mark.parametrize(("seconds", "innocent"), [(4.0, True), (6.0, False)])

@@ -101,7 +101,7 @@ def decide(scene: Scene) -> None:
     scene.kube.patch(BOOKINGS, "b-1", {"status": {"ending": ["uid-a"]}}, subresource="status")
 
 
-def condemn(scene: Scene) -> None:
+def mark_to_end(scene: Scene) -> None:
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
     body = {"status": {"conditions": [condition]}}
     scene.kube.patch(PODS, "a", body, namespace="default", subresource="status")
@@ -111,7 +111,7 @@ def condemn(scene: Scene) -> None:
 def test_pods_end_while_the_mirror_is_heard(over: Scene, laws: LawWatcher) -> None:
     over.clock.advance(59)
     decide(over)
-    condemn(over)
+    mark_to_end(over)
     laws.check()
 
 
@@ -125,7 +125,7 @@ def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(over: Scene, la
     decide(over)
     over.clock.advance(61)
     with breaks(laws, "L6", "default/a are to end, and the mirror was not renewed for 61.0 s"):
-        condemn(over)
+        mark_to_end(over)
 
 
 def test_an_eviction_for_a_mirrored_booking_goes_on_without_the_mirror(

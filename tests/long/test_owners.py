@@ -171,11 +171,11 @@ def test_a_pod_that_is_deleted_with_its_booking_counts_as_no_failure_of_its_job(
     )
     alice.release(booking)
 
-    def condemned() -> bool:
+    def ends() -> bool:
         pods = [pod for pod in of(playground, "training") if pod.metadata.uid == first.metadata.uid]
         return not pods or (is_terminating(pods[0]) and has_condition(pods[0], names.DISRUPTION_TARGET))
 
-    playground.await_that("it is ended by us", condemned)
+    playground.await_that("it is ended by us", ends)
     fresh = await_one(playground, "training", after=first)
     assert fresh.metadata.annotation(names.BOOKING) is None
     assert fresh.metadata.annotation(names.RECREATED_FROM) is None

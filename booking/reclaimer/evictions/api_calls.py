@@ -79,7 +79,7 @@ class Calls:
         except NotFound:
             return None
 
-    def guard(self, pod: Pod, *, back: Back, notice: str | None) -> Pod:
+    def add_finalizer(self, pod: Pod, *, back: Back, notice: str | None) -> Pod:
         """Add the finalizer and label, how the pod comes back, and its notice."""
         finalizers = [*(pod.metadata.finalizers or ()), names.COMEBACK]
         change: Json = {"finalizers": finalizers, "labels": {names.COMEBACK: "true"}}
@@ -96,7 +96,7 @@ class Calls:
         """Remove the finalizer. The label stays: by it our watch sees the pod's deletion."""
         return self._change(pod, {"finalizers": _others(pod)}, versioned=bool(_others(pod)))
 
-    def spare(self, pod: Pod) -> Pod:
+    def remove_finalizer(self, pod: Pod) -> Pod:
         """Remove finalizer and label; a concurrent eviction fails by the resourceVersion."""
         return self._change(pod, _bare(pod), versioned=True)
 
@@ -137,7 +137,9 @@ class Calls:
         }
         self._kube.create_subresource(PODS, "eviction", body, name=meta.name, namespace=meta.namespace)
 
-    def condemn(self, pod: Pod, conditions: list[Json], *, status: bool, reason: Reason, message: str) -> Pod:
+    def mark_disruption(
+        self, pod: Pod, conditions: list[Json], *, status: bool, reason: Reason, message: str
+    ) -> Pod:
         """Set the condition ``DisruptionTarget`` among all conditions of the pod, as they were read."""
         at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {

@@ -8,7 +8,7 @@ another stopped:
 - the **returning** pod, which our finalizer keeps until the template is gone, so that a user who deletes it
   at once is not overruled.
 
-The order of writes: store, guard, take | mark due, let go | create, forget, release.
+The order of writes: store, add finalizer, take | mark due, let go | create, forget, release.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ from cluster.objects.pods import Pod, has_condition, is_terminal, is_terminating
 
 Step = Literal[
     "store",
-    "guard",
+    "add finalizer",
     "take",
-    "pardon",
-    "spare",
+    "clear condition",
+    "remove finalizer",
     "restore",
     "mark due",
     "let go",
@@ -40,10 +40,10 @@ Step = Literal[
 
 MEANINGS: Mapping[Step, str] = {
     "store": "Ask whether the pod would be accepted again (dry run), and store it as a template.",
-    "guard": "Put our finalizer and label on the victim.",
+    "add finalizer": "Put our finalizer and label on the victim.",
     "take": "Evict the victim, or end it; one that a kubelet rejected has ended already, and is deleted.",
-    "pardon": "Say no more, on a victim that need not go, that it is being taken away.",
-    "spare": "Take finalizer and label off a victim that need not go.",
+    "clear condition": "Take back the condition `DisruptionTarget` of a victim that need not go.",
+    "remove finalizer": "Take finalizer and label off a victim that need not go.",
     "restore": "Store the template again: the victim leaves by our hand, and it is missing.",
     "mark due": "Write on the template that its pod must come back.",
     "let go": "Take our finalizer off the victim.",
@@ -101,13 +101,13 @@ def _before(victim: Pod, comeback: Comeback) -> Step:
     if comeback.wanted and (not is_terminal(victim) or is_rejected_by_kubelet(victim)):
         if template is None:
             return "store"
-        return "take" if is_guarded(victim) else "guard"
+        return "take" if has_our_finalizer(victim) else "add finalizer"
     # First, since a deletion by its user could not be distinguished from ours.
-    if is_condemned(victim):
-        return "pardon"
+    if is_marked_for_disruption(victim):
+        return "clear condition"
     # In this order: a concurrent eviction fails by the resourceVersion.
-    if is_guarded(victim):
-        return "spare"
+    if has_our_finalizer(victim):
+        return "remove finalizer"
     return "forget" if template else "done"
 
 
@@ -117,8 +117,8 @@ def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
         # Its user has deleted it, and wins.
         if template:
             return "forget"
-        return "let go" if is_guarded(victim) else "done"
-    if not is_guarded(victim):
+        return "let go" if has_our_finalizer(victim) else "done"
+    if not has_our_finalizer(victim):
         return "wait" if template is None or is_due(template) else "mark due"
     if template is None:
         return "restore"
@@ -131,18 +131,18 @@ def _after(comeback: Comeback) -> Step:
     """The step once the victim is gone."""
     template, returning = comeback.template, comeback.returning
     if template is None:
-        return "release" if returning and is_guarded(returning) else "done"
+        return "release" if returning and has_our_finalizer(returning) else "done"
     if returning or comeback.stranger or not is_due(template):
         return "forget"
     return "create"
 
 
-def is_guarded(pod: Pod) -> bool:
+def has_our_finalizer(pod: Pod) -> bool:
     """Whether our finalizer is on it."""
     return names.COMEBACK in (pod.metadata.finalizers or ())
 
 
-def is_condemned(pod: Pod) -> bool:
+def is_marked_for_disruption(pod: Pod) -> bool:
     """Whether our ``DisruptionTarget`` is on it: written right before a deletion, which may not follow."""
     conditions = pod.status.conditions or ()
     ours = (c for c in conditions if c.type == names.DISRUPTION_TARGET and c.reason in CONDITIONS.values())

@@ -6,7 +6,13 @@ Our own writes are entered at once: otherwise a lagging watch would make us writ
 import threading
 from collections.abc import Callable, Sequence
 
-from booking.reclaimer.evictions.comeback import Comeback, is_comeback, is_guarded, origin_of, victim_of
+from booking.reclaimer.evictions.comeback import (
+    Comeback,
+    has_our_finalizer,
+    is_comeback,
+    origin_of,
+    victim_of,
+)
 from cluster import names
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
 from cluster.kube.resources import PodTemplate
@@ -85,7 +91,7 @@ class ComebackCache:
         not added again.
         """
         with self._lock:
-            if is_guarded(pod) or pod.metadata.uid in self._pods:
+            if has_our_finalizer(pod) or pod.metadata.uid in self._pods:
                 self.put_pod(pod)
 
     def drop_pod(self, uid: str) -> None:
@@ -120,7 +126,7 @@ class ComebackCache:
             newer = [
                 pod
                 for pod in self._pods.values()
-                if is_guarded(pod) and version_is_older(version, pod.metadata.resource_version)
+                if has_our_finalizer(pod) and version_is_older(version, pod.metadata.resource_version)
             ]
             self._pods = {pod.metadata.uid: pod for pod in newer}
             for pod in items:

@@ -13,9 +13,9 @@ from booking.reclaimer.evictions.backoffs import Backoffs
 from booking.reclaimer.evictions.comeback import (
     Comeback,
     Step,
+    has_our_finalizer,
     how,
-    is_condemned,
-    is_guarded,
+    is_marked_for_disruption,
     next_step,
     origin_of,
     reason_in,
@@ -40,13 +40,13 @@ from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-PARDONED: Final = "This pod need not go after all."
+NEED_NOT_GO: Final = "This pod need not go after all."
 CARRIED_FOR: Final = 1.0
 """Seconds of one reconciliation. Hundreds of evictions at once take longer on a busy API server, and must not
 delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
-LEAVES: Final[frozenset[Step]] = frozenset({"store", "guard", "take"})
+LEAVES: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
 
@@ -169,16 +169,16 @@ class Comebacks:
             self._marked.add(uid)
         elif template and step == "create":
             self._create(uid, template)
-        elif victim and step == "pardon":
-            self.pardon(victim)
+        elif victim and step == "clear condition":
+            self.clear_disruption(victim)
         elif victim and step == "restore":
             self._restore(victim)
-        elif victim and step in ("let go", "spare"):
-            self._write(victim, self._calls.let_go if step == "let go" else self._calls.spare)
+        elif victim and step in ("let go", "remove finalizer"):
+            self._write(victim, self._calls.let_go if step == "let go" else self._calls.remove_finalizer)
         elif returning and step == "release":
             self._write(returning, self._calls.release)
 
-    def pardon(self, pod: Pod) -> None:
+    def clear_disruption(self, pod: Pod) -> None:
         """Take back what was written on a pod right before a deletion that did not follow.
 
         Raises:
@@ -189,10 +189,12 @@ class Comebacks:
             self.seen.drop_pod(pod.metadata.uid)
             return
         now = read(whole)
-        if is_condemned(now) and not is_terminating(now):
+        if is_marked_for_disruption(now) and not is_terminating(now):
             conditions = list(whole.status.get("conditions") or ())
             reason = reason_in(now)
-            now = self._calls.condemn(now, conditions, status=False, reason=reason, message=PARDONED)
+            now = self._calls.mark_disruption(
+                now, conditions, status=False, reason=reason, message=NEED_NOT_GO
+            )
             log.info("the removal of a pod was withdrawn", pod=pod.key, uid=pod.metadata.uid)
         self.seen.wrote_pod(now)
 
@@ -241,7 +243,7 @@ class Comebacks:
                 raise  # the old pod still exists
             if origin_of(found) == uid:
                 self.seen.wrote_pod(found)
-                if not is_guarded(found):
+                if not has_our_finalizer(found):
                     self._forget(template)
                 return
             message = f"A pod that was taken away does not come back: {found.key} has taken its name."

@@ -11,7 +11,14 @@ from typing import Any, Final
 import structlog
 
 from booking.reclaimer.evictions.api_calls import Calls, read
-from booking.reclaimer.evictions.comeback import CONDITIONS, Comeback, how, is_guarded, is_owned, next_step
+from booking.reclaimer.evictions.comeback import (
+    CONDITIONS,
+    Comeback,
+    has_our_finalizer,
+    how,
+    is_owned,
+    next_step,
+)
 from booking.reclaimer.evictions.comeback_cache import SELECTED, ComebackCache
 from booking.reclaimer.evictions.comebacks import LEAVES, Comebacks, EventWriter
 from booking.reclaimer.evictions.dry_runs import DryRun, DryRuns
@@ -153,9 +160,9 @@ class PodEvictor:
             if step == "store":
                 tried = rehearsal or self._rehearsals.ask(whole, back=why.back, reason=why.reason)
                 template = self._store(tried, why)
-            elif step == "guard":
+            elif step == "add finalizer":
                 going.soon()
-                victim = self._calls.guard(victim, back=why.back, notice=why.notice)
+                victim = self._calls.add_finalizer(victim, back=why.back, notice=why.notice)
                 self.seen.wrote_pod(victim)
             else:
                 self._take(victim, whole, going)
@@ -173,7 +180,7 @@ class PodEvictor:
         """Whether it was made ready to come back in another way, or for another reason, than it is to now."""
         template = self.seen.template(victim.metadata.uid)
         if template is None:
-            return is_guarded(victim) and how(victim.metadata) != why.back
+            return has_our_finalizer(victim) and how(victim.metadata) != why.back
         prepared = how(template.metadata), template.metadata.annotation(names.COMEBACK_REASON)
         return prepared != (why.back, why.reason)
 
@@ -212,23 +219,27 @@ class PodEvictor:
             return
         _demand(victim, going.still)
         conditions = list(whole.status.get("conditions") or ())
-        condemned = self._condemn(victim, conditions, why, status=True)
+        marked = self._mark_disruption(victim, conditions, why, status=True)
         try:
-            self._calls.end(condemned, why.grace_seconds)
+            self._calls.end(marked, why.grace_seconds)
         except Conflict:
             self._not_by_us(victim, why)
             raise
         self._is_taken(victim, why)
 
-    def _condemn(self, victim: Pod, conditions: list[Json], why: EvictionCause, *, status: bool) -> Pod:
-        return self._calls.condemn(victim, conditions, status=status, reason=why.reason, message=why.message)
+    def _mark_disruption(
+        self, victim: Pod, conditions: list[Json], why: EvictionCause, *, status: bool
+    ) -> Pod:
+        return self._calls.mark_disruption(
+            victim, conditions, status=status, reason=why.reason, message=why.message
+        )
 
     def _not_by_us(self, victim: Pod, why: EvictionCause) -> None:
         """Another client wrote first: if the user has deleted the pod, our condition must not claim it."""
         now = self._calls.whole(victim.metadata)
         if now is not None and is_terminating(read(now)):
             conditions = list(now.status.get("conditions") or ())
-            self._condemn(read(now), conditions, why, status=False)
+            self._mark_disruption(read(now), conditions, why, status=False)
 
     def _evict(self, victim: Pod, going: "_Going", *, versioned: bool) -> None:
         _demand(victim, going.still)
@@ -254,10 +265,10 @@ class PodEvictor:
         """The pod need not go after all; see ``Evictor``."""
         self._returning.withdraw(uid)
 
-    def pardon(self, pod: Pod) -> None:
+    def clear_disruption(self, pod: Pod) -> None:
         """Remove our ``DisruptionTarget`` from a pod that is not being evicted; see ``Evictor``."""
         if pod.metadata.uid not in self._returning.taken:
-            self._returning.pardon(pod)
+            self._returning.clear_disruption(pod)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
         """Advance every comeback; see ``Evictor``.

@@ -53,5 +53,5 @@ def not_again(pod: Pod) -> str:
 
 
 def coming_back(pod: FailedPod) -> str:
-    """A sentence: why the pod was rejected, and when it comes back."""
+    """A message: why the pod was rejected, and when it comes back."""
     return f"{said(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."

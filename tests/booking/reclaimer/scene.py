@@ -50,7 +50,7 @@ class FakeLeaving:
         self.why: dict[str, EvictionCause] = {}
         """Name -> the cause of its last eviction or end."""
         self.withdrawn: list[str] = []
-        self.pardoned: list[str] = []
+        self.cleared: list[str] = []
         self.wanted: frozenset[str] = frozenset()
         self.protected: set[str] = set()
         """Names of pods that a disruption budget protects."""
@@ -95,8 +95,8 @@ class FakeLeaving:
     def withdraw(self, uid: str) -> None:
         self.withdrawn.append(uid)
 
-    def pardon(self, pod: Pod) -> None:
-        self.pardoned.append(pod.metadata.name)
+    def clear_disruption(self, pod: Pod) -> None:
+        self.cleared.append(pod.metadata.name)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
         if self.stuck:

@@ -23,10 +23,10 @@ DISRUPTED = [{"type": names.DISRUPTION_TARGET, "status": "True", "reason": names
 
 
 def victim(
-    *, guarded: bool = True, leaving: bool = False, ours: bool = False, ended: bool = False, **spec: Any
+    *, has_finalizer: bool = True, leaving: bool = False, ours: bool = False, ended: bool = False, **spec: Any
 ) -> Pod:
     metadata: dict[str, Any] = {"name": "p", "namespace": "team", "uid": "v"}
-    if guarded:
+    if has_finalizer:
         metadata["finalizers"] = [names.COMEBACK]
     if leaving:
         metadata["deletionTimestamp"] = "2026-11-23T09:00:00Z"
@@ -34,9 +34,9 @@ def victim(
     return msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n0", **spec}, "status": status}, Pod)
 
 
-def returning(*, guarded: bool = True) -> Pod:
+def returning(*, has_finalizer: bool = True) -> Pod:
     metadata: dict[str, Any] = {"name": "p", "uid": "r", "annotations": {names.RECREATED_FROM: "v"}}
-    if guarded:
+    if has_finalizer:
         metadata["finalizers"] = [names.COMEBACK]
     return msgspec.convert({"metadata": metadata}, Pod)
 
@@ -55,37 +55,37 @@ OURS = {"leaving": True, "ours": True}
     ("comeback", "step"),
     [
         # the victim is there
-        (Comeback(victim=victim(guarded=False), wanted=True), "store"),
+        (Comeback(victim=victim(has_finalizer=False), wanted=True), "store"),
         (Comeback(victim=victim(), wanted=True), "store"),
-        (Comeback(victim=victim(guarded=False), template=STORED, wanted=True), "guard"),
+        (Comeback(victim=victim(has_finalizer=False), template=STORED, wanted=True), "add finalizer"),
         (Comeback(victim=victim(), template=STORED, wanted=True), "take"),
         (Comeback(victim=victim(ours=True), template=STORED, wanted=True), "take"),
         # it need not go
-        (Comeback(victim=victim(), template=STORED), "spare"),
-        (Comeback(victim=victim(ended=True), template=STORED, wanted=True), "spare"),
-        (Comeback(victim=victim(guarded=False), template=STORED), "forget"),
-        (Comeback(victim=victim(guarded=False)), "done"),
-        (Comeback(victim=victim(ours=True), template=STORED), "pardon"),
-        (Comeback(victim=victim(ours=True, ended=True), template=STORED), "pardon"),
-        (Comeback(victim=victim(ours=True, guarded=False)), "pardon"),
+        (Comeback(victim=victim(), template=STORED), "remove finalizer"),
+        (Comeback(victim=victim(ended=True), template=STORED, wanted=True), "remove finalizer"),
+        (Comeback(victim=victim(has_finalizer=False), template=STORED), "forget"),
+        (Comeback(victim=victim(has_finalizer=False)), "done"),
+        (Comeback(victim=victim(ours=True), template=STORED), "clear condition"),
+        (Comeback(victim=victim(ours=True, ended=True), template=STORED), "clear condition"),
+        (Comeback(victim=victim(ours=True, has_finalizer=False)), "clear condition"),
         # it leaves by our hand
         (Comeback(victim=victim(**OURS), template=STORED), "wait"),
         (Comeback(victim=victim(**OURS, ended=True), template=STORED), "mark due"),
         (Comeback(victim=victim(**OURS, ended=True), template=DUE), "let go"),
-        (Comeback(victim=victim(**OURS, ended=True, guarded=False), template=DUE), "wait"),
-        (Comeback(victim=victim(**OURS, guarded=False), template=STORED), "mark due"),
+        (Comeback(victim=victim(**OURS, ended=True, has_finalizer=False), template=DUE), "wait"),
+        (Comeback(victim=victim(**OURS, has_finalizer=False), template=STORED), "mark due"),
         (Comeback(victim=victim(**OURS)), "restore"),
         # its user has deleted it
         (Comeback(victim=victim(leaving=True), template=STORED, wanted=True), "forget"),
         (Comeback(victim=victim(leaving=True)), "let go"),
-        (Comeback(victim=victim(leaving=True, guarded=False)), "done"),
+        (Comeback(victim=victim(leaving=True, has_finalizer=False)), "done"),
         # it is gone
         (Comeback(template=DUE), "create"),
         (Comeback(template=STORED), "forget"),
         (Comeback(template=DUE, stranger=True), "forget"),
         (Comeback(template=DUE, returning=returning()), "forget"),
         (Comeback(returning=returning()), "release"),
-        (Comeback(returning=returning(guarded=False)), "done"),
+        (Comeback(returning=returning(has_finalizer=False)), "done"),
         (Comeback(), "done"),
     ],
 )
@@ -95,7 +95,7 @@ def test_law_l4_the_next_step_is_read_off_the_objects(comeback: Comeback, step: 
 
 def every_victim() -> list[Pod | None]:
     flags = product([False, True], repeat=4)
-    return [None] + [victim(guarded=g, leaving=t, ours=o, ended=e) for g, t, o, e in flags]
+    return [None] + [victim(has_finalizer=g, leaving=t, ours=o, ended=e) for g, t, o, e in flags]
 
 
 @pytest.mark.parametrize("stranger", [False, True])
@@ -104,7 +104,7 @@ def test_law_l4_whatever_is_found_there_is_a_step_and_none_overrules_the_user(
     *, wanted: bool, stranger: bool
 ) -> None:
     templates = [None, STORED, DUE]
-    back = [None, returning(), returning(guarded=False)]
+    back = [None, returning(), returning(has_finalizer=False)]
     for one, kept, new in product(every_victim(), templates, back):
         step = next_step(Comeback(victim=one, template=kept, returning=new, wanted=wanted, stranger=stranger))
         assert step in MEANINGS

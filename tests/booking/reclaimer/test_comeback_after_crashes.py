@@ -50,9 +50,9 @@ def nothing_is_left(world: World) -> bool:
     """Whether neither template, finalizer nor label remains."""
     pod = world.pod()
     labels = (pod.metadata.labels or {}) if pod else {}
-    guarded = bool(pod and pod.metadata.finalizers)
+    has_finalizer = bool(pod and pod.metadata.finalizers)
     marked = pod is not None and how(pod.metadata) != "without-gpu"
-    return world.templates == 0 and not guarded and not marked and names.COMEBACK not in labels
+    return world.templates == 0 and not has_finalizer and not marked and names.COMEBACK not in labels
 
 
 def test_the_story_has_as_many_points_as_it_should() -> None:
@@ -89,18 +89,18 @@ def test_law_l4_killed_twice_it_comes_back_once(variant: str, call: int, again: 
 def test_law_l4_a_user_who_deletes_the_pod_wins(variant: str, call: int, *, killed: bool) -> None:
     world = VARIANTS[variant]()
     counted: list[bool] = []
-    condemned: list[bool] = []
+    marked: list[bool] = []
 
     def delete() -> None:
         now = world.pod()
-        condemned.append(now is not None and has_condition(now, names.DISRUPTION_TARGET))
+        marked.append(now is not None and has_condition(now, names.DISRUPTION_TARGET))
         counted.append(world.user_deletes())
 
     world.kube.then[call] = delete
     world.kube.dies_after = call if killed else None
     world.play()
     assert nothing_is_left(world)
-    if counted == [True] and condemned == [True] and killed:
+    if counted == [True] and marked == [True] and killed:
         # Between our condition and our delete, and we die at the same moment: nobody can tell the user's
         # delete from ours any more. Rather a pod without a GPU too many than one too few.
         assert one_came_back(world)

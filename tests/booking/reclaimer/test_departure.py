@@ -345,9 +345,9 @@ def test_a_pod_that_completes_by_itself_needs_no_comeback() -> None:
     assert world.templates == 0
 
 
-def test_a_victim_that_is_stored_but_not_guarded_yet_is_asked_about_ever_more_rarely() -> None:
+def test_a_victim_that_is_stored_but_without_our_finalizer_is_asked_about_ever_more_rarely() -> None:
     world = World()
-    world.kube.dies_after = 3  # stored, not guarded
+    world.kube.dies_after = 3  # stored, without our finalizer
     world.round()
     wanted = frozenset({world.victim.metadata.uid})
     asked = len(world.asked)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from booking.reclaimer.evictions.comeback import is_guarded
+from booking.reclaimer.evictions.comeback import has_our_finalizer
 from booking.settings import UninstallSettings
 from booking.uninstall.__main__ import uninstall
 from booking.uninstall.kinds import CAPACITIES, DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
@@ -123,7 +123,7 @@ class World:
         orders |= {*names.WAITING_STATE, names.BOOKING}
         for pod in self.pods:
             found += [f"{pod.key} {key}" for key in _ours(pod.metadata) if key in orders]
-            found += [f"{pod.key} finalizer"] * is_guarded(pod)
+            found += [f"{pod.key} finalizer"] * has_our_finalizer(pod)
         named = [(names.WEBHOOK, MUTATING_WEBHOOKS, None), (names.GPU_PODS_POLICY, POLICY_BINDINGS, None)]
         named += [(name, resource, names.NAMESPACE) for resource, name in WORKLOADS.values()]
         named += [

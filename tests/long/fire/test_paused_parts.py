@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 LAST_CHECK = "extender.binding_post:BindingPost._time_left"
 """Where the extender checks for the last time before it posts a Binding: does it lead, is it in time."""
-PREPARED = "booking.reclaimer.evictions.api_calls:Calls.guard"
+PREPARED = "booking.reclaimer.evictions.api_calls:Calls.add_finalizer"
 """The last write before a victim is evicted."""
 AGENTS_AFTER = 12.0
 """Seconds after the victim was deleted: the extender is stopped then, and needs them when it goes on."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from booking.reclaimer.evictions.comeback import is_guarded
+from booking.reclaimer.evictions.comeback import has_our_finalizer
 from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube, Selection
@@ -72,7 +72,7 @@ class Life:
 
         def leaves() -> bool:
             now = self.ground.pod(victim)
-            return is_terminating(now) and is_guarded(now)
+            return is_terminating(now) and has_our_finalizer(now)
 
         self.ground.await_that(f"{victim} leaves", leaves)
         return victim, booked
@@ -86,7 +86,7 @@ class Life:
             return (
                 now.status.phase == "Running"
                 and not asks_for_gpus(now)
-                and not is_guarded(now)
+                and not has_our_finalizer(now)
                 and not stored
             )
 

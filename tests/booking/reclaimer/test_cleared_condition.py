@@ -13,7 +13,7 @@ from tests.fakes.objects import a_pod
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
 
 
-def condemned(back: Back = "without-gpu") -> World:
+def marked(back: Back = "without-gpu") -> World:
     """A pod whose booking was over, as a process left it that died before it deleted it; then it may stay."""
     world = World("ended", back=back)
     world.kube.dies_after = _after_the_word(back)
@@ -39,7 +39,7 @@ def conditions(world: World) -> list[tuple[str, str]]:
 
 
 def test_law_l4_a_pod_that_may_stay_no_longer_says_that_it_is_taken_away() -> None:
-    world = condemned()
+    world = marked()
     world.play()
     assert conditions(world) == [("Ready", "True"), (names.DISRUPTION_TARGET, "False")]
     pod = world.pod()
@@ -49,7 +49,7 @@ def test_law_l4_a_pod_that_may_stay_no_longer_says_that_it_is_taken_away() -> No
 
 
 def test_law_l4_whose_user_deletes_it_then_does_not_come_back() -> None:
-    world = condemned()
+    world = marked()
     world.sync()
     world.pass_()
     world.user_deletes()
@@ -59,16 +59,16 @@ def test_law_l4_whose_user_deletes_it_then_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("call", range(1, 5))
-def test_law_l4_killed_again_while_it_is_pardoned_all_is_taken_back(call: int) -> None:
-    world = condemned()
+def test_law_l4_killed_again_while_it_is_cleared_all_is_taken_back(call: int) -> None:
+    world = marked()
     world.kube.dies_after = world.kube.ours + call
     world.play()
     assert (names.DISRUPTION_TARGET, "False") in conditions(world)
     assert world.templates == 0
 
 
-def test_law_l4_a_pod_that_is_evicted_again_before_it_is_pardoned_comes_back_once() -> None:
-    world = condemned()
+def test_law_l4_a_pod_that_is_evicted_again_before_it_is_cleared_comes_back_once() -> None:
+    world = marked()
     world.wanted = True
     world.play()
     pod = world.pod()
@@ -77,7 +77,7 @@ def test_law_l4_a_pod_that_is_evicted_again_before_it_is_pardoned_comes_back_onc
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_pod_that_nothing_of_ours_guards_is_pardoned_too_and_others_words_stay(*, ours: bool) -> None:
+def test_a_pod_that_nothing_of_ours_holds_is_cleared_too_and_others_words_stay(*, ours: bool) -> None:
     chain = Chain()
     chain.add_node()
     pod = a_pod("owned").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)})
