@@ -24,7 +24,7 @@ _SHORT: Final = re.compile(_DATE + _TIME, re.IGNORECASE | re.ASCII)
 
 
 class DurationError(ValueError):
-    """A text that is no length; the sentence says how one is written."""
+    """A text that is no length; the message says how one is written."""
 
 
 class Duration(msgspec.Struct, frozen=True):

@@ -47,12 +47,12 @@ def of_one(action: EndAction, *, is_owned: bool) -> str:
 
 
 def before(terms: EvictionSettings) -> str:
-    """What will happen to a booking's pods if it ends now, shown before it does: sentences."""
+    """What will happen to a booking's pods if it ends now, shown before it does: messages."""
     return _of_all(terms, "end with it", ": save your work first.")
 
 
 def after(terms: EvictionSettings) -> str:
-    """What happens to a booking's pods, shown when it has ended: sentences."""
+    """What happens to a booking's pods, shown when it has ended: messages."""
     return _of_all(terms, "end now", ".")
 
 

@@ -23,7 +23,7 @@ PERIOD: Final = 5.0
 
 
 class PolicyFileError(ValueError):
-    """The policy file cannot be used; the sentences say where and why."""
+    """The policy file cannot be used; the messages say where and why."""
 
 
 class History(Protocol):

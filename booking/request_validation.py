@@ -60,7 +60,7 @@ def of_question(
 
 
 def unknown_model(model: str, capacity: Capacity) -> Violation:
-    """No node has GPUs of this model; the sentence names those that there are."""
+    """No node has GPUs of this model; the message names those that there are."""
     if not capacity.devices:
         offer = "no node reports GPUs at present."
     else:
@@ -124,7 +124,7 @@ def of_instants(*, start: datetime | None, end: datetime) -> Iterator[Violation]
 
 
 def of_instant(what: str, moment: datetime) -> Iterator[Violation]:
-    """Whether this is one; ``what`` it is called in the sentence."""
+    """Whether this is one; ``what`` it is called in the message."""
     said = moment.isoformat()
     if moment.utcoffset() is None:
         yield Violation(

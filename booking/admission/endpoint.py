@@ -1,6 +1,6 @@
 """HTTP around the webhook: one path, bounded bodies, bounded patience. An ASGI app.
 
-Whatever is wrong is answered with a sentence; what the answer to a good request is, ``webhook`` decides.
+Whatever is wrong is answered with a message; what the answer to a good request is, ``webhook`` decides.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ def replay_file(path: Path) -> tuple[Outcome, ...]:
     """Every case of a file, asked of the policy that the file names; paths are counted from the file on.
 
     Raises:
-        CaseFileError: the file, or its policy, cannot be used; the sentence says which file.
+        CaseFileError: the file, or its policy, cannot be used; the message says which file.
     """
     text = _text(path)
     try:

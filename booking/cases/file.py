@@ -17,7 +17,7 @@ Amount = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 
 
 class CaseFileError(ValueError):
-    """A case file that cannot be used; the sentence says where and why."""
+    """A case file that cannot be used; the message says where and why."""
 
 
 class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...]
     """Rules that really are broken, sorted."""
     differs: str | None = None
-    """A sentence, where the answer is not the expected one."""
+    """A message, where the answer is not the expected one."""
     messages: tuple[str, ...] = ()
     """What the user would read."""
 

@@ -192,7 +192,7 @@ def _better(problem: Mapping[str, Any]) -> Iterable[str]:
 
 
 def offers(alternatives: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """What could be had instead, a line each; instants as in all sentences of the server's."""
+    """What could be had instead, a line each; instants as in all messages of the server's."""
     for one in alternatives:
         why = str(one.get("why") or "").replace("-", " ").replace("gpus", "GPUs")
         span = f"from {_moment(one.get('start'))} to {_moment(one.get('end'))}"

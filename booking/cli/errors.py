@@ -4,7 +4,7 @@ import click
 
 
 class CommandError(click.ClickException):
-    """The booking server, or we, will not do it; nothing was changed unless the sentence says so."""
+    """The booking server, or we, will not do it; nothing was changed unless the message says so."""
 
     exit_code = 1
 

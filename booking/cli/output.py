@@ -71,7 +71,7 @@ def show(
         columns: of the table.
         output: how.
         name: of a row, for ``-o name``.
-        empty: the sentence where there are no rows.
+        empty: the message where there are no rows.
     """
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
@@ -120,7 +120,7 @@ def local(text: object, zone: ZoneInfo) -> str:
 
 
 def localized(message: str, zone: Callable[[], ZoneInfo]) -> str:
-    """A sentence of the server's with its instants by the clocks of a zone, which is asked for if needed."""
+    """A message of the server's with its instants by the clocks of a zone, which is asked for if needed."""
     return wording.with_local_times(
         message, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}"
     )

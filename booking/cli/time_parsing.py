@@ -22,7 +22,7 @@ HINT: Final = 'write for example "mon 09:00", "tomorrow", "2026-11-24 09:00", "+
 
 
 class UnclearTimeError(ValueError):
-    """Nobody can say what was meant; the text is a sentence."""
+    """Nobody can say what was meant; the text is a message."""
 
 
 def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:

@@ -80,7 +80,7 @@ def _victims(
 
 
 def why(one: Next, *, place: int) -> str:
-    """Why a pod is in its place of the order, the first being 1: a sentence."""
+    """Why a pod is in its place of the order, the first being 1: a message."""
     rank = {1: "the least", 2: "the second least", 3: "the third least"}.get(
         place, f"number {place} from the least"
     )

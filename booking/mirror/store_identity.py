@@ -7,7 +7,7 @@ from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 
 NAMED: Final = 3
-"""Objects that a sentence names."""
+"""Objects that a message names."""
 
 
 def strangers_among(there: Iterable[Booking], *, store_id: str) -> str | None:

@@ -19,7 +19,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits. The defaults are the manual's, which an installation without a policy file gets.
 
     Raises:
-        ValueError: limits that nobody could keep; the sentence names them.
+        ValueError: limits that nobody could keep; the message names them.
     """
 
     max_active: int = 1

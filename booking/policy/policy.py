@@ -95,7 +95,7 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
     """The limits that an exemption sets: what the policy file could say for a user.
 
     Raises:
-        ValueMistakeError: with a sentence for everything that is wrong.
+        ValueMistakeError: with a message for everything that is wrong.
     """
     wrong: list[str] = []
     found: dict[str, Any] = {}

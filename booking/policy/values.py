@@ -38,14 +38,14 @@ _OF_PODS: Final = {"end_grace": "terminationGracePeriodSeconds"}
 
 
 class ValueMistakeError(ValueError):
-    """A limit that there is not, or a value that it cannot have; the text is a sentence."""
+    """A limit that there is not, or a value that it cannot have; the text is a message."""
 
 
 def demand_knob(knob: str) -> None:
     """See that there is such a limit.
 
     Raises:
-        ValueMistakeError: there is none; the sentence says what was meant, perhaps.
+        ValueMistakeError: there is none; the message says what was meant, perhaps.
     """
     if knob not in _TYPES:
         raise ValueMistakeError(_unknown(knob))

@@ -24,7 +24,7 @@ def demand_administrator(who: Principal, what: str) -> None:
 
     Args:
         who: asks.
-        what: they want, for the sentence: "see the audit".
+        what: they want, for the message: "see the audit".
     """
     if not who.is_administrator:
         raise NotAllowedError(f"Only administrators may {what}, and {wording.quoted(who.user)} is none.")
@@ -86,7 +86,7 @@ def reason_of(who: Principal, owner: str, reason: str | None) -> str | None:
 
 
 def demanded_reason(reason: str | None) -> str:
-    """The sentence that an administrator owes."""
+    """The message that an administrator owes."""
     said = (reason or "").strip()
     if not said:
         raise refused("no-reason", "Say why: a reason is missing.")

@@ -15,7 +15,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """For sentences: never with a password."""
+        """For messages: never with a password."""
         ...
 
     @property

@@ -22,7 +22,7 @@ def create_or_check(database: Any, name: str) -> None:
 
     Args:
         database: a connected peewee database.
-        name: of the database, for sentences.
+        name: of the database, for messages.
 
     Raises:
         StoreError: tables of somebody else's, or of a newer version.

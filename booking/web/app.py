@@ -44,7 +44,7 @@ def create_app(
     Args:
         parts: the dependencies of the REST API.
         guard: who may come in, for the REST API; pages have been given the same one.
-        audience: of the tokens, for the sentences that say how to get one.
+        audience: of the tokens, for the messages that say how to get one.
         blueprints: further ones: pages. Each sets its own headers on its answers, and may have its own error
             handlers.
     """

@@ -152,7 +152,7 @@ _MEANINGS: Final[tuple[tuple[type[Exception], Kind], ...]] = (
     (errors.NotAllowedError, FORBIDDEN),
     (errors.KeyReusedError, KEY_REUSED),
 )
-"""Errors whose sentence is all there is to say, and what they mean; the first that fits."""
+"""Errors whose message is all there is to say, and what they mean; the first that fits."""
 
 
 def problem_of(error: Exception) -> ProblemError:

@@ -19,9 +19,9 @@ PATIENCE: Final = 30.0
 ORDERS: Final[tuple[GpuOrder, ...]] = ("cordon", "uncordon")
 _CORDON: Final = Kind(
     "agent-cordon",
-    f"agent: an order to cordon a GPU, or to take that back, to the kubelet told, median of {2 * TIMES}",
+    f"agent: an order to cordon a GPU, or to take that back, until the kubelet knows, median of {2 * TIMES}",
     "ms",
-    "until the order stands on the Node",
+    "until the order is on the Node",
     target=Target(value=1000),
 )
 KINDS: Final = (_CORDON,)

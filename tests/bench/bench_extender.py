@@ -62,7 +62,7 @@ _SIZE: Final = Kind(
 _LOG: Final = Kind("filter-log", "what one filter writes to the log", "bytes", target=Target(value=1024))
 _BUSY: Final = Kind(
     "filter-busy-p99",
-    f"filter p99 while {EVENTS} events of pods arrive each second and all pods are listed anew, {SIZE}",
+    f"filter p99 while {EVENTS} events of pods arrive each second and all pods are listed again, {SIZE}",
     "ms",
     "its p99 when idle",
     target=Target(ratio=3),

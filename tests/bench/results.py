@@ -16,7 +16,7 @@ _MACHINE: Final = "machine.json"
 
 
 class OtherMachineError(Exception):
-    """The kept rows are of another machine; a sentence."""
+    """The kept rows are of another machine; a message."""
 
 
 def write(rows: Sequence[Row], machine: Mapping[str, str], folder: Path = FOLDER) -> None:

@@ -57,7 +57,7 @@ def render(kinds: Mapping[str, Kind], rows: Iterable[Row]) -> str:
 
 
 def failures(rows: Iterable[Row]) -> list[str]:
-    """A sentence for each target that is missed."""
+    """A message for each target that is missed."""
     return [
         f"{row.name}: {number(row.value)} {row.unit}, and the target is {number(row.target)}."
         for row in rows

@@ -139,7 +139,10 @@ class Keeping(Promises):
     def _places(self, calendar: Calendar, model: str, begin: int) -> dict[str, list[tuple[object, ...]]]:
         """Node -> what lies there and is not over; the empty name -> what has no place."""
         plan = calendar.plan(self.now_there.devices.get(model, {}), ())
-        on = {"": plan.unplaced, **{name: tuple(node_plan.items) for name, node_plan in plan.node_plans.items()}}
+        on = {
+            "": plan.unplaced,
+            **{name: tuple(node_plan.items) for name, node_plan in plan.node_plans.items()},
+        }
         return {node: [item for item in items if item.end > begin] for node, items in on.items()}
 
     # --- objects -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ class Listed:
     what: str
     """Its address below ``/admin``, which is also the field of the answer that has the entries."""
     empty: str
-    """The sentence where there is nothing."""
+    """The message where there is nothing."""
     which: Mapping[str, object] = field(default_factory=dict)
     """Parameters of the query."""
 

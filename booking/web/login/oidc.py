@@ -14,7 +14,7 @@ _RESERVED: Final = "system:"
 
 
 class BadTokenError(Exception):
-    """An ID token that is not good here; a sentence."""
+    """An ID token that is not good here; a message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The form *Book*: its texts as they came, what they ask for, and the sentences next to its fields. Pure."""
+"""The form *Book*: its texts as they came, what they ask for, and the messages next to its fields. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class FormRequest:
     user: str | None = None
     """The user for whom an administrator books; None: themselves."""
     errors: Mapping[str, list[str]] = field(default_factory=dict)
-    """Field -> what is wrong with it, in sentences."""
+    """Field -> what is wrong with it, in messages."""
 
 
 def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:

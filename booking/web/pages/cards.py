@@ -63,7 +63,7 @@ class Card:
     booked_by: str
     version: str
     share: str
-    """A sentence that no pod can have all its GPUs, and how pods share them; empty where one can."""
+    """A message that no pod can have all its GPUs, and how pods share them; empty where one can."""
     snippet: str
     risk: Risk | None
     acts: tuple[Act, ...]

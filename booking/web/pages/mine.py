@@ -110,7 +110,7 @@ class MinePages:
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
     def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
-        """What the form asks for; a sentence where it cannot be read."""
+        """What the form asks for; a message where it cannot be read."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
         if verb == "resize":

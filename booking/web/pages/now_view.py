@@ -60,7 +60,7 @@ class Tile:
     is_mine: bool
     use: "Load | None"
     squatters: tuple[str, ...]
-    """A sentence for each process on it that it does not belong to."""
+    """A message for each process on it that it does not belong to."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def risk_of(
 
 
 def taken(start: str, end: str, count: str) -> Change | Answer:
-    """What an offer's form brought back; a sentence where nobody can read it."""
+    """What an offer's form brought back; a message where nobody can read it."""
     unreadable = Answer("bad", "Nothing was changed: load the page again, and choose again.")
     if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_GPUS):
         return unreadable

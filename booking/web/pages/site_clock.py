@@ -16,7 +16,7 @@ _LAST_YEAR: Final = 9990
 
 
 class BadTimeError(ValueError):
-    """A text that is no time on the site's clocks; the sentence says why."""
+    """A text that is no time on the site's clocks; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
             view=views.why,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=Why, about="Sentences.")},
+            answers={OK: Answer(body=Why, about="Messages.")},
             kinds=(UNKNOWN,),
         ),
     )

@@ -100,7 +100,12 @@ class TestCovered:
         (pod,) = seen.user_coverage_of
         found = candidate(pod, held=None, models={})
         assert found is not None
-        assert (found.uid, found.first_created, found.annotated_booking, found.user) == ("~", EPOCH, None, "alice")
+        assert (found.uid, found.first_created, found.annotated_booking, found.user) == (
+            "~",
+            EPOCH,
+            None,
+            "alice",
+        )
 
 
 class TestNotCovered:
