@@ -32,14 +32,14 @@ HOSTS: Final = 4
 TURNS: Final = 5
 _COUNTER: Final = f"{names.METRICS_PREFIX}_extender_requests_total"
 _LABELS: Final = {"verb": "filter", "status": "200"}
-_SCENE: Final = (
+_SCENARIO: Final = (
     f"pods with one GPU at once, half of them for each of two models, onto exactly as many free devices of"
     f" {HOSTS} simulated nodes"
 )
 _TRIES: Final = {
     size: Kind(
         f"burst-{size}-tries",
-        f"{size} {_SCENE}: questions to filter beyond the first, per 100 pods, of {TURNS} bursts",
+        f"{size} {_SCENARIO}: questions to filter beyond the first, per 100 pods, of {TURNS} bursts",
         "tries",
         target=Target(value=2),
     )

@@ -15,8 +15,8 @@ from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
+from tests.bench.measured_cluster import GPUS, a_state, bound_pod, filter_request, gpus
 from tests.bench.rows import Kind, Row
-from tests.bench.scene import GPUS, a_state, bound_pod, gpus, question
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
 from tests.fakes.objects import a_node, a_pod
@@ -47,7 +47,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 def _filter() -> Row:
     state = a_state(NODES)
-    verb, asked = Filter(state), msgspec.json.decode(question(NODES), type=ExtenderArgs)
+    verb, asked = Filter(state), msgspec.json.decode(filter_request(NODES), type=ExtenderArgs)
     known = dict.fromkeys(asked.node_names or (), "")
 
     def floor() -> ExtenderFilterResult:

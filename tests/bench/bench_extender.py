@@ -25,8 +25,8 @@ from tests.bench.bench_pods import processor_seconds
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
+from tests.bench.measured_cluster import GPUS
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.scene import GPUS
 from tests.bench.table import percentile
 from tests.bench.timing import seconds
 from tests.extender.settings import free_port

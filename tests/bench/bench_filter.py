@@ -1,6 +1,6 @@
 """The verb filter over HTTP, as kube-scheduler asks it: one connection that is kept, on loopback.
 
-Two floors in turns with it: the codec alone (reading the question and writing the names, in this process),
+Two floors in turns with it: the codec alone (reading the request and writing the names, in this process),
 and the same server echoing the names, so that what is left is the decision. The names come in another order
 each time, as they do from a scheduler that filters nodes in parallel.
 """
@@ -18,8 +18,8 @@ from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
+from tests.bench.measured_cluster import GPUS, filter_requests
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.scene import GPUS, questions
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns
 
@@ -65,24 +65,24 @@ class Scheduler:
     def __init__(self, port: int, nodes: int) -> None:
         self._port = port
         self._socket: socket.socket | None = None
-        self._questions = itertools.cycle(questions(nodes))
+        self._requests = itertools.cycle(filter_requests(nodes))
 
-    def question(self) -> bytes:
+    def request(self) -> bytes:
         """The next one."""
-        return next(self._questions)
+        return next(self._requests)
 
     def ask(self, path: str, body: bytes | None = None) -> bytes:
         """One round trip.
 
         Args:
             path: the verb.
-            body: the question; by default the next one.
+            body: the request; by default the next one.
 
         Raises:
             OSError: nobody listens, or the connection has ended.
             RuntimeError: the answer is a refusal.
         """
-        body = body or self.question()
+        body = body or self.request()
         length = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n"
         if self._socket is None:
@@ -94,7 +94,7 @@ class Scheduler:
         return content
 
     def close(self) -> None:
-        """No more questions on this connection."""
+        """No more requests on this connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -128,7 +128,7 @@ def _size(scheduler: Scheduler, nodes: int) -> Iterator[Row]:
     checked(scheduler.ask("/filter"), nodes)
 
     def codec() -> bytes:
-        asked = msgspec.json.decode(scheduler.question(), type=ExtenderArgs)
+        asked = msgspec.json.decode(scheduler.request(), type=ExtenderArgs)
         return msgspec.json.encode(ExtenderFilterResult(node_names=list(asked.node_names or ())))
 
     ours, echo, least = in_turns(

@@ -17,8 +17,8 @@ from tests.bench.canned_server import waiting_pod
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
+from tests.bench.measured_cluster import filter_request
 from tests.bench.rows import Kind, Row, Target
-from tests.bench.scene import question
 from tests.bench.table import percentile
 
 PODS: Final = 2_000
@@ -68,7 +68,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 
 def _turn_down(extender: Extender) -> None:
-    asked: dict[str, Any] = msgspec.json.decode(question(NODES))
+    asked: dict[str, Any] = msgspec.json.decode(filter_request(NODES))
     for number in range(PODS):
         body = msgspec.json.encode({**asked, "Pod": waiting_pod(number)})
         answer = msgspec.json.decode(extender.scheduler.ask("/filter", body), type=ExtenderFilterResult)

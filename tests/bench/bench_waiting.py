@@ -45,24 +45,24 @@ BOOKED: Final = 150
 BETWEEN: Final = 0.05
 """Seconds between a booked pod that is bound and the next one."""
 _NOTE: Final = "example.com/note"
-_SCENE: Final = (
+_SCENARIO: Final = (
     f"while {WAITING} pods wait for a full model, another one is free and {EVENTS} changes of pods arrive"
     f" each second, {2 * OF_EACH} simulated nodes"
 )
-_SCENES: Final = {
+_SCENARIOS: Final = {
     "alone": f"while {EVENTS} changes of pods arrive each second and nobody waits",
-    "bound": _SCENE,
-    "gated": f"{_SCENE}, and all that wait do so behind our scheduling gate but for {AHEAD}",
+    "bound": _SCENARIO,
+    "gated": f"{_SCENARIO}, and all that wait do so behind our scheduling gate but for {AHEAD}",
 }
 _KINDS: Final = {
     (name, percent): Kind(
         f"waiting-{name}-p{percent}",
-        f"booked pod: created to bound {scene}, p{percent} of {BOOKED}",
+        f"booked pod: created to bound {scenario}, p{percent} of {BOOKED}",
         "ms",
         "nobody waits and nothing changes",
         target=Target(ratio=3) if percent == 99 and name != "alone" else None,
     )
-    for name, scene in _SCENES.items()
+    for name, scenario in _SCENARIOS.items()
     for percent in (50, 99)
 }
 _RATE: Final = Kind("waiting-changes", "the changes of pods that did arrive then", "1/s")

@@ -23,7 +23,7 @@ import msgspec
 from cluster.kube.interface import INITIAL_EVENTS_END
 from cluster.process.clock import SystemClock
 from tests.bench.child import announce, await_end
-from tests.bench.scene import GPUS, HELD, gpus_of, node_names, uuids_of
+from tests.bench.measured_cluster import GPUS, HELD, gpus_of, node_names, uuids_of
 from tests.fakes.objects import A100, a_lease, a_node, a_pod
 
 Objects = list[dict[str, Any]]

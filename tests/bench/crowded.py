@@ -11,7 +11,7 @@ from cluster.fake.clock import FakeClock
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.bench.scene import GPUS, bound_pod, node_names
+from tests.bench.measured_cluster import GPUS, bound_pod, node_names
 from tests.fakes.objects import A100, EPOCH, a100, a_booking, a_lease, a_pod
 
 BOOKED = "alice"

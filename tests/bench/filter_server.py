@@ -28,7 +28,7 @@ from extender.wire import (
     LoggedAnswer,
 )
 from tests.bench.child import announce, await_end
-from tests.bench.scene import a_state
+from tests.bench.measured_cluster import a_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

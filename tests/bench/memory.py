@@ -10,7 +10,7 @@ import msgspec
 from cluster.decide.ledger import Ledger
 from cluster.objects.pods import Pod
 from tests.bench.child import announce
-from tests.bench.scene import bound_pod
+from tests.bench.measured_cluster import bound_pod
 
 
 def resident() -> int:

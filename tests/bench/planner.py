@@ -12,8 +12,8 @@ from cluster.objects.pods import Pod, is_live
 from tests.bench.bench_plan import Measured
 from tests.bench.child import announce
 from tests.bench.crowded import a_booked_pod, a_crowd, a_pod_text
+from tests.bench.measured_cluster import GPUS
 from tests.bench.memory import resident
-from tests.bench.scene import GPUS
 from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
 

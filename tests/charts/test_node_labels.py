@@ -8,7 +8,7 @@ from cluster import names
 from deviceplugin.node.feature_labels import LabelInputs, Labels, labels
 from deviceplugin.nvml.mig_strategy import MigStrategy
 from tests.charts.conftest import Document, Render
-from tests.deviceplugin.node.cards import A6000, card, cut, scene
+from tests.deviceplugin.node.cards import A6000, card, cut, label_inputs
 
 pytestmark = pytest.mark.component
 
@@ -18,8 +18,8 @@ def nodes() -> tuple[LabelInputs, ...]:
     gpus = (cut(card(0), "1g.10gb", "1g.10gb+me", "3g.40gb"), card(1), card(2, A6000))
     alike = cut(card(0), *["1g.10gb"] * 7)
     return (
-        *(scene(*gpus, strategy=strategy) for strategy in MigStrategy),
-        scene(alike, strategy=MigStrategy.SINGLE),
+        *(label_inputs(*gpus, strategy=strategy) for strategy in MigStrategy),
+        label_inputs(alike, strategy=MigStrategy.SINGLE),
     )
 
 

@@ -5,30 +5,30 @@ from collections.abc import Callable
 import pytest
 
 from cluster.kube.resources import PODS
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """The cluster; nothing is done in it but what a test does."""
-    scene = Scene()
-    scene.add_node()
-    return scene
+    cluster = FakeCluster()
+    cluster.add_node()
+    return cluster
 
 
 @pytest.fixture
-def laws(scene: Scene) -> LawWatcher:
-    return watch_memory(scene.kube, scene.clock)
+def laws(cluster: FakeCluster) -> LawWatcher:
+    return watch_memory(cluster.kube, cluster.clock)
 
 
 @pytest.fixture
-def evict(scene: Scene) -> Callable[[str], None]:
+def evict(cluster: FakeCluster) -> Callable[[str], None]:
     """Somebody evicts a pod by the Eviction API."""
 
     def evicts(name: str) -> None:
         body = {"metadata": {"name": name, "namespace": "default"}}
-        scene.kube.create_subresource(PODS, "eviction", body, name=name, namespace="default")
+        cluster.kube.create_subresource(PODS, "eviction", body, name=name, namespace="default")
 
     return evicts

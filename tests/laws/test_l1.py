@@ -6,84 +6,92 @@ from cluster import names
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import encode_drift
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
 from tests.laws.watcher import LawWatcher
 
 
-def run(scene: Scene, name: str) -> None:
+def run(cluster: FakeCluster, name: str) -> None:
     """The kubelet says that it runs."""
-    scene.kube.patch(PODS, name, {"status": {"phase": "Running"}}, namespace="default", subresource="status")
+    cluster.kube.patch(
+        PODS, name, {"status": {"phase": "Running"}}, namespace="default", subresource="status"
+    )
 
 
-def drift(scene: Scene, **devices: str) -> None:
+def drift(cluster: FakeCluster, **devices: str) -> None:
     """The agent says that pods have other devices: pod=UUID."""
     said = encode_drift({f"uid-{name}": {"main": (uuid,)} for name, uuid in devices.items()})
-    scene.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: said}}})
+    cluster.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: said}}})
 
 
-def test_a_binding_that_names_a_held_device_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b", 0)
-    scene.waiting("a")
+def test_a_binding_that_names_a_held_device_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.opportunist("b", 0)
+    cluster.waiting("a")
     with breaks(laws, "L1", "default/a is given GPU-n0-0, which default/b holds"):
-        scene.bind("a", 0)
+        cluster.bind("a", 0)
 
 
-def test_a_device_of_a_pod_that_has_not_ended_yet_is_still_held(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b", 0)
-    scene.waiting("a")
-    scene.kube.delete(PODS, "b", namespace="default")
+def test_a_device_of_a_pod_that_has_not_ended_yet_is_still_held(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    cluster.opportunist("b", 0)
+    cluster.waiting("a")
+    cluster.kube.delete(PODS, "b", namespace="default")
     with breaks(laws, "L1", "which default/b holds"):
-        scene.bind("a", 0)
+        cluster.bind("a", 0)
 
 
-def test_a_device_goes_from_one_pod_to_the_next(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b", 0)
-    scene.waiting("a")
-    scene.gone("b")
-    scene.bind("a", 0)
-    run(scene, "a")
+def test_a_device_goes_from_one_pod_to_the_next(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.opportunist("b", 0)
+    cluster.waiting("a")
+    cluster.gone("b")
+    cluster.bind("a", 0)
+    run(cluster, "a")
     laws.finish()
 
 
-def test_a_device_of_a_pod_that_has_ended_is_free(scene: Scene, laws: LawWatcher) -> None:
-    pod = scene.opportunist("b", 0)
-    scene.kube.patch(PODS, "b", {"status": {"phase": "Succeeded"}}, namespace="default", subresource="status")
-    scene.waiting("a")
-    scene.bind("a", 0)
+def test_a_device_of_a_pod_that_has_ended_is_free(cluster: FakeCluster, laws: LawWatcher) -> None:
+    pod = cluster.opportunist("b", 0)
+    cluster.kube.patch(
+        PODS, "b", {"status": {"phase": "Succeeded"}}, namespace="default", subresource="status"
+    )
+    cluster.waiting("a")
+    cluster.bind("a", 0)
     assert pod.status.phase == "Running"
     laws.finish()
 
 
-def test_what_the_agent_says_wins_over_what_was_assigned(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b", 0)
-    drift(scene, b="GPU-n0-1")
-    scene.waiting("a")
-    scene.waiting("c")
-    scene.bind("a", 0)
+def test_what_the_agent_says_wins_over_what_was_assigned(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.opportunist("b", 0)
+    drift(cluster, b="GPU-n0-1")
+    cluster.waiting("a")
+    cluster.waiting("c")
+    cluster.bind("a", 0)
     laws.check()
     with breaks(laws, "L1", "default/c is given GPU-n0-1, which default/b holds"):
-        scene.bind("c", 1)
+        cluster.bind("c", 1)
 
 
-def test_two_bound_pods_may_name_one_device_while_one_of_them_runs(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b", 0)
-    scene.waiting("a")
-    scene.bind("a", 1)
-    drift(scene, b="GPU-n0-1")
-    run(scene, "b")
+def test_two_bound_pods_may_name_one_device_while_one_of_them_runs(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    cluster.opportunist("b", 0)
+    cluster.waiting("a")
+    cluster.bind("a", 1)
+    drift(cluster, b="GPU-n0-1")
+    run(cluster, "b")
     laws.check()
     with breaks(laws, "L1", "GPU-n0-1 is in use by default/a and default/b at once"):
-        run(scene, "a")
+        run(cluster, "a")
 
 
-def test_the_kubelets_checkpoint_says_who_really_has_a_device(scene: Scene, laws: LawWatcher) -> None:
+def test_the_kubelets_checkpoint_says_who_really_has_a_device(cluster: FakeCluster, laws: LawWatcher) -> None:
     for name, index in (("a", 0), ("b", 1)):
-        scene.waiting(name)
-        scene.bind(name, index)
-        run(scene, name)
+        cluster.waiting(name)
+        cluster.bind(name, index)
+        run(cluster, name)
     apart = {("uid-a", "main"): frozenset({"GPU-n0-2"}), ("uid-b", "main"): frozenset({"GPU-n0-3"})}
     laws.kubelet("n0", PodDevices(apart))
     laws.check()
@@ -91,25 +99,25 @@ def test_the_kubelets_checkpoint_says_who_really_has_a_device(scene: Scene, laws
         laws.kubelet("n0", PodDevices({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
 
 
-def test_a_pod_that_is_held_back_may_be_in_the_checkpoint(scene: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_is_held_back_may_be_in_the_checkpoint(cluster: FakeCluster, laws: LawWatcher) -> None:
     for name, index in (("a", 0), ("b", 1)):
-        scene.waiting(name)
-        scene.bind(name, index)
-    run(scene, "a")
+        cluster.waiting(name)
+        cluster.bind(name, index)
+    run(cluster, "a")
     both = {(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"}
     laws.kubelet("n0", PodDevices(both))
     laws.finish()
 
 
-def test_a_kubelet_is_given_time_to_say_that_a_pod_has_ended(scene: Scene) -> None:
-    slow = LawWatcher(scene.clock, settles=5.0)
+def test_a_kubelet_is_given_time_to_say_that_a_pod_has_ended(cluster: FakeCluster) -> None:
+    slow = LawWatcher(cluster.clock, settles=5.0)
     for name in "ab":
         pod = a_pod(name).asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running").obj
         slow.know("pods", [*slow.state.pods.values(), pod])
     both = PodDevices({(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"})
     slow.kubelet("n0", both)
-    scene.clock.advance(4.9)
+    cluster.clock.advance(4.9)
     slow.check()
-    scene.clock.advance(0.2)
+    cluster.clock.advance(0.2)
     with pytest.raises(LawBrokenError, match="in use by default/a and default/b"):
         slow.check()

@@ -7,7 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import BOOKINGS, PODS
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A6000, EPOCH, a6000
 from tests.laws.breaking import breaks
 from tests.laws.changes import Maker
@@ -19,26 +19,26 @@ SOON = EPOCH + timedelta(minutes=5)
 
 
 @pytest.fixture
-def booked(scene: Scene, laws: LawWatcher) -> Scene:
+def booked(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
     """Alice's pod ``a`` has device 0, and a booking for one."""
     assert laws
-    scene.book(end=SOON)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    return scene
+    cluster.book(end=SOON)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    return cluster
 
 
-def mark_to_end(scene: Scene, name: str) -> None:
+def mark_to_end(cluster: FakeCluster, name: str) -> None:
     """What we write on a pod before we end it with its booking."""
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
-    scene.kube.patch(
+    cluster.kube.patch(
         PODS, name, {"status": {"conditions": [condition]}}, namespace="default", subresource="status"
     )
-    scene.kube.delete(PODS, name, namespace="default")
+    cluster.kube.delete(PODS, name, namespace="default")
 
 
-def decide(scene: Scene, *uids: str) -> None:
-    scene.kube.patch(BOOKINGS, "b-1", {"status": {"ending": list(uids)}}, subresource="status")
+def decide(cluster: FakeCluster, *uids: str) -> None:
+    cluster.kube.patch(BOOKINGS, "b-1", {"status": {"ending": list(uids)}}, subresource="status")
 
 
 @pytest.mark.usefixtures("booked")
@@ -47,16 +47,16 @@ def test_an_eviction_of_a_booked_pod_breaks_it(laws: LawWatcher, evict: Evict) -
         evict("a")
 
 
-def order(scene: Scene, name: str, text: str) -> None:
+def order(cluster: FakeCluster, name: str, text: str) -> None:
     """What the booking server writes on a pod that an administrator wants gone."""
-    scene.annotate(name, names.EVICT, text)
+    cluster.annotate(name, names.EVICT, text)
 
 
 ORDER = '{"by":"root","reason":"the rack is on fire","at":"2026-11-23T09:00:00Z"}'
 
 
 def test_a_booked_pod_that_an_administrator_has_ordered_to_go_may_be_evicted(
-    booked: Scene, laws: LawWatcher, evict: Evict
+    booked: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
     order(booked, "a", ORDER)
     evict("a")
@@ -65,14 +65,16 @@ def test_a_booked_pod_that_an_administrator_has_ordered_to_go_may_be_evicted(
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "now", '{"by":"root"}', '{"by":"root","reason":""}'])
 def test_an_order_without_a_name_or_a_reason_is_none(
-    booked: Scene, laws: LawWatcher, evict: Evict, text: str
+    booked: FakeCluster, laws: LawWatcher, evict: Evict, text: str
 ) -> None:
     order(booked, "a", text)
     with breaks(laws, "L2", "default/a is evicted, though b-1 covers it until 2026-11-23 09:05:00 UTC"):
         evict("a")
 
 
-def test_by_an_order_nobody_is_ended_as_if_the_booking_were_over(booked: Scene, laws: LawWatcher) -> None:
+def test_by_an_order_nobody_is_ended_as_if_the_booking_were_over(
+    booked: FakeCluster, laws: LawWatcher
+) -> None:
     order(booked, "a", ORDER)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
         mark_to_end(booked, "a")
@@ -82,15 +84,15 @@ LONG_AGO, LATER = "1900-01-01T08:00:00Z", "2026-11-23T10:00:00Z"
 NOW = "2026-11-23T09:00:00Z"
 
 
-def granted(scene: Scene, until: str, asked: str) -> None:
+def granted(cluster: FakeCluster, until: str, asked: str) -> None:
     """A pod of bob's with MAIA's stamp, which its tools want ended."""
-    scene.opportunist("late", 1)
-    scene.annotate("late", names.TERMINATE_AT, until)
-    scene.annotate("late", names.END_ASKED, asked)
+    cluster.opportunist("late", 1)
+    cluster.annotate("late", names.TERMINATE_AT, until)
+    cluster.annotate("late", names.END_ASKED, asked)
 
 
 def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
-    booked: Scene, laws: LawWatcher
+    booked: FakeCluster, laws: LawWatcher
 ) -> None:
     granted(booked, LONG_AGO, NOW)
     mark_to_end(booked, "late")
@@ -99,53 +101,55 @@ def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
 
 @pytest.mark.parametrize(("until", "asked"), [(LATER, NOW), (LONG_AGO, "soon"), ("", NOW), (LONG_AGO, LATER)])
 def test_within_the_grant_or_without_a_request_nobody_is_ended(
-    booked: Scene, laws: LawWatcher, until: str, asked: str
+    booked: FakeCluster, laws: LawWatcher, until: str, asked: str
 ) -> None:
     granted(booked, until, asked)
     with breaks(laws, "L2", "default/late is ended, though no booking that it ends with is over"):
         mark_to_end(booked, "late")
 
 
-def test_a_request_of_maias_tools_ends_no_booked_pod(booked: Scene, laws: LawWatcher) -> None:
+def test_a_request_of_maias_tools_ends_no_booked_pod(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.annotate("a", names.TERMINATE_AT, LONG_AGO)
     booked.annotate("a", names.END_ASKED, NOW)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
         mark_to_end(booked, "a")
 
 
-def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: Scene, laws: LawWatcher) -> None:
+def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.kube.delete(PODS, "a", namespace="default")
     laws.check()
 
 
-def played_by(scene: Scene, name: str, *, is_ours: bool) -> LawWatcher:
+def played_by(cluster: FakeCluster, name: str, *, is_ours: bool) -> LawWatcher:
     """Watches a cluster in which this part writes, and knows the writer."""
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.book(end=SOON)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.book(end=SOON)
     maker = Maker(name=name, is_ours=is_ours)
-    return watch_memory(scene.kube, scene.clock, maker=lambda: maker)
+    return watch_memory(cluster.kube, cluster.clock, maker=lambda: maker)
 
 
-def test_a_part_of_ours_that_deletes_a_booked_pod_as_its_user_would_breaks_it(scene: Scene) -> None:
-    laws = played_by(scene, "controller-0", is_ours=True)
+def test_a_part_of_ours_that_deletes_a_booked_pod_as_its_user_would_breaks_it(cluster: FakeCluster) -> None:
+    laws = played_by(cluster, "controller-0", is_ours=True)
     with breaks(laws, "L2", "default/a is deleted by controller-0, though b-1 covers it until 2026-11-23 09"):
-        scene.kube.delete(PODS, "a", namespace="default")
+        cluster.kube.delete(PODS, "a", namespace="default")
 
 
-def test_a_booked_pod_that_a_part_of_ours_lets_vanish_breaks_it(scene: Scene) -> None:
-    laws = played_by(scene, "agent n0", is_ours=True)
+def test_a_booked_pod_that_a_part_of_ours_lets_vanish_breaks_it(cluster: FakeCluster) -> None:
+    laws = played_by(cluster, "agent n0", is_ours=True)
     with breaks(laws, "L2", "default/a is deleted by agent n0, though b-1 covers it"):
-        scene.gone("a")
+        cluster.gone("a")
 
 
-def test_what_a_part_of_kubernetes_deletes_is_not_taken_away_by_us(scene: Scene) -> None:
-    laws = played_by(scene, "pod garbage collector", is_ours=False)
-    scene.kube.delete(PODS, "a", namespace="default")
+def test_what_a_part_of_kubernetes_deletes_is_not_taken_away_by_us(cluster: FakeCluster) -> None:
+    laws = played_by(cluster, "pod garbage collector", is_ours=False)
+    cluster.kube.delete(PODS, "a", namespace="default")
     laws.check()
 
 
-def test_a_pod_beyond_the_bookings_count_is_not_booked(booked: Scene, laws: LawWatcher, evict: Evict) -> None:
+def test_a_pod_beyond_the_bookings_count_is_not_booked(
+    booked: FakeCluster, laws: LawWatcher, evict: Evict
+) -> None:
     booked.waiting("more")
     booked.bind("more", 1)
     with laws.expecting("L3"):  # nobody needs its device, but that is another law
@@ -153,19 +157,23 @@ def test_a_pod_beyond_the_bookings_count_is_not_booked(booked: Scene, laws: LawW
     laws.check()
 
 
-def test_a_pod_of_another_user_or_model_is_not_booked(scene: Scene, laws: LawWatcher, evict: Evict) -> None:
-    scene.add_node("n1", a6000(0, "n1"))
-    scene.book(model=A6000)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.opportunist("b", 1)
+def test_a_pod_of_another_user_or_model_is_not_booked(
+    cluster: FakeCluster, laws: LawWatcher, evict: Evict
+) -> None:
+    cluster.add_node("n1", a6000(0, "n1"))
+    cluster.book(model=A6000)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.opportunist("b", 1)
     with laws.expecting("L3"):
         evict("a")
         evict("b")
     laws.check()
 
 
-def test_a_pod_may_be_ended_when_that_was_decided_after_its_booking(booked: Scene, laws: LawWatcher) -> None:
+def test_a_pod_may_be_ended_when_that_was_decided_after_its_booking(
+    booked: FakeCluster, laws: LawWatcher
+) -> None:
     booked.clock.advance(301)
     booked.renew()
     decide(booked, "uid-a")
@@ -173,13 +181,13 @@ def test_a_pod_may_be_ended_when_that_was_decided_after_its_booking(booked: Scen
     laws.check()
 
 
-def test_a_pod_that_is_ended_while_its_booking_runs_breaks_it(booked: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_is_ended_while_its_booking_runs_breaks_it(booked: FakeCluster, laws: LawWatcher) -> None:
     decide(booked, "uid-a")
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
         mark_to_end(booked, "a")
 
 
-def test_a_pod_that_another_booking_covers_is_not_ended(booked: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_another_booking_covers_is_not_ended(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.book("b-2", end=EPOCH + timedelta(days=1))
     booked.clock.advance(301)
     booked.renew()
@@ -188,7 +196,7 @@ def test_a_pod_that_another_booking_covers_is_not_ended(booked: Scene, laws: Law
         mark_to_end(booked, "a")
 
 
-def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: Scene, laws: LawWatcher) -> None:
+def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.clock.advance(301)
     booked.renew()
     decide(booked)
@@ -198,30 +206,30 @@ def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: Scene, laws: La
 
 @pytest.mark.parametrize(("seconds", "innocent"), [(4.0, True), (6.0, False)])
 def test_an_eviction_that_was_decided_before_the_booking_came_is_innocent(
-    scene: Scene, evict: Evict, *, seconds: float, innocent: bool
+    cluster: FakeCluster, evict: Evict, *, seconds: float, innocent: bool
 ) -> None:
-    laws = watch_memory(scene.kube, scene.clock, leeway=5.0)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.clock.advance(60)
-    scene.renew()
-    scene.book()
-    scene.clock.advance(seconds)
+    laws = watch_memory(cluster.kube, cluster.clock, leeway=5.0)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.clock.advance(60)
+    cluster.renew()
+    cluster.book()
+    cluster.clock.advance(seconds)
     with laws.expecting("L3", *([] if innocent else ["L2"])):
         evict("a")
     laws.check()
 
 
-def test_after_an_outage_what_was_decided_before_it_is_innocent(scene: Scene, evict: Evict) -> None:
-    laws = watch_memory(scene.kube, scene.clock, leeway=5.0)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.clock.advance(10)
+def test_after_an_outage_what_was_decided_before_it_is_innocent(cluster: FakeCluster, evict: Evict) -> None:
+    laws = watch_memory(cluster.kube, cluster.clock, leeway=5.0)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.clock.advance(10)
     laws.fault("the API server stops")
-    scene.book()
-    scene.clock.advance(50)
+    cluster.book()
+    cluster.clock.advance(50)
     laws.fault("the API server goes on")
-    scene.renew()
+    cluster.renew()
     with laws.expecting("L3"):
         evict("a")
     laws.check()

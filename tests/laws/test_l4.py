@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, POD_TEMPLATES, PODS
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
@@ -20,45 +20,47 @@ Evict = Callable[[str], None]
 
 
 @pytest.fixture
-def taken(scene: Scene, laws: LawWatcher, evict: Evict) -> Scene:
+def taken(cluster: FakeCluster, laws: LawWatcher, evict: Evict) -> FakeCluster:
     """Bob's ``b3`` has been evicted for alice, and is gone."""
-    keep_b3s_device(scene)
+    keep_b3s_device(cluster)
     evict("b3")
-    scene.gone("b3")
+    cluster.gone("b3")
     laws.check()
-    return scene
+    return cluster
 
 
-def keep_b3s_device(scene: Scene, **metadata: Any) -> None:
+def keep_b3s_device(cluster: FakeCluster, **metadata: Any) -> None:
     """Bob's four pods have all devices; ``b3`` must go for alice's."""
-    scene.fill()
+    cluster.fill()
     if metadata:
-        scene.kube.patch(PODS, "b3", {"metadata": metadata}, namespace="default")
-    scene.book()
-    scene.waiting("a")
-    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+        cluster.kube.patch(PODS, "b3", {"metadata": metadata}, namespace="default")
+    cluster.book()
+    cluster.waiting("a")
+    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
 
 
-def comes_back(scene: Scene, name: str = "b3", *, place: str = "b3") -> None:
+def comes_back(cluster: FakeCluster, name: str = "b3", *, place: str = "b3") -> None:
     """A pod in the place of the victim."""
     pod = a_pod(place).of("bob").with_annotation(names.RECREATED_FROM, f"uid-{name}")
-    scene.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": f"uid-new-{place}"}})
+    cluster.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": f"uid-new-{place}"}})
 
 
-def release(scene: Scene) -> None:
+def release(cluster: FakeCluster) -> None:
     """Alice's pod is served: nothing is kept for it any more."""
-    scene.bind("a", 3)
-    scene.annotate("a", names.HOLD, None)
+    cluster.bind("a", 3)
+    cluster.annotate("a", names.HOLD, None)
 
 
-def test_a_victim_that_comes_back_once_is_right(taken: Scene, laws: LawWatcher) -> None:
+def test_a_victim_that_comes_back_once_is_right(taken: FakeCluster, laws: LawWatcher) -> None:
     comes_back(taken)
     release(taken)
     taken.clock.advance(100)
     laws.finish()
 
 
-def test_a_victim_that_does_not_come_back_breaks_it_after_a_minute(taken: Scene, laws: LawWatcher) -> None:
+def test_a_victim_that_does_not_come_back_breaks_it_after_a_minute(
+    taken: FakeCluster, laws: LawWatcher
+) -> None:
     release(taken)
     taken.clock.advance(59)
     laws.check()
@@ -71,7 +73,7 @@ def test_a_victim_that_does_not_come_back_breaks_it_after_a_minute(taken: Scene,
     assert any("disrupted evicted" in line for line in e.value.history)
 
 
-def test_a_fault_gives_another_minute(taken: Scene, laws: LawWatcher) -> None:
+def test_a_fault_gives_another_minute(taken: FakeCluster, laws: LawWatcher) -> None:
     taken.clock.advance(50)
     laws.fault("the controller is killed")
     taken.clock.advance(59)
@@ -81,19 +83,21 @@ def test_a_fault_gives_another_minute(taken: Scene, laws: LawWatcher) -> None:
         laws.check()
 
 
-def test_at_the_end_of_a_test_everybody_must_be_back(taken: Scene, laws: LawWatcher) -> None:
+def test_at_the_end_of_a_test_everybody_must_be_back(taken: FakeCluster, laws: LawWatcher) -> None:
     release(taken)
     with pytest.raises(LawBrokenError, match=r"default/b3 .* was taken away and has not come back"):
         laws.finish()
 
 
-def test_a_victim_that_comes_back_twice_breaks_it(taken: Scene, laws: LawWatcher) -> None:
+def test_a_victim_that_comes_back_twice_breaks_it(taken: FakeCluster, laws: LawWatcher) -> None:
     comes_back(taken)
     with breaks(laws, "L4", "default/again comes back a second time for the pod uid-b3"):
         comes_back(taken, place="again")
 
 
-def test_a_pod_that_its_user_deletes_when_it_is_back_must_stay_away(taken: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_its_user_deletes_when_it_is_back_must_stay_away(
+    taken: FakeCluster, laws: LawWatcher
+) -> None:
     comes_back(taken)
     taken.gone("b3")
     release(taken)
@@ -102,63 +106,65 @@ def test_a_pod_that_its_user_deletes_when_it_is_back_must_stay_away(taken: Scene
         comes_back(taken, place="b3-again")
 
 
-def test_a_pod_that_comes_back_while_the_first_still_lives_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.opportunist("b3", 3)
+def test_a_pod_that_comes_back_while_the_first_still_lives_breaks_it(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    cluster.opportunist("b3", 3)
     with breaks(laws, "L4", "though the pod uid-b3 that it replaces still lives"):
-        comes_back(scene, place="b3-again")
+        comes_back(cluster, place="b3-again")
 
 
-def test_a_pod_that_its_user_has_deleted_must_not_come_back(scene: Scene, laws: LawWatcher) -> None:
-    keep_b3s_device(scene)
-    scene.kube.delete(PODS, "b3", namespace="default")
-    scene.gone("b3")
-    release(scene)
+def test_a_pod_that_its_user_has_deleted_must_not_come_back(cluster: FakeCluster, laws: LawWatcher) -> None:
+    keep_b3s_device(cluster)
+    cluster.kube.delete(PODS, "b3", namespace="default")
+    cluster.gone("b3")
+    release(cluster)
     laws.finish()
     with breaks(laws, "L4", "though its user has deleted the pod uid-b3"):
-        comes_back(scene)
+        comes_back(cluster)
 
 
 @pytest.fixture
-def ours(scene: Scene) -> LawWatcher:
+def ours(cluster: FakeCluster) -> LawWatcher:
     """Watches a cluster in which the controller alone writes."""
-    return watch_memory(scene.kube, scene.clock, maker=lambda: Maker(name="controller-0", is_ours=True))
+    return watch_memory(cluster.kube, cluster.clock, maker=lambda: Maker(name="controller-0", is_ours=True))
 
 
 @pytest.mark.parametrize("bound", [True, False], ids=["runs", "waits"])
 def test_a_part_of_ours_that_deletes_a_pod_as_its_user_would_breaks_it(
-    scene: Scene, ours: LawWatcher, *, bound: bool
+    cluster: FakeCluster, ours: LawWatcher, *, bound: bool
 ) -> None:
     if bound:
-        scene.opportunist("b0", 0)
+        cluster.opportunist("b0", 0)
     else:
-        scene.waiting("b0", user="bob")
+        cluster.waiting("b0", user="bob")
     with breaks(ours, "L4", "default/b0 is deleted by controller-0 as if its user did it"):
-        scene.kube.delete(PODS, "b0", namespace="default")
+        cluster.kube.delete(PODS, "b0", namespace="default")
 
 
 def test_a_part_of_ours_that_deletes_what_has_come_back_breaks_it(
-    scene: Scene, ours: LawWatcher, evict: Evict
+    cluster: FakeCluster, ours: LawWatcher, evict: Evict
 ) -> None:
-    keep_b3s_device(scene)
+    keep_b3s_device(cluster)
     evict("b3")
-    scene.gone("b3")
-    comes_back(scene)
+    cluster.gone("b3")
+    comes_back(cluster)
     with breaks(ours, "L4", "default/b3 is deleted by controller-0"):
-        scene.gone("b3")
+        cluster.gone("b3")
 
 
-def test_a_controllers_pod_is_left_to_it(scene: Scene, laws: LawWatcher, evict: Evict) -> None:
+def test_a_controllers_pod_is_left_to_it(cluster: FakeCluster, laws: LawWatcher, evict: Evict) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs-1", "controller": True}
-    keep_b3s_device(scene, ownerReferences=[owner])
+    keep_b3s_device(cluster, ownerReferences=[owner])
     evict("b3")
-    scene.gone("b3")
-    release(scene)
+    cluster.gone("b3")
+    release(cluster)
     laws.finish()
     with breaks(laws, "L4", "though a controller brings the pod uid-b3 back"):
-        comes_back(scene)
+        comes_back(cluster)
 
 
-def test_a_name_that_somebody_else_has_taken_excuses_us(taken: Scene, laws: LawWatcher) -> None:
+def test_a_name_that_somebody_else_has_taken_excuses_us(taken: FakeCluster, laws: LawWatcher) -> None:
     stranger = a_pod("b3").of("carl").raw
     taken.kube.put(PODS, {**stranger, "metadata": {**stranger["metadata"], "uid": "uid-stranger"}})
     release(taken)
@@ -167,7 +173,7 @@ def test_a_name_that_somebody_else_has_taken_excuses_us(taken: Scene, laws: LawW
 
 
 def test_nobody_is_missed_whose_name_was_taken_by_one_who_is_gone_since(
-    taken: Scene, laws: LawWatcher
+    taken: FakeCluster, laws: LawWatcher
 ) -> None:
     stranger = a_pod("b3").of("carl").raw
     taken.kube.put(PODS, {**stranger, "metadata": {**stranger["metadata"], "uid": "uid-stranger"}})
@@ -178,7 +184,7 @@ def test_nobody_is_missed_whose_name_was_taken_by_one_who_is_gone_since(
 
 
 @pytest.mark.parametrize("what", ["template", "finalizer", "hold"])
-def test_what_is_left_over_breaks_it_at_the_end(taken: Scene, laws: LawWatcher, what: str) -> None:
+def test_what_is_left_over_breaks_it_at_the_end(taken: FakeCluster, laws: LawWatcher, what: str) -> None:
     comes_back(taken)
     release(taken)
     laws.finish()
@@ -194,37 +200,37 @@ def test_what_is_left_over_breaks_it_at_the_end(taken: Scene, laws: LawWatcher, 
         laws.finish()
 
 
-def ends_for_good(scene: Scene, **status: object) -> None:
+def ends_for_good(cluster: FakeCluster, **status: object) -> None:
     """Bob's ``b0`` ends with his booking, of which it was decided what becomes of it."""
-    scene.opportunist("b0", 0)
-    scene.book("b-2", user="bob")
-    scene.end_booking("b-2")
-    scene.kube.patch(BOOKINGS, "b-2", {"status": {"ending": ["uid-b0"], **status}}, subresource="status")
+    cluster.opportunist("b0", 0)
+    cluster.book("b-2", user="bob")
+    cluster.end_booking("b-2")
+    cluster.kube.patch(BOOKINGS, "b-2", {"status": {"ending": ["uid-b0"], **status}}, subresource="status")
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
     status_now = {"status": {"conditions": [condition]}}
-    scene.kube.patch(PODS, "b0", status_now, namespace="default", subresource="status")
-    scene.kube.delete(PODS, "b0", namespace="default")
-    scene.gone("b0")
+    cluster.kube.patch(PODS, "b0", status_now, namespace="default", subresource="status")
+    cluster.kube.delete(PODS, "b0", namespace="default")
+    cluster.gone("b0")
 
 
-def test_a_pod_that_is_gone_for_good_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
-    ends_for_good(scene, back="never")
-    scene.clock.advance(100)
+def test_a_pod_that_is_gone_for_good_need_not_come_back(cluster: FakeCluster, laws: LawWatcher) -> None:
+    ends_for_good(cluster, back="never")
+    cluster.clock.advance(100)
     laws.finish()
 
 
-def test_a_pod_that_is_gone_for_good_and_comes_back_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    ends_for_good(scene, back="never")
+def test_a_pod_that_is_gone_for_good_and_comes_back_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    ends_for_good(cluster, back="never")
     with breaks(laws, "L4", "comes back, though it was decided that the pod uid-b0 is gone for good"):
-        comes_back(scene, "b0", place="b0")
+        comes_back(cluster, "b0", place="b0")
 
 
 @pytest.mark.parametrize("status", [{}, {"back": "without-gpu"}])
 def test_a_pod_that_ends_and_is_not_gone_for_good_must_come_back(
-    scene: Scene, laws: LawWatcher, status: dict[str, str]
+    cluster: FakeCluster, laws: LawWatcher, status: dict[str, str]
 ) -> None:
-    ends_for_good(scene, **status)
-    scene.clock.advance(61)
+    ends_for_good(cluster, **status)
+    cluster.clock.advance(61)
     with pytest.raises(LawBrokenError, match=r"default/b0 .* has not come back for 60 s"):
         laws.check()
 
@@ -232,51 +238,53 @@ def test_a_pod_that_ends_and_is_not_gone_for_good_must_come_back(
 # --- in which way ------------------------------------------------------------------------------------------
 
 
-def asks_again(scene: Scene) -> None:
+def asks_again(cluster: FakeCluster) -> None:
     """What comes back for ``b3`` asks for its GPU."""
     pod = a_pod("b3").of("bob").asks(1).with_annotation(names.RECREATED_FROM, "uid-b3")
-    scene.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": "uid-new-b3"}})
+    cluster.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": "uid-new-b3"}})
 
 
 def test_a_victim_that_comes_back_with_its_gpus_though_it_was_not_to_breaks_it(
-    taken: Scene, laws: LawWatcher
+    taken: FakeCluster, laws: LawWatcher
 ) -> None:
     with breaks(laws, "L4", "comes back with its GPUs"):
         asks_again(taken)
 
 
 def test_a_victim_that_was_to_wait_comes_back_with_its_gpus(
-    scene: Scene, laws: LawWatcher, evict: Evict
+    cluster: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
-    keep_b3s_device(scene, annotations={names.COMEBACK_HOW: "as-it-was"})
+    keep_b3s_device(cluster, annotations={names.COMEBACK_HOW: "as-it-was"})
     evict("b3")
-    scene.gone("b3")
-    asks_again(scene)
+    cluster.gone("b3")
+    asks_again(cluster)
     laws.check()
 
 
 def test_a_victim_that_asked_to_be_deleted_need_not_come_back(
-    scene: Scene, laws: LawWatcher, evict: Evict
+    cluster: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
-    keep_b3s_device(scene, annotations={names.ON_EVICT: "delete"})
+    keep_b3s_device(cluster, annotations={names.ON_EVICT: "delete"})
     evict("b3")
-    scene.gone("b3")
-    release(scene)
-    scene.clock.advance(100)
+    cluster.gone("b3")
+    release(cluster)
+    cluster.clock.advance(100)
     laws.finish()
 
 
-def refused(scene: Scene, reason: str = "OutOfcpu") -> None:
+def refused(cluster: FakeCluster, reason: str = "OutOfcpu") -> None:
     """The kubelet refuses bob's ``b0``."""
     pod = a_pod("b0").of("bob").asks(1).scheduled_by(names.SCHEDULER_NAME).on("n0", {"main": ("GPU-n0-0",)})
-    scene.kube.put(PODS, pod.raw)
+    cluster.kube.put(PODS, pod.raw)
     status = {"phase": "Failed", "reason": reason, "message": "Pod was rejected"}
-    scene.kube.patch(PODS, "b0", {"status": status}, namespace="default", subresource="status")
+    cluster.kube.patch(PODS, "b0", {"status": status}, namespace="default", subresource="status")
 
 
-def test_a_pod_that_failed_by_its_own_fault_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
-    refused(scene, "SysctlForbidden")
-    scene.clock.advance(200)
+def test_a_pod_that_failed_by_its_own_fault_need_not_come_back(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    refused(cluster, "SysctlForbidden")
+    cluster.clock.advance(200)
     laws.check()
 
 
@@ -292,31 +300,33 @@ def test_a_pod_that_failed_by_its_own_fault_need_not_come_back(scene: Scene, law
     ],
 )
 def test_a_pod_that_its_kubelet_refused_must_be_brought_back(
-    scene: Scene, laws: LawWatcher, reason: str
+    cluster: FakeCluster, laws: LawWatcher, reason: str
 ) -> None:
-    refused(scene, reason)
-    scene.clock.advance(119)
+    refused(cluster, reason)
+    cluster.clock.advance(119)
     laws.check()
-    scene.clock.advance(2)
+    cluster.clock.advance(2)
     with pytest.raises(LawBrokenError, match=r"default/b0 .* was refused by its kubelet"):
         laws.check()
 
 
-def test_a_refused_pod_that_its_user_deletes_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
-    refused(scene)
-    scene.gone("b0")
-    scene.clock.advance(200)
+def test_a_refused_pod_that_its_user_deletes_need_not_come_back(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    refused(cluster)
+    cluster.gone("b0")
+    cluster.clock.advance(200)
     laws.check()
 
 
-def test_a_refused_pod_that_was_taken_away_must_come_back(scene: Scene, laws: LawWatcher) -> None:
-    refused(scene)
+def test_a_refused_pod_that_was_taken_away_must_come_back(cluster: FakeCluster, laws: LawWatcher) -> None:
+    refused(cluster)
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.REJECTED_BY_KUBELET}
     conditions = {"status": {"conditions": [condition]}}
-    scene.kube.patch(PODS, "b0", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
-    scene.kube.patch(PODS, "b0", conditions, namespace="default", subresource="status")
-    scene.kube.delete(PODS, "b0", namespace="default")
-    scene.gone("b0")
-    scene.clock.advance(61)
+    cluster.kube.patch(PODS, "b0", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
+    cluster.kube.patch(PODS, "b0", conditions, namespace="default", subresource="status")
+    cluster.kube.delete(PODS, "b0", namespace="default")
+    cluster.gone("b0")
+    cluster.clock.advance(61)
     with pytest.raises(LawBrokenError, match=r"default/b0 .* was taken away"):
         laws.check()

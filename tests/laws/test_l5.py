@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from cluster.kube.resources import BOOKINGS
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A6000, EPOCH, a100, a6000, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher
@@ -12,93 +12,97 @@ DAY = timedelta(days=1)
 IN_KUBE_SYSTEM = {"metadata": {"namespace": "kube-system"}}
 
 
-def test_as_many_as_there_are_can_be_booked(scene: Scene, laws: LawWatcher) -> None:
-    scene.book("b-1", count=3)
-    scene.book("b-2", count=1)
+def test_as_many_as_there_are_can_be_booked(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book("b-1", count=3)
+    cluster.book("b-2", count=1)
     laws.finish()
 
 
-def test_one_more_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.book("b-1", count=3)
+def test_one_more_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book("b-1", count=3)
     with breaks(
         laws, "L5", "With b-2 5 x NVIDIA-A100-SXM4-80GB are booked at 2026-11-23 09:00:00 UTC, and .* 4"
     ):
-        scene.book("b-2", count=2)
+        cluster.book("b-2", count=2)
 
 
-def test_bookings_that_follow_each_other_use_the_same_devices(scene: Scene, laws: LawWatcher) -> None:
-    scene.book("b-1", count=4, end=EPOCH + DAY)
-    scene.book("b-2", count=4, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+def test_bookings_that_follow_each_other_use_the_same_devices(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book("b-1", count=4, end=EPOCH + DAY)
+    cluster.book("b-2", count=4, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
     laws.finish()
 
 
-def test_an_instant_in_the_future_counts(scene: Scene, laws: LawWatcher) -> None:
-    scene.book("b-1", count=3, start=EPOCH + 2 * DAY, end=EPOCH + 4 * DAY)
-    scene.book("b-2", count=2, end=EPOCH + 2 * DAY)
+def test_an_instant_in_the_future_counts(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book("b-1", count=3, start=EPOCH + 2 * DAY, end=EPOCH + 4 * DAY)
+    cluster.book("b-2", count=2, end=EPOCH + 2 * DAY)
     with breaks(laws, "L5", "With b-3 5 x .* are booked at 2026-11-25 09:00:00 UTC"):
-        scene.book("b-3", count=2, start=EPOCH + DAY, end=EPOCH + 3 * DAY)
+        cluster.book("b-3", count=2, start=EPOCH + DAY, end=EPOCH + 3 * DAY)
 
 
-def test_a_booking_that_grows_into_another_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.book("b-1", count=4, end=EPOCH + DAY)
-    scene.book("b-2", count=1, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+def test_a_booking_that_grows_into_another_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book("b-1", count=4, end=EPOCH + DAY)
+    cluster.book("b-2", count=1, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
     with breaks(laws, "L5", "With b-1 5 x"):
-        scene.kube.patch(BOOKINGS, "b-1", {"spec": {"end": "2026-11-25T09:00:00Z"}})
+        cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"end": "2026-11-25T09:00:00Z"}})
 
 
-def test_models_are_counted_apart_and_sick_devices_not_at_all(scene: Scene, laws: LawWatcher) -> None:
-    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"), a100(2, "n1"))
-    scene.book("b-1", count=5)
-    scene.book("b-2", model=A6000, count=1)
+def test_models_are_counted_apart_and_sick_devices_not_at_all(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"), a100(2, "n1"))
+    cluster.book("b-1", count=5)
+    cluster.book("b-2", model=A6000, count=1)
     with breaks(laws, "L5", "With b-3 2 x NVIDIA-RTX-A6000 are booked"):
-        scene.book("b-3", model=A6000, count=1)
+        cluster.book("b-3", model=A6000, count=1)
 
 
-def test_devices_of_pods_that_nobody_may_evict_are_not_promised(scene: Scene, laws: LawWatcher) -> None:
+def test_devices_of_pods_that_nobody_may_evict_are_not_promised(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
     held = {"main": ("GPU-n0-0",)}
-    scene.create(a_pod("d").of("bob").asks(1).on("n0", held).of_a_daemon_set())
-    scene.create(a_pod("s").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}), IN_KUBE_SYSTEM)
-    scene.opportunist("o", 2)
-    scene.book("b-1", count=2)
+    cluster.create(a_pod("d").of("bob").asks(1).on("n0", held).of_a_daemon_set())
+    cluster.create(a_pod("s").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}), IN_KUBE_SYSTEM)
+    cluster.opportunist("o", 2)
+    cluster.book("b-1", count=2)
     with breaks(laws, "L5", "With b-2 3 x .* are booked .* and there are 2"):
-        scene.book("b-2", count=1)
+        cluster.book("b-2", count=1)
 
 
-def test_a_pod_that_a_booking_covers_takes_nothing_from_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.create(a_pod("d").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).of_a_daemon_set())
-    scene.book("b-1", count=4)
+def test_a_pod_that_a_booking_covers_takes_nothing_from_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.create(a_pod("d").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).of_a_daemon_set())
+    cluster.book("b-1", count=4)
     laws.finish()
 
 
-def test_a_device_that_falls_sick_breaks_no_promise(scene: Scene, laws: LawWatcher) -> None:
-    booking = scene.book("b-1", count=4)
-    scene.add_node("n0", *(a100(i, health="unhealthy" if i else "healthy") for i in range(4)))
-    scene.end_booking("b-1", booking.spec.end - DAY)
+def test_a_device_that_falls_sick_breaks_no_promise(cluster: FakeCluster, laws: LawWatcher) -> None:
+    booking = cluster.book("b-1", count=4)
+    cluster.add_node("n0", *(a100(i, health="unhealthy" if i else "healthy") for i in range(4)))
+    cluster.end_booking("b-1", booking.spec.end - DAY)
     laws.finish()
 
 
-def test_bookings_of_which_each_must_lie_on_one_node_need_room_there(scene: Scene, laws: LawWatcher) -> None:
-    scene.add_node("n1")
-    scene.book("b-1", count=3, topology="single-node")
-    scene.book("b-2", count=3, topology="single-node")
-    scene.book("b-3", count=1)
+def test_bookings_of_which_each_must_lie_on_one_node_need_room_there(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
+    cluster.add_node("n1")
+    cluster.book("b-1", count=3, topology="single-node")
+    cluster.book("b-2", count=3, topology="single-node")
+    cluster.book("b-3", count=1)
     laws.finish()
-    scene.book("b-3", count=1, topology="single-node", end=EPOCH + DAY)
+    cluster.book("b-3", count=1, topology="single-node", end=EPOCH + DAY)
     laws.finish()
     with breaks(laws, "L5", r"With b-4 \[3, 3, 2\] x .* on one node each at 2026-11-24 .*, of \[4, 4\]"):
-        scene.book("b-4", count=2, topology="single-node", start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+        cluster.book("b-4", count=2, topology="single-node", start=EPOCH + DAY, end=EPOCH + 2 * DAY)
 
 
 def test_places_are_needed_for_all_the_time_and_not_only_for_each_instant(
-    scene: Scene, laws: LawWatcher
+    cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     def booked(name: str, start: int, end: int, count: int = 1) -> None:
         topology = "single-node" if count > 1 else "any"
         span = {"start": EPOCH + start * DAY, "end": EPOCH + end * DAY}
-        scene.book(name, model=A6000, count=count, topology=topology, **span)
+        cluster.book(name, model=A6000, count=count, topology=topology, **span)
 
     for node in ("n1", "n2"):
-        scene.add_node(node, a6000(0, node), a6000(1, node))
+        cluster.add_node(node, a6000(0, node), a6000(1, node))
     booked("b-1", 0, 2, count=2)
     booked("b-2", 0, 4)
     booked("b-3", 0, 6)
@@ -107,9 +111,9 @@ def test_places_are_needed_for_all_the_time_and_not_only_for_each_instant(
         booked("b-5", 4, 6, count=2)
 
 
-def test_another_plan_promises_nothing_new(scene: Scene, laws: LawWatcher) -> None:
-    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1"))
-    scene.book("b-1", model=A6000, count=2, topology="single-node")
-    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"))
-    scene.kube.patch(BOOKINGS, "b-1", {"spec": {"places": [{"node": "n1", "count": 2}]}})
+def test_another_plan_promises_nothing_new(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1"))
+    cluster.book("b-1", model=A6000, count=2, topology="single-node")
+    cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"))
+    cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"places": [{"node": "n1", "count": 2}]}})
     laws.finish()

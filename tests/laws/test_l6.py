@@ -9,7 +9,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.changes import Maker
@@ -20,108 +20,110 @@ Evict = Callable[[str], None]
 
 
 @pytest.fixture
-def crowded(scene: Scene, laws: LawWatcher) -> Scene:
+def crowded(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
     """Bob's pods have all devices, and ``b3`` must go for alice's."""
     assert laws
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
-    return scene
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+    return cluster
 
 
-def silence(scene: Scene, seconds: float) -> None:
+def silence(cluster: FakeCluster, seconds: float) -> None:
     """The agent of the node says nothing any more; the mirror does."""
-    scene.silence("n0")
-    scene.clock.advance(seconds)
-    scene.renew()
+    cluster.silence("n0")
+    cluster.clock.advance(seconds)
+    cluster.renew()
 
 
-def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.waiting("a")
-    silence(scene, 75)
+def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.waiting("a")
+    silence(cluster, 75)
     with breaks(laws, "L6", "default/a is bound to n0, whose agent has been unresponsive for 75.0 s"):
-        scene.bind("a", 0)
+        cluster.bind("a", 0)
 
 
-def test_a_bind_a_moment_earlier_is_right(scene: Scene, laws: LawWatcher) -> None:
-    scene.waiting("a")
-    silence(scene, 74.9)
-    scene.bind("a", 0)
+def test_a_bind_a_moment_earlier_is_right(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.waiting("a")
+    silence(cluster, 74.9)
+    cluster.bind("a", 0)
     laws.check()
 
 
-def test_a_pod_without_gpus_may_be_bound_anywhere(scene: Scene, laws: LawWatcher) -> None:
-    scene.waiting("a", 0)
-    silence(scene, 100)
-    scene.bind("a")
+def test_a_pod_without_gpus_may_be_bound_anywhere(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.waiting("a", 0)
+    silence(cluster, 100)
+    cluster.bind("a")
     laws.check()
 
 
-def test_a_bind_on_a_node_without_an_agent_breaks_it(scene: Scene, laws: LawWatcher) -> None:
-    scene.waiting("a")
+def test_a_bind_on_a_node_without_an_agent_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.waiting("a")
     with breaks(laws, "L6", "default/a is bound to n9, whose agent has never been heard"):
-        scene.bind("a", 0, node="n9")
+        cluster.bind("a", 0, node="n9")
 
 
 def test_an_eviction_on_a_node_whose_agent_is_unresponsive_breaks_it(
-    crowded: Scene, laws: LawWatcher, evict: Evict
+    crowded: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
     silence(crowded, 80)
     with breaks(laws, "L6", "default/b3 is evicted on n0, whose agent has been unresponsive for 80.0 s"):
         evict("b3")
 
 
-def test_the_leeway_is_what_a_write_may_take_after_its_decision(scene: Scene) -> None:
-    laws = watch_memory(scene.kube, scene.clock, leeway=5.0)
-    scene.waiting("a")
-    scene.waiting("c")
-    silence(scene, 79)
-    scene.bind("a", 0)
+def test_the_leeway_is_what_a_write_may_take_after_its_decision(cluster: FakeCluster) -> None:
+    laws = watch_memory(cluster.kube, cluster.clock, leeway=5.0)
+    cluster.waiting("a")
+    cluster.waiting("c")
+    silence(cluster, 79)
+    cluster.bind("a", 0)
     laws.check()
-    scene.clock.advance(1)
+    cluster.clock.advance(1)
     with breaks(laws, "L6", "default/c is bound to n0"):
-        scene.bind("c", 1)
+        cluster.bind("c", 1)
 
 
 @pytest.fixture
-def over(scene: Scene, laws: LawWatcher) -> Scene:
+def over(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
     """Alice's pod ``a`` runs, and its booking has just ended."""
     assert laws
-    scene.book()
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.clock.advance(10)
-    scene.renew()
-    scene.end_booking()
-    return scene
+    cluster.book()
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.clock.advance(10)
+    cluster.renew()
+    cluster.end_booking()
+    return cluster
 
 
-def decide(scene: Scene) -> None:
-    scene.kube.patch(BOOKINGS, "b-1", {"status": {"ending": ["uid-a"]}}, subresource="status")
+def decide(cluster: FakeCluster) -> None:
+    cluster.kube.patch(BOOKINGS, "b-1", {"status": {"ending": ["uid-a"]}}, subresource="status")
 
 
-def mark_to_end(scene: Scene) -> None:
+def mark_to_end(cluster: FakeCluster) -> None:
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
     body = {"status": {"conditions": [condition]}}
-    scene.kube.patch(PODS, "a", body, namespace="default", subresource="status")
-    scene.kube.delete(PODS, "a", namespace="default")
+    cluster.kube.patch(PODS, "a", body, namespace="default", subresource="status")
+    cluster.kube.delete(PODS, "a", namespace="default")
 
 
-def test_pods_end_while_the_mirror_is_heard(over: Scene, laws: LawWatcher) -> None:
+def test_pods_end_while_the_mirror_is_heard(over: FakeCluster, laws: LawWatcher) -> None:
     over.clock.advance(59)
     decide(over)
     mark_to_end(over)
     laws.check()
 
 
-def test_deciding_who_ends_while_the_mirror_is_stale_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_deciding_who_ends_while_the_mirror_is_stale_breaks_it(over: FakeCluster, laws: LawWatcher) -> None:
     over.clock.advance(60)
     with breaks(laws, "L6", "b-1's pods are to end, and the mirror was not renewed for 60.0 s"):
         decide(over)
 
 
-def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(
+    over: FakeCluster, laws: LawWatcher
+) -> None:
     decide(over)
     over.clock.advance(61)
     with breaks(laws, "L6", "default/a are to end, and the mirror was not renewed for 61.0 s"):
@@ -129,7 +131,7 @@ def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(over: Scene, la
 
 
 def test_an_eviction_for_a_mirrored_booking_goes_on_without_the_mirror(
-    crowded: Scene, laws: LawWatcher, evict: Evict
+    crowded: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
     crowded.silence_mirror()
     crowded.clock.advance(70)
@@ -138,50 +140,54 @@ def test_an_eviction_for_a_mirrored_booking_goes_on_without_the_mirror(
     laws.check()
 
 
-def test_a_pod_loses_its_stamp_when_it_is_decided_who_ends(over: Scene, laws: LawWatcher) -> None:
+def test_a_pod_loses_its_stamp_when_it_is_decided_who_ends(over: FakeCluster, laws: LawWatcher) -> None:
     over.annotate("a", names.BOOKING, "b-1")
     over.kube.patch(BOOKINGS, "b-1", {"status": {"ending": []}}, subresource="status")
     over.annotate("a", names.BOOKING, None)
     laws.check()
 
 
-def test_a_pod_that_loses_its_stamp_before_that_is_decided_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_loses_its_stamp_before_that_is_decided_breaks_it(
+    over: FakeCluster, laws: LawWatcher
+) -> None:
     over.annotate("a", names.BOOKING, "b-1")
     with breaks(laws, "L6", "default/a is not booked any more, and it is not decided who ends with b-1"):
         over.annotate("a", names.BOOKING, None)
 
 
-def test_a_stamp_of_a_booking_that_still_runs_may_go(scene: Scene, laws: LawWatcher) -> None:
-    scene.book()
-    scene.waiting("a")
-    scene.annotate("a", names.BOOKING, "b-1")
-    scene.annotate("a", names.BOOKING, None)
+def test_a_stamp_of_a_booking_that_still_runs_may_go(cluster: FakeCluster, laws: LawWatcher) -> None:
+    cluster.book()
+    cluster.waiting("a")
+    cluster.annotate("a", names.BOOKING, "b-1")
+    cluster.annotate("a", names.BOOKING, None)
     laws.check()
 
 
 # --- whose clock is wrong, by their Lease --------------------------------------------------------------
-def renew(scene: Scene, lease: str, *, ahead: float, holder: str = "somebody_1", times: int = 2) -> None:
+def renew(
+    cluster: FakeCluster, lease: str, *, ahead: float, holder: str = "somebody_1", times: int = 2
+) -> None:
     """The holder of a Lease renews it, by a clock that is so many seconds ahead."""
     for _ in range(times):
-        scene.clock.advance(2)
-        now = scene.clock.now() + timedelta(seconds=ahead)
+        cluster.clock.advance(2)
+        now = cluster.clock.now() + timedelta(seconds=ahead)
         spec = {"holderIdentity": holder, "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
-        scene.kube.put(LEASES, {"metadata": {"name": lease, "namespace": names.NAMESPACE}, "spec": spec})
-    scene.renew()
+        cluster.kube.put(LEASES, {"metadata": {"name": lease, "namespace": names.NAMESPACE}, "spec": spec})
+    cluster.renew()
 
 
 @pytest.mark.parametrize("lease", [names.SCHEDULER_LEASE, names.EXTENDER_LEASE])
 def test_a_bind_by_an_extender_whose_clock_is_wrong_breaks_it(
-    scene: Scene, laws: LawWatcher, lease: str
+    cluster: FakeCluster, laws: LawWatcher, lease: str
 ) -> None:
-    scene.waiting("a")
-    renew(scene, lease, ahead=31, times=3)
+    cluster.waiting("a")
+    renew(cluster, lease, ahead=31, times=3)
     with breaks(laws, "L6", rf"default/a is bound to n0 by the holder of .* {lease}, .* wrong by \+31.0 s"):
-        scene.bind("a", 0)
+        cluster.bind("a", 0)
 
 
 def test_an_eviction_by_a_controller_whose_clock_is_wrong_breaks_it(
-    crowded: Scene, laws: LawWatcher, evict: Evict
+    crowded: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
     renew(crowded, names.CONTROLLER_LEASE, ahead=-40, times=3)
     with breaks(laws, "L6", r"default/b3 is evicted by the holder of .*, whose clock is wrong by -40.0 s"):
@@ -189,18 +195,18 @@ def test_an_eviction_by_a_controller_whose_clock_is_wrong_breaks_it(
 
 
 def test_devices_that_are_kept_by_a_controller_whose_clock_is_wrong_break_it(
-    scene: Scene, laws: LawWatcher
+    cluster: FakeCluster, laws: LawWatcher
 ) -> None:
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    renew(scene, names.CONTROLLER_LEASE, ahead=3600, times=3)
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    renew(cluster, names.CONTROLLER_LEASE, ahead=3600, times=3)
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH)
     with breaks(laws, "L6", r"Devices are kept for default/a by the holder of .* wrong by \+3600.0 s"):
-        scene.hold("a", hold)
+        cluster.hold("a", hold)
 
 
-def test_an_end_by_a_controller_whose_clock_is_wrong_breaks_it(over: Scene, laws: LawWatcher) -> None:
+def test_an_end_by_a_controller_whose_clock_is_wrong_breaks_it(over: FakeCluster, laws: LawWatcher) -> None:
     renew(over, names.CONTROLLER_LEASE, ahead=45, times=3)
     with breaks(laws, "L6", r"It is decided who ends with b-1 by the holder of .* wrong by \+45.0 s"):
         decide(over)
@@ -223,7 +229,7 @@ OF_RECLAIMING = names.CONTROLLER_LEASE
     ],
 )
 def test_an_eviction_by_one_whose_clock_is_not_known_to_be_wrong_is_right(
-    crowded: Scene,
+    crowded: FakeCluster,
     laws: LawWatcher,
     evict: Evict,
     *,
@@ -239,29 +245,29 @@ def test_an_eviction_by_one_whose_clock_is_not_known_to_be_wrong_is_right(
 
 
 # --- on what a hold was planned ------------------------------------------------------------------------
-def planned(scene: Scene, state: str) -> None:
+def planned(cluster: FakeCluster, state: str) -> None:
     """Devices are kept for alice's pod by one who says to know these versions."""
-    hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=scene.clock.now(), state=state)
-    scene.hold("a", hold)
+    hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=cluster.clock.now(), state=state)
+    cluster.hold("a", hold)
 
 
 @pytest.fixture
-def contested(scene: Scene, laws: LawWatcher) -> Scene:
+def contested(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
     """Bob has all devices, alice's pod waits."""
     assert laws
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    return scene
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    return cluster
 
 
-def newest(scene: Scene) -> int:
-    return int(scene.kube.list(PODS).resource_version)
+def newest(cluster: FakeCluster) -> int:
+    return int(cluster.kube.list(PODS).resource_version)
 
 
 @pytest.mark.parametrize("kind", ["leases", "bookings", "nodes", "pods"])
 def test_a_hold_by_one_who_has_heard_nothing_of_a_kind_for_150_s_breaks_it(
-    contested: Scene, laws: LawWatcher, kind: str
+    contested: FakeCluster, laws: LawWatcher, kind: str
 ) -> None:
     known = newest(contested)
     later: dict[str, Callable[[], object]] = {
@@ -278,7 +284,7 @@ def test_a_hold_by_one_who_has_heard_nothing_of_a_kind_for_150_s_breaks_it(
         planned(contested, f"{kind}={known}")
 
 
-def test_a_hold_by_one_whose_caches_are_fresher_is_right(contested: Scene, laws: LawWatcher) -> None:
+def test_a_hold_by_one_whose_caches_are_fresher_is_right(contested: FakeCluster, laws: LawWatcher) -> None:
     known = newest(contested)
     contested.clock.advance(1)
     contested.renew()
@@ -288,7 +294,7 @@ def test_a_hold_by_one_whose_caches_are_fresher_is_right(contested: Scene, laws:
     laws.check()
 
 
-def test_a_part_is_not_stale_where_there_was_no_event(contested: Scene, laws: LawWatcher) -> None:
+def test_a_part_is_not_stale_where_there_was_no_event(contested: FakeCluster, laws: LawWatcher) -> None:
     known = newest(contested)
     # A pod that has ended is not followed.
     ended = {"metadata": {"name": "e", "namespace": "default"}, "status": {"phase": "Succeeded"}}
@@ -300,7 +306,7 @@ def test_a_part_is_not_stale_where_there_was_no_event(contested: Scene, laws: La
 
 
 def test_what_was_known_before_an_outage_counts_from_its_beginning(
-    contested: Scene, laws: LawWatcher
+    contested: FakeCluster, laws: LawWatcher
 ) -> None:
     known = newest(contested)
     contested.clock.advance(1)
@@ -322,34 +328,34 @@ def maker() -> list[Maker]:
 
 
 @pytest.fixture
-def known(scene: Scene, maker: list[Maker]) -> LawWatcher:
+def known(cluster: FakeCluster, maker: list[Maker]) -> LawWatcher:
     """Watches, and knows the writer."""
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    return watch_memory(scene.kube, scene.clock, maker=lambda: maker[-1])
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    return watch_memory(cluster.kube, cluster.clock, maker=lambda: maker[-1])
 
 
-def hold_of_b3(scene: Scene, _evict: Evict) -> None:
-    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+def hold_of_b3(cluster: FakeCluster, _evict: Evict) -> None:
+    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
 
 
-def evict_b3(scene: Scene, evict: Evict) -> None:
-    hold_of_b3(scene, evict)
+def evict_b3(cluster: FakeCluster, evict: Evict) -> None:
+    hold_of_b3(cluster, evict)
     evict("b3")
 
 
-def bind_a(scene: Scene, _evict: Evict) -> None:
-    scene.gone("b0")
-    scene.bind("a", 0)
+def bind_a(cluster: FakeCluster, _evict: Evict) -> None:
+    cluster.gone("b0")
+    cluster.bind("a", 0)
 
 
-def decide_it(scene: Scene, _evict: Evict) -> None:
-    scene.end_booking()
-    decide(scene)
+def decide_it(cluster: FakeCluster, _evict: Evict) -> None:
+    cluster.end_booking()
+    decide(cluster)
 
 
-Does = Callable[[Scene, Evict], None]
+Does = Callable[[FakeCluster, Evict], None]
 ACTS = [
     pytest.param(hold_of_b3, "Devices are kept for default/a", id="hold"),
     pytest.param(evict_b3, "default/b3 is evicted", id="eviction"),
@@ -369,7 +375,7 @@ ACTS = [
     ],
 )
 def test_a_part_that_acts_and_knows_too_little_breaks_it(
-    scene: Scene,
+    cluster: FakeCluster,
     known: LawWatcher,
     maker: list[Maker],
     evict: Evict,
@@ -381,34 +387,34 @@ def test_a_part_that_acts_and_knows_too_little_breaks_it(
 ) -> None:
     maker.append(who)
     with known.expecting("L6") as found:
-        act(scene, evict)
+        act(cluster, evict)
     assert any(re.fullmatch(f"{reported} by part, {why}[.]", error.message) for error in found), found
 
 
 @pytest.mark.parametrize(("act", "reported"), ACTS)
 def test_a_part_that_knows_just_enough_may_act(
-    scene: Scene, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, reported: str
+    cluster: FakeCluster, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, reported: str
 ) -> None:
     assert reported
     maker.append(Maker(name="part", deaf_for=150.0, skew=-30.0))
-    act(scene, evict)
+    act(cluster, evict)
     known.check()
 
 
 def test_a_mirror_that_vouches_for_what_its_database_does_not_say_breaks_it(
-    scene: Scene, known: LawWatcher, maker: list[Maker]
+    cluster: FakeCluster, known: LawWatcher, maker: list[Maker]
 ) -> None:
-    scene.waiting("c")
+    cluster.waiting("c")
     maker.append(Maker(name="server", problem="no such table: meta"))
-    scene.clock.advance(1)
+    cluster.clock.advance(1)
     with breaks(known, "L6", "are said to be true by server, whose database says: no such table: meta"):
-        scene.renew()
+        cluster.renew()
 
 
 def test_a_booking_that_is_written_without_a_database_breaks_it(
-    scene: Scene, known: LawWatcher, maker: list[Maker]
+    cluster: FakeCluster, known: LawWatcher, maker: list[Maker]
 ) -> None:
-    scene.waiting("c")
+    cluster.waiting("c")
     maker.append(Maker(name="server", problem="no such table: meta"))
     with breaks(known, "L6", "The Booking b-1 is written by server, whose database says: no such table"):
-        scene.end_booking(at=EPOCH + timedelta(days=1))
+        cluster.end_booking(at=EPOCH + timedelta(days=1))

@@ -14,7 +14,7 @@ from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.process.clock import SystemClock
 from devcluster.wait import poll
 from deviceplugin.kubelet.checkpoint import NAME
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.broken import LawBrokenError
 from tests.laws.l9 import assert_unchanged
@@ -24,19 +24,19 @@ PATIENCE = 60.0
 
 
 class Mixed(SystemClock):
-    """Instants are the scene's, waiting is real."""
+    """Instants are the cluster's, waiting is real."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
 
     def now(self) -> datetime:
-        """The scene's virtual instant."""
-        return self._scene.clock.now()
+        """The cluster's virtual instant."""
+        return self._cluster.clock.now()
 
 
 @pytest.fixture
-def live(scene: Scene, tmp_path: Path) -> Iterator[LiveWatch]:
-    with LiveWatch(scene.kube, Mixed(scene), {"n0": tmp_path}) as watch:
+def live(cluster: FakeCluster, tmp_path: Path) -> Iterator[LiveWatch]:
+    with LiveWatch(cluster.kube, Mixed(cluster), {"n0": tmp_path}) as watch:
         watch.begin("a test")
         yield watch
 
@@ -56,25 +56,25 @@ def await_breach(live: LiveWatch) -> LawBrokenError:
     return found[0]
 
 
-def double(scene: Scene, *, live: LiveWatch) -> None:
+def double(cluster: FakeCluster, *, live: LiveWatch) -> None:
     """Two pods are bound to one device; their agents live."""
     assert live
-    scene.opportunist("b", 0)
-    scene.waiting("a")
-    scene.bind("a", 0)
+    cluster.opportunist("b", 0)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
 
 
-def test_a_breach_is_found_without_being_asked_for(scene: Scene, live: LiveWatch) -> None:
-    double(scene, live=live)
+def test_a_breach_is_found_without_being_asked_for(cluster: FakeCluster, live: LiveWatch) -> None:
+    double(cluster, live=live)
     broken = await_breach(live)
     assert broken.law == "L1"
     assert "default/a is given GPU-n0-0, which default/b holds" in broken.message
     assert any("pods default/a: node n0, assigned" in line for line in broken.history)
 
 
-def test_what_is_expected_to_break_does_not_raise(scene: Scene, live: LiveWatch) -> None:
+def test_what_is_expected_to_break_does_not_raise(cluster: FakeCluster, live: LiveWatch) -> None:
     with live.expecting("L1") as found:
-        double(scene, live=live)
+        double(cluster, live=live)
     assert [error.law for error in found] == ["L1"]
     live.finish()
 
@@ -85,17 +85,17 @@ def test_a_breach_that_is_expected_must_happen(live: LiveWatch) -> None:
         pass
 
 
-def test_a_breach_of_one_test_is_not_that_of_the_next(scene: Scene, live: LiveWatch) -> None:
-    double(scene, live=live)
+def test_a_breach_of_one_test_is_not_that_of_the_next(cluster: FakeCluster, live: LiveWatch) -> None:
+    double(cluster, live=live)
     await_breach(live)
     live.begin("another test")
     live.finish()
 
 
 def test_a_breach_that_nobody_has_seen_is_raised_when_the_next_test_begins(
-    scene: Scene, live: LiveWatch
+    cluster: FakeCluster, live: LiveWatch
 ) -> None:
-    double(scene, live=live)
+    double(cluster, live=live)
 
     def raises() -> bool:
         try:
@@ -108,20 +108,20 @@ def test_a_breach_that_nobody_has_seen_is_raised_when_the_next_test_begins(
     live.finish()
 
 
-def test_a_gap_in_the_watches_is_bridged_and_noted(scene: Scene, live: LiveWatch) -> None:
-    scene.opportunist("b", 0)
+def test_a_gap_in_the_watches_is_bridged_and_noted(cluster: FakeCluster, live: LiveWatch) -> None:
+    cluster.opportunist("b", 0)
     live.finish()
-    scene.kube.down = True
-    scene.kube.break_watches(Unreachable(Request("WATCH", "/"), "the connection broke"))
-    ended = merged(scene.kube.raw(PODS, "b", namespace="default"), {"status": {"phase": "Succeeded"}})
-    scene.kube.put(PODS, ended)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.kube.forget_history()
-    scene.kube.down = False
+    cluster.kube.down = True
+    cluster.kube.break_watches(Unreachable(Request("WATCH", "/"), "the connection broke"))
+    ended = merged(cluster.kube.raw(PODS, "b", namespace="default"), {"status": {"phase": "Succeeded"}})
+    cluster.kube.put(PODS, ended)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.kube.forget_history()
+    cluster.kube.down = False
     live.finish()
-    scene.waiting("c")
-    scene.bind("c", 0)
+    cluster.waiting("c")
+    cluster.bind("c", 0)
     broken = await_breach(live)
     assert "default/c is given GPU-n0-0, which default/a holds" in broken.message
     assert any("FAULT: pods cannot be watched" in line for line in broken.history)
@@ -129,31 +129,31 @@ def test_a_gap_in_the_watches_is_bridged_and_noted(scene: Scene, live: LiveWatch
 
 
 def test_a_new_database_whose_mirror_has_deleted_what_was_planned_is_seen(
-    scene: Scene, live: LiveWatch
+    cluster: FakeCluster, live: LiveWatch
 ) -> None:
     def says(store: str) -> None:
-        scene.clock.advance(5)
+        cluster.clock.advance(5)
         meta = {"annotations": {names.STORE: store}}
-        renewed = {"metadata": meta, "spec": {"renewTime": scene.clock.now().isoformat()}}
-        scene.kube.patch(LEASES, names.MIRROR_LEASE, renewed, namespace=names.NAMESPACE)
+        renewed = {"metadata": meta, "spec": {"renewTime": cluster.clock.now().isoformat()}}
+        cluster.kube.patch(LEASES, names.MIRROR_LEASE, renewed, namespace=names.NAMESPACE)
 
-    scene.book(start=EPOCH + timedelta(days=1), end=EPOCH + timedelta(days=2))
-    scene.kube.patch(BOOKINGS, "b-1", {"spec": {"storeId": "s-1"}})
+    cluster.book(start=EPOCH + timedelta(days=1), end=EPOCH + timedelta(days=2))
+    cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"storeId": "s-1"}})
     says("s-1")
-    scene.kube.delete(BOOKINGS, "b-1")
+    cluster.kube.delete(BOOKINGS, "b-1")
     says("s-2")
     broken = await_breach(live)
     assert broken.law == "L9"
     assert "goes over from the database s-1 to s-2, and b-1 of s-1, planned" in broken.message
 
 
-def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path: Path) -> None:
-    with LiveWatch(scene.kube, Mixed(scene), {"n0": tmp_path}, settles=0.0) as live:
+def test_the_kubelets_checkpoint_is_read_when_it_changes(cluster: FakeCluster, tmp_path: Path) -> None:
+    with LiveWatch(cluster.kube, Mixed(cluster), {"n0": tmp_path}, settles=0.0) as live:
         live.begin("a test")
         for name, index in (("a", 0), ("b", 1)):
-            scene.waiting(name)
-            scene.bind(name, index)
-            scene.kube.patch(
+            cluster.waiting(name)
+            cluster.bind(name, index)
+            cluster.kube.patch(
                 PODS, name, {"status": {"phase": "Running"}}, namespace="default", subresource="status"
             )
         live.finish()
@@ -172,10 +172,10 @@ def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path:
         assert await_breach(live).message == "GPU-n0-2 is in use by default/a and default/b at once."
 
 
-def test_the_fingerprint_is_read_again(scene: Scene, live: LiveWatch) -> None:
+def test_the_fingerprint_is_read_again(cluster: FakeCluster, live: LiveWatch) -> None:
     before = live.fingerprint()
-    scene.renew()
+    cluster.renew()
     assert_unchanged(before, live.fingerprint())
-    scene.waiting("a")
+    cluster.waiting("a")
     with pytest.raises(LawBrokenError, match="default/a"):
         assert_unchanged(before, live.fingerprint())

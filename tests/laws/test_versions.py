@@ -5,7 +5,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold, encode_versions
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.memory import watch_memory
@@ -16,24 +16,24 @@ KINDS = (PODS, NODES, BOOKINGS, LEASES)
 
 
 @pytest.fixture
-def late(scene: Scene) -> LawWatcher:
+def late(cluster: FakeCluster) -> LawWatcher:
     """A watcher with some seconds of leeway."""
-    return watch_memory(scene.kube, scene.clock, leeway=5.0)
+    return watch_memory(cluster.kube, cluster.clock, leeway=5.0)
 
 
 @pytest.fixture
-def full(scene: Scene, late: LawWatcher) -> Scene:
+def full(cluster: FakeCluster, late: LawWatcher) -> FakeCluster:
     """Bob's four pods have all devices, and alice's booked one waits."""
     assert late
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    return scene
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    return cluster
 
 
-def known(scene: Scene) -> str:
+def known(cluster: FakeCluster) -> str:
     """What a reclaimer knows that has heard everything."""
-    return encode_versions({kind.plural: scene.kube.list(kind).resource_version for kind in KINDS})
+    return encode_versions({kind.plural: cluster.kube.list(kind).resource_version for kind in KINDS})
 
 
 def hold(state: str | None, index: int = 3, victim: str = "b3") -> Hold:
@@ -41,7 +41,7 @@ def hold(state: str | None, index: int = 3, victim: str = "b3") -> Hold:
     return Hold(node="n0", devices=devices, victims=victims, at=EPOCH, state=state)
 
 
-def test_a_hold_that_was_just_when_it_was_planned_is_just(full: Scene, late: LawWatcher) -> None:
+def test_a_hold_that_was_just_when_it_was_planned_is_just(full: FakeCluster, late: LawWatcher) -> None:
     planned = hold(known(full))
     full.gone("b0")
     full.hold("a", planned)
@@ -49,7 +49,7 @@ def test_a_hold_that_was_just_when_it_was_planned_is_just(full: Scene, late: Law
 
 
 def test_a_hold_that_was_needless_when_it_was_planned_breaks_it_though_it_was_not_a_moment_before(
-    full: Scene, late: LawWatcher
+    full: FakeCluster, late: LawWatcher
 ) -> None:
     full.gone("b0")
     with breaks(late, "L3", "n0 has 1 devices for which nobody has to go"):
@@ -57,14 +57,14 @@ def test_a_hold_that_was_needless_when_it_was_planned_breaks_it_though_it_was_no
 
 
 def test_the_same_hold_is_innocent_where_it_does_not_say_on_what_it_was_planned(
-    full: Scene, late: LawWatcher
+    full: FakeCluster, late: LawWatcher
 ) -> None:
     full.gone("b0")
     full.hold("a", hold(None))
     late.check()
 
 
-def test_each_kind_has_its_own_version(full: Scene, late: LawWatcher) -> None:
+def test_each_kind_has_its_own_version(full: FakeCluster, late: LawWatcher) -> None:
     before, pods = full.kube.list(NODES), full.kube.list(PODS)
     full.add_node("n1")
     state = encode_versions(
@@ -82,7 +82,7 @@ def test_each_kind_has_its_own_version(full: Scene, late: LawWatcher) -> None:
 
 
 def test_a_plan_knows_the_holds_that_its_maker_has_written_before_though_no_watch_has_delivered_them(
-    full: Scene, late: LawWatcher
+    full: FakeCluster, late: LawWatcher
 ) -> None:
     full.book("b-2", user="carol")
     full.waiting("c", user="carol")
@@ -93,7 +93,7 @@ def test_a_plan_knows_the_holds_that_its_maker_has_written_before_though_no_watc
 
 
 def test_versions_that_were_overtaken_before_the_leeway_are_not_taken_at_their_word(
-    full: Scene, late: LawWatcher
+    full: FakeCluster, late: LawWatcher
 ) -> None:
     planned = hold(known(full))
     full.gone("b0")
@@ -103,7 +103,7 @@ def test_versions_that_were_overtaken_before_the_leeway_are_not_taken_at_their_w
         full.hold("a", planned)
 
 
-def test_what_was_listed_before_counts_as_long_as_nothing_of_its_kind_has_changed(full: Scene) -> None:
+def test_what_was_listed_before_counts_as_long_as_nothing_of_its_kind_has_changed(full: FakeCluster) -> None:
     laws = watch_memory(full.kube, full.clock, leeway=5.0)
     state = known(full)
     full.gone("b0")
@@ -111,7 +111,7 @@ def test_what_was_listed_before_counts_as_long_as_nothing_of_its_kind_has_change
     laws.check()
 
 
-def test_the_reclaimer_names_every_kind_that_it_has_read(full: Scene, late: LawWatcher) -> None:
+def test_the_reclaimer_names_every_kind_that_it_has_read(full: FakeCluster, late: LawWatcher) -> None:
     full.sync()
     said = {kind.plural: int(full.kube.list(kind).resource_version) for kind in KINDS}
     full.reclaimer.reconcile()

@@ -26,8 +26,8 @@ def test_evidence_has_objects_events_what_has_crashed_and_the_end_of_each_log(
     playground.await_phase(["one"])
     ended = cluster.spawn("ends", [shutil.which("false") or "false"])
     assert poll(lambda: ended.exited == 1, seconds=PATIENCE)
-    scene = evidence.look(request.node, tmp_path)
-    sections = {section.title: section for section in scene.sections_with(ASSERTION)}
+    collected = evidence.collect(request.node, tmp_path)
+    sections = {section.title: section for section in collected.sections_with(ASSERTION)}
 
     (pod,) = sections[f"pods of {playground.namespace}"].lines[1:]
     assert all(word in pod for word in ("one", "Running", *playground.assignment("one")["main"]))
@@ -41,12 +41,14 @@ def test_evidence_has_objects_events_what_has_crashed_and_the_end_of_each_log(
         assert len(sections[f"log of {name}"].lines) <= 15
     assert len(shorten(list(sections.values()))) <= LINES
 
-    assert scene.logs
-    assert scene.logs.is_relative_to(tmp_path)
-    assert {"kube-apiserver.log", "ends.log", evidence.NAME} <= {file.name for file in scene.logs.iterdir()}
-    assert "E  assert 0" in (scene.logs / evidence.NAME).read_text()
-    scene.forget()
-    assert not scene.logs.exists()
+    assert collected.logs
+    assert collected.logs.is_relative_to(tmp_path)
+    assert {"kube-apiserver.log", "ends.log", evidence.NAME} <= {
+        file.name for file in collected.logs.iterdir()
+    }
+    assert "E  assert 0" in (collected.logs / evidence.NAME).read_text()
+    collected.discard()
+    assert not collected.logs.exists()
 
 
 def test_evidence_is_gathered_though_the_api_server_does_not_answer(
@@ -56,7 +58,7 @@ def test_evidence_is_gathered_though_the_api_server_does_not_answer(
     laws.fault("the API server is stopped")
     cluster.pause("kube-apiserver")
     try:
-        sections = {section.title: section for section in evidence.look(request.node, tmp_path).sections}
+        sections = {section.title: section for section in evidence.collect(request.node, tmp_path).sections}
     finally:
         cluster.resume("kube-apiserver")
         laws.fault("the API server goes on")

@@ -25,7 +25,7 @@ from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminating
-from tests.booking.reclaimer.scene import FakeLeaving, Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster, FakeEvictor
 from tests.fakes.objects import PodBuilder
 
 MIRROR_STALE_AFTER: Final = 60.0
@@ -38,7 +38,7 @@ TERMS: Final = EvictionSettings(notice_seconds=NOTICE, restart_cost_seconds=REST
 TAINT: Final = {"key": "maintenance", "effect": "NoSchedule"}
 
 
-class Watched(FakeLeaving):
+class Watched(FakeEvictor):
     """Checks, whenever a pod is evicted, whether it may be (law L2)."""
 
     def __init__(self, land: "Land") -> None:
@@ -66,7 +66,7 @@ class Watched(FakeLeaving):
         super().leave(pod, why, still=still, soon=soon)
 
 
-class Land(Scene):
+class Land(FakeCluster):
     """The cluster, and short words for what happens in it."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ _NODES: Final = (
 
 
 @dataclass(frozen=True)
-class Scene:
+class Evidence:
     """The state at that moment.
 
     Args:
@@ -58,17 +58,17 @@ class Scene:
             self.logs.joinpath(NAME).write_text("\n".join(lines))
         return said
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Nothing failed: keep nothing."""
         if self.logs is not None:
             shutil.rmtree(self.logs, ignore_errors=True)
 
 
-NOTHING: Final = Scene((), None)
+NOTHING: Final = Evidence((), None)
 """Of a test without a cluster."""
 
 
-def look(item: pytest.Item, kept: Path) -> Scene:
+def collect(item: pytest.Item, kept: Path) -> Evidence:
     """The present state of a test's cluster.
 
     Args:
@@ -96,7 +96,7 @@ def look(item: pytest.Item, kept: Path) -> Scene:
         *_logs_of(parts, [line.partition(" ")[0] for line in crashed], cluster),
         Section("all logs", (f"kept in {_short(logs)}",) if logs else ()),
     )
-    return Scene(sections, logs)
+    return Evidence(sections, logs)
 
 
 def folder_of(test: str) -> str:

@@ -110,7 +110,7 @@ class Recorder:
         self._since = machine.processor_times()
         self._failures: dict[tuple[str, bool], Failure] = {}
         self._ended: dict[str, str] = {}
-        self._scenes: dict[str, evidence.Scene] = {}
+        self._evidence: dict[str, evidence.Evidence] = {}
         self._last = ""
 
     # --- what happens --------------------------------------------------------------------------------
@@ -129,21 +129,21 @@ class Recorder:
             self._ended[report.nodeid] = "skipped" if report.skipped else report.outcome
         self._write()
 
-    def look(self, item: pytest.Item) -> None:
+    def collect_evidence(self, item: pytest.Item) -> None:
         """See to it that the present state is known when something fails that makes it vanish."""
-        if item.nodeid not in self._scenes:
-            self._scenes[item.nodeid] = evidence.look(item, self._logs)
+        if item.nodeid not in self._evidence:
+            self._evidence[item.nodeid] = evidence.collect(item, self._logs)
 
-    def overlook(self, item: pytest.Item) -> None:
+    def drop_evidence(self, item: pytest.Item) -> None:
         """A test came to its end; keep nothing of one in which nothing failed."""
-        if (item.nodeid, False) not in self._failures and item.nodeid in self._scenes:
-            self._scenes.pop(item.nodeid).forget()
+        if (item.nodeid, False) not in self._failures and item.nodeid in self._evidence:
+            self._evidence.pop(item.nodeid).discard()
 
     def phase_failed(
         self, item: pytest.Item, when: str, error: BaseException | None, report: pytest.TestReport
     ) -> None:
         """A phase of a test failed; the session ends where a law was broken."""
-        self.look(item)
+        self.collect_evidence(item)
         self._failed(item.nodeid, when, report.longreprtext.splitlines(), error)
 
     def session_failed(self, error: BaseException) -> None:
@@ -162,7 +162,7 @@ class Recorder:
         if before is not None and (before.law or not law):
             return
         reason = evidence.reason_of(breach or error) or next((line for line in reversed(said) if line), "")
-        scene = self._scenes.get(test, evidence.NOTHING)
+        collected = self._evidence.get(test, evidence.NOTHING)
         # What led to a broken law has the newest last.
         assertion = Section(
             "assertion", tuple(evidence.assertion_of(said)), newest=law is not None, weight=WEIGHT
@@ -176,8 +176,8 @@ class Recorder:
             at=SystemClock().now().isoformat(timespec="seconds"),
             load=machine.load(),
             steal=machine.steal(self._since, machine.processor_times()),
-            logs=str(scene.logs or ""),
-            sections=scene.sections_with(assertion) if is_first or law else (),
+            logs=str(collected.logs or ""),
+            sections=collected.sections_with(assertion) if is_first or law else (),
         )
         self._write()
 
@@ -242,7 +242,7 @@ def pytest_runtest_makereport(
         when = AFTERWARDS if is_shared else call.when
         recorder.phase_failed(item, when, call.excinfo.value if call.excinfo else None, report)
     elif call.when == "teardown":
-        recorder.overlook(item)
+        recorder.drop_evidence(item)
     recorder.reported(report)
     return report
 
@@ -255,7 +255,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.session._setupstate.teardown_exact(cast("pytest.Item", item.parent))
     except FAILURES as own:
         item.stash[_OWN_FAILED] = True
-        recorder.look(item)
+        recorder.collect_evidence(item)
         try:
             yield
         except FAILURES as shared:
@@ -264,7 +264,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             ) from None
         raise
     if nextitem is None:
-        recorder.look(item)
+        recorder.collect_evidence(item)
     yield
 
 

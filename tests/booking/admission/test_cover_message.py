@@ -31,7 +31,7 @@ def user_coverage(bookings: Iterable[Booking], pods: Iterable[Pod]) -> UserCover
 
 
 @dataclass(frozen=True)
-class Scene:
+class Case:
     """A new pod among others."""
 
     new: Pod
@@ -56,7 +56,7 @@ def an_older_pod(name: str, gpus: int = 1) -> Pod:
 
 
 def said(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
-    return clause(Scene(new, others, tuple(bookings)).verdict(), new.metadata.namespace)
+    return clause(Case(new, others, tuple(bookings)).verdict(), new.metadata.namespace)
 
 
 class TestSentences:
@@ -153,53 +153,51 @@ OTHERS = st.lists(
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def cases(draw: st.DrawFn) -> Case:
     others = [
         in_namespace(a_pod(name).of("alice").created(EPOCH).asks(gpus).wants(*sorted(models)).obj, where)
         for name, gpus, models, where in draw(OTHERS)
     ]
     new = a_new_pod(draw(st.integers(1, 4)), *sorted(draw(st.sets(MODELS))), namespace=draw(NAMESPACES))
-    return Scene(new, tuple(others), tuple(draw(BOOKINGS)))
+    return Case(new, tuple(others), tuple(draw(BOOKINGS)))
 
 
-@given(scenes())
-def test_covered_is_said_if_and_only_if_it_is_so(scene: Scene) -> None:
-    found = scene.verdict()
+@given(cases())
+def test_covered_is_said_if_and_only_if_it_is_so(case: Case) -> None:
+    found = case.verdict()
     event(found.kind)
-    assert found.cover == user_coverage(scene.bookings, (scene.new, *scene.others)).covered.get(NEW)
+    assert found.cover == user_coverage(case.bookings, (case.new, *case.others)).covered.get(NEW)
 
 
-@given(scenes())
-def test_what_is_named_would_bring_the_pod_nearer_to_its_cover(scene: Scene) -> None:
+@given(cases())
+def test_what_is_named_would_bring_the_pod_nearer_to_its_cover(case: Case) -> None:
     """Otherwise it would send somebody after the wrong thing."""
     order = ["namespace", "model", "count", "used-up", "covered"]
-    found, booking = scene.verdict(), scene.verdict().booking
+    found, booking = case.verdict(), case.verdict().booking
     if found.kind in {"covered", "none", "later"} or booking is None:
         return
-    alone = Scene(scene.new, scene.others, (booking,))
+    alone = Case(case.new, case.others, (booking,))
     after = _mended(alone, found.kind, booking).verdict()
     assert order.index(after.kind) > order.index(found.kind)
 
 
-def _mended(scene: Scene, kind: str, booking: Booking) -> Scene:
-    """The scene as it would be if what the reason names were otherwise."""
-    new = scene.new
+def _mended(case: Case, kind: str, booking: Booking) -> Case:
+    """The case as it would be if what the reason names were otherwise."""
+    new = case.new
     if kind == "namespace":
-        return Scene(in_namespace(new, booking.spec.namespace or ""), scene.others, scene.bookings)
+        return Case(in_namespace(new, booking.spec.namespace or ""), case.others, case.bookings)
     if kind == "model":
         wanted = {**(new.metadata.annotations or {}), names.MODEL: booking.spec.model}
         meta = msgspec.structs.replace(new.metadata, annotations=wanted)
-        return Scene(msgspec.structs.replace(new, metadata=meta), scene.others, scene.bookings)
+        return Case(msgspec.structs.replace(new, metadata=meta), case.others, case.bookings)
     if kind == "count":
         wanted = sorted(candidate_models(new))
         smaller = a_new_pod(booking.spec.count, *wanted, namespace=new.metadata.namespace)
-        return Scene(smaller, scene.others, scene.bookings)
-    users = {pod.metadata.uid for pod in scene.verdict().users}
-    left = tuple(pod for pod in scene.others if pod.metadata.uid not in users)
+        return Case(smaller, case.others, case.bookings)
+    users = {pod.metadata.uid for pod in case.verdict().users}
+    left = tuple(pod for pod in case.others if pod.metadata.uid not in users)
     # Whom they leave may take their place: in the end only the new pod is there.
-    return (
-        _mended(Scene(new, left, scene.bookings), kind, booking) if users else Scene(new, (), scene.bookings)
-    )
+    return _mended(Case(new, left, case.bookings), kind, booking) if users else Case(new, (), case.bookings)
 
 
 def candidate_models(pod: Pod) -> frozenset[str]:
@@ -207,18 +205,18 @@ def candidate_models(pod: Pod) -> frozenset[str]:
     return found.accepts if found else frozenset()
 
 
-@given(scenes())
-def test_a_booking_to_come_will_cover_the_pod_where_it_is_alone(scene: Scene) -> None:
-    found = scene.verdict()
+@given(cases())
+def test_a_booking_to_come_will_cover_the_pod_where_it_is_alone(case: Case) -> None:
+    found = case.verdict()
     if found.kind == "later" and found.booking and found.asks:
         alone = entitlement([found.booking], [found.asks], found.booking.spec.start)
         assert alone == {NEW: found.booking}
 
 
-@given(scenes())
-def test_none_is_said_only_where_no_booking_runs(scene: Scene) -> None:
-    if scene.verdict().kind == "none":
-        assert not any(booking.is_running(NOW) for booking in scene.bookings)
+@given(cases())
+def test_none_is_said_only_where_no_booking_runs(case: Case) -> None:
+    if case.verdict().kind == "none":
+        assert not any(booking.is_running(NOW) for booking in case.bookings)
 
 
 @given(

@@ -18,7 +18,7 @@ from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_l
 ASKS = a_pod("new").asks(1).obj
 
 
-class Scene:
+class Cluster:
     """A cluster, as the webhook sees it."""
 
     def __init__(self, *nodes: Node) -> None:
@@ -41,113 +41,113 @@ NOT_READY = [{"type": "Ready", "status": "False"}]
 
 class TestFree:
     def test_where_a_node_has_one(self) -> None:
-        assert Scene(a_node("n0"), a_node("n1", a100(0, "n1"))).room() == "free"
+        assert Cluster(a_node("n0"), a_node("n1", a100(0, "n1"))).room() == "free"
 
     def test_one_that_is_known_to_be_free_is_enough(self) -> None:
-        scene = Scene(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
-        scene.cache.remove_lease(a_lease("n0"))
-        assert scene.room() == "free"
+        cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
+        cluster.cache.remove_lease(a_lease("n0"))
+        assert cluster.room() == "free"
 
 
 class TestFull:
     def test_where_all_are_held(self) -> None:
-        scene = Scene(a_node("n0", a100(0)))
-        scene.cache.apply_pod(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
-        assert scene.room() == "full"
+        cluster = Cluster(a_node("n0", a100(0)))
+        cluster.cache.apply_pod(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+        assert cluster.room() == "full"
 
     def test_where_all_are_sick(self) -> None:
-        assert Scene(a_node("n0", a100(0, health="unhealthy"))).room() == "full"
+        assert Cluster(a_node("n0", a100(0, health="unhealthy"))).room() == "full"
 
     def test_where_no_node_has_enough_or_the_model(self) -> None:
-        scene = Scene(a_node("n0", a100(0), a6000(1)))
-        assert scene.room(a_pod().asks(3).obj) == "full"
-        assert scene.room(a_pod().asks(2).wants(A6000).obj) == "full"
-        assert scene.room(a_pod().asks(2).wants(A6000, A100).obj) == "free"
+        cluster = Cluster(a_node("n0", a100(0), a6000(1)))
+        assert cluster.room(a_pod().asks(3).obj) == "full"
+        assert cluster.room(a_pod().asks(2).wants(A6000).obj) == "full"
+        assert cluster.room(a_pod().asks(2).wants(A6000, A100).obj) == "free"
 
     def test_where_what_is_free_is_kept_for_somebody(self) -> None:
-        scene = Scene(a_node("n0", a100(0)))
+        cluster = Cluster(a_node("n0", a100(0)))
         hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
-        scene.cache.apply_pod(a_pod("booked").asks(1).with_annotation(names.HOLD, hold).obj)
-        assert scene.room() == "full"
+        cluster.cache.apply_pod(a_pod("booked").asks(1).with_annotation(names.HOLD, hold).obj)
+        assert cluster.room() == "full"
 
     def test_where_the_node_does_not_suit_the_pod_however_little_is_known_of_it(self) -> None:
         down = with_status(a_node("n0", a100(0)), conditions=NOT_READY)
-        scene = Scene(down, a_node("n1", a100(0, "n1")))
-        scene.cache.remove_lease(a_lease("n0"))
-        scene.cache.apply_pod(a_pod("a").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
-        assert scene.room() == "full"
+        cluster = Cluster(down, a_node("n1", a100(0, "n1")))
+        cluster.cache.remove_lease(a_lease("n0"))
+        cluster.cache.apply_pod(a_pod("a").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+        assert cluster.room() == "full"
 
 
 class TestUnknown:
     def test_where_no_node_has_published(self) -> None:
-        assert Scene().room() == "unknown"
-        assert Scene(a_node("n0")).room() == "unknown"
+        assert Cluster().room() == "unknown"
+        assert Cluster(a_node("n0")).room() == "unknown"
 
     def test_where_one_that_has_gpus_has_not_published(self) -> None:
         has = with_status(a_node("n0"), capacity={names.GPU_RESOURCE: "1"})
         held = a_node("n1", a100(0, "n1", health="unhealthy"))
-        assert Scene(has, held).room() == "unknown"
+        assert Cluster(has, held).room() == "unknown"
 
     def test_where_an_agent_has_not_reported_or_is_unresponsive(self) -> None:
-        scene = Scene(a_node("n0", a100(0)))
-        scene.clock.advance(UNRESPONSIVE_AFTER + 1)
-        assert scene.room() == "unknown"
-        scene.cache.remove_lease(a_lease("n0"))
-        assert scene.room() == "unknown"
+        cluster = Cluster(a_node("n0", a100(0)))
+        cluster.clock.advance(UNRESPONSIVE_AFTER + 1)
+        assert cluster.room() == "unknown"
+        cluster.cache.remove_lease(a_lease("n0"))
+        assert cluster.room() == "unknown"
 
     def test_where_an_agent_is_stopping(self) -> None:
-        scene = Scene(a_node("n0", a100(0)))
-        scene.cache.apply_lease(a_lease("n0", version=2, stopping=True))
-        assert scene.room() == "unknown"
+        cluster = Cluster(a_node("n0", a100(0)))
+        cluster.cache.apply_lease(a_lease("n0", version=2, stopping=True))
+        assert cluster.room() == "unknown"
 
     def test_where_what_an_agent_wrote_cannot_be_read(self) -> None:
-        scene = Scene(a_node("n0", a100(0), drift="{"))
-        assert scene.room() == "unknown"
+        cluster = Cluster(a_node("n0", a100(0), drift="{"))
+        assert cluster.room() == "unknown"
 
     def test_where_nobody_knows_which_device_a_pod_holds(self) -> None:
-        scene = Scene(a_node("n0", a100(0)))
-        scene.cache.apply_pod(a_pod("a").asks(1).on("n0").obj)
-        assert scene.room() == "unknown"
+        cluster = Cluster(a_node("n0", a100(0)))
+        cluster.cache.apply_pod(a_pod("a").asks(1).on("n0").obj)
+        assert cluster.room() == "unknown"
 
     def test_where_the_pod_cannot_be_read(self) -> None:
         wrong = {"spec": {"containers": [{"resources": {"limits": {names.GPU_RESOURCE: "half"}}}]}}
-        assert Scene(a_node("n0", a100(0))).room(msgspec.convert(wrong, Pod)) == "unknown"
+        assert Cluster(a_node("n0", a100(0))).room(msgspec.convert(wrong, Pod)) == "unknown"
 
     @given(
         st.sampled_from(["free", "held", "unresponsive"]), st.sampled_from(["held", "unresponsive", "free"])
     )
     def test_l6_full_is_said_only_where_every_node_is_known_to_be(self, first: str, second: str) -> None:
-        scene = Scene(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
+        cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
         for name, how in (("n0", first), ("n1", second)):
             if how == "held":
-                scene.cache.apply_pod(a_pod(name).asks(1).on(name, {"main": (f"GPU-{name}-0",)}).obj)
+                cluster.cache.apply_pod(a_pod(name).asks(1).on(name, {"main": (f"GPU-{name}-0",)}).obj)
             if how == "unresponsive":
-                scene.cache.remove_lease(a_lease(name))
+                cluster.cache.remove_lease(a_lease(name))
         both = {first, second}
-        assert scene.room() == ("free" if "free" in both else "unknown" if "unresponsive" in both else "full")
+        assert cluster.room() == ("free" if "free" in both else "unknown" if "unresponsive" in both else "full")
 
 
 class TestSpokenFor:
     @staticmethod
-    def scene(*waiting: PodBuilder, free: int = 2) -> Scene:
-        scene = Scene(a_node("n0", *(a100(index) for index in range(free)), a6000(7)))
+    def cluster(*waiting: PodBuilder, free: int = 2) -> Cluster:
+        cluster = Cluster(a_node("n0", *(a100(index) for index in range(free)), a6000(7)))
         for pod in waiting:
-            scene.cache.apply_pod(pod.obj)
-        return scene
+            cluster.cache.apply_pod(pod.obj)
+        return cluster
 
-    def is_spoken_for(self, scene: Scene, pod: PodBuilder) -> bool:
-        return CachedClusterView(scene.cache).is_spoken_for(pod.obj)
+    def is_spoken_for(self, cluster: Cluster, pod: PodBuilder) -> bool:
+        return CachedClusterView(cluster.cache).is_spoken_for(pod.obj)
 
     def test_while_those_that_wait_leave_enough_it_is_not(self) -> None:
         new, first = a_pod("new").asks(1).wants(A100), a_pod("first").asks(1).wants(A100)
-        assert not self.is_spoken_for(self.scene(), new)
-        assert not self.is_spoken_for(self.scene(first), new)
-        assert self.is_spoken_for(self.scene(first, a_pod("second").asks(1).wants(A100).behind()), new)
-        assert self.is_spoken_for(self.scene(a_pod("large").asks(2).wants(A100)), new)
+        assert not self.is_spoken_for(self.cluster(), new)
+        assert not self.is_spoken_for(self.cluster(first), new)
+        assert self.is_spoken_for(self.cluster(first, a_pod("second").asks(1).wants(A100).behind()), new)
+        assert self.is_spoken_for(self.cluster(a_pod("large").asks(2).wants(A100)), new)
 
     def test_a_pod_that_requests_another_model_does_not_count(self) -> None:
         others = [a_pod(f"p{number}").asks(1).wants(A6000) for number in range(3)]
-        assert not self.is_spoken_for(self.scene(*others), a_pod("new").asks(1).wants(A100))
+        assert not self.is_spoken_for(self.cluster(*others), a_pod("new").asks(1).wants(A100))
 
     def test_nor_does_a_pod_that_is_bound_ends_or_waits_for_somebody_elses_gate(self) -> None:
         others = (
@@ -155,4 +155,4 @@ class TestSpokenFor:
             a_pod("ends").asks(1).wants(A100).terminating(),
             a_pod("gated").asks(1).wants(A100).behind("kueue.x-k8s.io/admission"),
         )
-        assert not self.is_spoken_for(self.scene(*others), a_pod("new").asks(1).wants(A100))
+        assert not self.is_spoken_for(self.cluster(*others), a_pod("new").asks(1).wants(A100))

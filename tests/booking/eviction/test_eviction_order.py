@@ -12,16 +12,16 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer import snapshot
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from cluster import names
-from tests.booking.eviction.stage import HOUR, Stage, holding, started
+from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
-def following(stage: Stage, **named: frozenset[str]) -> tuple[Next, ...]:
+def following(cluster: FakeCluster, **named: frozenset[str]) -> tuple[Next, ...]:
     """The order now."""
-    return order(stage.now(), **named)
+    return order(cluster.now(), **named)
 
 
 def uids(found: tuple[Next, ...], model: str = A100) -> list[str]:
@@ -29,11 +29,11 @@ def uids(found: tuple[Next, ...], model: str = A100) -> list[str]:
 
 
 def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
-    stage = Stage()
-    stage.run("long", "n0", 0, worked=9)
-    stage.run("short", "n1", 0, worked=1)
-    stage.run("other", "n1", 2)
-    found = following(stage)
+    cluster = FakeCluster()
+    cluster.run("long", "n0", 0, worked=9)
+    cluster.run("short", "n1", 0, worked=1)
+    cluster.run("other", "n1", 2)
+    found = following(cluster)
     assert (uids(found), uids(found, A6000)) == (["short", "long"], ["other"])
     assert [one.free for one in found if one.model == A100] == [2, 2]
     assert why(found[0], place=1) == (
@@ -42,79 +42,79 @@ def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
 
 
 def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_that_is_reported() -> None:
-    stage = Stage()
-    stage.run("unlucky", "n0", 0, evictions=2)
-    stage.run("lucky", "n1", 0)
-    found = following(stage)
+    cluster = FakeCluster()
+    cluster.run("unlucky", "n0", 0, evictions=2)
+    cluster.run("lucky", "n1", 0)
+    found = following(cluster)
     assert uids(found) == ["lucky", "unlucky"]
     assert why(found[1], place=2).endswith("the second least. It was evicted 2 times before.")
 
 
 def test_booked_pods_and_those_on_their_way_are_not_in_the_order() -> None:
-    stage = Stage()
-    stage.run("booked", "n0", 0)
-    stage.run("going", "n1", 0)
-    now = stage.clock.now()
-    stage.cache.apply_booking(a_booking(start=now, end=now + HOUR))
-    assert uids(following(stage, excluded=frozenset({"uid-going"}))) == []
-    assert uids(following(stage, nodes=frozenset({"n0"}))) == []
-    assert uids(following(stage)) == ["going"]
+    cluster = FakeCluster()
+    cluster.run("booked", "n0", 0)
+    cluster.run("going", "n1", 0)
+    now = cluster.clock.now()
+    cluster.cache.apply_booking(a_booking(start=now, end=now + HOUR))
+    assert uids(following(cluster, excluded=frozenset({"uid-going"}))) == []
+    assert uids(following(cluster, nodes=frozenset({"n0"}))) == []
+    assert uids(following(cluster)) == ["going"]
 
 
 def test_everything_about_a_pod_is_told_for_each_of_its_models() -> None:
-    stage = Stage()
-    stage.run("both", "n0", 0, 1, 2, worked=2, evictions=3)
+    cluster = FakeCluster()
+    cluster.run("both", "n0", 0, 1, 2, worked=2, evictions=3)
     told = {"uid": "uid-both", "node": "n0", "lost": 6 * HOUR, "evictions": 3}
-    assert following(stage) == (
+    assert following(cluster) == (
         Next(model=A100, gpus=2, free=2, **told),
         Next(model=A6000, gpus=1, free=1, **told),
     )
 
 
 def test_the_models_are_in_the_order_of_their_names() -> None:
-    stage = Stage()
-    stage.run("other", "n0", 2)
-    stage.run("one", "n1", 0)
-    assert [one.model for one in following(stage)] == [A100, A6000]
+    cluster = FakeCluster()
+    cluster.run("other", "n0", 2)
+    cluster.run("one", "n1", 0)
+    assert [one.model for one in following(cluster)] == [A100, A6000]
 
 
 def test_what_starting_again_costs_is_lost_too_for_each_gpu() -> None:
-    stage = Stage()
-    stage.run("pair", "n0", 0, 1)
-    (found,) = order(stage.now(EvictionSettings(restart_cost_seconds=1.5)))
+    cluster = FakeCluster()
+    cluster.run("pair", "n0", 0, 1)
+    (found,) = order(cluster.now(EvictionSettings(restart_cost_seconds=1.5)))
     assert found.lost == 2 * (HOUR + 1.5 * SECOND)
 
 
 def test_devices_that_are_kept_for_a_waiting_pod_are_not_free() -> None:
-    stage = Stage()
-    stage.run("one", "n0", 0)
-    stage.cache.apply_pod(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
-    assert [one.free for one in following(stage)] == [2]
+    cluster = FakeCluster()
+    cluster.run("one", "n0", 0)
+    cluster.cache.apply_pod(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
+    assert [one.free for one in following(cluster)] == [2]
 
 
 def test_only_nodes_where_booked_pods_could_go_count_and_there_may_be_none() -> None:
-    stage = Stage()
-    stage.run("here", "n0", 0)
-    stage.run("there", "n1", 0)
-    assert uids(order(stage.now(), nodes=iter(["n0"]))) == ["here"]
-    assert [one.free for one in order(stage.now(), nodes=["n0"])] == [1]
-    assert order(stage.now(), nodes=[]) == ()
+    cluster = FakeCluster()
+    cluster.run("here", "n0", 0)
+    cluster.run("there", "n1", 0)
+    assert uids(order(cluster.now(), nodes=iter(["n0"]))) == ["here"]
+    assert [one.free for one in order(cluster.now(), nodes=["n0"])] == [1]
+    assert order(cluster.now(), nodes=[]) == ()
 
 
 def test_of_pods_that_cost_the_same_the_newest_is_first_and_then_the_first_uid() -> None:
-    stage = Stage()
+    cluster = FakeCluster()
     for name, hours, node, index in (("a", 2, "n0", 0), ("c", 1, "n1", 0), ("b", 1, "n0", 1)):
         saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
-        stage.cache.apply_pod(started(saved, EPOCH - hours * HOUR))
-    assert uids(following(stage)) == ["b", "c", "a"]
+        cluster.cache.apply_pod(started(saved, EPOCH - hours * HOUR))
+    assert uids(following(cluster)) == ["b", "c", "a"]
 
 
 def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_order() -> None:
-    stage = Stage()
-    stage.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
-    stage.run("sick", "n0", 0)
-    stage.run("half", "n0", 1)
-    assert uids(following(stage)) == ["half"]
+    cluster = FakeCluster()
+    cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
+    cluster.run("sick", "n0", 0)
+    cluster.run("half", "n0", 1)
+    assert uids(following(cluster)) == ["half"]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_o
     ],
 )
 def test_each_place_of_the_order_has_its_words(place: int, rank: str) -> None:
-    stage = Stage()
-    stage.run("one", "n0", 0, evictions=1)
-    (found,) = following(stage)
+    cluster = FakeCluster()
+    cluster.run("one", "n0", 0, evictions=1)
+    (found,) = following(cluster)
     assert why(found, place=place) == (
         f"No booking covers it, and its eviction would lose 1 hour of GPU time: {rank}. "
         "It was evicted 1 time before."
@@ -153,12 +153,12 @@ def test_gpu_time_is_told_in_whole_minutes(lost: timedelta, words: str) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(("n0", "n1")), st.integers(0, 2), st.integers(0, 9)), max_size=6))
 def test_the_first_is_the_pod_that_the_reclaimer_would_choose(running: list[tuple[str, int, int]]) -> None:
-    stage = Stage()
+    cluster = FakeCluster()
     for node, index, worked in dict.fromkeys(running):
-        stage.run(f"p-{node}-{index}", node, index, worked=worked)
-    seen = snapshot.take(stage.cache, stage.clock)
+        cluster.run(f"p-{node}-{index}", node, index, worked=worked)
+    seen = snapshot.take(cluster.cache, cluster.clock)
     sites = NodeCandidates(seen, PlanningInputs(), HolderCache())
-    found = following(stage)
+    found = following(cluster)
     for model in (A100, A6000):
         free = {node: set(sites.site(node, model).free) for node in ("n0", "n1")}
         choices = [

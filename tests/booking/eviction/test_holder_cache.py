@@ -23,16 +23,16 @@ from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.protection import HANGS_AFTER
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
-from tests.booking.eviction.stage import HOUR, Stage, holding, started
+from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def read(stage: Stage, node: str = "n0", model: str = A100) -> ModelHolders:
+def read(cluster: FakeCluster, node: str = "n0", model: str = A100) -> ModelHolders:
     """What there is of a model, read by a cache that knows nothing yet."""
-    return HolderCache().at(stage.now())[node].by_model[model]
+    return HolderCache().at(cluster.now())[node].by_model[model]
 
 
 def names_of(found: ModelHolders) -> list[str]:
@@ -45,118 +45,118 @@ def evictable(found: ModelHolders) -> list[str]:
 
 # --- what is read of a node ---------------------------------------------------------------------------
 def test_a_device_is_free_or_its_holders() -> None:
-    stage = Stage()
-    stage.run("one", "n0", 1, worked=2, evictions=3)
+    cluster = FakeCluster()
+    cluster.run("one", "n0", 1, worked=2, evictions=3)
     work = Work(start=microseconds(EPOCH - 2 * HOUR), evictions=3)
     holder = Holder("uid-one", ("GPU-n0-1",), gpus=1, work=work, leaves=False, evictable=True)
-    assert read(stage) == ModelHolders(("GPU-n0-0",), (holder,), idle=1, latest=(work.start or 0,))
-    assert read(stage, "n1") == ModelHolders(("GPU-n1-0", "GPU-n1-1"), idle=2)
-    assert read(stage, model=A6000) == ModelHolders(("GPU-n0-2",), idle=1)
+    assert read(cluster) == ModelHolders(("GPU-n0-0",), (holder,), idle=1, latest=(work.start or 0,))
+    assert read(cluster, "n1") == ModelHolders(("GPU-n1-0", "GPU-n1-1"), idle=2)
+    assert read(cluster, model=A6000) == ModelHolders(("GPU-n0-2",), idle=1)
 
 
 def test_a_pod_with_devices_of_two_models_holds_some_of_each_and_counts_all_of_them() -> None:
-    stage = Stage()
-    stage.run("both", "n0", 0, 1, 2)
-    found = {model: read(stage, model=model).holders for model in (A100, A6000)}
+    cluster = FakeCluster()
+    cluster.run("both", "n0", 0, 1, 2)
+    found = {model: read(cluster, model=model).holders for model in (A100, A6000)}
     assert [holder.devices for holder in found[A100]] == [("GPU-n0-0", "GPU-n0-1")]
     assert [holder.devices for holder in found[A6000]] == [("GPU-n0-2",)]
     assert [holder.gpus for some in found.values() for holder in some] == [3, 3]
 
 
 def test_an_unhealthy_device_is_neither_free_nor_anybodys() -> None:
-    stage = Stage()
-    stage.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
-    stage.run("sick", "n0", 0)
-    assert read(stage) == ModelHolders(("GPU-n0-2",), idle=1)
+    cluster = FakeCluster()
+    cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
+    cluster.run("sick", "n0", 0)
+    assert read(cluster) == ModelHolders(("GPU-n0-2",), idle=1)
 
 
 def test_l1_a_device_of_which_two_pods_say_that_they_hold_it_is_nobodys() -> None:
-    stage = Stage()
-    stage.run("first", "n0", 0)
-    stage.run("second", "n0", 0, 1)
-    found = read(stage)
+    cluster = FakeCluster()
+    cluster.run("first", "n0", 0)
+    cluster.run("second", "n0", 0, 1)
+    found = read(cluster)
     assert found.free == ()
     assert [(holder.uid, holder.devices) for holder in found.holders] == [("uid-second", ("GPU-n0-1",))]
 
 
 def test_a_device_whose_holder_is_not_among_the_pods_is_neither_free_nor_anybodys() -> None:
-    stage = Stage()
-    stage.run("forgotten", "n0", 0)
-    found = HolderCache().at(replace(stage.now(), pods={}))["n0"].by_model[A100]
+    cluster = FakeCluster()
+    cluster.run("forgotten", "n0", 0)
+    found = HolderCache().at(replace(cluster.now(), pods={}))["n0"].by_model[A100]
     assert found == ModelHolders(("GPU-n0-1",), idle=1)
 
 
 def test_l6_nothing_is_planned_on_a_node_where_some_pods_whole_gpus_are_unknown() -> None:
-    stage = Stage()
-    stage.cache.apply_pod(a_pod("vague").of("alice").asks(1).on("n0").obj)
-    found = HolderCache().at(stage.now())
+    cluster = FakeCluster()
+    cluster.cache.apply_pod(a_pod("vague").of("alice").asks(1).on("n0").obj)
+    found = HolderCache().at(cluster.now())
     assert (found["n0"].by_model, set(found["n1"].by_model)) == ({}, {A100, A6000})
 
 
 def test_unknown_mig_devices_are_no_obstacle_to_planning_whole_ones() -> None:
-    stage = Stage()
+    cluster = FakeCluster()
     resource = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
-    stage.cache.apply_pod(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
-    assert read(stage).free == ("GPU-n0-0", "GPU-n0-1")
+    cluster.cache.apply_pod(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
+    assert read(cluster).free == ("GPU-n0-0", "GPU-n0-1")
 
 
 def test_l6_nothing_is_planned_on_a_node_whose_agent_cannot_be_understood() -> None:
-    stage = Stage()
-    stage.cache.apply_node(a_node("n0", a100(0), a100(1), drift="{", version=2))
-    assert HolderCache().at(stage.now())["n0"].by_model == {}
+    cluster = FakeCluster()
+    cluster.cache.apply_node(a_node("n0", a100(0), a100(1), drift="{", version=2))
+    assert HolderCache().at(cluster.now())["n0"].by_model == {}
 
 
 def test_a_node_without_devices_has_no_models() -> None:
-    stage = Stage()
-    stage.cache.apply_node(a_node("bare"))
-    assert HolderCache().at(stage.now())["bare"].by_model == {}
+    cluster = FakeCluster()
+    cluster.cache.apply_node(a_node("bare"))
+    assert HolderCache().at(cluster.now())["bare"].by_model == {}
 
 
 # --- who may be evicted, and who goes by itself --------------------------------------------------------
 def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_end() -> None:
-    stage = Stage()
-    stage.run("one", "n0", 0)
-    stage.cache.apply_booking(a_booking(start=EPOCH + HOUR, end=EPOCH + 2 * HOUR))
+    cluster = FakeCluster()
+    cluster.run("one", "n0", 0)
+    cluster.cache.apply_booking(a_booking(start=EPOCH + HOUR, end=EPOCH + 2 * HOUR))
     found = []
     for passed in (3599, 1, 3599, 1):
-        stage.clock.advance(passed)
-        found.append(evictable(read(stage)))
+        cluster.clock.advance(passed)
+        found.append(evictable(read(cluster)))
     assert found == [["one"], [], [], ["one"]]
 
 
 def test_l2_a_pod_that_maia_has_promised_its_gpu_is_evictable_when_the_promise_ends() -> None:
-    stage, terms = Stage(), EvictionSettings(maia=True)
+    cluster, terms = FakeCluster(), EvictionSettings(maia=True)
     until = (EPOCH + HOUR).isoformat()
-    stage.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
+    cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
     cache = HolderCache()
     for passed, expected in ((3599, []), (1, ["one"])):
-        stage.clock.advance(passed)
-        assert evictable(cache.at(stage.now(terms))["n0"].by_model[A100]) == expected
+        cluster.clock.advance(passed)
+        assert evictable(cache.at(cluster.now(terms))["n0"].by_model[A100]) == expected
 
 
 def test_a_terminating_pod_leaves_and_is_nobodys_victim_until_it_hangs() -> None:
-    stage = Stage()
-    stage.cache.apply_pod(holding("going", "n0", 0).terminating().obj)
-    stage.clock.advance(HANGS_AFTER.total_seconds() - 1)
-    (going,) = read(stage).holders
-    assert (going.leaves, going.evictable, read(stage).idle) == (True, False, 2)
-    stage.clock.advance(1)
-    (hangs,) = read(stage).holders
-    assert (hangs.leaves, hangs.evictable, read(stage).idle) == (False, False, 1)
+    cluster = FakeCluster()
+    cluster.cache.apply_pod(holding("going", "n0", 0).terminating().obj)
+    cluster.clock.advance(HANGS_AFTER.total_seconds() - 1)
+    (going,) = read(cluster).holders
+    assert (going.leaves, going.evictable, read(cluster).idle) == (True, False, 2)
+    cluster.clock.advance(1)
+    (hangs,) = read(cluster).holders
+    assert (hangs.leaves, hangs.evictable, read(cluster).idle) == (False, False, 1)
 
 
 def test_when_its_holders_work_was_saved_is_told_for_each_device_that_an_eviction_frees_latest_first() -> (
     None
 ):
-    stage = Stage()
-    stage.cache.apply_node(a_node("n0", *(a100(index) for index in range(8)), version=2))
-    stage.run("old", "n0", 0, worked=9)
-    stage.cache.apply_pod(holding("unstarted", "n0", 1).obj)
-    stage.run("young", "n0", 2, 3)
-    stage.cache.apply_pod(started(holding("going", "n0", 4).terminating(), EPOCH))
-    stage.cache.apply_pod(started(holding("static", "n0", 5).of_a_daemon_set(), EPOCH))
+    cluster = FakeCluster()
+    cluster.cache.apply_node(a_node("n0", *(a100(index) for index in range(8)), version=2))
+    cluster.run("old", "n0", 0, worked=9)
+    cluster.cache.apply_pod(holding("unstarted", "n0", 1).obj)
+    cluster.run("young", "n0", 2, 3)
+    cluster.cache.apply_pod(started(holding("going", "n0", 4).terminating(), EPOCH))
+    cluster.cache.apply_pod(started(holding("static", "n0", 5).of_a_daemon_set(), EPOCH))
     old, young = (microseconds(EPOCH - hours * HOUR) for hours in (9, 1))
-    assert read(stage).latest == (NEVER_LATER, young, young, old)
+    assert read(cluster).latest == (NEVER_LATER, young, young, old)
 
 
 def test_nobodys_work_is_saved_as_late_as_never() -> None:
@@ -190,12 +190,12 @@ def test_of_some_devices_there_are_their_holders_and_what_these_free() -> None:
 
 
 # --- what is read again --------------------------------------------------------------------------------
-def a_stage() -> Stage:
+def a_stage() -> FakeCluster:
     """Alice runs on both nodes, without a booking."""
-    stage = Stage()
-    stage.run("one", "n0", 0)
-    stage.run("two", "n1", 0)
-    return stage
+    cluster = FakeCluster()
+    cluster.run("one", "n0", 0)
+    cluster.run("two", "n1", 0)
+    return cluster
 
 
 def after(
@@ -214,24 +214,24 @@ def read_again(before: StatusSnapshot, now: StatusSnapshot) -> list[str]:
 
 
 def test_where_nothing_changes_nothing_is_read_again_however_late_it_is() -> None:
-    stage = a_stage()
-    before = stage.now()
-    stage.clock.advance(86_400)
-    assert read_again(before, stage.now()) == []
+    cluster = a_stage()
+    before = cluster.now()
+    cluster.clock.advance(86_400)
+    assert read_again(before, cluster.now()) == []
 
 
 def test_a_node_whose_holders_change_is_read_again() -> None:
-    stage = a_stage()
-    before = stage.now()
-    stage.run("three", "n1", 1)
-    assert read_again(before, stage.now()) == ["n1"]
+    cluster = a_stage()
+    before = cluster.now()
+    cluster.run("three", "n1", 1)
+    assert read_again(before, cluster.now()) == ["n1"]
 
 
 @pytest.mark.parametrize("uid", ["uid-two", "uid-three"])
 def test_a_node_is_read_again_when_one_of_its_pods_says_more_of_its_work(uid: str) -> None:
-    stage = a_stage()
-    stage.run("three", "n1", 1)
-    before = stage.now()
+    cluster = a_stage()
+    cluster.run("three", "n1", 1)
+    before = cluster.now()
     pod = msgspec.structs.replace(before.pods[uid])
     assert read_again(before, replace(before, pods={**before.pods, uid: pod})) == ["n1"]
 
@@ -248,11 +248,11 @@ def test_a_node_is_read_again_when_its_holder_is_no_longer_known_and_when_it_is_
 
 
 def test_nodes_come_and_go() -> None:
-    stage = a_stage()
-    before = stage.now()
-    stage.cache.remove_node(a_node("n0", version=9))
-    stage.cache.apply_node(a_node("n2", a6000(0, "n2")))
-    then, found = after(before, stage.now())
+    cluster = a_stage()
+    before = cluster.now()
+    cluster.cache.remove_node(a_node("n0", version=9))
+    cluster.cache.apply_node(a_node("n2", a6000(0, "n2")))
+    then, found = after(before, cluster.now())
     assert set(found) == {"n1", "n2"}
     assert found["n1"] is then["n1"]
 
@@ -266,9 +266,9 @@ def test_a_node_is_read_again_when_a_pod_of_it_becomes_booked_and_when_it_is_boo
 
 
 def test_a_node_is_read_again_when_another_of_its_pods_is_booked() -> None:
-    stage = a_stage()
-    stage.run("three", "n0", 1)
-    free, booking = stage.now(), a_booking()
+    cluster = a_stage()
+    cluster.run("three", "n0", 1)
+    free, booking = cluster.now(), a_booking()
     first, second, both = (
         replace(free, cover=dict.fromkeys(uids, booking))
         for uids in (["uid-one"], ["uid-three"], ["uid-one", "uid-three"])
@@ -335,24 +335,24 @@ def test_settings_that_have_changed_and_stay_so_are_read_by_once() -> None:
 
 
 # --- what changes with time alone ----------------------------------------------------------------------
-def going(stage: Stage) -> None:
-    stage.cache.apply_pod(holding("one", "n0", 0).terminating().obj)
+def going(cluster: FakeCluster) -> None:
+    cluster.cache.apply_pod(holding("one", "n0", 0).terminating().obj)
 
 
-def promised(stage: Stage, *, hours: float = 1) -> None:
+def promised(cluster: FakeCluster, *, hours: float = 1) -> None:
     until = (EPOCH + hours * HOUR).isoformat()
-    stage.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
+    cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
 
 
 @pytest.mark.parametrize(
     ("happens", "after"), [(going, HANGS_AFTER), (promised, HOUR)], ids=["hangs", "promise ends"]
 )
 def test_a_node_is_read_again_at_the_instant_from_which_its_pod_counts_otherwise(
-    happens: Callable[[Stage], None], after: timedelta
+    happens: Callable[[FakeCluster], None], after: timedelta
 ) -> None:
-    stage = a_stage()
-    happens(stage)
-    before = stage.now(EvictionSettings(maia=True))
+    cluster = a_stage()
+    happens(cluster)
+    before = cluster.now(EvictionSettings(maia=True))
     assert HolderCache().at(before)["n0"].until == EPOCH + after
     just_before, then = (replace(before, now=EPOCH + later) for later in (after - MICROSECOND, after))
     assert read_again(before, just_before) == []
@@ -362,27 +362,27 @@ def test_a_node_is_read_again_at_the_instant_from_which_its_pod_counts_otherwise
 
 
 def test_of_several_such_instants_the_next_one_counts() -> None:
-    stage, terms = a_stage(), EvictionSettings(maia=True)
+    cluster, terms = a_stage(), EvictionSettings(maia=True)
     for number, hours in enumerate((3, 1, 2)):
         until = (EPOCH + hours * HOUR).isoformat()
         pod = holding(f"p{number}", "n0", number).with_annotation(names.TERMINATE_AT, until)
-        stage.cache.apply_pod(pod.obj)
-    now = stage.now(terms)
+        cluster.cache.apply_pod(pod.obj)
+    now = cluster.now(terms)
     assert HolderCache().at(now)["n0"].until == EPOCH + HOUR
     assert HolderCache().at(replace(now, now=EPOCH + HOUR))["n0"].until == EPOCH + 2 * HOUR
 
 
 def test_maias_promises_are_waited_for_only_where_they_count() -> None:
-    stage = a_stage()
-    promised(stage)
-    assert HolderCache().at(stage.now())["n0"].until is None
+    cluster = a_stage()
+    promised(cluster)
+    assert HolderCache().at(cluster.now())["n0"].until is None
 
 
 def test_what_is_terminating_and_promised_counts_otherwise_at_the_first_of_both_instants() -> None:
-    stage = a_stage()
+    cluster = a_stage()
     until = (EPOCH + HOUR).isoformat()
-    stage.cache.apply_pod(
+    cluster.cache.apply_pod(
         holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).terminating().obj
     )
-    now = stage.now(EvictionSettings(maia=True))
+    now = cluster.now(EvictionSettings(maia=True))
     assert HolderCache().at(now)["n0"].until == EPOCH + HANGS_AFTER

@@ -14,7 +14,7 @@ from cluster import names
 from cluster.decide.ledger.holdings import Holding
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
-from tests.booking.eviction.stage import HOUR, Stage, holding
+from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding
 from tests.fakes.objects import EPOCH, PodBuilder, a_booking
 
 WITH_MAIA: Final = EvictionSettings(maia=True)
@@ -28,9 +28,9 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 def an_instant(pod: PodBuilder, terms: EvictionSettings = WITH_MAIA) -> StatusSnapshot:
     """Now, with the pod on n0."""
-    stage = Stage()
-    stage.cache.apply_pod(pod.obj)
-    return stage.now(terms)
+    cluster = FakeCluster()
+    cluster.cache.apply_pod(pod.obj)
+    return cluster.now(terms)
 
 
 def why(instant: StatusSnapshot, *, is_known: bool = True) -> str | None:

@@ -13,7 +13,7 @@ from booking.maia.pod_terminator import PodTerminator
 from cluster import names
 from cluster.kube.resources import PODS
 from cluster.objects.cover_annotations import text_of
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH
 
 LONG_AGO = "1900-01-01T08:00:00Z"
@@ -24,27 +24,27 @@ class Site:
     """A cluster in which MAIA's own webhook stamps pods, and somebody who asks its terminator."""
 
     def __init__(self) -> None:
-        self.scene = Scene(terms=EvictionSettings(maia=True))
+        self.cluster = FakeCluster(terms=EvictionSettings(maia=True))
         self.triggered = 0
         self.unready_reason: str | None = None
-        self.scene.add_node()
+        self.cluster.add_node()
 
     def pod(self, name: str, index: int, until: str) -> None:
         """A pod of bob's that MAIA has stamped."""
-        self.scene.opportunist(name, index)
+        self.cluster.opportunist(name, index)
         change = {"metadata": {"annotations": {names.TERMINATE_AT: until}}}
-        self.scene.kube.patch(PODS, name, change, namespace="default")
-        self.scene.sync()
+        self.cluster.kube.patch(PODS, name, change, namespace="default")
+        self.cluster.sync()
 
     def trigger(self) -> None:
         self.triggered += 1
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON of an answer."""
-        cache, said = self.scene.cache, []
+        cache, said = self.cluster.cache, []
         door = PodTerminator(
-            self.scene.kube,
-            self.scene.clock,
+            self.cluster.kube,
+            self.cluster.clock,
             cache,
             unready_reason=lambda: self.unready_reason,
             trigger_reclaimer=self.trigger,
@@ -56,8 +56,8 @@ class Site:
 
     def left(self) -> list[str]:
         """The pods that have been ended after some passes."""
-        self.scene.reconcile(3)
-        return [name for name, _ in self.scene.leaving.left]
+        self.cluster.reconcile(3)
+        return [name for name, _ in self.cluster.leaving.left]
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_a_request_for_a_random_death_triggers_the_reclaimer_and_ends_nobody(sit
 def test_the_reclaimer_that_is_triggered_evicts_for_a_stored_booked_pod(site: Site) -> None:
     for index in range(4):
         site.pod(f"p{index}", index, LONG_AGO)
-    site.scene.book()
-    site.scene.waiting()
+    site.cluster.book()
+    site.cluster.waiting()
     site.ask("POST", "/random-delete")
     assert len(site.left()) == 1
 
@@ -91,8 +91,8 @@ def test_where_nobody_is_expired_it_says_so(site: Site, method: str, path: str) 
 def test_expired_pods_are_named(site: Site) -> None:
     site.pod("late", 0, LONG_AGO)
     site.pod("in-time", 1, LATER)
-    site.scene.clock.advance(3601)
-    site.scene.renew()
+    site.cluster.clock.advance(3601)
+    site.cluster.renew()
     site.pod("fresh", 2, text_of(EPOCH + timedelta(hours=3)))
     answer = site.ask("GET", "/get-expired-pods")
     assert answer == (HTTPStatus.OK, {"status": "success", "expired_pods": ["in-time", "late"]})
@@ -104,21 +104,21 @@ def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> N
     answer = site.ask("POST", "/delete-expired-pod", asked)
     assert answer == (HTTPStatus.OK, {"status": "success", "deleted_pod": "p"})
     assert site.left() == ["p"]
-    assert site.scene.leaving.why["p"].reason == "ended"
+    assert site.cluster.leaving.why["p"].reason == "ended"
 
 
 def test_the_leader_ends_it_though_another_was_asked(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.scene.restart()
+    site.cluster.restart()
     assert site.left() == ["p"]
 
 
 def test_a_pod_in_its_time_and_a_booked_one_do_not_end(site: Site) -> None:
     site.pod("in-time", 0, LATER)
     site.pod("booked", 1, LONG_AGO)
-    site.scene.book(user="bob")
-    site.scene.sync()
+    site.cluster.book(user="bob")
+    site.cluster.sync()
     for name in ("in-time", "booked", "unknown"):
         answer = site.ask("POST", "/delete-expired-pod", {"pod_name": name, "namespace": "default"})
         assert answer == (HTTPStatus.BAD_REQUEST, {"status": "error", "message": "Pod is not expired"})
@@ -128,25 +128,25 @@ def test_a_pod_in_its_time_and_a_booked_one_do_not_end(site: Site) -> None:
 def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.scene.leaving.meanwhile = lambda: site.scene.book(user="bob")
+    site.cluster.leaving.meanwhile = lambda: site.cluster.book(user="bob")
     assert site.left() == []
 
 
 def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.scene.silence_mirror()
-    site.scene.after(61)
+    site.cluster.silence_mirror()
+    site.cluster.after(61)
     assert site.left() == []
-    site.scene.hear_mirror()
+    site.cluster.hear_mirror()
     assert site.left() == ["p"]
 
 
 def test_without_the_setting_such_a_request_means_nothing(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.scene.terms = EvictionSettings()
-    site.scene.restart()
+    site.cluster.terms = EvictionSettings()
+    site.cluster.restart()
     assert site.left() == []
 
 
@@ -181,13 +181,13 @@ def test_while_the_state_is_in_doubt_nothing_is_said_or_done(site: Site) -> None
 
 def test_without_the_api_server_it_says_what_is_wrong(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
-    site.scene.kube.down = True
+    site.cluster.kube.down = True
     status, answer = site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     assert (status, answer["status"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "error")
 
 
 def test_maias_stamp_stays_on_a_pod_that_no_booking_of_ours_covers(site: Site) -> None:
     site.pod("p", 0, LATER)
-    site.scene.reconcile(3)
-    pod = site.scene.kube.get(PODS, "p", namespace="default")
+    site.cluster.reconcile(3)
+    pod = site.cluster.kube.get(PODS, "p", namespace="default")
     assert pod.metadata.annotation(names.TERMINATE_AT) == LATER

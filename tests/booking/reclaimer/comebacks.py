@@ -121,7 +121,7 @@ class Mortal(FakeKube):
             self._busy = False
 
 
-class Ears:
+class FakeRecorder:
     """The Events that were written."""
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class World:
             notice=notice,
             overrides_budget=overrides_budget,
         )
-        self.ears = Ears()
+        self.recorder = FakeRecorder()
         self.departure = self.process()
         self.victim = self.kube.put(PODS, (refused_pod if reason == "refused" else gpu_pod)(**pod))
         self.wanted = True
@@ -204,7 +204,7 @@ class World:
 
     def process(self) -> PodEvictor:
         """A process that knows nothing yet."""
-        return PodEvictor(self.kube, self.clock, self.ears)
+        return PodEvictor(self.kube, self.clock, self.recorder)
 
     def restart(self) -> None:
         self.kube.dies_after = None

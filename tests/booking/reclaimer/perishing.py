@@ -16,8 +16,8 @@ from cluster.kube.resources import POD_TEMPLATES, PODS, Resource
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.hold import hold_of
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
-from tests.booking.reclaimer.comebacks import Ears, Killed
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.comebacks import FakeRecorder, Killed
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 Fault = Literal["killed before", "killed after", "no answer", "answer lost", "409", "429", "500"]
 FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
@@ -79,7 +79,7 @@ def _error(fault: Fault | None, request: Request) -> BaseException:
     return refused(request, Refusal(code=code, reason=_REASONS[code], message=str(fault)))
 
 
-class Story(Scene):
+class Story(FakeCluster):
     """Bob's four pods have all A100s; alice, who has booked one, gets it; then her booking ends.
 
     Kubelet and scheduler do their part in every round, and time passes.
@@ -104,7 +104,7 @@ class Story(Scene):
             self.brittle = Brittle(self.kube)
             self.kube = self.brittle
         self.brittle.ours = False
-        self.departure = PodEvictor(self.kube, self.clock, Ears(), executor=self.executor)
+        self.departure = PodEvictor(self.kube, self.clock, FakeRecorder(), executor=self.executor)
         super().restart()
 
     def departures(self) -> Evictor:

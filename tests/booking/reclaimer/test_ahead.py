@@ -12,7 +12,7 @@ from booking.reclaimer.ending.end_warnings import Warned, encode_warned, next_wa
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod
 
 MINUTE: Final = timedelta(minutes=1)
@@ -24,43 +24,43 @@ OWNED: dict[str, Any] = {
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """Alice's pod runs on her booking of two days."""
-    scene = Scene()
-    scene.add_node()
-    scene.book(count=2, end=EPOCH + 2 * DAY)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    scene.reconcile()
-    return scene
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.book(count=2, end=EPOCH + 2 * DAY)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    cluster.reconcile()
+    return cluster
 
 
-def warnings(scene: Scene, name: str = "a") -> list[str]:
-    return [text for pod, reason, text in scene.events if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
+def warnings(cluster: FakeCluster, name: str = "a") -> list[str]:
+    return [text for pod, reason, text in cluster.events if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
 
 
-def go_to(scene: Scene, before_the_end: timedelta, *, end: datetime = EPOCH + 2 * DAY) -> None:
-    scene.after((end - before_the_end - scene.clock.now()).total_seconds())
-    settle(scene)
+def go_to(cluster: FakeCluster, before_the_end: timedelta, *, end: datetime = EPOCH + 2 * DAY) -> None:
+    cluster.after((end - before_the_end - cluster.clock.now()).total_seconds())
+    settle(cluster)
 
 
-def settle(scene: Scene) -> None:
+def settle(cluster: FakeCluster) -> None:
     """A pod that was also written for another reason is warned in the next second."""
-    scene.reconcile()
-    scene.after(2)
+    cluster.reconcile()
+    cluster.after(2)
 
 
-def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(scene: Scene) -> None:
+def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(cluster: FakeCluster) -> None:
     counts = []
     for before in (DAY + MINUTE, DAY, HOUR + MINUTE, HOUR, 16 * MINUTE, 15 * MINUTE, MINUTE):
-        go_to(scene, before)
-        counts.append(len(warnings(scene)))
+        go_to(cluster, before)
+        counts.append(len(warnings(cluster)))
     assert counts == [0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
-    go_to(scene, HOUR)
-    (said,) = warnings(scene)
+def test_a_warning_says_when_what_happens_and_what_to_do(cluster: FakeCluster) -> None:
+    go_to(cluster, HOUR)
+    (said,) = warnings(cluster)
     assert said == (
         "The booking b-1 of this pod ends at 2026-11-25 09:00 UTC, in less than 1 hour."
         " This pod is then ended and comes back without a GPU under its own name: save your work before."
@@ -78,126 +78,126 @@ def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
     ],
 )
 def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, *, owned: bool) -> None:
-    scene = Scene(
+    cluster = FakeCluster(
         terms=EvictionSettings(end_action_with_controller=action)
         if owned
         else EvictionSettings(end_action_without_controller=action)
     )
-    scene.add_node()
-    scene.book(end=EPOCH + HOUR)
-    scene.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
-    scene.bind("a", 0)
-    settle(scene)
-    assert said in warnings(scene)[0]
+    cluster.add_node()
+    cluster.book(end=EPOCH + HOUR)
+    cluster.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
+    cluster.bind("a", 0)
+    settle(cluster)
+    assert said in warnings(cluster)[0]
 
 
-def test_the_warning_of_a_waiting_pod_says_that_it_goes_on_waiting(scene: Scene) -> None:
-    scene.waiting("late")
-    go_to(scene, HOUR)
-    assert warnings(scene, "late")[0].endswith(
+def test_the_warning_of_a_waiting_pod_says_that_it_goes_on_waiting(cluster: FakeCluster) -> None:
+    cluster.waiting("late")
+    go_to(cluster, HOUR)
+    assert warnings(cluster, "late")[0].endswith(
         "This pod has no GPU yet, and then goes on waiting without a booking."
     )
 
 
-def test_a_pod_that_comes_late_gets_only_the_nearest_warning(scene: Scene) -> None:
-    go_to(scene, 10 * MINUTE)
-    scene.waiting("late")
-    settle(scene)
-    assert [text.partition("UTC, ")[2][:23] for text in warnings(scene, "late")] == [
+def test_a_pod_that_comes_late_gets_only_the_nearest_warning(cluster: FakeCluster) -> None:
+    go_to(cluster, 10 * MINUTE)
+    cluster.waiting("late")
+    settle(cluster)
+    assert [text.partition("UTC, ")[2][:23] for text in warnings(cluster, "late")] == [
         "in less than 15 minutes"
     ]
 
 
-def test_a_restarted_process_repeats_no_warning(scene: Scene) -> None:
+def test_a_restarted_process_repeats_no_warning(cluster: FakeCluster) -> None:
     for before in (DAY, HOUR):
-        go_to(scene, before)
-        scene.restart()
-        settle(scene)
-    assert len(warnings(scene)) == 2
+        go_to(cluster, before)
+        cluster.restart()
+        settle(cluster)
+    assert len(warnings(cluster)) == 2
 
 
-def test_a_booking_that_is_prolonged_starts_over(scene: Scene) -> None:
-    go_to(scene, HOUR)
-    scene.end_booking(at=EPOCH + 4 * DAY)
-    scene.reconcile(2)
-    assert len(warnings(scene)) == 1
-    go_to(scene, HOUR, end=EPOCH + 4 * DAY)
-    assert "2026-11-27 09:00 UTC, in less than 1 hour" in warnings(scene)[-1]
-    assert len(warnings(scene)) == 2
+def test_a_booking_that_is_prolonged_starts_over(cluster: FakeCluster) -> None:
+    go_to(cluster, HOUR)
+    cluster.end_booking(at=EPOCH + 4 * DAY)
+    cluster.reconcile(2)
+    assert len(warnings(cluster)) == 1
+    go_to(cluster, HOUR, end=EPOCH + 4 * DAY)
+    assert "2026-11-27 09:00 UTC, in less than 1 hour" in warnings(cluster)[-1]
+    assert len(warnings(cluster)) == 2
 
 
-def test_a_pod_that_the_next_booking_covers_at_once_is_not_warned(scene: Scene) -> None:
-    scene.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
-    go_to(scene, MINUTE)
-    assert warnings(scene) == []
-    assert scene.annotation("a", names.WARNED) is None
+def test_a_pod_that_the_next_booking_covers_at_once_is_not_warned(cluster: FakeCluster) -> None:
+    cluster.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
+    go_to(cluster, MINUTE)
+    assert warnings(cluster) == []
+    assert cluster.annotation("a", names.WARNED) is None
 
 
-def test_of_two_pods_the_one_is_warned_that_the_smaller_next_booking_leaves_out(scene: Scene) -> None:
-    scene.create(a_pod("b").of("alice").asks(1))
-    scene.bind("b", 1)
-    scene.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
-    go_to(scene, HOUR)
-    assert (len(warnings(scene, "a")), len(warnings(scene, "b"))) == (0, 1)
+def test_of_two_pods_the_one_is_warned_that_the_smaller_next_booking_leaves_out(cluster: FakeCluster) -> None:
+    cluster.create(a_pod("b").of("alice").asks(1))
+    cluster.bind("b", 1)
+    cluster.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
+    go_to(cluster, HOUR)
+    assert (len(warnings(cluster, "a")), len(warnings(cluster, "b"))) == (0, 1)
 
 
-def test_nobody_without_a_booking_is_warned(scene: Scene) -> None:
-    scene.opportunist("other", 1)
-    go_to(scene, MINUTE)
-    assert warnings(scene, "other") == []
+def test_nobody_without_a_booking_is_warned(cluster: FakeCluster) -> None:
+    cluster.opportunist("other", 1)
+    go_to(cluster, MINUTE)
+    assert warnings(cluster, "other") == []
 
 
-def test_nobody_is_warned_while_the_mirror_is_stale(scene: Scene) -> None:
-    scene.silence_mirror()
-    go_to(scene, HOUR)
-    assert warnings(scene) == []
-    scene.hear_mirror()
-    settle(scene)
-    assert len(warnings(scene)) == 1
+def test_nobody_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
+    cluster.silence_mirror()
+    go_to(cluster, HOUR)
+    assert warnings(cluster) == []
+    cluster.hear_mirror()
+    settle(cluster)
+    assert len(warnings(cluster)) == 1
 
 
-def test_a_process_that_does_not_lead_warns_nobody(scene: Scene) -> None:
-    scene.leads = False
-    go_to(scene, HOUR)
-    assert warnings(scene) == []
+def test_a_process_that_does_not_lead_warns_nobody(cluster: FakeCluster) -> None:
+    cluster.leads = False
+    go_to(cluster, HOUR)
+    assert warnings(cluster) == []
 
 
-def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(scene: Scene) -> None:
-    scene.clock.advance(2 * 86400 - 3600)
-    scene.renew()
-    scene.sync()
-    scene.annotate("a", names.WARNED, encode_warned(Warned(EPOCH + 2 * DAY, HOUR)))  # by another leader
-    scene.reclaimer.reconcile()
-    assert warnings(scene) == []
-    scene.reconcile(3)
-    assert warnings(scene) == []
+def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(cluster: FakeCluster) -> None:
+    cluster.clock.advance(2 * 86400 - 3600)
+    cluster.renew()
+    cluster.sync()
+    cluster.annotate("a", names.WARNED, encode_warned(Warned(EPOCH + 2 * DAY, HOUR)))  # by another leader
+    cluster.reclaimer.reconcile()
+    assert warnings(cluster) == []
+    cluster.reconcile(3)
+    assert warnings(cluster) == []
 
 
-def test_a_warning_that_could_not_be_written_has_no_event_and_is_tried_again(scene: Scene) -> None:
-    scene.clock.advance(2 * 86400 - 3600)
-    scene.renew()
-    scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
-    scene.reconcile()
-    assert warnings(scene) == []
-    scene.after(2)
-    assert len(warnings(scene)) == 1
+def test_a_warning_that_could_not_be_written_has_no_event_and_is_tried_again(cluster: FakeCluster) -> None:
+    cluster.clock.advance(2 * 86400 - 3600)
+    cluster.renew()
+    cluster.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
+    cluster.reconcile()
+    assert warnings(cluster) == []
+    cluster.after(2)
+    assert len(warnings(cluster)) == 1
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow PT1H", "2026-11-25T09:00:00Z", "2026-11-25T09:00:00Z soon"])
-def test_a_mark_that_cannot_be_read_counts_for_nothing(scene: Scene, text: str) -> None:
-    scene.annotate("a", names.WARNED, text)
-    go_to(scene, HOUR)
-    assert len(warnings(scene)) == 1
+def test_a_mark_that_cannot_be_read_counts_for_nothing(cluster: FakeCluster, text: str) -> None:
+    cluster.annotate("a", names.WARNED, text)
+    go_to(cluster, HOUR)
+    assert len(warnings(cluster)) == 1
 
 
 def test_an_installation_without_warnings_gets_none() -> None:
-    scene = Scene(terms=EvictionSettings(warn_before=()))
-    scene.add_node()
-    scene.book(end=EPOCH + HOUR)
-    scene.waiting("a")
-    scene.bind("a", 0)
-    settle(scene)
-    assert warnings(scene) == []
+    cluster = FakeCluster(terms=EvictionSettings(warn_before=()))
+    cluster.add_node()
+    cluster.book(end=EPOCH + HOUR)
+    cluster.waiting("a")
+    cluster.bind("a", 0)
+    settle(cluster)
+    assert warnings(cluster) == []
 
 
 SECONDS: Final = st.integers(min_value=1, max_value=3 * 86400)

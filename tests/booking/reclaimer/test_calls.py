@@ -48,14 +48,14 @@ class Asked:
     """Messages that were reported: at most one Event each."""
 
 
-def asked(scene: Chain, victim: str) -> Asked:
+def asked(cluster: Chain, victim: str) -> Asked:
     """The calls because of the eviction of ``victim`` for the pod ``a``."""
-    calls = [call for call in scene.kube.calls if call.user == OURS]
+    calls = [call for call in cluster.kube.calls if call.user == OURS]
     of_booked = [call for call in calls if _names(call, "a") or call.path.endswith("/bookings")]
     rest = [call for call in calls if call not in of_booked]
     of_victim = [call for call in rest if victim in call.path or victim in str(call.body)]
     others = [said(call) for call in rest if call not in of_victim]
-    events = len(scene.events) + len(scene.recorded)
+    events = len(cluster.events) + len(cluster.recorded)
     return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, events)
 
 
@@ -68,7 +68,7 @@ def said(call: Call) -> str:
 
 
 @pytest.fixture
-def scene() -> Chain:
+def cluster() -> Chain:
     """Alice's booked pod, annotated at its creation, waits; bob's four have all A100s."""
     chain = Counted()
     chain.add_node()
@@ -80,51 +80,51 @@ def scene() -> Chain:
     return chain
 
 
-def served(scene: Chain, victim: str) -> None:
+def served(cluster: Chain, victim: str) -> None:
     """The victim leaves and ends, and the booked pod is bound as the extender does it: with an empty hold."""
-    scene.reconcile(2)
-    assert not is_live(scene.pod(victim))
-    scene.end(victim)
-    scene.reconcile(3)
-    scene.annotate("a", names.HOLD, "")
-    scene.bind("a", 3)
-    scene.reconcile(5)
+    cluster.reconcile(2)
+    assert not is_live(cluster.pod(victim))
+    cluster.end(victim)
+    cluster.reconcile(3)
+    cluster.annotate("a", names.HOLD, "")
+    cluster.bind("a", 3)
+    cluster.reconcile(5)
 
 
-def with_a_quick_watch(scene: Chain) -> None:
+def with_a_quick_watch(cluster: Chain) -> None:
     """The hold is there in the controller's cache when it asks for the next write but one."""
-    scene.kube.before("PATCH", lambda: scene.kube.before("PATCH", scene.sync))
+    cluster.kube.before("PATCH", lambda: cluster.kube.before("PATCH", cluster.sync))
 
 
-def test_one_evicted_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(scene: Chain) -> None:
-    with_a_quick_watch(scene)
-    served(scene, "b3")
-    assert scene.annotation("b3", names.RECREATED_FROM) == "uid-b3"
-    assert not scene.pod("b3").metadata.finalizers
-    counted = asked(scene, "b3")
+def test_one_evicted_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(cluster: Chain) -> None:
+    with_a_quick_watch(cluster)
+    served(cluster, "b3")
+    assert cluster.annotation("b3", names.RECREATED_FROM) == "uid-b3"
+    assert not cluster.pod("b3").metadata.finalizers
+    counted = asked(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim) <= 10, counted.victim
     assert len(counted.booked) <= 2, counted.booked
     assert counted.events <= 4
 
 
-def test_one_evicted_owned_pod_costs_at_most_four_calls_with_those_of_its_booked_pod(scene: Chain) -> None:
-    raw = scene.kube.raw(PODS, "b3", namespace="default")
+def test_one_evicted_owned_pod_costs_at_most_four_calls_with_those_of_its_booked_pod(cluster: Chain) -> None:
+    raw = cluster.kube.raw(PODS, "b3", namespace="default")
     raw["metadata"]["ownerReferences"] = [OWNER]
-    scene.kube.put(PODS, raw)
-    with_a_quick_watch(scene)
-    served(scene, "b3")
-    counted = asked(scene, "b3")
+    cluster.kube.put(PODS, raw)
+    with_a_quick_watch(cluster)
+    served(cluster, "b3")
+    counted = asked(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim + counted.booked) <= 4, (counted.victim, counted.booked)
     assert counted.events <= 3
 
 
 def test_a_watch_that_is_late_costs_one_read_of_the_victim_more_and_two_for_the_booked_pod(
-    scene: Chain,
+    cluster: Chain,
 ) -> None:
-    served(scene, "b3")
-    counted = asked(scene, "b3")
+    served(cluster, "b3")
+    counted = asked(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim) <= 11, counted.victim
     assert len(counted.booked) <= 4, counted.booked

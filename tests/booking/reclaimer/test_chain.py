@@ -10,7 +10,7 @@ from cluster import names
 from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, container_needs, is_live
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 
 class Recorder:
@@ -28,8 +28,8 @@ class Recorder:
         self._recorded.append((about.metadata.name, reason, message))
 
 
-class Chain(Scene):
-    """A scene in which pods really leave and come back."""
+class Chain(FakeCluster):
+    """A cluster in which pods really leave and come back."""
 
     def restart(self) -> None:
         """Another process goes on."""

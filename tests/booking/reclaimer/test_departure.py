@@ -37,7 +37,7 @@ def test_law_l4_a_bare_pod_comes_back_without_a_gpu(reason: str) -> None:
     assert pod.metadata.annotation(names.COMEBACK_MESSAGE) == world.why.message
     assert pod.metadata.annotation(names.ASSIGNED) is None
     cause = names.BOOKING_ENDED if reason == "ended" else names.EVICTED_FOR_BOOKING
-    assert world.ears.reasons == [cause, names.CAME_BACK]
+    assert world.recorder.reasons == [cause, names.CAME_BACK]
 
 
 def test_an_eviction_and_its_comeback_take_ten_calls() -> None:
@@ -175,12 +175,12 @@ def test_a_pod_that_cannot_come_back_leaves_all_the_same_and_that_is_reported_an
     world = World()
     world.kube.fail("POST", refused("a policy forbids it"))
     world.round()
-    assert world.ears.reasons[0] == names.COMEBACK_REFUSED
+    assert world.recorder.reasons[0] == names.COMEBACK_REFUSED
     for _ in range(4):
         world.kube.fail("POST", refused("the policy still forbids it"))
     world.play()
     came_back(world)
-    messages = [message for _, reason, message in world.ears.events if reason == names.COMEBACK_REFUSED]
+    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
     assert messages == [
         "This pod must leave, and as it is now it could not come back: a policy forbids it",
         "The pod cannot come back yet, and is tried again: the policy still forbids it",
@@ -192,7 +192,7 @@ def test_a_quota_that_is_full_while_the_pod_is_there_says_nothing() -> None:
     world.kube.fail("POST", refused("exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5"))
     world.play()
     came_back(world)
-    assert names.COMEBACK_REFUSED not in world.ears.reasons
+    assert names.COMEBACK_REFUSED not in world.recorder.reasons
 
 
 def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
@@ -273,7 +273,7 @@ def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
     world.play()
     assert world.pod() == theirs
     assert world.templates == 0
-    assert names.COMEBACK_DROPPED in world.ears.reasons
+    assert names.COMEBACK_DROPPED in world.recorder.reasons
 
 
 @pytest.mark.parametrize("where", [{"name": "q"}, {"namespace": "else"}], ids=["name", "namespace"])

@@ -45,7 +45,7 @@ class Slow(Chain):
 
 
 @pytest.fixture
-def scene() -> Slow:
+def cluster() -> Slow:
     """Sixteen pods of bob's have all GPUs of four nodes; alice has booked as many, and her pods wait."""
     slow = Slow()
     for number, node in enumerate(NODES):
@@ -58,16 +58,16 @@ def scene() -> Slow:
     return slow
 
 
-def test_a_pod_that_has_left_comes_back_though_others_still_have_to_be_evicted(scene: Slow) -> None:
+def test_a_pod_that_has_left_comes_back_though_others_still_have_to_be_evicted(cluster: Slow) -> None:
     for _ in range(MANY):
-        scene.sync()
-        scene.reclaimer.reconcile()
-        scene.kubelets()
-        if any(map(scene.has_returned, HIS)):
+        cluster.sync()
+        cluster.reclaimer.reconcile()
+        cluster.kubelets()
+        if any(map(cluster.has_returned, HIS)):
             break
-    assert any(map(scene.has_returned, HIS))
-    untouched = [name for name in HIS if scene.exists(name) and not is_terminating(scene.pod(name))]
-    assert [name for name in untouched if not scene.has_returned(name)]
+    assert any(map(cluster.has_returned, HIS))
+    untouched = [name for name in HIS if cluster.exists(name) and not is_terminating(cluster.pod(name))]
+    assert [name for name in untouched if not cluster.has_returned(name)]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.pods import Pod, container_needs, is_live
-from tests.booking.reclaimer.scene import Json, Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster, Json
 from tests.fakes.costs import lost_work
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod
 
@@ -28,123 +28,123 @@ OWNED_BY = {
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """Alice may have one A100 and waits for it; bob's four have all."""
-    scene = Scene()
-    scene.add_node()
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    return scene
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    return cluster
 
 
-def holds(scene: Scene, inputs: PlanningInputs | None = None) -> dict[str, Hold]:
-    made = plan(scene.snapshot(), inputs or PlanningInputs())
+def holds(cluster: FakeCluster, inputs: PlanningInputs | None = None) -> dict[str, Hold]:
+    made = plan(cluster.snapshot(), inputs or PlanningInputs())
     return {one.pod.metadata.name: one.hold for one in made}
 
 
-def victims(scene: Scene) -> list[str]:
-    return [uid for hold in holds(scene).values() for uid in hold.victims]
+def victims(cluster: FakeCluster) -> list[str]:
+    return [uid for hold in holds(cluster).values() for uid in hold.victims]
 
 
-def change(scene: Scene, name: str, more: Json) -> None:
-    scene.kube.put(PODS, merged(scene.kube.raw(PODS, name, namespace="default"), more))
+def change(cluster: FakeCluster, name: str, more: Json) -> None:
+    cluster.kube.put(PODS, merged(cluster.kube.raw(PODS, name, namespace="default"), more))
 
 
-def test_the_pod_that_has_worked_least_leaves(scene: Scene) -> None:
-    assert victims(scene) == ["uid-b3"]
+def test_the_pod_that_has_worked_least_leaves(cluster: FakeCluster) -> None:
+    assert victims(cluster) == ["uid-b3"]
 
 
-def test_a_fresh_checkpoint_makes_an_old_pod_cheap(scene: Scene) -> None:
-    scene.annotate("b0", names.CHECKPOINT_AT, "2026-11-23T08:59:30Z")
-    assert victims(scene) == ["uid-b0"]
+def test_a_fresh_checkpoint_makes_an_old_pod_cheap(cluster: FakeCluster) -> None:
+    cluster.annotate("b0", names.CHECKPOINT_AT, "2026-11-23T08:59:30Z")
+    assert victims(cluster) == ["uid-b0"]
 
 
-def test_a_free_device_needs_no_plan(scene: Scene) -> None:
-    scene.gone("b0")
-    assert holds(scene) == {}
+def test_a_free_device_needs_no_plan(cluster: FakeCluster) -> None:
+    cluster.gone("b0")
+    assert holds(cluster) == {}
 
 
-def test_a_free_device_of_another_model_helps_nobody(scene: Scene) -> None:
-    scene.add_node("n1", a6000(0, "n1"))
-    assert victims(scene) == ["uid-b3"]
+def test_a_free_device_of_another_model_helps_nobody(cluster: FakeCluster) -> None:
+    cluster.add_node("n1", a6000(0, "n1"))
+    assert victims(cluster) == ["uid-b3"]
 
 
 def test_victims_have_the_model_that_is_booked() -> None:
-    scene = Scene()
-    scene.add_node("n0", a100(0), a6000(1))
-    scene.opportunist("big", 0, minutes=100)
-    scene.opportunist("small", 1, minutes=1)
-    scene.book(model=A100)
-    scene.waiting("a")
-    assert victims(scene) == ["uid-big"]
-    scene.book(model=A6000)
-    assert victims(scene) == ["uid-small"]
+    cluster = FakeCluster()
+    cluster.add_node("n0", a100(0), a6000(1))
+    cluster.opportunist("big", 0, minutes=100)
+    cluster.opportunist("small", 1, minutes=1)
+    cluster.book(model=A100)
+    cluster.waiting("a")
+    assert victims(cluster) == ["uid-big"]
+    cluster.book(model=A6000)
+    assert victims(cluster) == ["uid-small"]
 
 
-def test_a_pod_that_is_bound_gated_ending_or_not_covered_does_not_wait(scene: Scene) -> None:
-    scene.book(count=4)
-    scene.gone("a")
-    scene.create(a_pod("gated").of("alice").asks(1), {"spec": {"schedulingGates": [{"name": "later"}]}})
-    scene.create(a_pod("ends").of("alice").asks(1).terminating())
-    scene.create(a_pod("carols").of("carol").asks(1))
-    scene.create(a_pod("nobodys").asks(1))
-    assert holds(scene) == {}
+def test_a_pod_that_is_bound_gated_ending_or_not_covered_does_not_wait(cluster: FakeCluster) -> None:
+    cluster.book(count=4)
+    cluster.gone("a")
+    cluster.create(a_pod("gated").of("alice").asks(1), {"spec": {"schedulingGates": [{"name": "later"}]}})
+    cluster.create(a_pod("ends").of("alice").asks(1).terminating())
+    cluster.create(a_pod("carols").of("carol").asks(1))
+    cluster.create(a_pod("nobodys").asks(1))
+    assert holds(cluster) == {}
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
-def test_pods_that_would_come_back_at_once_stay(scene: Scene, kind: str) -> None:
-    change(scene, "b3", OWNED_BY[kind])
-    assert victims(scene) == ["uid-b2"]
+def test_pods_that_would_come_back_at_once_stay(cluster: FakeCluster, kind: str) -> None:
+    change(cluster, "b3", OWNED_BY[kind])
+    assert victims(cluster) == ["uid-b2"]
 
 
-def test_a_pod_of_a_deployment_may_leave(scene: Scene) -> None:
-    change(scene, "b3", OWNED_BY["ReplicaSet"])
-    assert victims(scene) == ["uid-b3"]
+def test_a_pod_of_a_deployment_may_leave(cluster: FakeCluster) -> None:
+    change(cluster, "b3", OWNED_BY["ReplicaSet"])
+    assert victims(cluster) == ["uid-b3"]
 
 
-def test_pods_of_the_system_stay(scene: Scene) -> None:
-    raw = scene.kube.raw(PODS, "b3", namespace="default")
-    scene.gone("b3")
+def test_pods_of_the_system_stay(cluster: FakeCluster) -> None:
+    raw = cluster.kube.raw(PODS, "b3", namespace="default")
+    cluster.gone("b3")
     raw["metadata"]["namespace"] = "kube-system"
-    scene.kube.put(PODS, raw)
-    assert victims(scene) == ["uid-b2"]
+    cluster.kube.put(PODS, raw)
+    assert victims(cluster) == ["uid-b2"]
 
 
-def test_a_booked_pod_never_leaves_for_another(scene: Scene) -> None:
-    scene.book("b-2", user="bob", count=4)
-    assert holds(scene) == {}
+def test_a_booked_pod_never_leaves_for_another(cluster: FakeCluster) -> None:
+    cluster.book("b-2", user="bob", count=4)
+    assert holds(cluster) == {}
 
 
 def test_a_pod_whose_devices_nobody_knows_never_leaves_and_its_node_is_not_planned_with() -> None:
-    scene = Scene()
-    scene.add_node("n0", a100(0), a100(1))
-    scene.create(a_pod("stranger").asks(1).on("n0"))
-    scene.opportunist("b", 0)
-    scene.book()
-    scene.waiting("a")
-    assert holds(scene) == {}
+    cluster = FakeCluster()
+    cluster.add_node("n0", a100(0), a100(1))
+    cluster.create(a_pod("stranger").asks(1).on("n0"))
+    cluster.opportunist("b", 0)
+    cluster.book()
+    cluster.waiting("a")
+    assert holds(cluster) == {}
 
 
 def test_a_sick_device_is_no_gain() -> None:
-    scene = Scene()
-    scene.add_node("n0", a100(0, health="unhealthy", reason="XID 79"), a100(1))
-    scene.opportunist("sick", 0, minutes=1)
-    scene.opportunist("well", 1, minutes=100)
-    scene.book()
-    scene.waiting("a")
-    assert victims(scene) == ["uid-well"]
+    cluster = FakeCluster()
+    cluster.add_node("n0", a100(0, health="unhealthy", reason="XID 79"), a100(1))
+    cluster.opportunist("sick", 0, minutes=1)
+    cluster.opportunist("well", 1, minutes=100)
+    cluster.book()
+    cluster.waiting("a")
+    assert victims(cluster) == ["uid-well"]
 
 
 def test_a_device_that_two_pods_say_they_hold_is_no_gain() -> None:
-    scene = Scene()
-    scene.add_node("n0", a100(0), a100(1))
-    scene.opportunist("one", 0, minutes=1)
-    scene.opportunist("other", 0, minutes=1)
-    scene.opportunist("clear", 1, minutes=100)
-    scene.book()
-    scene.waiting("a")
-    assert victims(scene) == ["uid-clear"]
+    cluster = FakeCluster()
+    cluster.add_node("n0", a100(0), a100(1))
+    cluster.opportunist("one", 0, minutes=1)
+    cluster.opportunist("other", 0, minutes=1)
+    cluster.opportunist("clear", 1, minutes=100)
+    cluster.book()
+    cluster.waiting("a")
+    assert victims(cluster) == ["uid-clear"]
 
 
 @pytest.mark.parametrize(
@@ -155,79 +155,79 @@ def test_a_device_that_two_pods_say_they_hold_is_no_gain() -> None:
     ],
 )
 def test_nobody_leaves_a_node_that_does_not_suit_the_pod(spec: Json) -> None:
-    scene = Scene()
-    scene.add_node("n0", **spec)
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    assert holds(scene) == {}
+    cluster = FakeCluster()
+    cluster.add_node("n0", **spec)
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    assert holds(cluster) == {}
 
 
-def test_nobody_leaves_a_node_whose_agent_is_unresponsive(scene: Scene) -> None:
-    scene.clock.advance(76)
-    assert holds(scene) == {}
+def test_nobody_leaves_a_node_whose_agent_is_unresponsive(cluster: FakeCluster) -> None:
+    cluster.clock.advance(76)
+    assert holds(cluster) == {}
 
 
-def test_free_devices_on_a_node_that_does_not_suit_do_not_stop_the_plan(scene: Scene) -> None:
-    scene.add_node("n1", unschedulable=True)
-    assert victims(scene) == ["uid-b3"]
+def test_free_devices_on_a_node_that_does_not_suit_do_not_stop_the_plan(cluster: FakeCluster) -> None:
+    cluster.add_node("n1", unschedulable=True)
+    assert victims(cluster) == ["uid-b3"]
 
 
-def test_the_cheapest_node_is_taken(scene: Scene) -> None:
-    scene.add_node("n1", a100(0, "n1"))
-    scene.opportunist("cheap", 0, node="n1", minutes=1)
-    assert holds(scene)["a"] == Hold(
+def test_the_cheapest_node_is_taken(cluster: FakeCluster) -> None:
+    cluster.add_node("n1", a100(0, "n1"))
+    cluster.opportunist("cheap", 0, node="n1", minutes=1)
+    assert holds(cluster)["a"] == Hold(
         node="n1",
         devices=("GPU-n1-0",),
         victims=("uid-cheap",),
-        at=scene.clock.now(),
-        state=encode_versions(scene.cache.reached),
+        at=cluster.clock.now(),
+        state=encode_versions(cluster.cache.reached),
     )
 
 
-def test_a_barred_node_is_not_taken(scene: Scene) -> None:
-    scene.add_node("n1", a100(0, "n1"))
-    scene.opportunist("cheap", 0, node="n1", minutes=1)
-    scene.annotate("a", names.BARRED, "n7, n1")
-    assert victims(scene) == ["uid-b3"]
+def test_a_barred_node_is_not_taken(cluster: FakeCluster) -> None:
+    cluster.add_node("n1", a100(0, "n1"))
+    cluster.opportunist("cheap", 0, node="n1", minutes=1)
+    cluster.annotate("a", names.BARRED, "n7, n1")
+    assert victims(cluster) == ["uid-b3"]
 
 
 def test_free_devices_are_kept_first_then_those_of_pods_that_leave_then_victims() -> None:
-    scene = Scene()
-    scene.add_node()
-    scene.opportunist("stays", 0, minutes=90)
-    scene.opportunist("leaves", 1)
-    scene.kube.delete(PODS, "leaves", namespace="default")
-    scene.opportunist("cheap", 2, minutes=1)
-    scene.book(count=3)
-    scene.waiting("a", 3)
-    assert holds(scene)["a"] == Hold(
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.opportunist("stays", 0, minutes=90)
+    cluster.opportunist("leaves", 1)
+    cluster.kube.delete(PODS, "leaves", namespace="default")
+    cluster.opportunist("cheap", 2, minutes=1)
+    cluster.book(count=3)
+    cluster.waiting("a", 3)
+    assert holds(cluster)["a"] == Hold(
         node="n0",
         devices=("GPU-n0-3", "GPU-n0-1", "GPU-n0-2"),
         victims=("uid-cheap",),
-        at=scene.clock.now(),
-        state=encode_versions(scene.cache.reached),
+        at=cluster.clock.now(),
+        state=encode_versions(cluster.cache.reached),
     )
 
 
 def test_one_large_victim_costs_less_than_two_that_have_worked_longer() -> None:
-    scene = Scene()
-    scene.add_node()
-    scene.opportunist("pair", 0, 1, minutes=10)
-    scene.opportunist("left", 2, minutes=15)
-    scene.opportunist("right", 3, minutes=15)
-    scene.book(count=2)
-    scene.waiting("a", 2)
-    assert victims(scene) == ["uid-pair"]
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.opportunist("pair", 0, 1, minutes=10)
+    cluster.opportunist("left", 2, minutes=15)
+    cluster.opportunist("right", 3, minutes=15)
+    cluster.book(count=2)
+    cluster.waiting("a", 2)
+    assert victims(cluster) == ["uid-pair"]
 
 
-def test_older_booked_pods_choose_first_and_nothing_is_used_twice(scene: Scene) -> None:
-    scene.book(count=3)
-    scene.create(
+def test_older_booked_pods_choose_first_and_nothing_is_used_twice(cluster: FakeCluster) -> None:
+    cluster.book(count=3)
+    cluster.create(
         a_pod("first").of("alice").asks(1), {"metadata": {"creationTimestamp": "2026-11-23T07:00:00Z"}}
     )
-    scene.waiting("third")
-    made = plan(scene.snapshot())
+    cluster.waiting("third")
+    made = plan(cluster.snapshot())
     assert [(one.pod.metadata.name, one.hold.victims) for one in made] == [
         ("first", ("uid-b3",)),
         ("a", ("uid-b2",)),
@@ -236,68 +236,68 @@ def test_older_booked_pods_choose_first_and_nothing_is_used_twice(scene: Scene) 
 
 
 def test_what_one_victim_has_left_over_is_waited_for_instead_of_another_victim() -> None:
-    scene = Scene()
-    scene.add_node()
-    scene.opportunist("large", 0, 1, 2, minutes=1)
-    scene.opportunist("small", 3, minutes=60)
-    scene.book(count=2)
-    scene.waiting("a")
-    scene.waiting("a2")
-    assert {name: hold.victims for name, hold in holds(scene).items()} == {"a": ("uid-large",)}
-    scene.reconcile(2)
-    scene.reconcile(2)
-    assert scene.evicted() == ["large"]
-    assert scene.kept("a2").victims == ()
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.opportunist("large", 0, 1, 2, minutes=1)
+    cluster.opportunist("small", 3, minutes=60)
+    cluster.book(count=2)
+    cluster.waiting("a")
+    cluster.waiting("a2")
+    assert {name: hold.victims for name, hold in holds(cluster).items()} == {"a": ("uid-large",)}
+    cluster.reconcile(2)
+    cluster.reconcile(2)
+    assert cluster.evicted() == ["large"]
+    assert cluster.kept("a2").victims == ()
 
 
-def test_a_pod_with_a_hold_is_not_planned_for_again(scene: Scene) -> None:
-    scene.hold("a", Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b0",), at=EPOCH))
-    assert holds(scene) == {}
+def test_a_pod_with_a_hold_is_not_planned_for_again(cluster: FakeCluster) -> None:
+    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b0",), at=EPOCH))
+    assert holds(cluster) == {}
 
 
-def test_what_is_kept_for_another_pod_is_not_planned_with(scene: Scene) -> None:
-    scene.book(count=2)
-    scene.waiting("a2")
-    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
-    assert victims(scene) == ["uid-b2"]
+def test_what_is_kept_for_another_pod_is_not_planned_with(cluster: FakeCluster) -> None:
+    cluster.book(count=2)
+    cluster.waiting("a2")
+    cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+    assert victims(cluster) == ["uid-b2"]
 
 
-def test_spared_pods_stay(scene: Scene) -> None:
-    found = holds(scene, PlanningInputs(excluded=frozenset({"uid-b3", "uid-b2"})))
+def test_spared_pods_stay(cluster: FakeCluster) -> None:
+    found = holds(cluster, PlanningInputs(excluded=frozenset({"uid-b3", "uid-b2"})))
     assert found["a"].victims == ("uid-b1",)
 
 
-def test_a_pod_that_can_never_fit_costs_nobody_anything(scene: Scene) -> None:
-    scene.book(count=9)
-    scene.gone("a")
-    scene.waiting("huge", 9)
-    assert holds(scene) == {}
+def test_a_pod_that_can_never_fit_costs_nobody_anything(cluster: FakeCluster) -> None:
+    cluster.book(count=9)
+    cluster.gone("a")
+    cluster.waiting("huge", 9)
+    assert holds(cluster) == {}
 
 
 # --- against brute force, on whole clusters -----------------------------------------------------------
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def clusters(draw: st.DrawFn) -> FakeCluster:
     """Up to three nodes with up to four A100s, opportunistic pods on some, one or two booked pods."""
-    scene = Scene()
+    cluster = FakeCluster()
     for node in range(draw(st.integers(1, 3))):
         name = f"n{node}"
         size = draw(st.integers(1, 4))
-        scene.add_node(name, *(a100(index, name) for index in range(size)))
+        cluster.add_node(name, *(a100(index, name) for index in range(size)))
         taken = 0
         for number, devices in enumerate(draw(st.lists(st.integers(1, 3), max_size=4))):
             if taken + devices <= size:
                 indices = range(taken, taken + devices)
                 pod = f"p{node}{number}"
-                scene.opportunist(pod, *indices, node=name, minutes=draw(st.integers(0, 3)))
+                cluster.opportunist(pod, *indices, node=name, minutes=draw(st.integers(0, 3)))
                 if draw(st.booleans()) and draw(st.booleans()):
-                    scene.kube.delete(PODS, pod, namespace="default")
+                    cluster.kube.delete(PODS, pod, namespace="default")
                 taken += devices
-    scene.book(count=8)
+    cluster.book(count=8)
     for number in range(draw(st.integers(1, 2))):
-        scene.waiting(f"a{number}", draw(st.integers(1, 4)))
-    return scene
+        cluster.waiting(f"a{number}", draw(st.integers(1, 4)))
+    return cluster
 
 
 def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()) -> int:
@@ -350,9 +350,9 @@ def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
 
 
 @settings(max_examples=150)
-@given(scenes())
-def test_plans_are_needed_sufficient_minimal_and_apart(scene: Scene) -> None:
-    snapshot = scene.snapshot()
+@given(clusters())
+def test_plans_are_needed_sufficient_minimal_and_apart(cluster: FakeCluster) -> None:
+    snapshot = cluster.snapshot()
     made = plan(snapshot)
     kept: list[str] = []
     for one in made:
@@ -369,9 +369,9 @@ def test_plans_are_needed_sufficient_minimal_and_apart(scene: Scene) -> None:
 
 
 @settings(max_examples=150)
-@given(scenes())
-def test_the_first_plan_is_the_cheapest_there_is(scene: Scene) -> None:
-    snapshot = scene.snapshot()
+@given(clusters())
+def test_the_first_plan_is_the_cheapest_there_is(cluster: FakeCluster) -> None:
+    snapshot = cluster.snapshot()
     first = min(
         (pod for uid, pod in snapshot.pods.items() if uid in snapshot.cover),
         key=lambda pod: pod.metadata.uid,
@@ -384,76 +384,76 @@ def test_the_first_plan_is_the_cheapest_there_is(scene: Scene) -> None:
         assert (found.lost if found else None) == cheapest_by_force(snapshot, need)
 
 
-def test_a_plan_says_what_its_victims_lose(scene: Scene) -> None:
-    (one,) = plan(scene.snapshot())
+def test_a_plan_says_what_its_victims_lose(cluster: FakeCluster) -> None:
+    (one,) = plan(cluster.snapshot())
     assert timedelta(microseconds=one.lost) == timedelta(minutes=10)
 
 
-def test_law_l3_nobody_leaves_for_a_pod_that_is_too_big_for_the_node_even_so(scene: Scene) -> None:
-    scene.kube.put(NODES, merged(scene.kube.raw(NODES, "n0"), {"status": {"allocatable": {"cpu": "8"}}}))
+def test_law_l3_nobody_leaves_for_a_pod_that_is_too_big_for_the_node_even_so(cluster: FakeCluster) -> None:
+    cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, "n0"), {"status": {"allocatable": {"cpu": "8"}}}))
     requests = {"resources": {"requests": {names.GPU_RESOURCE: "1", "cpu": "9"}}}
-    containers = scene.kube.raw(PODS, "a", namespace="default")["spec"]["containers"]
-    change(scene, "a", {"spec": {"containers": [merged(one, requests) for one in containers]}})
-    assert holds(scene) == {}
+    containers = cluster.kube.raw(PODS, "a", namespace="default")["spec"]["containers"]
+    change(cluster, "a", {"spec": {"containers": [merged(one, requests) for one in containers]}})
+    assert holds(cluster) == {}
 
 
 # --- several together ---------------------------------------------------------------------------------
 
 
-def test_a_pod_that_fits_has_the_free_device_in_mind_and_the_next_gets_a_plan(scene: Scene) -> None:
-    scene.book(count=2)
-    scene.gone("b0")
-    scene.waiting("later")
-    assert {name: hold.victims for name, hold in holds(scene).items()} == {"later": ("uid-b3",)}
+def test_a_pod_that_fits_has_the_free_device_in_mind_and_the_next_gets_a_plan(cluster: FakeCluster) -> None:
+    cluster.book(count=2)
+    cluster.gone("b0")
+    cluster.waiting("later")
+    assert {name: hold.victims for name, hold in holds(cluster).items()} == {"later": ("uid-b3",)}
 
 
-def test_nobody_leaves_while_others_can_make_way_on_free_devices(scene: Scene) -> None:
+def test_nobody_leaves_while_others_can_make_way_on_free_devices(cluster: FakeCluster) -> None:
     """The first could go to either node, the next to one of them only: nobody knows yet which it will be."""
-    scene.book(count=2)
-    scene.add_node("n1", a100(0, "n1"))
-    scene.gone("b0")
-    scene.waiting("later")
+    cluster.book(count=2)
+    cluster.add_node("n1", a100(0, "n1"))
+    cluster.gone("b0")
+    cluster.waiting("later")
     for free in ("n0", "n1"):
-        scene.annotate("later", names.BARRED, free)
-        assert holds(scene) == {}
+        cluster.annotate("later", names.BARRED, free)
+        assert holds(cluster) == {}
 
 
-def test_free_devices_that_are_enough_for_all_cost_nobody_anything(scene: Scene) -> None:
-    scene.book(count=3)
-    scene.gone("b0")
-    scene.gone("b1")
-    scene.waiting("later")
-    assert holds(scene) == {}
+def test_free_devices_that_are_enough_for_all_cost_nobody_anything(cluster: FakeCluster) -> None:
+    cluster.book(count=3)
+    cluster.gone("b0")
+    cluster.gone("b1")
+    cluster.waiting("later")
+    assert holds(cluster) == {}
 
 
-def test_what_is_waited_for_by_one_is_not_waited_for_by_the_next(scene: Scene) -> None:
-    scene.book(count=2)
-    scene.waiting("later")
-    made = holds(scene, PlanningInputs(ending=frozenset({"uid-b0"})))
+def test_what_is_waited_for_by_one_is_not_waited_for_by_the_next(cluster: FakeCluster) -> None:
+    cluster.book(count=2)
+    cluster.waiting("later")
+    made = holds(cluster, PlanningInputs(ending=frozenset({"uid-b0"})))
     assert {name: hold.victims for name, hold in made.items()} == {"later": ("uid-b3",)}
 
 
-def test_a_plan_names_the_state_that_it_was_made_on(scene: Scene) -> None:
-    scene.sync()
-    assert holds(scene)["a"].state == encode_versions(scene.cache.reached)
-    newest = max(int(pod.metadata.resource_version) for pod in scene.cache.pods.values())
-    assert int(scene.cache.reached["pods"]) >= newest
+def test_a_plan_names_the_state_that_it_was_made_on(cluster: FakeCluster) -> None:
+    cluster.sync()
+    assert holds(cluster)["a"].state == encode_versions(cluster.cache.reached)
+    newest = max(int(pod.metadata.resource_version) for pod in cluster.cache.pods.values())
+    assert int(cluster.cache.reached["pods"]) >= newest
 
 
-def test_a_pod_that_was_evicted_before_is_spared_where_others_lose_as_little(scene: Scene) -> None:
+def test_a_pod_that_was_evicted_before_is_spared_where_others_lose_as_little(cluster: FakeCluster) -> None:
     for name in ("b2", "b3"):
-        change(scene, name, {"status": {"startTime": "2026-11-23T08:50:00Z"}})
-    scene.annotate("b3", names.EVICTIONS, "1")
-    assert victims(scene) == ["uid-b2"]
+        change(cluster, name, {"status": {"startTime": "2026-11-23T08:50:00Z"}})
+    cluster.annotate("b3", names.EVICTIONS, "1")
+    assert victims(cluster) == ["uid-b2"]
 
 
 def test_starting_again_costs_a_large_pod_more() -> None:
-    scene = Scene()
-    scene.add_node()
-    scene.opportunist("large", 0, 1, 2, minutes=1)
-    scene.opportunist("small", 3, minutes=4)
-    scene.book()
-    scene.waiting("a")
-    assert victims(scene) == ["uid-large"]
-    dear = take(scene.cache, scene.clock, EvictionSettings(restart_cost_seconds=60))
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.opportunist("large", 0, 1, 2, minutes=1)
+    cluster.opportunist("small", 3, minutes=4)
+    cluster.book()
+    cluster.waiting("a")
+    assert victims(cluster) == ["uid-large"]
+    dear = take(cluster.cache, cluster.clock, EvictionSettings(restart_cost_seconds=60))
     assert [one.hold.victims for one in plan(dear)] == [("uid-small",)]

@@ -7,64 +7,66 @@ from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 
-def holds(scene: Scene) -> dict[str, Hold]:
-    return {one.pod.metadata.name: one.hold for one in plan(scene.snapshot())}
+def holds(cluster: FakeCluster) -> dict[str, Hold]:
+    return {one.pod.metadata.name: one.hold for one in plan(cluster.snapshot())}
 
 
-def with_cpu(scene: Scene, pod: str, much: str) -> None:
-    containers = scene.kube.raw(PODS, pod, namespace="default")["spec"]["containers"]
+def with_cpu(cluster: FakeCluster, pod: str, much: str) -> None:
+    containers = cluster.kube.raw(PODS, pod, namespace="default")["spec"]["containers"]
     asks = {"resources": {"requests": {"cpu": much}}}
-    raw = scene.kube.raw(PODS, pod, namespace="default")
+    raw = cluster.kube.raw(PODS, pod, namespace="default")
     more = {"spec": {"containers": [merged(one, asks) for one in containers]}}
-    scene.kube.put(PODS, merged(raw, more))
+    cluster.kube.put(PODS, merged(raw, more))
 
 
-def size(scene: Scene, node: str, cpu: str) -> None:
+def size(cluster: FakeCluster, node: str, cpu: str) -> None:
     status = {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}}
-    scene.kube.put(NODES, merged(scene.kube.raw(NODES, node), status))
+    cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, node), status))
 
 
 @pytest.fixture
-def tight() -> Scene:
+def tight() -> FakeCluster:
     """Two of bob's pods have half of the GPUs of a node and all of its CPUs; alice's pod needs some."""
-    scene = Scene()
-    scene.cache.keep_surroundings()
-    scene.add_node()
-    size(scene, "n0", "8")
-    scene.opportunist("large", 0, minutes=60)
-    scene.opportunist("small", 1, minutes=1)
-    with_cpu(scene, "large", "6")
-    with_cpu(scene, "small", "2")
-    scene.book(count=4)
-    scene.waiting("a")
-    return scene
+    cluster = FakeCluster()
+    cluster.cache.keep_surroundings()
+    cluster.add_node()
+    size(cluster, "n0", "8")
+    cluster.opportunist("large", 0, minutes=60)
+    cluster.opportunist("small", 1, minutes=1)
+    with_cpu(cluster, "large", "6")
+    with_cpu(cluster, "small", "2")
+    cluster.book(count=4)
+    cluster.waiting("a")
+    return cluster
 
 
-def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_room(tight: Scene) -> None:
+def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_room(
+    tight: FakeCluster,
+) -> None:
     with_cpu(tight, "a", "2")
     assert holds(tight)["a"].victims == ("uid-small",)
     assert holds(tight)["a"].devices == ("GPU-n0-2",)
 
 
-def test_the_cheapest_set_is_passed_over_where_it_makes_too_little_room(tight: Scene) -> None:
+def test_the_cheapest_set_is_passed_over_where_it_makes_too_little_room(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "3")
     assert holds(tight)["a"].victims == ("uid-large",)
 
 
-def test_as_many_leave_as_make_room_and_no_more(tight: Scene) -> None:
+def test_as_many_leave_as_make_room_and_no_more(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "7")
     assert holds(tight)["a"].victims == ("uid-large", "uid-small")
 
 
-def test_nobody_leaves_where_there_is_no_room_even_so(tight: Scene) -> None:
+def test_nobody_leaves_where_there_is_no_room_even_so(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "9")
     assert holds(tight) == {}
 
 
-def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: Scene) -> None:
+def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "2")
     tight.waiting("a2")
     with_cpu(tight, "a2", "2")
@@ -74,7 +76,7 @@ def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: Scene) -> Non
     }
 
 
-def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: Scene) -> None:
+def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "2")
     tight.reconcile(2)
     assert tight.kept("a").victims == ("uid-small",)
@@ -88,7 +90,7 @@ def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: Scene) -> Non
     assert tight.annotation("a", names.BARRED) == "n0"
 
 
-def test_a_victim_that_makes_room_is_spared_when_there_is_room_anyway(tight: Scene) -> None:
+def test_a_victim_that_makes_room_is_spared_when_there_is_room_anyway(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "2")
     tight.reconcile(2)
     tight.gone("large")

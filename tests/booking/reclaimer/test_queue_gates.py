@@ -10,16 +10,16 @@ from cluster.decide.queueing import AHEAD, MOST
 from cluster.kube.errors import Refusal, Request, ServerError
 from cluster.kube.resources import PODS
 from cluster.objects.scheduling_gates import is_queued, other_gates
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a100, a_pod
 
 OTHERS = "kueue.x-k8s.io/admission"
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """Four A100s that bob's pods hold, and two that wait for the scheduler with nothing free."""
-    found = Scene(terms=EvictionSettings(queue_gate=True))
+    found = FakeCluster(terms=EvictionSettings(queue_gate=True))
     found.add_node()
     found.fill()
     for name in ("ahead-0", "ahead-1")[:AHEAD]:
@@ -27,129 +27,131 @@ def scene() -> Scene:
     return found
 
 
-def queue(scene: Scene, *pods: str, gates: tuple[str, ...] = (names.QUEUE,), user: str = "bob") -> None:
+def queue(
+    cluster: FakeCluster, *pods: str, gates: tuple[str, ...] = (names.QUEUE,), user: str = "bob"
+) -> None:
     """Pods behind gates, each created after the one before."""
     for place, name in enumerate(pods):
         born = f"2026-11-23T08:59:{place:02}Z"
-        scene.create(a_pod(name).of(user).asks(1).behind(*gates), {"metadata": {"creationTimestamp": born}})
+        cluster.create(a_pod(name).of(user).asks(1).behind(*gates), {"metadata": {"creationTimestamp": born}})
 
 
-def queued(scene: Scene) -> list[str]:
-    return sorted(pod.metadata.name for pod in scene.kube.list(PODS).items if is_queued(pod))
+def queued(cluster: FakeCluster) -> list[str]:
+    return sorted(pod.metadata.name for pod in cluster.kube.list(PODS).items if is_queued(pod))
 
 
-def free(scene: Scene, *pods: str) -> None:
+def free(cluster: FakeCluster, *pods: str) -> None:
     for pod in pods:
-        scene.gone(pod)
+        cluster.gone(pod)
 
 
 class TestInTurn:
-    def test_nobody_is_ungated_while_nothing_is_free(self, scene: Scene) -> None:
-        queue(scene, "p0", "p1", "p2")
-        scene.after(60)
-        assert queued(scene) == ["p0", "p1", "p2"]
+    def test_nobody_is_ungated_while_nothing_is_free(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0", "p1", "p2")
+        cluster.after(60)
+        assert queued(cluster) == ["p0", "p1", "p2"]
 
-    def test_what_those_before_it_do_not_take_is_the_next_ones(self, scene: Scene) -> None:
-        queue(scene, "p0", "p1", "p2", "p3")
-        free(scene, "b0", "b1", "b2")
-        scene.reconcile(3)
-        assert queued(scene) == ["p2", "p3"], "one has room, and one is ahead"
+    def test_what_those_before_it_do_not_take_is_the_next_ones(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0", "p1", "p2", "p3")
+        free(cluster, "b0", "b1", "b2")
+        cluster.reconcile(3)
+        assert queued(cluster) == ["p2", "p3"], "one has room, and one is ahead"
         for index, name in enumerate(("ahead-0", "ahead-1", "p0")):
-            scene.bind(name, index)
-        scene.reconcile()
-        assert queued(scene) == ["p2", "p3"]
-        free(scene, "b3")
-        scene.reconcile()
-        assert queued(scene) == ["p3"], "the one ahead has room"
+            cluster.bind(name, index)
+        cluster.reconcile()
+        assert queued(cluster) == ["p2", "p3"]
+        free(cluster, "b3")
+        cluster.reconcile()
+        assert queued(cluster) == ["p3"], "the one ahead has room"
 
-    def test_a_pod_that_is_not_bound_in_time_is_not_waited_for(self, scene: Scene) -> None:
-        queue(scene, "p0", "p1", "p2")
-        free(scene, "b0", "b1")
-        scene.reconcile(2)
-        assert queued(scene) == ["p1", "p2"], "those ahead have room, and are not bound"
-        scene.after(BOUND_WITHIN)
-        assert queued(scene) == ["p2"]
-        scene.after(BOUND_WITHIN)
-        assert queued(scene) == []
+    def test_a_pod_that_is_not_bound_in_time_is_not_waited_for(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0", "p1", "p2")
+        free(cluster, "b0", "b1")
+        cluster.reconcile(2)
+        assert queued(cluster) == ["p1", "p2"], "those ahead have room, and are not bound"
+        cluster.after(BOUND_WITHIN)
+        assert queued(cluster) == ["p2"]
+        cluster.after(BOUND_WITHIN)
+        assert queued(cluster) == []
 
-    def test_another_process_goes_on_and_lets_nobody_go_twice(self, scene: Scene) -> None:
-        queue(scene, "p0", "p1", "p2", "p3")
-        free(scene, "b0", "b1", "b2")
-        scene.reconcile(2)
-        scene.restart()
-        scene.reconcile(2)
-        assert queued(scene) == ["p2", "p3"]
+    def test_another_process_goes_on_and_lets_nobody_go_twice(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0", "p1", "p2", "p3")
+        free(cluster, "b0", "b1", "b2")
+        cluster.reconcile(2)
+        cluster.restart()
+        cluster.reconcile(2)
+        assert queued(cluster) == ["p2", "p3"]
 
-    def test_what_is_refused_is_tried_again(self, scene: Scene) -> None:
-        queue(scene, "p0")
-        free(scene, "b0", "b1", "b2")
-        scene.kube.fail("PATCH", ServerError(Request("PATCH", "pods"), Refusal(code=500)))
-        scene.reconcile()
-        assert queued(scene) == ["p0"]
-        scene.reconcile()
-        assert queued(scene) == []
+    def test_what_is_refused_is_tried_again(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0")
+        free(cluster, "b0", "b1", "b2")
+        cluster.kube.fail("PATCH", ServerError(Request("PATCH", "pods"), Refusal(code=500)))
+        cluster.reconcile()
+        assert queued(cluster) == ["p0"]
+        cluster.reconcile()
+        assert queued(cluster) == []
 
-    def test_hundreds_are_ungated_a_few_at_a_time(self, scene: Scene) -> None:
-        scene.add_node("n1", *(a100(index, "n1") for index in range(2 * MOST)))
-        queue(scene, *(f"p{number:02}" for number in range(50)))
-        scene.reconcile()
-        assert len(queued(scene)) == 50 - MOST
-        scene.reconcile(3)
-        assert len(queued(scene)) == 50 - (2 * MOST - AHEAD) - 1
+    def test_hundreds_are_ungated_a_few_at_a_time(self, cluster: FakeCluster) -> None:
+        cluster.add_node("n1", *(a100(index, "n1") for index in range(2 * MOST)))
+        queue(cluster, *(f"p{number:02}" for number in range(50)))
+        cluster.reconcile()
+        assert len(queued(cluster)) == 50 - MOST
+        cluster.reconcile(3)
+        assert len(queued(cluster)) == 50 - (2 * MOST - AHEAD) - 1
 
 
 class TestAtOnce:
-    def test_a_pod_that_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, scene: Scene) -> None:
-        queue(scene, "a", user="alice")
-        scene.reconcile()
-        assert queued(scene) == ["a"]
-        scene.book()
-        scene.reconcile(2)
-        assert queued(scene) == []
-        assert scene.pod("a").metadata.annotation(names.HOLD)
+    def test_a_pod_that_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, cluster: FakeCluster) -> None:
+        queue(cluster, "a", user="alice")
+        cluster.reconcile()
+        assert queued(cluster) == ["a"]
+        cluster.book()
+        cluster.reconcile(2)
+        assert queued(cluster) == []
+        assert cluster.pod("a").metadata.annotation(names.HOLD)
 
-    def test_somebody_elses_gate_stays_where_it_is(self, scene: Scene) -> None:
-        queue(scene, "a", gates=(OTHERS, names.QUEUE), user="alice")
-        scene.book()
-        scene.reconcile(2)
-        pod = scene.pod("a")
+    def test_somebody_elses_gate_stays_where_it_is(self, cluster: FakeCluster) -> None:
+        queue(cluster, "a", gates=(OTHERS, names.QUEUE), user="alice")
+        cluster.book()
+        cluster.reconcile(2)
+        pod = cluster.pod("a")
         assert not is_queued(pod)
         assert other_gates(pod) == (OTHERS,)
 
     def test_when_the_setting_is_off_nobody_stays_behind(self) -> None:
-        scene = Scene()
-        scene.add_node()
-        scene.fill()
-        queue(scene, "p0", "p1", "p2")
-        scene.reconcile()
-        assert queued(scene) == []
+        cluster = FakeCluster()
+        cluster.add_node()
+        cluster.fill()
+        queue(cluster, "p0", "p1", "p2")
+        cluster.reconcile()
+        assert queued(cluster) == []
 
 
 class TestInDoubt:
-    def test_l6_nobody_waits_for_long_because_we_do_not_know(self, scene: Scene) -> None:
-        queue(scene, "p0", "p1", "p2")
-        scene.reconcile()
-        scene.unready_reason = "the cache is old"
-        scene.after(EVERY)
-        scene.after(DOUBT_AT_MOST - 1)
-        assert queued(scene) == ["p0", "p1", "p2"]
-        scene.after(1)
-        assert queued(scene) == []
+    def test_l6_nobody_waits_for_long_because_we_do_not_know(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0", "p1", "p2")
+        cluster.reconcile()
+        cluster.unready_reason = "the cache is old"
+        cluster.after(EVERY)
+        cluster.after(DOUBT_AT_MOST - 1)
+        assert queued(cluster) == ["p0", "p1", "p2"]
+        cluster.after(1)
+        assert queued(cluster) == []
 
-    def test_a_short_doubt_changes_nothing(self, scene: Scene) -> None:
-        queue(scene, "p0")
-        scene.reconcile()
+    def test_a_short_doubt_changes_nothing(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0")
+        cluster.reconcile()
         for unready_reason in ("the cache is old", None) * 3:
-            scene.unready_reason = unready_reason
-            scene.after(DOUBT_AT_MOST - 1)
-        assert queued(scene) == ["p0"]
+            cluster.unready_reason = unready_reason
+            cluster.after(DOUBT_AT_MOST - 1)
+        assert queued(cluster) == ["p0"]
 
-    def test_a_process_that_does_not_lead_ungates_nobody(self, scene: Scene) -> None:
-        queue(scene, "p0")
-        scene.leads = False
-        free(scene, "b0", "b1", "b2")
-        scene.after(1)
-        scene.unready_reason = "the cache is old"
+    def test_a_process_that_does_not_lead_ungates_nobody(self, cluster: FakeCluster) -> None:
+        queue(cluster, "p0")
+        cluster.leads = False
+        free(cluster, "b0", "b1", "b2")
+        cluster.after(1)
+        cluster.unready_reason = "the cache is old"
         for _ in range(3):
-            scene.after(DOUBT_AT_MOST)
-        assert queued(scene) == ["p0"]
+            cluster.after(DOUBT_AT_MOST)
+        assert queued(cluster) == ["p0"]

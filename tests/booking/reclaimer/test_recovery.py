@@ -4,54 +4,54 @@ import pytest
 
 from booking.reclaimer.reclaimer import RECOVERS_WITHIN
 from cluster.kube.resources import NODES
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """Two full nodes; the cheapest pod is on the one whose agent is heard last."""
-    scene = Scene()
+    cluster = FakeCluster()
     for node in ("n0", "n1"):
-        scene.add_node(node)
+        cluster.add_node(node)
     for index in range(4):
-        scene.opportunist(f"costly-{index}", index, node="n0", minutes=100)
-        scene.opportunist(f"cheap-{index}", index, node="n1", minutes=1 + index)
-    scene.reconcile()
-    return scene
+        cluster.opportunist(f"costly-{index}", index, node="n0", minutes=100)
+        cluster.opportunist(f"cheap-{index}", index, node="n1", minutes=1 + index)
+    cluster.reconcile()
+    return cluster
 
 
-def outage(scene: Scene) -> None:
+def outage(cluster: FakeCluster) -> None:
     """A minute and a half without the API server, no pass meanwhile; one agent is heard again at once."""
-    scene.clock.advance(90)
-    scene.silence("n1")
-    scene.renew()
+    cluster.clock.advance(90)
+    cluster.silence("n1")
+    cluster.renew()
 
 
-def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_be_heard(scene: Scene) -> None:
-    outage(scene)
-    scene.book()
-    scene.create(a_pod("hers").of("alice").asks(1))
-    scene.reconcile(2)
-    assert scene.leaving.left == []
+def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_be_heard(cluster: FakeCluster) -> None:
+    outage(cluster)
+    cluster.book()
+    cluster.create(a_pod("hers").of("alice").asks(1))
+    cluster.reconcile(2)
+    assert cluster.leaving.left == []
 
-    scene.start_agent("n1")
-    scene.reconcile(2)
-    assert scene.leaving.left == [("cheap-0", "evicted")]
+    cluster.start_agent("n1")
+    cluster.reconcile(2)
+    assert cluster.leaving.left == [("cheap-0", "evicted")]
 
 
-def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(scene: Scene) -> None:
-    scene.book()
-    scene.create(a_pod("hers").of("alice").asks(1))
-    scene.reconcile(2)
-    assert scene.leaving.left == [("cheap-0", "evicted")]
+def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(cluster: FakeCluster) -> None:
+    cluster.book()
+    cluster.create(a_pod("hers").of("alice").asks(1))
+    cluster.reconcile(2)
+    assert cluster.leaving.left == [("cheap-0", "evicted")]
 
-    outage(scene)
-    scene.reconcile(2)
-    scene.start_agent("n1")
-    scene.reconcile(2)
-    assert scene.leaving.left == [("cheap-0", "evicted")]
-    assert [hold.node for hold in scene.snapshot().holds.values()] == ["n1"]
+    outage(cluster)
+    cluster.reconcile(2)
+    cluster.start_agent("n1")
+    cluster.reconcile(2)
+    assert cluster.leaving.left == [("cheap-0", "evicted")]
+    assert [hold.node for hold in cluster.snapshot().holds.values()] == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -63,30 +63,30 @@ def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(scene: Scene) -> No
     ids=["not ready", "tainted"],
 )
 def test_l3_after_an_outage_a_node_that_kubernetes_does_not_hear_yet_is_waited_for(
-    scene: Scene, spec: dict[str, object], ready: str
+    cluster: FakeCluster, spec: dict[str, object], ready: str
 ) -> None:
-    scene.book()
-    scene.create(a_pod("hers").of("alice").asks(1))
-    scene.reclaimer.reconcile()
-    scene.reconcile()
-    before = scene.kube.raw(NODES, "n1")
-    scene.clock.advance(90)
+    cluster.book()
+    cluster.create(a_pod("hers").of("alice").asks(1))
+    cluster.reclaimer.reconcile()
+    cluster.reconcile()
+    before = cluster.kube.raw(NODES, "n1")
+    cluster.clock.advance(90)
     status = {"conditions": [{"type": "Ready", "status": ready}]}
-    scene.kube.put(NODES, {**before, "spec": spec, "status": status})
-    scene.renew()
-    scene.reconcile(3)
-    assert [hold.node for hold in scene.snapshot().holds.values()] == ["n1"]
+    cluster.kube.put(NODES, {**before, "spec": spec, "status": status})
+    cluster.renew()
+    cluster.reconcile(3)
+    assert [hold.node for hold in cluster.snapshot().holds.values()] == ["n1"]
 
-    scene.kube.put(NODES, {**scene.kube.raw(NODES, "n1"), "spec": {}, "status": {}})
-    scene.reconcile(3)
-    assert scene.leaving.left == [("cheap-0", "evicted")]
+    cluster.kube.put(NODES, {**cluster.kube.raw(NODES, "n1"), "spec": {}, "status": {}})
+    cluster.reconcile(3)
+    assert cluster.leaving.left == [("cheap-0", "evicted")]
 
 
-def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(scene: Scene) -> None:
-    outage(scene)
-    scene.book()
-    scene.create(a_pod("hers").of("alice").asks(1))
+def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(cluster: FakeCluster) -> None:
+    outage(cluster)
+    cluster.book()
+    cluster.create(a_pod("hers").of("alice").asks(1))
     for _ in range(4):
-        scene.after(RECOVERS_WITHIN / 3)
-    scene.reconcile(2)
-    assert [name for name, _ in scene.leaving.left] == ["costly-0"]
+        cluster.after(RECOVERS_WITHIN / 3)
+    cluster.reconcile(2)
+    assert [name for name, _ in cluster.leaving.left] == ["costly-0"]

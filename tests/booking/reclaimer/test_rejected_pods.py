@@ -28,7 +28,7 @@ def came_back(world: World) -> Pod:
 
 
 def events(world: World, reason: str) -> list[str]:
-    return [message for _, event, message in world.ears.events if event == reason]
+    return [message for _, event, message in world.recorder.events if event == reason]
 
 
 def forbidden(message: str) -> Forbidden:
@@ -60,7 +60,7 @@ def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
     assert second.startswith(
         "This pod came back and waits for a node. Before: The kubelet of node n0 rejected"
     )
-    assert world.ears.reasons == [names.REJECTED_BY_KUBELET] * 2
+    assert world.recorder.reasons == [names.REJECTED_BY_KUBELET] * 2
 
 
 def test_it_waits_longer_with_each_refusal() -> None:
@@ -137,7 +137,7 @@ def test_one_that_may_run_once_and_has_begun_stays_and_that_is_reported_once() -
     now = world.pod()
     assert now is not None
     assert now.metadata.annotation(names.RECREATED_FROM) is None
-    assert world.ears.reasons == [names.COMEBACK_DROPPED]
+    assert world.recorder.reasons == [names.COMEBACK_DROPPED]
 
 
 def test_while_the_api_server_refuses_it_it_stays_and_the_reason_is_reported() -> None:

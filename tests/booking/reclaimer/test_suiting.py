@@ -6,23 +6,23 @@ from booking.reclaimer.holds.hold_status import hold_status
 from booking.reclaimer.planning.plan import plan
 from cluster import names
 from cluster.objects.hold import Hold
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import A100, a100
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """Alice may have one A100 and waits for it; bob's four have all, the last one has worked least."""
-    scene = Scene()
-    scene.add_node("n0", *(a100(index, memory=81920 if index < 3 else 40960) for index in range(4)))
-    scene.fill()
-    scene.book()
-    scene.waiting("a")
-    return scene
+    cluster = FakeCluster()
+    cluster.add_node("n0", *(a100(index, memory=81920 if index < 3 else 40960) for index in range(4)))
+    cluster.fill()
+    cluster.book()
+    cluster.waiting("a")
+    return cluster
 
 
-def held(scene: Scene) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    return [(one.hold.devices, one.hold.victims) for one in plan(scene.snapshot())]
+def held(cluster: FakeCluster) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return [(one.hold.devices, one.hold.victims) for one in plan(cluster.snapshot())]
 
 
 @pytest.mark.parametrize(
@@ -34,29 +34,31 @@ def held(scene: Scene) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         (names.NOT_UUID, "GPU-n0-3, GPU-n0-2", 1),
     ],
 )
-def test_a_pod_that_has_what_is_requested_leaves(scene: Scene, key: str, text: str, index: int) -> None:
-    scene.annotate("a", key, text)
-    assert held(scene) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
+def test_a_pod_that_has_what_is_requested_leaves(
+    cluster: FakeCluster, key: str, text: str, index: int
+) -> None:
+    cluster.annotate("a", key, text)
+    assert held(cluster) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
 
 
-def test_nobody_leaves_for_a_request_that_no_device_meets(scene: Scene) -> None:
-    scene.annotate("a", names.MIN_MEMORY, "200Gi")
-    assert held(scene) == []
+def test_nobody_leaves_for_a_request_that_no_device_meets(cluster: FakeCluster) -> None:
+    cluster.annotate("a", names.MIN_MEMORY, "200Gi")
+    assert held(cluster) == []
 
 
-def test_a_free_device_that_does_not_do_spares_nobody(scene: Scene) -> None:
-    scene.gone("b3")
-    assert held(scene) == []
-    scene.annotate("a", names.NOT_UUID, "GPU-n0-3")
-    assert held(scene) == [(("GPU-n0-2",), ("uid-b2",))]
+def test_a_free_device_that_does_not_do_spares_nobody(cluster: FakeCluster) -> None:
+    cluster.gone("b3")
+    assert held(cluster) == []
+    cluster.annotate("a", names.NOT_UUID, "GPU-n0-3")
+    assert held(cluster) == [(("GPU-n0-2",), ("uid-b2",))]
 
 
-def test_a_hold_on_what_is_no_longer_requested_is_released(scene: Scene) -> None:
+def test_a_hold_on_what_is_no_longer_requested_is_released(cluster: FakeCluster) -> None:
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",))
-    pod = scene.snapshot().pods["uid-a"]
-    assert hold_status(pod, hold, scene.snapshot()).problem is None
-    scene.annotate("a", names.UUID, "GPU-n0-0")
-    snapshot = scene.snapshot()
+    pod = cluster.snapshot().pods["uid-a"]
+    assert hold_status(pod, hold, cluster.snapshot()).problem is None
+    cluster.annotate("a", names.UUID, "GPU-n0-0")
+    snapshot = cluster.snapshot()
     problem = hold_status(snapshot.pods["uid-a"], hold, snapshot).problem
     assert problem == "a device of it is not healthy any more, or not one that the pod is to have"
     assert snapshot.cover["uid-a"].spec.model == A100

@@ -10,28 +10,28 @@ from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
-from tests.booking.reclaimer.scene import Json, Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster, Json
 
 WITH_MAIA = EvictionSettings(maia=True)
 WITHOUT = EvictionSettings()
 
 
 @pytest.fixture
-def scene() -> Scene:
+def cluster() -> FakeCluster:
     """One of bob's pods runs without a booking."""
-    scene = Scene()
-    scene.add_node()
-    scene.opportunist("b", 0)
-    return scene
+    cluster = FakeCluster()
+    cluster.add_node()
+    cluster.opportunist("b", 0)
+    return cluster
 
 
-def why(scene: Scene, more: Json, terms: EvictionSettings = WITHOUT) -> str | None:
+def why(cluster: FakeCluster, more: Json, terms: EvictionSettings = WITHOUT) -> str | None:
     """Why the pod may not be evicted, once this is written on it."""
-    raw = merged(scene.kube.raw(PODS, "b", namespace="default"), more)
-    scene.gone("b")
-    scene.kube.put(PODS, raw)
-    scene.sync()
-    now = take(scene.cache, scene.clock, terms)
+    raw = merged(cluster.kube.raw(PODS, "b", namespace="default"), more)
+    cluster.gone("b")
+    cluster.kube.put(PODS, raw)
+    cluster.sync()
+    now = take(cluster.cache, cluster.clock, terms)
     pod = now.pods["uid-b"]
     return protection(pod, now.holding(pod), now)
 
@@ -48,51 +48,51 @@ def until(instant: str, **more: str) -> Json:
     return {"metadata": {"annotations": {names.TERMINATE_AT: instant, **more}}}
 
 
-def test_an_ordinary_pod_may_be_evicted(scene: Scene) -> None:
-    assert why(scene, {}) is None
+def test_an_ordinary_pod_may_be_evicted(cluster: FakeCluster) -> None:
+    assert why(cluster, {}) is None
 
 
 @pytest.mark.parametrize("name", ["kube-system", "kube-public", "kube-node-lease", "gpu-booking"])
-def test_pods_of_the_system_and_of_the_product_stay(scene: Scene, name: str) -> None:
-    assert why(scene, in_namespace(name)) == f"pods of the namespace {name} are never evicted"
+def test_pods_of_the_system_and_of_the_product_stay(cluster: FakeCluster, name: str) -> None:
+    assert why(cluster, in_namespace(name)) == f"pods of the namespace {name} are never evicted"
 
 
-def test_the_products_namespace_is_the_one_of_the_settings(scene: Scene) -> None:
-    assert why(scene, in_namespace("gpus"), EvictionSettings(namespace="gpus")) is not None
+def test_the_products_namespace_is_the_one_of_the_settings(cluster: FakeCluster) -> None:
+    assert why(cluster, in_namespace("gpus"), EvictionSettings(namespace="gpus")) is not None
 
 
 @pytest.mark.parametrize(("said", "stays"), [("true", True), (" True ", True), ("false", False), ("", False)])
-def test_an_administrator_may_spare_a_namespace(scene: Scene, said: str, *, stays: bool) -> None:
+def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, said: str, *, stays: bool) -> None:
     meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: said})
-    scene.cache.apply_namespace(Namespace(metadata=meta))
-    assert (why(scene, in_namespace("calm")) is not None) == stays
+    cluster.cache.apply_namespace(Namespace(metadata=meta))
+    assert (why(cluster, in_namespace("calm")) is not None) == stays
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
-def test_pods_that_would_come_back_at_once_stay(scene: Scene, kind: str) -> None:
+def test_pods_that_would_come_back_at_once_stay(cluster: FakeCluster, kind: str) -> None:
     owner = {"kind": kind, "name": "x", "uid": "o"}
-    assert why(scene, {"metadata": {"ownerReferences": [owner]}}) == f"pods of a {kind} are never evicted"
+    assert why(cluster, {"metadata": {"ownerReferences": [owner]}}) == f"pods of a {kind} are never evicted"
 
 
-def test_the_mirror_of_a_static_pod_stays(scene: Scene) -> None:
-    assert why(scene, annotated(**{names.STATIC_POD: "4711"})) == "pods of a Node are never evicted"
+def test_the_mirror_of_a_static_pod_stays(cluster: FakeCluster) -> None:
+    assert why(cluster, annotated(**{names.STATIC_POD: "4711"})) == "pods of a Node are never evicted"
 
 
-def test_maias_promise_counts_where_maia_is_honoured(scene: Scene) -> None:
+def test_maias_promise_counts_where_maia_is_honoured(cluster: FakeCluster) -> None:
     granted = until("2026-11-23T17:00:00Z")
-    assert why(scene, granted, WITH_MAIA) == "MAIA has granted it its GPUs"
-    assert why(scene, granted, WITHOUT) is None
+    assert why(cluster, granted, WITH_MAIA) == "MAIA has granted it its GPUs"
+    assert why(cluster, granted, WITHOUT) is None
 
 
 @pytest.mark.parametrize("instant", ["1900-01-01T08:00:00Z", "2026-11-23T09:00:00Z", "soon"])
-def test_maias_promise_counts_as_long_as_it_lasts(scene: Scene, instant: str) -> None:
-    assert why(scene, until(instant), WITH_MAIA) is None
+def test_maias_promise_counts_as_long_as_it_lasts(cluster: FakeCluster, instant: str) -> None:
+    assert why(cluster, until(instant), WITH_MAIA) is None
 
 
-def test_an_instant_without_a_zone_is_a_promise_in_utc(scene: Scene) -> None:
-    assert why(scene, until("2026-11-23T17:00:00"), WITH_MAIA) is not None
+def test_an_instant_without_a_zone_is_a_promise_in_utc(cluster: FakeCluster) -> None:
+    assert why(cluster, until("2026-11-23T17:00:00"), WITH_MAIA) is not None
 
 
-def test_our_own_annotation_is_no_promise_of_maias(scene: Scene) -> None:
+def test_our_own_annotation_is_no_promise_of_maias(cluster: FakeCluster) -> None:
     ours = until("2026-11-23T17:00:00Z", **{names.BOOKING: "b-1"})
-    assert why(scene, ours, WITH_MAIA) is None
+    assert why(cluster, ours, WITH_MAIA) is None

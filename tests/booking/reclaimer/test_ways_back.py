@@ -31,7 +31,7 @@ def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions(
     assert not {names.KUBELET_REJECTIONS, names.HOLD, names.WARNED, names.COMEBACK_HOW} & set(
         pod.metadata.annotations or ()
     )
-    assert world.ears.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
+    assert world.recorder.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
 
 
 def test_one_that_came_back_without_a_gpu_carries_no_count_of_its_time_with_one() -> None:
@@ -177,7 +177,7 @@ def test_why_it_cannot_come_back_is_reported_again_when_the_reason_changes_and_o
         world.kube.fail("POST", refused("exceeded quota" if number < 30 else "a policy forbids it"))
         world.round()
         world.clock.advance(60)
-    messages = [message for _, reason, message in world.ears.events if reason == names.COMEBACK_REFUSED]
+    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
     quota, policy = (
         f"The pod cannot come back yet, and is tried again: {why}"
         for why in ("exceeded quota", "a policy forbids it")
@@ -193,7 +193,7 @@ def test_a_webhook_that_is_down_is_reported_as_well() -> None:
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
     world.kube.fail("POST", down)
     world.round()
-    assert world.ears.events[-1] == (
+    assert world.recorder.events[-1] == (
         "p",
         names.COMEBACK_REFUSED,
         "The pod cannot come back yet, and is tried again: failed calling webhook",

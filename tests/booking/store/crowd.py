@@ -2,7 +2,7 @@
 
 Each answer is judged by the states that its transaction can have seen: the numbers of the newest change
 before the question and after the answer enclose it. Each state is rebuilt from the answers alone.
-In one scene the sum decides, in the other whether each booking can have a node for all of its GPUs.
+In one scenario the sum decides, in the other whether each booking can have a node for all of its GPUs.
 """
 
 import sys
@@ -52,7 +52,7 @@ CROWD: Final = 3
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scenario:
     """The nodes of a cluster, and the requests for their GPUs.
 
     Args:
@@ -75,9 +75,9 @@ class Scene:
         return sum(self.devices.values())
 
 
-ANYWHERE: Final = Scene({"n0": 4}, "any", most=3, begins_today=True, kept=1)
-ON_ONE_NODE: Final = Scene({"n0": 4, "n1": 4, "n2": 4}, "single-node", most=4, begins_today=False, kept=6)
-SCENES: Final = {"anywhere": ANYWHERE, "on one node": ON_ONE_NODE}
+ANYWHERE: Final = Scenario({"n0": 4}, "any", most=3, begins_today=True, kept=1)
+ON_ONE_NODE: Final = Scenario({"n0": 4, "n1": 4, "n2": 4}, "single-node", most=4, begins_today=False, kept=6)
+SCENARIOS: Final = {"anywhere": ANYWHERE, "on one node": ON_ONE_NODE}
 
 
 @dataclass(frozen=True)
@@ -133,29 +133,29 @@ class Answers:
         return verbs.count(verb)
 
 
-def a_service(store: Store, scene: Scene, clock: Clock | None = None) -> BookingService:
+def a_service(store: Store, scenario: Scenario, clock: Clock | None = None) -> BookingService:
     """The whole service, at the clock's start."""
-    capacity = Capacity({A100: dict(scene.devices)})
+    capacity = Capacity({A100: dict(scenario.devices)})
     return BookingService(store, clock or FakeClock(), LIMITS, lambda: capacity)
 
 
-def request_for(dice: Dice, scene: Scene, days: int = DAYS) -> BookingRequest:
+def request_for(dice: Dice, scenario: Scenario, days: int = DAYS) -> BookingRequest:
     """In the next weeks, for which there are far more requests than GPUs."""
-    start = None if dice.below(3) == 0 and scene.begins_today else day(1 + dice.below(days))
+    start = None if dice.below(3) == 0 and scenario.begins_today else day(1 + dice.below(days))
     return BookingRequest(
         model=A100,
         start=start,
         end=start + timedelta(days=1 + dice.below(LONGEST)) if start else day(1),
-        count=1 + dice.below(scene.most),
-        topology=scene.topology,
+        count=1 + dice.below(scenario.most),
+        topology=scenario.topology,
     )
 
 
-def a_change(dice: Dice, scene: Scene, record: Record) -> Change:
+def a_change(dice: Dice, scenario: Scenario, record: Record) -> Change:
     """Longer or shorter, more or fewer GPUs, or at another time, where it has not begun."""
     days = timedelta(days=1 + dice.below(LONGEST))
     if dice.below(3) == 0:
-        return Change(count=1 + dice.below(scene.most))
+        return Change(count=1 + dice.below(scenario.most))
     if dice.below(2) and record.start >= day(1):
         start = day(1 + dice.below(DAYS))
         return Change(start=start, end=start + days)
@@ -165,13 +165,13 @@ def a_change(dice: Dice, scene: Scene, record: Record) -> Change:
 class Crowd:
     """Writers at one service, and their answers."""
 
-    def __init__(self, store: Store, scene: Scene, seed: int) -> None:
+    def __init__(self, store: Store, scenario: Scenario, seed: int) -> None:
         self.answers = Answers()
         self._store = store
-        self._scene = scene
+        self._scenario = scenario
         self._seed = seed
         self._clock = FakeClock()
-        self._service = a_service(store, scene, self._clock)
+        self._service = a_service(store, scenario, self._clock)
         self._together = threading.Barrier(WRITERS)
         self._lock = threading.Lock()
 
@@ -186,7 +186,7 @@ class Crowd:
             record = self._create(dice, f"crowd-{dice.below(CROWD)}" if common else f"u{number}-{attempt}")
             if record and dice.below(2):
                 record = self._change(dice, record)
-            if record and (record.start < day(1) or dice.below(12) >= self._scene.kept):
+            if record and (record.start < day(1) or dice.below(12) >= self._scenario.kept):
                 self._end(record)
 
     def observe(self, over: threading.Event) -> None:
@@ -199,12 +199,12 @@ class Crowd:
                 return
 
     def _create(self, dice: Dice, user: str) -> Record | None:
-        request, now = request_for(dice, self._scene), self._clock.now()
+        request, now = request_for(dice, self._scenario), self._clock.now()
         wanted = Wanted(user, request.start or now, request.end, request.count)
         return self._asked(wanted, lambda: self._service.create(somebody(user), request))
 
     def _change(self, dice: Dice, record: Record) -> Record:
-        wanted_change = msgspec.structs.asdict(a_change(dice, self._scene, record))
+        wanted_change = msgspec.structs.asdict(a_change(dice, self._scenario, record))
         said = {name: value for name, value in wanted_change.items() if value is not UNSET}
         becomes = msgspec.structs.replace(record, **said)
         start = max(becomes.start, self._clock.now())
@@ -234,9 +234,9 @@ class Crowd:
         return record
 
 
-def crowd(store: Store, scene: Scene, seed: int, *, each: int) -> Answers:
+def crowd(store: Store, scenario: Scenario, seed: int, *, each: int) -> Answers:
     """Let all writers ask so many times; what they were answered."""
-    made = Crowd(store, scene, seed)
+    made = Crowd(store, scenario, seed)
     over = threading.Event()
     with ThreadPoolExecutor(WRITERS + 1) as pool:
         observer = pool.submit(made.observe, over)
@@ -246,12 +246,12 @@ def crowd(store: Store, scene: Scene, seed: int, *, each: int) -> Answers:
     return made.answers
 
 
-def wrong(store: Store, scene: Scene, answers: Answers) -> Iterator[str]:
+def wrong(store: Store, scenario: Scenario, answers: Answers) -> Iterator[str]:
     """Everything that is wrong with the answers and with the store."""
     states = answers.states()
     stored = store.read(lambda reading: {each.id: each for each in reading.ending_after(day(-1))})
     for at, seen in answers.seen:
-        if problem := spoilt(seen, scene, at):
+        if problem := spoilt(seen, scenario, at):
             yield problem
     if {key: _fixed(each) for key, each in stored.items()} != {each.id: _fixed(each) for each in states[-1]}:
         yield "what is stored is not what was answered"
@@ -260,15 +260,15 @@ def wrong(store: Store, scene: Scene, answers: Answers) -> Iterator[str]:
             continue
         start = max(record.start, answers.answered[change])
         wanted = Wanted(record.user, start, record.end, record.count, changing=record.id)
-        if is_hindered(states[change - 1], wanted, scene):
+        if is_hindered(states[change - 1], wanted, scenario):
             yield f"granted against the rules: {record}"
-        if _most(states[change], start, record.end) > scene.gpus:
+        if _most(states[change], start, record.end) > scenario.gpus:
             yield f"overbooked by change {change}: {record}"
-    if scene.topology != "single-node":
-        yield from (f"refused without a reason: {refusal}" for refusal in unfounded(scene, answers))
+    if scenario.topology != "single-node":
+        yield from (f"refused without a reason: {refusal}" for refusal in unfounded(scenario, answers))
 
 
-def unfounded(scene: Scene, answers: Answers) -> list[Refusal]:
+def unfounded(scenario: Scenario, answers: Answers) -> list[Refusal]:
     """The refusals of requests that could have been granted.
 
     On one node the search for places has a limit, and misses some that are found by trying everything.
@@ -278,27 +278,28 @@ def unfounded(scene: Scene, answers: Answers) -> list[Refusal]:
         refusal
         for refusal in answers.refused
         if not any(
-            is_hindered(state, refusal.wanted, scene) for state in states[refusal.before : refusal.after + 1]
+            is_hindered(state, refusal.wanted, scenario)
+            for state in states[refusal.before : refusal.after + 1]
         )
     ]
 
 
-def overbooked(records: Iterable[Record], scene: Scene, since: datetime) -> list[Record]:
+def overbooked(records: Iterable[Record], scenario: Scenario, since: datetime) -> list[Record]:
     """Bookings in whose time, from an instant on, more is booked than there is.
 
     What was before says nothing: a booking that gets another GPU while it runs has the new count in its
     record, for its whole span.
     """
     kept = [record for record in records if record.end > since]
-    return [record for record in kept if peak(kept, max(record.start, since), record.end) > scene.gpus]
+    return [record for record in kept if peak(kept, max(record.start, since), record.end) > scenario.gpus]
 
 
-def spoilt(records: Iterable[Record], scene: Scene, now: datetime) -> str | None:
+def spoilt(records: Iterable[Record], scenario: Scenario, now: datetime) -> str | None:
     """The fault in the places of bookings from now on; None where they hold, or the sum is enough."""
     live = {record.id: record for record in records if record.cancelled is None and record.end > now}
     if not any(record.topology == "single-node" and record.count > 1 for record in live.values()):
         return None
-    return World(dict(scene.devices), records=live, now=now).spoilt()
+    return World(dict(scenario.devices), records=live, now=now).spoilt()
 
 
 def _fixed(record: Record) -> Record:
@@ -306,19 +307,19 @@ def _fixed(record: Record) -> Record:
     return msgspec.structs.replace(record, plan=(), change=0)
 
 
-def is_hindered(state: list[Record], wanted: Wanted, scene: Scene) -> bool:
+def is_hindered(state: list[Record], wanted: Wanted, scenario: Scenario) -> bool:
     """Whether there is a reason to refuse a request: by the sum, or by trying everything."""
     others = [each for each in state if each.id != wanted.changing]
     if any(each.user == wanted.user and each.released is None for each in others):
         return True
-    if _most(others, wanted.start, wanted.end) + wanted.count > scene.gpus:
+    if _most(others, wanted.start, wanted.end) + wanted.count > scenario.gpus:
         return True
-    if scene.topology != "single-node":
+    if scenario.topology != "single-node":
         return False
     record = a_record(
         wanted.start, wanted.end, id="wanted", user=wanted.user, count=wanted.count, topology="single-node"
     )
-    return not has_a_placement([*others, record], scene.devices)
+    return not has_a_placement([*others, record], scenario.devices)
 
 
 def _most(state: list[Record], start: datetime, end: datetime) -> int:
@@ -340,12 +341,12 @@ def lost(answers: Iterable[Record], stored: Mapping[str, Record]) -> Iterator[st
             yield f"answered in another way than it is stored: {answer}, {found}"
 
 
-def main(url: str, seed: int, scene: Scene) -> None:
+def main(url: str, seed: int, scenario: Scenario) -> None:
     """Book, change and give back, and print each answer, until this process is killed."""
-    days = LONG if scene is ANYWHERE else DAYS
+    days = LONG if scenario is ANYWHERE else DAYS
     with closing(open_store(url)) as store:
         clock = FakeClock()
-        service, lock = a_service(store, scene, clock), threading.Lock()
+        service, lock = a_service(store, scenario, clock), threading.Lock()
 
         def report(record: Record) -> None:
             with lock:
@@ -359,13 +360,13 @@ def main(url: str, seed: int, scene: Scene) -> None:
                 attempt += 1
                 who = somebody(f"u{seed}-{number}-{attempt}")
                 try:
-                    record = service.create(who, request_for(dice, scene, days))
+                    record = service.create(who, request_for(dice, scenario, days))
                 except RefusedError:
                     continue
                 report(record)
                 if dice.below(2):
                     with suppress(RefusedError):
-                        record = service.change(who, record.id, a_change(dice, scene, record))
+                        record = service.change(who, record.id, a_change(dice, scenario, record))
                         report(record)
                 if dice.below(10) < 7:
                     clock.advance(1)
@@ -377,4 +378,4 @@ def main(url: str, seed: int, scene: Scene) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), SCENES[sys.argv[3]])
+    main(sys.argv[1], int(sys.argv[2]), SCENARIOS[sys.argv[3]])

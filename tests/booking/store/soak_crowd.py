@@ -17,7 +17,7 @@ import pytest
 
 from booking.store import open_store
 from cluster.process.clock import SystemClock
-from tests.booking.store.crowd import MISSED, ON_ONE_NODE, SCENES, crowd, unfounded, wrong
+from tests.booking.store.crowd import MISSED, ON_ONE_NODE, SCENARIOS, crowd, unfounded, wrong
 from tests.databases import KINDS, NEEDS_A_SERVER, a_database
 
 pytestmark = [pytest.mark.timeout(0), NEEDS_A_SERVER]
@@ -33,14 +33,14 @@ def test_l5_every_crowd_gets_exactly_what_there_is(tmp_path: Path) -> None:
     deadline = clock.monotonic() + SECONDS
     shares = list[float]()
     for seed in count(SEED):
-        for kind, (name, scene) in product(KINDS, SCENES.items()):
+        for kind, (name, scenario) in product(KINDS, SCENARIOS.items()):
             here = f"{kind}, {name}, seed {seed}"
             with closing(open_store(a_database(kind, tmp_path / here.replace(", ", "-")))) as store:
-                answers = crowd(store, scene, seed, each=200)
+                answers = crowd(store, scenario, seed, each=200)
                 sys.stdout.write(f"{here}: {len(answers.kept)} kept, {len(answers.refused)} refused\n")
-                assert list(wrong(store, scene, answers)) == [], here
-            if scene is ON_ONE_NODE:
-                shares.append(len(unfounded(scene, answers)) / len(answers.refused))
+                assert list(wrong(store, scenario, answers)) == [], here
+            if scenario is ON_ONE_NODE:
+                shares.append(len(unfounded(scenario, answers)) / len(answers.refused))
                 assert shares[-1] < 2 * MISSED, here
         if clock.monotonic() > deadline:
             break

@@ -15,7 +15,7 @@ from cluster.kube.errors import Forbidden, Request
 from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS
 from cluster.objects.meta import Status
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
-from tests.booking.reclaimer.comebacks import Ears, gpu_pod
+from tests.booking.reclaimer.comebacks import FakeRecorder, gpu_pod
 from tests.booking.uninstall.world import OTHERS, TEAM, World
 
 EVICTED = EvictionCause(reason="evicted", message="Alice's pod needs the GPU.", grace_seconds=20)
@@ -31,7 +31,7 @@ def named(world: World, name: str = "p") -> Pod:
 def taken_away(world: World, why: EvictionCause = EVICTED, name: str = "p") -> str:
     """A pod that the controller has just evicted; its uid."""
     victim = world.kube.put(PODS, gpu_pod(name))
-    departure = PodEvictor(world.kube, world.clock, Ears())
+    departure = PodEvictor(world.kube, world.clock, FakeRecorder())
     departure.leave(victim, why)
     assert is_terminating(named(world, name))
     return victim.metadata.uid
@@ -72,7 +72,7 @@ def test_a_pod_that_was_evicted_comes_back_once(why: EvictionCause) -> None:
 def test_who_was_only_made_ready_to_go_stays_where_it_runs() -> None:
     world = World()
     victim = world.kube.put(PODS, gpu_pod("p"))
-    departure = PodEvictor(world.kube, world.clock, Ears())
+    departure = PodEvictor(world.kube, world.clock, FakeRecorder())
     world.kube.protect(victim.metadata.uid)
     with pytest.raises(ProtectedError):
         departure.leave(victim, EVICTED)

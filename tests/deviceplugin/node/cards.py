@@ -35,7 +35,7 @@ def devices(*gpus: MemoryGpu, known: tuple[NodeDevice, ...] = ()) -> tuple[NodeD
     return read_inventory(nvml, lambda _: None, known)
 
 
-def scene(*gpus: MemoryGpu, **fields: Any) -> LabelInputs:
+def label_inputs(*gpus: MemoryGpu, **fields: Any) -> LabelInputs:
     """A node of these cards, unless it is said otherwise."""
     given: dict[str, Any] = {
         "devices": devices(*gpus),

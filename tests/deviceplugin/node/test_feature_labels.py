@@ -6,7 +6,7 @@ from cluster import names
 from deviceplugin.node.feature_labels import LONGEST, family, label_value, labels
 from deviceplugin.nvml.interface import Versions
 from deviceplugin.nvml.mig_strategy import MigStrategy
-from tests.deviceplugin.node.cards import A100, A6000, card, cut, devices, scene
+from tests.deviceplugin.node.cards import A100, A6000, card, cut, devices, label_inputs
 from tests.fakes.nvml import MemoryGpu
 
 
@@ -22,7 +22,7 @@ def models(found: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_node_of_one_model_is_labelled_as_by_gpu_feature_discovery() -> None:
-    assert nvidias(labels(scene(card(0), card(1)))) == {
+    assert nvidias(labels(label_inputs(card(0), card(1)))) == {
         "cuda.driver-version.full": "580.159.04",
         "cuda.driver-version.major": "580",
         "cuda.driver-version.minor": "159",
@@ -51,11 +51,11 @@ def test_a_node_of_one_model_is_labelled_as_by_gpu_feature_discovery() -> None:
 
 
 def test_a_node_without_gpus_has_no_labels() -> None:
-    assert labels(scene()) == {}
+    assert labels(label_inputs()) == {}
 
 
 def test_of_several_models_feature_discoverys_labels_speak_of_the_one_of_which_there_are_most() -> None:
-    found = labels(scene(card(0, A6000, memory_mib=49140), card(1), card(2)))
+    found = labels(label_inputs(card(0, A6000, memory_mib=49140), card(1), card(2)))
     said = nvidias(found)
     assert (said["gpu.product"], said["gpu.count"], said["gpu.memory"]) == (
         "NVIDIA-A100-SXM4-80GB",
@@ -66,14 +66,14 @@ def test_of_several_models_feature_discoverys_labels_speak_of_the_one_of_which_t
 
 
 def test_of_as_many_of_each_model_the_first_one_counts() -> None:
-    assert nvidias(labels(scene(card(0, A6000), card(1))))["gpu.product"] == "NVIDIA-RTX-A6000"
+    assert nvidias(labels(label_inputs(card(0, A6000), card(1))))["gpu.product"] == "NVIDIA-RTX-A6000"
 
 
 def test_a_gpu_that_nvml_lists_no_more_counts_no_more() -> None:
     before = devices(card(0), card(1, A6000))
     after = devices(card(0), known=before)
     assert len(after) == 2
-    assert models(labels(scene(devices=after))) == {"NVIDIA-A100-SXM4-80GB": "1"}
+    assert models(labels(label_inputs(devices=after))) == {"NVIDIA-A100-SXM4-80GB": "1"}
 
 
 def test_a_gpu_that_is_ill_counts() -> None:
@@ -82,11 +82,11 @@ def test_a_gpu_that_is_ill_counts() -> None:
     ill.lost = True
     after = devices(card(0), ill, known=before)
     assert [device.published.health for device in after] == ["healthy", "unhealthy"]
-    assert nvidias(labels(scene(devices=after)))["gpu.count"] == "2"
+    assert nvidias(labels(label_inputs(devices=after)))["gpu.count"] == "2"
 
 
 def test_mig_devices_are_not_labelled_where_they_are_not_handed_out() -> None:
-    found = labels(scene(cut(card(0), "1g.10gb", "1g.10gb")))
+    found = labels(label_inputs(cut(card(0), "1g.10gb", "1g.10gb")))
     assert nvidias(found)["gpu.replicas"] == "0"
     assert not [key for key in nvidias(found) if key.startswith("mig-") or key == "mig.strategy"]
     assert models(found) == {}
@@ -94,7 +94,7 @@ def test_mig_devices_are_not_labelled_where_they_are_not_handed_out() -> None:
 
 def test_the_mixed_strategy_labels_each_profile_next_to_whole_gpus() -> None:
     found = labels(
-        scene(
+        label_inputs(
             cut(card(0), "1g.10gb", "1g.10gb", "1g.10gb+me"),
             card(1),
             strategy=MigStrategy.MIXED,
@@ -135,7 +135,9 @@ def test_the_mixed_strategy_labels_each_profile_next_to_whole_gpus() -> None:
 
 def test_the_single_strategy_labels_the_gpu_as_its_mig_devices() -> None:
     found = labels(
-        scene(cut(card(0), *["1g.10gb"] * 7), cut(card(1), *["1g.10gb"] * 7), strategy=MigStrategy.SINGLE)
+        label_inputs(
+            cut(card(0), *["1g.10gb"] * 7), cut(card(1), *["1g.10gb"] * 7), strategy=MigStrategy.SINGLE
+        )
     )
     said = nvidias(found)
     assert (said["gpu.product"], said["gpu.count"], said["gpu.memory"], said["gpu.slices.gi"]) == (
@@ -158,7 +160,7 @@ def test_the_single_strategy_labels_the_gpu_as_its_mig_devices() -> None:
     ids=["several profiles", "some whole", "none"],
 )
 def test_the_single_strategy_says_where_it_hands_nothing_out(gpus: list[MemoryGpu]) -> None:
-    said = nvidias(labels(scene(*gpus, strategy=MigStrategy.SINGLE)))
+    said = nvidias(labels(label_inputs(*gpus, strategy=MigStrategy.SINGLE)))
     assert (said["gpu.product"], said["gpu.count"], said["gpu.replicas"], said["gpu.memory"]) == (
         "NVIDIA-A100-SXM4-80GB-MIG-INVALID",
         "0",
@@ -168,7 +170,9 @@ def test_the_single_strategy_says_where_it_hands_nothing_out(gpus: list[MemoryGp
 
 
 def test_the_single_strategy_on_whole_gpus_is_as_none() -> None:
-    single, none = (labels(scene(card(0), strategy=one)) for one in (MigStrategy.SINGLE, MigStrategy.NONE))
+    single, none = (
+        labels(label_inputs(card(0), strategy=one)) for one in (MigStrategy.SINGLE, MigStrategy.NONE)
+    )
     assert single == none | {f"{names.NVIDIA_PREFIX}mig.strategy": "single"}
 
 
@@ -176,13 +180,13 @@ def test_mig_devices_that_are_gone_are_not_labelled() -> None:
     before = devices(cut(card(0), "1g.10gb", "3g.40gb"))
     after = devices(cut(card(0), "1g.10gb"), known=before)
     assert len(after) == 3
-    said = nvidias(labels(scene(devices=after, strategy=MigStrategy.MIXED)))
+    said = nvidias(labels(label_inputs(devices=after, strategy=MigStrategy.MIXED)))
     assert {key.split(".count")[0] for key in said if key.endswith(".count")} == {"gpu", "mig-1g.10gb"}
 
 
 def test_unknown_facts_are_not_labelled() -> None:
     bare = card(0, memory_mib=None, compute=None, can_mig=False)
-    said = nvidias(labels(scene(bare, versions=Versions("580", None), machine="", pci_class=None)))
+    said = nvidias(labels(label_inputs(bare, versions=Versions("580", None), machine="", pci_class=None)))
     assert said == {
         "cuda.driver-version.full": "580",
         "gpu.count": "1",
@@ -197,7 +201,7 @@ def test_unknown_facts_are_not_labelled() -> None:
 
 
 def test_a_driver_version_of_two_parts_has_no_revision() -> None:
-    said = nvidias(labels(scene(card(0), versions=Versions("470.57", None))))
+    said = nvidias(labels(label_inputs(card(0), versions=Versions("470.57", None))))
     assert (said["cuda.driver-version.minor"], said["cuda.driver-version.revision"]) == ("57", "")
 
 
@@ -230,7 +234,7 @@ def test_a_value_is_one_that_kubernetes_accepts(name: str) -> None:
 
 @pytest.mark.parametrize("name", [A100, A6000, "NVIDIA H200", "Tesla V100-SXM2-16GB"])
 def test_a_pod_may_ask_for_a_model_by_the_label_or_by_our_annotation_in_one_spelling(name: str) -> None:
-    found = labels(scene(card(0, name)))
+    found = labels(label_inputs(card(0, name)))
     model = devices(card(0, name))[0].published.model
     assert nvidias(found)["gpu.product"] == model == names.model_label(name)
     assert models(found) == {model: "1"}

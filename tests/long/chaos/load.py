@@ -21,7 +21,7 @@ from tests.laws.live import LiveWatch
 from tests.long.chaos.ground import GPUS, NAMESPACE, NODES, Ground
 from tests.long.chaos.people import Owner, Planner
 from tests.long.churn.booked import Booked
-from tests.long.churn.keeper import Keeper
+from tests.long.churn.pod_set import PodSet
 from tests.long.churn.seen import tally
 from tests.long.churn.sight import Sight
 from tests.long.fire.harm import share
@@ -57,7 +57,7 @@ class Load:
         ]
         self.owner = Owner(owner, A100)
         self.planners = [Planner(one, seed, A6000), Planner(other, seed, A6000)]
-        self._free = Keeper(crowd, self._sight, [f"free-{number}" for number in range(FREE)], pod)
+        self._free = PodSet(crowd, self._sight, [f"free-{number}" for number in range(FREE)], pod)
         self._leaves = threading.Event()
         self.lost: dict[str, str] = {}
         """Pods by uid that were running and ended, although nobody asked them to."""

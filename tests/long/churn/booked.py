@@ -12,7 +12,7 @@ from cluster.process.clock import SystemClock
 from devcluster.errors import ClusterError
 from tests.fakes.objects import A100
 from tests.long.accounts import Account
-from tests.long.churn.keeper import Body, Keeper
+from tests.long.churn.pod_set import Body, PodSet
 from tests.long.churn.sight import Sight
 from tests.long.fire.harm import share
 
@@ -50,7 +50,7 @@ class Booked:
         self._seed = seed
         self._count = count
         self._clock = SystemClock()
-        self._pods = Keeper(account, sight, [f"{account.name}-{number:02d}" for number in range(count)], body)
+        self._pods = PodSet(account, sight, [f"{account.name}-{number:02d}" for number in range(count)], body)
         self.served = 0
         """Times that every pod has run at once."""
         self.problem = ""

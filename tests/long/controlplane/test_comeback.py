@@ -66,7 +66,7 @@ def notebook(name: str = "p") -> dict[str, Any]:
     }
 
 
-class Ears:
+class FakeRecorder:
     """The Events that people see."""
 
     def __init__(self) -> None:
@@ -108,16 +108,16 @@ def namespace(kube: KubeClient) -> Iterator[str]:
         kube.delete(NAMESPACES, name)
 
 
-class Scene:
-    """One victim, the reclaimer's hand, and a kubelet."""
+class Harness:
+    """One victim, what evicts it and brings it back, and a kubelet."""
 
     def __init__(self, kube: KubeClient, namespace: str, stop: threading.Event) -> None:
         self.kube = kube
         self.namespace = namespace
-        self.ears = Ears()
+        self.recorder = FakeRecorder()
         self.victim = self.running(notebook())
         clock = SystemClock()
-        self.departure = PodEvictor(kube, clock, self.ears)
+        self.departure = PodEvictor(kube, clock, self.recorder)
         following = Informers(kube, ClusterCache(clock), clock, namespace=namespace)
         self.departure.follow(following)
         for kind in ("comebacks", "templates", "failed pods"):
@@ -171,9 +171,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(kube: KubeClient, namespace: str) -> Iterator[Scene]:
+def harness(kube: KubeClient, namespace: str) -> Iterator[Harness]:
     stop = threading.Event()
-    yield Scene(kube, namespace, stop)
+    yield Harness(kube, namespace, stop)
     stop.set()
 
 
@@ -182,21 +182,21 @@ def why(reason: Reason) -> EvictionCause:
 
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
-def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(scene: Scene, reason: Reason) -> None:
-    scene.departure.leave(scene.victim, why(reason))
-    leaving = scene.pod()
+def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(harness: Harness, reason: Reason) -> None:
+    harness.departure.leave(harness.victim, why(reason))
+    leaving = harness.pod()
     assert leaving is not None
     assert is_terminating(leaving)
     assert leaving.metadata.deletion_grace_period_seconds == 20
     assert has_condition(leaving, names.DISRUPTION_TARGET)
-    eventually(scene.settles, deadline=PATIENCE)
-    pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
+    eventually(harness.settles, deadline=PATIENCE)
+    pod = harness.kube.get(WHOLE_PODS, "p", namespace=harness.namespace)
     annotations = pod.metadata.annotations or {}
-    assert annotations[names.RECREATED_FROM] == scene.victim.metadata.uid
+    assert annotations[names.RECREATED_FROM] == harness.victim.metadata.uid
     assert annotations[names.USER] == "bob"
     assert pod.metadata.labels == {"app": "p"}
     assert pod.metadata.finalizers is None
-    now = scene.pod()
+    now = harness.pod()
     assert now is not None
     assert not asks_for_gpus(now)
     assert (pod.spec["schedulerName"], pod.spec["hostname"]) == ("nobody", "h")
@@ -204,17 +204,17 @@ def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(scene: Scene, reason: 
     assert pod.spec["affinity"] == {"nodeAffinity": {}}
     mounts = [mount["mountPath"] for mount in pod.spec["containers"][0]["volumeMounts"]]
     assert mounts == ["/data", "/var/run/secrets/kubernetes.io/serviceaccount"]
-    assert scene.ears.reasons[1:] == [names.CAME_BACK]
+    assert harness.recorder.reasons[1:] == [names.CAME_BACK]
 
 
-def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(scene: Scene) -> None:
+def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> None:
     requeued = replace(why("evicted"), back="as-it-was", notice="At 09:00.")
-    scene.departure.leave(scene.victim, requeued)
-    leaving = scene.pod()
+    harness.departure.leave(harness.victim, requeued)
+    leaving = harness.pod()
     assert leaving is not None
     assert leaving.metadata.annotation(names.NOTICE) == "At 09:00."
-    eventually(scene.returned, deadline=PATIENCE)
-    pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
+    eventually(harness.returned, deadline=PATIENCE)
+    pod = harness.kube.get(WHOLE_PODS, "p", namespace=harness.namespace)
     before = notebook()["spec"]
     assert pod.spec["nodeSelector"] == before["nodeSelector"]
     assert pod.spec["affinity"] == before["affinity"]
@@ -223,11 +223,11 @@ def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(scene: Scene) -> None
     annotations = pod.metadata.annotations or {}
     assert annotations[names.EVICTIONS] == "1"
     assert names.NOTICE not in annotations
-    assert scene.ears.reasons[1:] == [names.REQUEUED]
+    assert harness.recorder.reasons[1:] == [names.REQUEUED]
 
 
 @pytest.mark.parametrize("began", [False, True], ids=["new", "after a reboot"])
-def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, *, began: bool) -> None:
+def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(harness: Harness, *, began: bool) -> None:
     ended = {"name": "main", "ready": False, "restartCount": 0, "image": "x", "imageID": ""}
     killed = {**ended, "state": {"terminated": {"exitCode": 137}}}
     refused = {
@@ -236,68 +236,70 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, 
         "message": "Pod was rejected: Allocate failed due to no healthy devices present",
         **({"containerStatuses": [killed]} if began else {"conditions": None}),
     }
-    scene.status("p", refused)
-    eventually(scene.returned, deadline=PATIENCE)
-    pod = scene.pod()
+    harness.status("p", refused)
+    eventually(harness.returned, deadline=PATIENCE)
+    pod = harness.pod()
     assert pod is not None
     assert asks_for_gpus(pod)
-    assert pod.metadata.annotation(names.RECREATED_FROM) == scene.victim.metadata.uid
+    assert pod.metadata.annotation(names.RECREATED_FROM) == harness.victim.metadata.uid
     assert pod.metadata.annotation(names.KUBELET_REJECTIONS) == "1"
-    assert scene.ears.reasons == [names.REJECTED_BY_KUBELET, names.REJECTED_BY_KUBELET]
+    assert harness.recorder.reasons == [names.REJECTED_BY_KUBELET, names.REJECTED_BY_KUBELET]
 
 
-def test_law_l4_a_user_who_deletes_a_refused_pod_wins(scene: Scene) -> None:
-    scene.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
-    eventually(lambda: scene.departure.reconcile(frozenset()) or scene.ears.reasons, deadline=PATIENCE)
-    scene.kube.delete(PODS, "p", namespace=scene.namespace)
-    eventually(lambda: scene.settles() and scene.pod() is None, deadline=PATIENCE)
+def test_law_l4_a_user_who_deletes_a_refused_pod_wins(harness: Harness) -> None:
+    harness.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
+    eventually(
+        lambda: harness.departure.reconcile(frozenset()) or harness.recorder.reasons, deadline=PATIENCE
+    )
+    harness.kube.delete(PODS, "p", namespace=harness.namespace)
+    eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)
 
 
-def test_a_budget_that_is_passed_over_keeps_nobody(scene: Scene) -> None:
+def test_a_budget_that_is_passed_over_keeps_nobody(harness: Harness) -> None:
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
     }
-    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
-    scene.departure.leave(scene.victim, replace(why("evicted"), overrides_budget=True))
-    eventually(scene.returned, deadline=PATIENCE)
-    pod = scene.pod()
+    harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
+    harness.departure.leave(harness.victim, replace(why("evicted"), overrides_budget=True))
+    eventually(harness.returned, deadline=PATIENCE)
+    pod = harness.pod()
     assert pod is not None
     assert not asks_for_gpus(pod)
 
 
-def test_law_l4_a_user_who_deletes_the_victim_first_wins(scene: Scene) -> None:
-    uid = scene.victim.metadata.uid
+def test_law_l4_a_user_who_deletes_the_victim_first_wins(harness: Harness) -> None:
+    uid = harness.victim.metadata.uid
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
     }
-    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
+    harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
     with pytest.raises(ProtectedError, match="cannot be evicted now"):
-        scene.departure.leave(scene.victim, why("evicted"))
-    assert scene.templates == 1
-    scene.kube.delete(PODS, "p", namespace=scene.namespace, uid=uid)
-    scene.departure.leave(scene.victim, why("evicted"))
-    eventually(scene.settles, deadline=PATIENCE)
-    assert scene.pod() is None
+        harness.departure.leave(harness.victim, why("evicted"))
+    assert harness.templates == 1
+    harness.kube.delete(PODS, "p", namespace=harness.namespace, uid=uid)
+    harness.departure.leave(harness.victim, why("evicted"))
+    eventually(harness.settles, deadline=PATIENCE)
+    assert harness.pod() is None
 
 
-def test_what_was_prepared_is_undone_when_the_pod_need_not_go(scene: Scene) -> None:
+def test_what_was_prepared_is_undone_when_the_pod_need_not_go(harness: Harness) -> None:
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
     }
-    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
+    harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
     with pytest.raises(ProtectedError):
-        scene.departure.leave(scene.victim, why("evicted"))
-    scene.departure.withdraw(scene.victim.metadata.uid)
-    now = scene.pod()
+        harness.departure.leave(harness.victim, why("evicted"))
+    harness.departure.withdraw(harness.victim.metadata.uid)
+    now = harness.pod()
     assert now is not None
-    assert (now.metadata.uid, now.metadata.finalizers) == (scene.victim.metadata.uid, None)
-    assert scene.templates == 0
+    assert (now.metadata.uid, now.metadata.finalizers) == (harness.victim.metadata.uid, None)
+    assert harness.templates == 0
 
 
-def test_in_a_namespace_that_ends_the_victim_does_not_stay(scene: Scene) -> None:
-    scene.departure.leave(scene.victim, why("evicted"))
-    scene.kube.delete(NAMESPACES, scene.namespace)
-    eventually(lambda: scene.settles() and scene.pod() is None, deadline=PATIENCE)
+def test_in_a_namespace_that_ends_the_victim_does_not_stay(harness: Harness) -> None:
+    harness.departure.leave(harness.victim, why("evicted"))
+    harness.kube.delete(NAMESPACES, harness.namespace)
+    eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)

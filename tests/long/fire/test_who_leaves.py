@@ -9,7 +9,7 @@ from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from devcluster.demo.rest import Answer
-from tests.booking.reclaimer.scene import Scene
+from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.fakes.objects import EPOCH, a_pod
@@ -69,15 +69,15 @@ class Stage:
     def __init__(self, victim: str) -> None:
         """Args: victim: who makes way."""
         self.rest = self
-        self.scene = Scene()
-        self.scene.book()
+        self.cluster = FakeCluster()
+        self.cluster.book()
         self._victim = victim
 
     def create(self, body: dict[str, Any]) -> None:
         """Bob's pods run at once, alice's waits."""
         name = body["metadata"]["name"]
         more = {"namespace": "default", "uid": f"uid-{name}"}
-        self.scene.kube.put(PODS, merged(body, {"metadata": more}))
+        self.cluster.kube.put(PODS, merged(body, {"metadata": more}))
         if name != HERS:
             self._run(name, device=name)
 
@@ -92,16 +92,16 @@ class Stage:
         """What happens until the next moment."""
         if moment == "asked":
             hold = Hold(node="n0", devices=(self._victim,), victims=(f"uid-{self._victim}",), at=EPOCH)
-            self.scene.hold(HERS, hold)
+            self.cluster.hold(HERS, hold)
         elif moment == "held":
-            self.scene.kube.delete(PODS, self._victim, namespace="default")
+            self.cluster.kube.delete(PODS, self._victim, namespace="default")
         elif moment == "leaving":
             self._run(HERS, device=self._victim)
         elif moment == "served":
-            self.scene.gone(self._victim)
+            self.cluster.gone(self._victim)
             back = a_pod(self._victim).with_annotation(names.RECREATED_FROM, f"uid-{self._victim}").raw
             running = {"metadata": {"uid": "uid-back"}, "status": {"phase": "Running"}}
-            self.scene.kube.put(PODS, merged(back, running))
+            self.cluster.kube.put(PODS, merged(back, running))
         elif moment == "back":
             raise EnoughError
 
@@ -112,12 +112,12 @@ class Stage:
             "spec": {"nodeName": "n0"},
             "status": {"phase": "Running"},
         }
-        self.scene.kube.put(PODS, merged(self.scene.kube.raw(PODS, name, namespace="default"), more))
+        self.cluster.kube.put(PODS, merged(self.cluster.kube.raw(PODS, name, namespace="default"), more))
 
 
 def story_on(stage: Stage) -> ShortStory:
     """The short story, played there, in which anybody may leave."""
-    ground = Playground(stage.scene.kube, lambda *_: "", namespace="default", laws=cast("LiveWatch", stage))
+    ground = Playground(stage.cluster.kube, lambda *_: "", namespace="default", laws=cast("LiveWatch", stage))
     persons = (cast("Person", stage), cast("Person", stage))
     everybody = (VICTIM, *ELSEWHERE)
     return ShortStory(*persons, ground, interlude=stage.interlude, rival=False, may_leave=everybody)

@@ -17,7 +17,7 @@ from booking.store import Store, open_store
 from tests.booking.store.crowd import (
     MISSED,
     ON_ONE_NODE,
-    SCENES,
+    SCENARIOS,
     crowd,
     lost,
     overbooked,
@@ -33,19 +33,19 @@ DRAWN = pytest.param(secrets.randbelow(10**6), id="drawn")
 
 
 @pytest.mark.parametrize("seed", [0, 1, DRAWN])
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, name: str, seed: int) -> None:
-    scene = SCENES[name]
-    records = crowd(store, scene, seed, each=200)
-    assert list(wrong(store, scene, records)) == [], f"seed {seed}"
+    scenario = SCENARIOS[name]
+    records = crowd(store, scenario, seed, each=200)
+    assert list(wrong(store, scenario, records)) == [], f"seed {seed}"
     verbs = (
-        ("create", "change", "cancel", "release") if scene.begins_today else ("create", "change", "cancel")
+        ("create", "change", "cancel", "release") if scenario.begins_today else ("create", "change", "cancel")
     )
     assert min(records.times(verb) for verb in verbs) > 20
     assert len(records.refused) > 1000
     assert len(records.seen) > 5
-    if scene is ON_ONE_NODE:
-        assert len(unfounded(scene, records)) < 2 * MISSED * len(records.refused)
+    if scenario is ON_ONE_NODE:
+        assert len(unfounded(scenario, records)) < 2 * MISSED * len(records.refused)
 
 
 def test_l5_on_one_node_the_sum_would_not_be_enough(store: Store) -> None:
@@ -71,7 +71,7 @@ def killed(url: str, seed: int, name: str, answers: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("seed", [0, DRAWN])
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, name: str, seed: int) -> None:
     dice, records = Dice(seed), list[Record]()
     open_store(url).close()
@@ -83,8 +83,8 @@ def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, 
             live = [record for record in stored.values() if record.cancelled is None]
             # Each life's clock starts again: what was given back some seconds after the start of one life
             # overlaps what was booked at the start of the next.
-            assert overbooked(live, SCENES[name], day(0.1)) == []
-            assert spoilt(live, SCENES[name], day(0.1)) is None
+            assert overbooked(live, SCENARIOS[name], day(0.1)) == []
+            assert spoilt(live, SCENARIOS[name], day(0.1)) is None
             assert reading.change() >= max(record.change for record in stored.values())
             audited = {entry.subject for entry in reading.audit_page(after=None, limit=10_000)}
             assert audited == set(stored)

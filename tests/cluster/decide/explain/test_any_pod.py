@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cluster.decide.explain import explain_pod
 from cluster.objects.bookings import Booking
-from tests.cluster.decide.explain.scenes import DAY, NOW, scene
+from tests.cluster.decide.explain.snapshots import DAY, NOW, snapshot
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
 
@@ -42,7 +42,7 @@ def test_every_pod_has_an_explanation_and_nothing_contradicts_itself(
     cluster: tuple[tuple[PodBuilder, ...], tuple[Booking, ...]],
 ) -> None:
     pods, bookings = cluster
-    seen = scene(*pods, bookings=bookings)
+    seen = snapshot(*pods, bookings=bookings)
     for builder in pods:
         pod = builder.obj
         found = explain_pod(pod, seen)

@@ -16,7 +16,7 @@ from cluster.objects.evict_orders import EvictOrder, encode_order
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
-from tests.cluster.decide.explain.scenes import DAY, NOW, UNTIL, alices, running, scene
+from tests.cluster.decide.explain.snapshots import DAY, NOW, UNTIL, alices, running, snapshot
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 _ANY_TIME = "A booked pod that finds no free GPU may take its GPUs at any time."
@@ -33,7 +33,7 @@ def _here(pod: PodBuilder, *devices: Device, drift: str | None = None) -> list[s
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *devices, drift=drift))
     ledger.apply_pod(pod.obj)
-    return _where(pod, replace(scene(pod), node_snapshots={"n0": (ledger.view("n0"), "alive")}))
+    return _where(pod, replace(snapshot(pod), node_snapshots={"n0": (ledger.view("n0"), "alive")}))
 
 
 def _taking(
@@ -43,25 +43,25 @@ def _taking(
     booking: Booking | None = None,
     granted: datetime | None = None,
 ) -> list[str]:
-    return list(taking(pod.obj, seen or scene(pod), booking, granted))
+    return list(taking(pod.obj, seen or snapshot(pod), booking, granted))
 
 
 @pytest.mark.parametrize("node", ["gone", "n0"])
 def test_a_pod_of_an_unknown_node_or_without_a_holding_holds_no_gpu_that_is_known(node: str) -> None:
     pod = alices().asks(1).on(node, {"main": (f"GPU-{node}-0",)})
-    seen = scene(pod) if node == "gone" else scene()
+    seen = snapshot(pod) if node == "gone" else snapshot()
     assert _where(pod, seen) == [f"It is bound to {node}, and holds no GPU that is known."]
 
 
 def test_a_pod_that_the_agent_has_not_reported_holds_nobody_knows_which_gpus() -> None:
-    assert _where(alices().asks(1).on("n0"), scene(alices().asks(1).on("n0"))) == [
+    assert _where(alices().asks(1).on("n0"), snapshot(alices().asks(1).on("n0"))) == [
         "It is on n0; nobody has said which GPUs it holds."
     ]
 
 
 def test_its_devices_are_told_in_the_order_of_their_numbers_and_each_model_once() -> None:
     pod = alices().asks(3).on("n0", {"main": ("GPU-n0-2", "GPU-n0-1", "GPU-n0-0")})
-    assert _where(pod, scene(pod)) == [
+    assert _where(pod, snapshot(pod)) == [
         f"It is on n0 and holds GPUs 0, 1 and 2 ({A100} and {A6000}).",
         "GPU Booking chose them when the pod was bound: it takes any model.",
     ]
@@ -71,9 +71,9 @@ def test_the_place_of_its_booking_is_told_only_on_the_node_of_the_plan() -> None
     there = a_booking(places=[{"node": "n1", "count": 1}, {"node": "n0", "count": 1}])
     elsewhere = a_booking(places=[{"node": "n1", "count": 1}])
     planned = "Its booking is planned on this node."
-    assert _where(running(), scene(running()), there)[-1] == planned
-    assert planned not in _where(running(), scene(running()), elsewhere)
-    assert planned not in _where(running(), scene(running()))
+    assert _where(running(), snapshot(running()), there)[-1] == planned
+    assert planned not in _where(running(), snapshot(running()), elsewhere)
+    assert planned not in _where(running(), snapshot(running()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_place_of_its_booking_is_told_only_on_the_node_of_the_plan() -> None
     ],
 )
 def test_of_a_node_whose_agent_is_not_alive_nothing_is_given_or_taken(agent: AgentState, said: str) -> None:
-    seen = scene(running())
+    seen = snapshot(running())
     view, _ = seen.node_snapshots["n0"]
     assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == said
 
@@ -198,7 +198,7 @@ def test_a_pod_that_was_given_other_devices_than_the_chosen_ones_is_told_so(
 def test_by_which_criterion_its_devices_were_chosen(
     pod: PodBuilder, booking: Booking | None, criterion: str
 ) -> None:
-    assert _where(pod, scene(pod), booking)[1] == (
+    assert _where(pod, snapshot(pod), booking)[1] == (
         f"GPU Booking chose it when the pod was bound: {criterion}."
     )
 
@@ -219,7 +219,7 @@ def test_what_maia_has_granted_counts_until_its_end(granted: datetime, *, counts
 
 def _spared() -> ExplanationSnapshot:
     meta = a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata
-    return replace(scene(running()), namespaces={"default": Namespace(metadata=meta)})
+    return replace(snapshot(running()), namespaces={"default": Namespace(metadata=meta)})
 
 
 def test_what_protects_a_pod_for_good_is_told_before_what_maia_has_granted() -> None:
@@ -232,7 +232,7 @@ def test_what_protects_a_pod_for_good_is_told_before_what_maia_has_granted() -> 
 
 
 def test_pods_of_the_products_own_namespace_keep_their_gpus() -> None:
-    assert _taking(running(), replace(scene(running()), home="default")) == [
+    assert _taking(running(), replace(snapshot(running()), home="default")) == [
         "Its GPUs are not taken for bookings: pods of the namespace default are never evicted."
     ]
 
@@ -246,7 +246,7 @@ def test_a_pod_whose_devices_nobody_knows_keeps_them() -> None:
 def _needed() -> ExplanationSnapshot:
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-p",), at=NOW)
     waiting = a_pod("w").of("bob").asks(1)
-    return scene(running(), waiting, holds={"uid-w": hold})
+    return snapshot(running(), waiting, holds={"uid-w": hold})
 
 
 def test_a_pod_that_a_booked_one_needs_gone_must_leave_even_if_it_is_booked() -> None:
@@ -273,7 +273,7 @@ def test_an_order_that_cannot_be_read_is_not_told() -> None:
 
 def _leaving(pod: PodBuilder, *, since: datetime | None) -> list[str]:
     meta = msgspec.structs.replace(pod.obj.metadata, deletion_timestamp=since)
-    return list(leaving(msgspec.structs.replace(pod.obj, metadata=meta), scene()))
+    return list(leaving(msgspec.structs.replace(pod.obj, metadata=meta), snapshot()))
 
 
 def test_a_terminating_pod_holds_its_gpus_until_its_containers_have_ended() -> None:

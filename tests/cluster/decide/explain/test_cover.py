@@ -9,14 +9,14 @@ from cluster import names
 from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.explain.cover import Covered, changes, covered, messages, whose
 from cluster.objects.bookings import Booking
-from tests.cluster.decide.explain.scenes import DAY, NOW, alices, running, scene
+from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, running, snapshot
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
 _UNTIL = "2026-11-25 09:00 UTC"
 
 
 def _known(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Covered:
-    return covered(pod.obj, scene(pod, *others, bookings=bookings))
+    return covered(pod.obj, snapshot(pod, *others, bookings=bookings))
 
 
 def _said(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> list[str]:
@@ -29,7 +29,7 @@ def _would(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] =
 
 def _barred(pod: PodBuilder) -> ExplanationSnapshot:
     """The booking does not cover the pod on its node."""
-    seen = scene(pod, bookings=(a_booking(),))
+    seen = snapshot(pod, bookings=(a_booking(),))
     return replace(seen, cover={}, barred=frozenset({(pod.obj.metadata.uid, "b-1")}))
 
 
@@ -175,7 +175,7 @@ def test_a_running_pod_is_judged_by_the_devices_that_it_holds_whatever_it_accept
 
 def test_a_device_that_its_node_does_not_know_is_of_unknown_model() -> None:
     pod = alices().asks(1).on("n0", {"main": ("GPU-gone",)})
-    seen = replace(scene(pod, bookings=(a_booking(),)), cover={})
+    seen = replace(snapshot(pod, bookings=(a_booking(),)), cover={})
     assert list(messages(pod.obj, covered(pod.obj, seen))) == [
         f"The booking b-1 of 1 x {A100} does not cover it: its GPUs are of unknown model."
     ]
@@ -221,17 +221,19 @@ def test_a_booking_of_which_too_little_is_left_tells_how_much(count: int, left: 
 
 def test_a_booking_that_no_pod_uses_yet_tells_what_is_left_alone() -> None:
     pod = alices().asks(1)
-    seen = replace(scene(pod, bookings=(a_booking(),)), cover={})
+    seen = replace(snapshot(pod, bookings=(a_booking(),)), cover={})
     assert list(messages(pod.obj, covered(pod.obj, seen))) == [
         f"The booking b-1 of 1 x {A100} does not cover it: it asks for 1 GPU, and 1 of it is left."
     ]
 
 
-@pytest.mark.parametrize(("number", "told"), [(3, "a, b and c"), (4, "a, b, c and 1 more")])
-def test_three_pods_that_use_a_booking_are_named_and_the_others_counted(number: int, told: str) -> None:
+@pytest.mark.parametrize(("number", "expected"), [(3, "a, b and c"), (4, "a, b, c and 1 more")])
+def test_three_pods_that_use_a_booking_are_named_and_the_others_counted(number: int, expected: str) -> None:
     users = [alices(name).asks(1) for name in "abcd"[:number]]
     found = _said(_late(), *users, bookings=(a_booking(count=number),))
-    assert found == [f"The booking b-1 of {number} x {A100} does not cover it: all of it is used by {told}."]
+    assert found == [
+        f"The booking b-1 of {number} x {A100} does not cover it: all of it is used by {expected}."
+    ]
 
 
 def test_a_pod_of_another_namespace_is_named_with_it() -> None:
@@ -239,7 +241,7 @@ def test_a_pod_of_another_namespace_is_named_with_it() -> None:
     there = msgspec.structs.replace(
         user.obj, metadata=msgspec.structs.replace(user.obj.metadata, namespace="lab")
     )
-    seen = scene(pod, user, bookings=(a_booking(),))
+    seen = snapshot(pod, user, bookings=(a_booking(),))
     seen = replace(seen, pods={**seen.pods, "uid-a": there})
     assert next(iter(messages(pod.obj, covered(pod.obj, seen)))).endswith("all of it is used by lab/a.")
 

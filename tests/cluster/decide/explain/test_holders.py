@@ -13,7 +13,7 @@ from cluster.decide.ledger import Ledger
 from cluster.decide.request import gpu_request_of
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
-from tests.cluster.decide.explain.scenes import DAY, NOW, alices, scene, tainted
+from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, snapshot, tainted
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_node, a_pod
 
 _WAITING = alices("w").asks(1).wants(A100)
@@ -34,38 +34,40 @@ def _has(name: str, *devices: str, until: datetime | None = None) -> PodBuilder:
     return pod.with_annotation(names.TERMINATE_AT, text_of(until)) if until else pod
 
 
-def _told(seen: ExplanationSnapshot, pod: PodBuilder = _WAITING, may_name: MayName = _nobody) -> list[str]:
+def _explained(
+    seen: ExplanationSnapshot, pod: PodBuilder = _WAITING, may_name: MayName = _nobody
+) -> list[str]:
     return list(holders(pod.obj, gpu_request_of(pod.obj), seen, may_name))
 
 
-def test_of_an_empty_cluster_nothing_is_told() -> None:
-    assert _told(scene(_WAITING), may_name=_anyone) == []
+def test_of_an_empty_cluster_nothing_is_reported() -> None:
+    assert _explained(snapshot(_WAITING), may_name=_anyone) == []
 
 
 def test_one_device_of_a_pod_without_a_booking_is_counted_and_its_pod_named() -> None:
-    assert _told(scene(_has("q", "GPU-n0-0")), may_name=_anyone) == [
+    assert _explained(snapshot(_has("q", "GPU-n0-0")), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
     ]
 
 
 def test_one_device_of_a_booked_pod_is_its_own_until_its_booking_ends() -> None:
-    found = _told(scene(_has("q", "GPU-n0-0"), bookings=(a_booking(user="bob"),)), may_name=_anyone)
+    found = _explained(snapshot(_has("q", "GPU-n0-0"), bookings=(a_booking(user="bob"),)), may_name=_anyone)
     assert found == [
         "Of the GPUs that would fit, booked pods use 1 (until 2026-11-25 09:00 UTC).",
         "They are used by default/q until 2026-11-25 09:00 UTC.",
     ]
 
 
-def test_of_several_devices_the_earliest_end_is_told() -> None:
+def test_of_several_devices_the_earliest_end_is_reported() -> None:
     pods = [_has("a", "GPU-n0-0", until=NOW + 2 * DAY), _has("b", "GPU-n0-1", until=NOW + DAY)]
-    assert _told(scene(*pods, _has("c", "GPU-n1-0"))) == [
+    assert _explained(snapshot(*pods, _has("c", "GPU-n1-0"))) == [
         f"Of the GPUs that would fit, pods without a booking use 3 (the first until {_TOMORROW})."
     ]
 
 
 def test_each_device_of_a_pod_is_counted_and_the_pod_is_named_once() -> None:
-    assert _told(scene(_has("q", "GPU-n0-0", "GPU-n0-1")), may_name=_anyone) == [
+    assert _explained(snapshot(_has("q", "GPU-n0-0", "GPU-n0-1")), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 2.",
         "They are used by default/q.",
     ]
@@ -76,7 +78,7 @@ def test_each_device_of_a_pod_is_counted_and_the_pod_is_named_once() -> None:
 )
 def test_only_devices_that_the_pod_accepts_would_fit_it(wants: tuple[str, ...], number: int) -> None:
     pod = alices("w").asks(1).wants(*wants)
-    found = _told(scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-2")), pod)
+    found = _explained(snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-2")), pod)
     assert found == ([f"Of the GPUs that would fit, pods without a booking use {number}."] if number else [])
 
 
@@ -86,69 +88,71 @@ def test_a_device_that_is_not_healthy_would_not_fit() -> None:
     pods = [_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1")]
     for pod in pods:
         ledger.apply_pod(pod.obj)
-    seen = replace(scene(*pods), node_snapshots={"n0": (ledger.view("n0"), "alive")})
-    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+    seen = replace(snapshot(*pods), node_snapshots={"n0": (ledger.view("n0"), "alive")})
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
 def test_a_pod_that_holds_a_gpu_is_no_holder_of_what_a_pod_for_mig_devices_wants() -> None:
     pod = alices("w").asks(1, resource="nvidia.com/mig-1g.5gb")
-    assert _told(scene(_has("q", "GPU-n0-0")), pod) == []
+    assert _explained(snapshot(_has("q", "GPU-n0-0")), pod) == []
 
 
 def test_devices_of_a_node_whose_agent_is_not_alive_would_not_fit() -> None:
-    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
     view, _ = seen.node_snapshots["n0"]
     seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": (view, "unresponsive")})
-    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
 def test_devices_of_a_node_that_does_not_suit_the_pod_would_not_fit() -> None:
-    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
     seen = replace(seen, nodes={"n0": tainted("n0"), "n1": a_node("n1")})
-    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
 def test_devices_of_a_node_that_has_lost_its_inventory_would_not_fit() -> None:
-    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
+    seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n1-0"))
     view, _ = seen.node_snapshots["n0"]
     unpublished = (replace(view, published=False), "alive")
     seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": unpublished})
-    assert _told(seen, may_name=_anyone)[-1] == "They are used by default/r."
+    assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
 @pytest.mark.parametrize(
-    ("devices", "told"),
+    ("devices", "expected"),
     [
         (("GPU-n0-0",), "1 GPU that would fit is kept for booked pods."),
         (("GPU-n0-0", "GPU-n0-1"), "2 GPUs that would fit are kept for booked pods."),
     ],
 )
-def test_free_devices_that_are_kept_for_a_booked_pod_are_counted(devices: tuple[str, ...], told: str) -> None:
+def test_free_devices_that_are_kept_for_a_booked_pod_are_counted(
+    devices: tuple[str, ...], expected: str
+) -> None:
     booked = a_pod("booked").of("bob").asks(len(devices)).kept("n0", *devices)
-    assert _told(scene(booked), may_name=_anyone) == [told]
+    assert _explained(snapshot(booked), may_name=_anyone) == [expected]
 
 
 def test_a_kept_device_that_is_still_held_counts_as_its_holders() -> None:
     booked = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0")
-    assert _told(scene(booked, _has("q", "GPU-n0-0")), may_name=_anyone) == [
+    assert _explained(snapshot(booked, _has("q", "GPU-n0-0")), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
     ]
 
 
-def test_of_a_kept_device_whose_holder_is_not_known_nothing_is_told() -> None:
+def test_of_a_kept_device_whose_holder_is_not_known_nothing_is_reported() -> None:
     booked, gone = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0"), _has("q", "GPU-n0-0")
-    seen = scene(booked, gone)
-    assert _told(replace(seen, pods={"uid-booked": booked.obj})) == []
+    seen = snapshot(booked, gone)
+    assert _explained(replace(seen, pods={"uid-booked": booked.obj})) == []
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(3, "a, default/b and default/c"), (4, "a, default/b, default/c and 1 more")]
+    ("number", "expected"), [(3, "a, default/b and default/c"), (4, "a, default/b, default/c and 1 more")]
 )
-def test_three_pods_are_named_and_the_others_counted(number: int, told: str) -> None:
+def test_three_pods_are_named_and_the_others_counted(number: int, expected: str) -> None:
     devices = ("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1")[:number]
     pods = [_has(name, device) for name, device in zip("abcd", devices, strict=False)]
-    assert _told(scene(*pods), may_name=_anyone)[-1] == f"They are used by default/{told}."
+    assert _explained(snapshot(*pods), may_name=_anyone)[-1] == f"They are used by default/{expected}."
 
 
 def test_who_leaves_first_is_named_first_and_of_two_the_first_by_name() -> None:
@@ -158,21 +162,23 @@ def test_who_leaves_first_is_named_first_and_of_two_the_first_by_name() -> None:
         _has("b", "GPU-n1-0", until=NOW + DAY),
         _has("a", "GPU-n1-1", until=NOW + 2 * DAY),
     ]
-    assert _told(scene(*pods), may_name=_anyone)[-1] == (
+    assert _explained(snapshot(*pods), may_name=_anyone)[-1] == (
         f"They are used by default/b until {_TOMORROW}, default/a until 2026-11-25 10:00 UTC,"
         " default/c until 2026-11-25 10:00 UTC and 1 more."
     )
 
 
 def test_only_those_are_named_that_the_reader_may_know() -> None:
-    seen = scene(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1"))
-    assert _told(seen, may_name=lambda pod: pod.metadata.name == "r")[-1] == "They are used by default/r."
-    assert len(_told(seen)) == 1
+    seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1"))
+    assert (
+        _explained(seen, may_name=lambda pod: pod.metadata.name == "r")[-1] == "They are used by default/r."
+    )
+    assert len(_explained(seen)) == 1
 
 
 @pytest.mark.parametrize("until", [NOW - DAY, NOW])
 def test_an_end_that_has_passed_is_not_told(until: datetime) -> None:
-    assert _told(scene(_has("q", "GPU-n0-0", until=until)), may_name=_anyone) == [
+    assert _explained(snapshot(_has("q", "GPU-n0-0", until=until)), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
     ]
@@ -180,7 +186,10 @@ def test_an_end_that_has_passed_is_not_told(until: datetime) -> None:
 
 def test_a_terminating_pod_is_told_with_the_end_of_its_time_to_stop_and_no_other() -> None:
     pod = _has("q", "GPU-n0-0", until=NOW + 2 * DAY)
-    seen = scene(pod)
+    seen = snapshot(pod)
     meta = msgspec.structs.replace(pod.obj.metadata, deletion_timestamp=NOW + DAY)
     seen = replace(seen, pods={"uid-q": msgspec.structs.replace(pod.obj, metadata=meta)})
-    assert _told(seen)[0] == f"Of the GPUs that would fit, pods without a booking use 1 (until {_TOMORROW})."
+    assert (
+        _explained(seen)[0]
+        == f"Of the GPUs that would fit, pods without a booking use 1 (until {_TOMORROW})."
+    )

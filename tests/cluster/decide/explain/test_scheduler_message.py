@@ -62,7 +62,7 @@ def test_a_message_that_is_no_count_of_nodes_is_told_as_it_is(message: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("reasons", "told"),
+    ("reasons", "expected"),
     [
         ("3 Insufficient cpu.", "3 nodes: Insufficient cpu"),
         ("1 Insufficient cpu.", "1 node: Insufficient cpu"),
@@ -74,8 +74,10 @@ def test_a_message_that_is_no_count_of_nodes_is_told_as_it_is(message: str) -> N
         ("1 a reason\nof two lines, 2 no.", "1 node: a reason\nof two lines; 2 nodes: no"),
     ],
 )
-def test_each_reason_of_its_own_filters_is_told_with_its_number_of_nodes(reasons: str, told: str) -> None:
-    assert _own(_HEAD + reasons) == f"The scheduler's own filters say of {told}."
+def test_each_reason_of_its_own_filters_is_reported_with_its_number_of_nodes(
+    reasons: str, expected: str
+) -> None:
+    assert _own(_HEAD + reasons) == f"The scheduler's own filters say of {expected}."
 
 
 @pytest.mark.parametrize(

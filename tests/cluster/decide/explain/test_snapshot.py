@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.decide.explain.snapshot import at, capital, counted, listed
 from cluster.objects.hold import Hold
-from tests.cluster.decide.explain.scenes import alices, running, scene
+from tests.cluster.decide.explain.snapshots import alices, running, snapshot
 from tests.fakes.objects import a_booking, a_pod
 
 
@@ -46,7 +46,7 @@ def test_a_clause_becomes_a_sentence_and_keeps_its_other_capitals() -> None:
 def test_a_user_has_the_own_bookings_and_pods_and_no_one_elses() -> None:
     own, other = running(), a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)})
     bookings = (a_booking(), a_booking("b-2", user="bob"))
-    seen = replace(scene(own, other, bookings=bookings), barred=frozenset({("uid-p", "b-9")}))
+    seen = replace(snapshot(own, other, bookings=bookings), barred=frozenset({("uid-p", "b-9")}))
     found = seen.user_coverage("alice")
     assert [one.name for one in found.bookings] == ["b-1"]
     assert list(found.pods) == ["uid-p"]
@@ -55,30 +55,30 @@ def test_a_user_has_the_own_bookings_and_pods_and_no_one_elses() -> None:
 
 
 def test_a_pod_that_nothing_covers_is_a_pod_of_its_user_all_the_same() -> None:
-    found = scene(running()).user_coverage("alice")
+    found = snapshot(running()).user_coverage("alice")
     assert (list(found.pods), found.covered, found.bookings) == (["uid-p"], {}, ())
 
 
 def test_the_holding_of_a_pod_is_the_one_of_its_uid_on_its_node() -> None:
     one, two = running("p", 0), running("q", 1)
-    holding = scene(one, two).holding(two.obj)
+    holding = snapshot(one, two).holding(two.obj)
     assert holding is not None
     assert (holding.uid, holding.node, list(holding.devices)) == ("uid-q", "n0", ["GPU-n0-1"])
 
 
 def test_a_pod_without_a_node_or_on_an_unknown_one_has_no_holding() -> None:
     waiting, lost = alices("w").asks(1), alices("l").asks(1).on("gone")
-    seen = scene(waiting, lost)
+    seen = snapshot(waiting, lost)
     assert seen.holding(waiting.obj) is None
     assert seen.holding(lost.obj) is None
-    assert scene().holding(running().obj) is None
+    assert snapshot().holding(running().obj) is None
 
 
 def test_the_pod_for_which_another_must_leave_is_the_first_by_uid_that_lives() -> None:
     waiting = [alices(name).asks(1) for name in ("a", "b")]
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",))
     holds = {"uid-b": hold, "uid-a": hold, "uid-0-gone": hold}
-    found = scene(*waiting, holds=holds).needed_by("uid-v")
+    found = snapshot(*waiting, holds=holds).needed_by("uid-v")
     assert found is not None
     assert found.metadata.uid == "uid-a"
 
@@ -86,12 +86,12 @@ def test_the_pod_for_which_another_must_leave_is_the_first_by_uid_that_lives() -
 def test_a_pod_that_no_hold_names_is_needed_by_nobody() -> None:
     waiting = alices("w").asks(1)
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",))
-    assert scene(waiting, holds={"uid-w": hold}).needed_by("uid-other") is None
-    assert scene(holds={"uid-w": hold}).needed_by("uid-v") is None
+    assert snapshot(waiting, holds={"uid-w": hold}).needed_by("uid-other") is None
+    assert snapshot(holds={"uid-w": hold}).needed_by("uid-v") is None
 
 
-def test_unless_told_otherwise_a_snapshot_has_the_usual_home_and_no_promises() -> None:
-    seen = scene()
+def test_by_default_a_snapshot_has_the_usual_home_and_no_promises() -> None:
+    seen = snapshot()
     assert (seen.home, seen.barred, seen.placement_checks, seen.lasting) == (
         names.NAMESPACE,
         frozenset(),

@@ -11,7 +11,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.evict_orders import EvictOrder, encode_order
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Gate, Pod
-from tests.cluster.decide.explain.scenes import NOW, alices, holding_all, running, scene, told
+from tests.cluster.decide.explain.snapshots import NOW, alices, explained, holding_all, running, snapshot
 from tests.fakes.objects import A100, PodBuilder, a_booking, a_pod
 
 _MINE = "It belongs to alice."
@@ -41,22 +41,22 @@ _WHEN_FREE = "It is bound by itself when enough GPUs become free."
     ],
 )
 def test_the_state_of_a_pod(pod: PodBuilder, bookings: tuple[Booking, ...], state: str) -> None:
-    assert told(pod, bookings=bookings).state == state
+    assert explained(pod, bookings=bookings).state == state
 
 
 def test_a_pod_that_a_hold_names_is_told_to_go_unless_it_is_booked() -> None:
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-p",), at=NOW)
     waiting = a_pod("w").of("bob").asks(1)
-    seen = scene(running(), waiting, holds={"uid-w": hold})
+    seen = snapshot(running(), waiting, holds={"uid-w": hold})
     assert explain_pod(running().obj, seen).state == "to be evicted"
-    booked = scene(running(), waiting, bookings=(a_booking(),), holds={"uid-w": hold})
+    booked = snapshot(running(), waiting, bookings=(a_booking(),), holds={"uid-w": hold})
     assert explain_pod(running().obj, booked).state == "running, booked"
 
 
 def test_a_pod_whose_request_cannot_be_read_waits_as_one_that_asks_for_gpus() -> None:
     resources = {"limits": {names.GPU_RESOURCE: "half"}}
     pod = replace(a_pod(), apps=({"name": "main", "resources": resources},))
-    found = explain_pod(pod.obj, scene())
+    found = explain_pod(pod.obj, snapshot())
     assert found.state == "waiting, not booked"
     assert found.because == (
         _NOBODYS,
@@ -66,7 +66,7 @@ def test_a_pod_whose_request_cannot_be_read_waits_as_one_that_asks_for_gpus() ->
 
 
 def test_a_pod_that_has_ended_holds_nothing() -> None:
-    assert told(running().ended(), bookings=(a_booking(),)) == Explanation(
+    assert explained(running().ended(), bookings=(a_booking(),)) == Explanation(
         "finished", (_MINE, "It has ended, and holds no GPU any more.")
     )
 
@@ -93,21 +93,21 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
 def test_of_a_pod_without_gpus_its_user_is_told_only_where_admission_has_named_one(
     pod: PodBuilder, origin: tuple[str, ...]
 ) -> None:
-    assert told(pod) == Explanation("without GPU", (*origin, "It asks for no GPU."))
+    assert explained(pod) == Explanation("without GPU", (*origin, "It asks for no GPU."))
 
 
 def test_a_pod_without_annotations_is_explained() -> None:
     meta = msgspec.structs.replace(a_pod().obj.metadata, annotations=None)
     bare = msgspec.structs.replace(a_pod().obj, metadata=meta)
-    assert explain_pod(bare, scene()) == Explanation("without GPU", ("It asks for no GPU.",))
+    assert explain_pod(bare, snapshot()) == Explanation("without GPU", ("It asks for no GPU.",))
 
 
 def test_a_pod_that_asks_for_gpus_is_told_that_it_is_nobodys() -> None:
-    assert told(a_pod().asks(1)).because[:2] == (_NOBODYS, "So no booking can cover it.")
+    assert explained(a_pod().asks(1)).because[:2] == (_NOBODYS, "So no booking can cover it.")
 
 
 def test_a_pod_that_lost_its_request_at_admission_is_told_why_and_to_be_created_again() -> None:
-    assert told(alices().with_annotation(names.STRIPPED, "All are booked.")) == Explanation(
+    assert explained(alices().with_annotation(names.STRIPPED, "All are booked.")) == Explanation(
         "without its GPU",
         (_MINE, "All are booked."),
         ("Create it again once the reason is gone: a pod's request for GPUs cannot be changed later.",),
@@ -115,7 +115,7 @@ def test_a_pod_that_lost_its_request_at_admission_is_told_why_and_to_be_created_
 
 
 def test_a_leaving_pod_is_told_where_it_is_and_that_nothing_would_change_it() -> None:
-    assert told(running().terminating()) == Explanation(
+    assert explained(running().terminating()) == Explanation(
         "leaving",
         (
             _MINE,
@@ -128,14 +128,14 @@ def test_a_leaving_pod_is_told_where_it_is_and_that_nothing_would_change_it() ->
 
 def test_a_leaving_pod_with_cover_was_given_the_model_of_its_booking() -> None:
     pod = running().terminating()
-    seen = replace(scene(pod), cover={"uid-p": a_booking()})
+    seen = replace(snapshot(pod), cover={"uid-p": a_booking()})
     chosen = f"GPU Booking chose it when the pod was bound: its booking is for {A100}."
     assert chosen in explain_pod(pod.obj, seen).because
 
 
 def test_a_running_pod_is_told_of_cover_place_and_takers_in_this_order() -> None:
     order = encode_order(EvictOrder(by="bob", reason="Repair", at=NOW))
-    assert told(running().with_annotation(names.EVICT, order)) == Explanation(
+    assert explained(running().with_annotation(names.EVICT, order)) == Explanation(
         "running, not booked",
         (
             _MINE,
@@ -152,7 +152,7 @@ def test_a_running_pod_is_told_of_cover_place_and_takers_in_this_order() -> None
 def _waiting(*bookings: Booking) -> Explanation:
     """For an A100, while others have all of them."""
     first = a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)})
-    return told(alices().asks(1).wants(A100), first, *holding_all(), bookings=bookings)
+    return explained(alices().asks(1).wants(A100), first, *holding_all(), bookings=bookings)
 
 
 def test_a_waiting_pod_without_cover_is_bound_when_gpus_become_free_or_a_booking_covers_it() -> None:
@@ -172,11 +172,11 @@ def test_a_waiting_pod_with_cover_is_made_room_for_and_told_of_no_other_booking(
 
 
 def test_a_waiting_pod_that_nothing_helps_is_not_advised_to_book() -> None:
-    assert told(alices().asks(9)).would_change == ("Fewer GPUs, or a larger node.",)
+    assert explained(alices().asks(9)).would_change == ("Fewer GPUs, or a larger node.",)
 
 
 def test_a_waiting_pod_that_needs_no_other_to_leave_is_advised_to_book_all_the_same() -> None:
-    assert told(alices().asks(1)).would_change == (
+    assert explained(alices().asks(1)).would_change == (
         "It is bound by itself once the scheduler has tried it.",
         _WOULD_COVER,
     )
@@ -188,7 +188,7 @@ def _of(user: str | None) -> Pod:
 
 
 def _among(other: Pod, pod: PodBuilder) -> tuple[ExplanationSnapshot, Pod]:
-    seen = scene(pod, a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    seen = snapshot(pod, a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     only = replace(seen, node_snapshots={"n0": seen.node_snapshots["n0"]})
     return replace(only, pods={**seen.pods, "uid-q": other}), pod.obj
 
@@ -210,10 +210,10 @@ def test_only_pods_of_the_same_user_are_named_unless_the_reader_may_know_more(
 
 def test_a_pod_behind_another_gate_is_told_of_that_and_of_bookings() -> None:
     gated = msgspec.structs.replace(alices().asks(1).obj.spec, scheduling_gates=(Gate(name="a.io/b"),))
-    found = explain_pod(msgspec.structs.replace(alices().asks(1).obj, spec=gated), scene())
+    found = explain_pod(msgspec.structs.replace(alices().asks(1).obj, spec=gated), snapshot())
     assert found.would_change == ("It is offered once the owner of a.io/b removes that gate.", _WOULD_COVER)
 
 
 def test_equal_objects_give_equal_explanations() -> None:
     assert _waiting() == _waiting()
-    assert told(running(), bookings=(a_booking(),)) == told(running(), bookings=(a_booking(),))
+    assert explained(running(), bookings=(a_booking(),)) == explained(running(), bookings=(a_booking(),))

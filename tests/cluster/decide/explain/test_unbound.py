@@ -19,7 +19,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
-from tests.cluster.decide.explain.scenes import DAY, NOW, alices, scene, tainted
+from tests.cluster.decide.explain.snapshots import DAY, NOW, alices, snapshot, tainted
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 _PLANNED = "GPUs of this node are guaranteed to other bookings, which would find no place"
@@ -42,7 +42,7 @@ def _over(nodes: dict[str, tuple[Device, ...]], *pods: PodBuilder) -> Explanatio
     for pod in pods:
         ledger.apply_pod(pod.obj)
     views = ledger.views(ledger.nodes())
-    return replace(scene(*pods), node_snapshots={view.name: (view, "alive") for view in views})
+    return replace(snapshot(*pods), node_snapshots={view.name: (view, "alive") for view in views})
 
 
 def _full(*devices: str) -> Iterator[PodBuilder]:
@@ -54,7 +54,7 @@ def _full(*devices: str) -> Iterator[PodBuilder]:
 # --- gates and what cannot be read ---------------------------------------------------------------------
 def test_a_pod_behind_the_gates_of_others_waits_for_their_owners_whatever_is_free() -> None:
     pod = alices().asks(1).behind("a.io/one", names.QUEUE, "b.io/two")
-    assert _waits(pod, scene(pod)) == Waits(
+    assert _waits(pod, snapshot(pod)) == Waits(
         ("It has not been offered to the scheduler: scheduling gate a.io/one and b.io/two.",),
         ("It is offered once the owner of a.io/one and b.io/two removes that gate.",),
         is_settled=True,
@@ -64,7 +64,7 @@ def test_a_pod_behind_the_gates_of_others_waits_for_their_owners_whatever_is_fre
 def test_a_pod_whose_request_cannot_be_read_waits_for_no_other_pod() -> None:
     resources = {"limits": {names.GPU_RESOURCE: "half"}}
     pod = replace(alices(), apps=({"name": "main", "resources": resources},))
-    assert _waits(pod, scene()) == Waits(("What it asks for cannot be read.",), is_settled=True)
+    assert _waits(pod, snapshot()) == Waits(("What it asks for cannot be read.",), is_settled=True)
 
 
 # --- a hold --------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _with_hold(pod: PodBuilder, *victims: str, node: str = "n0", devices: tuple[
 
 def test_a_hold_of_a_node_that_is_gone_is_told() -> None:
     pod = _with_hold(alices().asks(1), node="gone", devices=("GPU-gone-0",))
-    assert _kept(pod, scene()) == [
+    assert _kept(pod, snapshot()) == [
         "1 GPU of node gone is kept for this pod.",
         "There is no node gone now.",
     ]
@@ -93,25 +93,25 @@ def test_a_hold_of_a_node_that_is_gone_is_told() -> None:
 )
 def test_of_the_kept_devices_those_that_are_free_are_counted(held: tuple[str, ...], free: str) -> None:
     pod = _with_hold(alices().asks(2), devices=("GPU-n0-0", "GPU-n0-1"))
-    assert _kept(pod, scene(pod, *_full(*held))) == [
+    assert _kept(pod, snapshot(pod, *_full(*held))) == [
         "2 GPUs of node n0 are kept for this pod.",
         f"Of 2 kept for it {free} free already.",
     ]
 
 
-@pytest.mark.parametrize(("living", "told"), [(1, "1 pod has"), (2, "2 pods have")])
-def test_of_the_pods_that_must_leave_those_still_there_are_counted(living: int, told: str) -> None:
+@pytest.mark.parametrize(("living", "expected"), [(1, "1 pod has"), (2, "2 pods have")])
+def test_of_the_pods_that_must_leave_those_still_there_are_counted(living: int, expected: str) -> None:
     pod = _with_hold(alices().asks(2), "uid-a", "uid-b", devices=("GPU-n0-0", "GPU-n0-1"))
     victims = [
         a_pod(name).of("bob").asks(1).on("n0", {"main": (f"GPU-n0-{i}",)}) for i, name in enumerate("ab")
     ]
-    found = _kept(pod, scene(pod, *victims[:living]))
-    assert found[2:] == [f"{told} still to leave."]
+    found = _kept(pod, snapshot(pod, *victims[:living]))
+    assert found[2:] == [f"{expected} still to leave."]
 
 
 def test_why_a_kept_device_is_not_given_although_it_is_free_is_told() -> None:
     pod = _with_hold(alices().asks(1), devices=("GPU-n0-0",))
-    seen = scene(pod)
+    seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
     seen = replace(seen, node_snapshots={"n0": (view, "unresponsive")})
     assert _kept(pod, seen)[-1] == "n0: the GPU agent of the node is unresponsive."
@@ -120,7 +120,7 @@ def test_why_a_kept_device_is_not_given_although_it_is_free_is_told() -> None:
 # --- no node can serve it ------------------------------------------------------------------------------
 def test_a_pod_that_no_leaving_helps_is_hopeless_and_told_what_does() -> None:
     pod = alices().asks(9)
-    assert _waits(pod, scene(pod)) == Waits(
+    assert _waits(pod, snapshot(pod)) == Waits(
         ("The pod asks for 9 GPUs, but no node has more than 3.",),
         ("Fewer GPUs, or a larger node.",),
         is_settled=True,
@@ -130,7 +130,7 @@ def test_a_pod_that_no_leaving_helps_is_hopeless_and_told_what_does() -> None:
 
 def _crowded(pod: PodBuilder) -> ExplanationSnapshot:
     """Every A100 is in use."""
-    return scene(pod, *_full("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1"))
+    return snapshot(pod, *_full("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1"))
 
 
 def test_a_pod_that_waits_for_others_to_leave_is_told_all_that_is_known() -> None:
@@ -155,7 +155,7 @@ def test_a_pod_in_line_is_told_so_instead_of_what_the_scheduler_said_once() -> N
 # --- node by node --------------------------------------------------------------------------------------
 def test_a_pod_for_which_a_gpu_is_free_is_bound_once_the_scheduler_has_tried_it() -> None:
     pod = alices().asks(1)
-    assert _waits(pod, scene(pod)) == Waits(
+    assert _waits(pod, snapshot(pod)) == Waits(
         (
             "There are free GPUs for it on n0 and n1.",
             f"The scheduler {names.SCHEDULER_NAME} has not tried it yet, or is about to bind it.",
@@ -167,14 +167,14 @@ def test_a_pod_for_which_a_gpu_is_free_is_bound_once_the_scheduler_has_tried_it(
 
 def test_a_pod_without_a_schedulers_name_is_told_of_the_scheduler_alone() -> None:
     pod = alices().asks(1).scheduled_by("")
-    assert _waits(pod, scene(pod)).because[-1] == (
+    assert _waits(pod, snapshot(pod)).because[-1] == (
         "The scheduler has not tried it yet, or is about to bind it."
     )
 
 
 def test_a_pod_that_the_scheduler_has_tried_in_vain_is_told_what_it_said() -> None:
     pod = alices().asks(1).unschedulable("It is odd.")
-    seen = replace(scene(pod), nodes={"n1": tainted("n1")})
+    seen = replace(snapshot(pod), nodes={"n1": tainted("n1")})
     assert _waits(pod, seen) == Waits(
         (
             "There are free GPUs for it on n0.",
@@ -188,18 +188,18 @@ def test_a_pod_that_the_scheduler_has_tried_in_vain_is_told_what_it_said() -> No
 
 def test_a_pod_in_line_for_which_a_gpu_is_free_is_offered_after_those_before_it() -> None:
     pod = alices().asks(1).behind()
-    assert _waits(pod, scene(pod)) == Waits(
+    assert _waits(pod, snapshot(pod)) == Waits(
         ("There are free GPUs for it on n0 and n1.", _IN_LINE),
         ("It is offered to the scheduler by itself, after those that were there before it.",),
         is_settled=True,
     )
 
 
-@pytest.mark.parametrize(("number", "told"), [(4, "n0, n1, n2 and n3"), (6, "n0, n1, n2, n3 and 2 more")])
-def test_four_nodes_are_named_in_their_order_and_the_others_counted(number: int, told: str) -> None:
+@pytest.mark.parametrize(("number", "expected"), [(4, "n0, n1, n2 and n3"), (6, "n0, n1, n2, n3 and 2 more")])
+def test_four_nodes_are_named_in_their_order_and_the_others_counted(number: int, expected: str) -> None:
     nodes = {f"n{index}": (a100(0, f"n{index}"),) for index in reversed(range(number))}
     pod = alices().asks(1)
-    assert _waits(pod, _over(nodes, pod)).because[0] == f"There are free GPUs for it on {told}."
+    assert _waits(pod, _over(nodes, pod)).because[0] == f"There are free GPUs for it on {expected}."
 
 
 def test_nodes_without_gpus_are_not_spoken_of() -> None:
@@ -212,7 +212,7 @@ def test_nodes_without_gpus_are_not_spoken_of() -> None:
 
 def test_a_node_whose_inventory_cannot_be_read_is_told_with_what_is_wrong() -> None:
     pod = alices().asks(1)
-    seen = scene(pod)
+    seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
     broken = replace(view, published=False, fault="the inventory cannot be read")
     seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": (broken, "alive")})
@@ -269,7 +269,7 @@ def test_a_node_that_does_not_suit_is_told_with_what_would_change_it(
 
 def test_a_pod_is_hopeless_only_if_every_node_is() -> None:
     pod = alices().asks(1)
-    seen = replace(scene(pod), nodes={"n0": tainted("n0"), "n1": _condition("n1")})
+    seen = replace(snapshot(pod), nodes={"n0": tainted("n0"), "n1": _condition("n1")})
     assert not _waits(pod, seen).is_hopeless
     assert _waits(pod, replace(seen, nodes={n: tainted(n) for n in ("n0", "n1")})).is_hopeless
 
@@ -314,7 +314,7 @@ def _check(*bookings: Booking) -> PlacementCheck | None:
 
 def _planned_for_others(pod: PodBuilder, *bookings: Booking) -> ExplanationSnapshot:
     check = _check(*bookings)
-    return replace(scene(pod, bookings=bookings), placement_checks={A100: check} if check else {})
+    return replace(snapshot(pod, bookings=bookings), placement_checks={A100: check} if check else {})
 
 
 def test_a_node_whose_gpus_are_promised_to_other_bookings_is_told_with_the_time_of_the_plan() -> None:
@@ -398,7 +398,7 @@ def test_a_booking_of_a_model_without_promises_may_be_placed_anywhere() -> None:
 
 def _permanent(pod: PodBuilder) -> ExplanationSnapshot:
     """Bob's booking needs both A100 of n0."""
-    seen = scene(pod, bookings=(_WHOLE,))
+    seen = snapshot(pod, bookings=(_WHOLE,))
     instant = SupplySnapshot(
         now=NOW,
         views={name: view for name, (view, _) in seen.node_snapshots.items()},

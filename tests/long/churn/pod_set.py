@@ -1,4 +1,4 @@
-"""Somebody who wants certain pods: creates what is missing, and replaces what is of no use any more."""
+"""The pods that one person wants: what is missing is created, and what is of no use any more is replaced."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ Body = Callable[[str], Mapping[str, Any]]
 """A pod of this name."""
 
 
-class Keeper:
+class PodSet:
     """The pods of one person."""
 
     def __init__(self, account: Account, sight: Sight, names: Sequence[str], body: Body) -> None:

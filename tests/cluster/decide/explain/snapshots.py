@@ -23,7 +23,7 @@ UNTIL = (
 )
 
 
-def scene(
+def snapshot(
     *pods: PodBuilder, bookings: tuple[Booking, ...] = (), holds: Mapping[str, Hold] | None = None
 ) -> ExplanationSnapshot:
     """Two nodes of two A100 and one A6000; each pod and booking as given."""
@@ -50,9 +50,9 @@ def scene(
     )
 
 
-def told(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Explanation:
+def explained(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Explanation:
     """About a pod among others."""
-    return explain_pod(pod.obj, scene(pod, *others, bookings=bookings))
+    return explain_pod(pod.obj, snapshot(pod, *others, bookings=bookings))
 
 
 def alices(name: str = "p") -> PodBuilder:

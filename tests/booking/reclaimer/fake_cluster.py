@@ -38,7 +38,7 @@ from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_n
 Json = dict[str, Any]
 
 
-class FakeLeaving:
+class FakeEvictor:
     """Takes pods away by deleting them; remembers what was asked."""
 
     def __init__(self, kube: FakeKube) -> None:
@@ -104,13 +104,13 @@ class FakeLeaving:
         self.wanted = wanted
 
 
-class Scene:
+class FakeCluster:
     """A cluster with one reclaimer, and short words for what tests do."""
 
     def __init__(self, *, terms: EvictionSettings | None = None, executor: Executor = in_turn) -> None:
         self.clock = FakeClock(EPOCH)
         self.kube = FakeKube(self.clock)
-        self.leaving = FakeLeaving(self.kube)
+        self.leaving = FakeEvictor(self.kube)
         self.events: list[tuple[str, str, str]] = []
         """Name, reason and message of every Event."""
         self.executor = executor

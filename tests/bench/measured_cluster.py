@@ -55,7 +55,7 @@ def a_state(nodes: int) -> ClusterState:
     return state
 
 
-def question(nodes: int) -> bytes:
+def filter_request(nodes: int) -> bytes:
     """What kube-scheduler sends to filter: a pod as captured from it, and the names of all nodes."""
     captured = CHECKOUT / "tests" / "fixtures" / "scheduler" / "filter.json"
     asked: dict[str, Any] = msgspec.json.decode(captured.read_bytes())
@@ -63,9 +63,9 @@ def question(nodes: int) -> bytes:
     return msgspec.json.encode({**asked, "NodeNames": node_names(nodes)})
 
 
-def questions(nodes: int, orders: int = 16) -> list[bytes]:
-    """The same question with the names in different orders, the same ones in each run."""
-    asked: dict[str, Any] = msgspec.json.decode(question(nodes))
+def filter_requests(nodes: int, orders: int = 16) -> list[bytes]:
+    """The same request with the names in different orders, the same ones in each run."""
+    asked: dict[str, Any] = msgspec.json.decode(filter_request(nodes))
     known, found = asked["NodeNames"], []
     strides = (stride for stride in count(nodes // 3) if gcd(stride, nodes) == 1)
     for stride in islice(strides, orders):

@@ -15,7 +15,7 @@ from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_lease, a_node,
 HOUR = timedelta(hours=1)
 
 
-class Stage:
+class FakeCluster:
     """Two nodes of two A100 and one A6000 each."""
 
     def __init__(self) -> None:
