@@ -1,4 +1,4 @@
-"""Several things at once in a test: until told to stop, or each at its moment."""
+"""Several things at once in a test: until they are stopped, or each at its moment."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Timed)
 
 @contextmanager
 def running(bodies: Sequence[Callable[[], None]], stop: threading.Event) -> Iterator[None]:
-    """Threads that end when told to; what one of them raises is raised here in the end."""
+    """Threads that end when they are stopped; what one of them raises is raised here in the end."""
     with ThreadPoolExecutor(len(bodies)) as pool:
         going: list[Future[None]] = [pool.submit(body) for body in bodies]
         try:

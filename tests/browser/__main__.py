@@ -1,4 +1,4 @@
-"""``python -m tests.browser``: pictures of the pages for the documents, of one story and instant."""
+"""``python -m tests.browser``: pictures of the pages for the documents, of the same data and instant."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from cluster.process import logs
 from devcluster.paths import CHECKOUT
 from tests.booking.web.pages.site import Site
-from tests.browser.story import H100, live, rule, tell
+from tests.browser.sample_data import H100, add_audit_entries, add_bookings, add_cluster
 from tests.browser.visitor import DESK, PHONE, Scheme, Screen, Visitors, address_of, chromium
 from tests.fakes.objects import A100
 
@@ -38,9 +38,9 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder, chromium() as browser:
         site = Site(Path(folder))
-        tell(site)
-        live(site)
-        rule(site)
+        add_bookings(site)
+        add_cluster(site)
+        add_audit_entries(site)
         site.signing_in.administrators.add(ADMINISTRATOR)
         with address_of(site) as address:
             visitors = Visitors(browser, address)

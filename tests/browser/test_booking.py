@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.booking.web.pages.site import Site
-from tests.browser.story import H100, tell
+from tests.browser.sample_data import H100, add_bookings
 from tests.browser.visitor import PATIENCE, PHONE, Visitors
 
 pytestmark = pytest.mark.component
@@ -23,7 +23,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 def test_a_booking_is_made_by_keyboard_alone(site: Site, visitors: Visitors) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page("bob")
     page.goto("/")
     press(page, "Tab")
@@ -44,11 +44,11 @@ def test_a_booking_is_made_by_keyboard_alone(site: Site, visitors: Visitors) -> 
     expect(page.locator("h1")).to_have_text("My bookings")
     expect(page.locator(".note")).to_contain_text("It is guaranteed from now on")
     expect(page.locator("article .span")).to_contain_text("Tue 3 Mar 00:00")
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 def test_the_answer_comes_while_one_types(site: Site, visitors: Visitors) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page("bob")
     page.goto(f"/?model={H100}")
     page.locator("#count").fill("9")
@@ -64,22 +64,22 @@ def test_the_answer_comes_while_one_types(site: Site, visitors: Visitors) -> Non
     slots.first.click()
     expect(page.locator("#answer")).to_contain_text("Can be booked")
     expect(page.locator("#start")).not_to_have_value("")
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 def test_the_nodes_of_a_model_are_shown_when_its_row_is_opened(site: Site, visitors: Visitors) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page()
     page.goto("/")
     page.locator("summary", has_text="Nodes and table of A100").click()
     expect(page.get_by_role("heading", name="gpu-a1")).to_be_visible()
     expect(page.get_by_text("driver update")).to_be_visible()
     expect(page.get_by_role("table", name="day by day")).to_be_visible()
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
-def test_nodes_are_opened_by_keyboard_and_told_in_words(site: Site, visitors: Visitors) -> None:
-    tell(site)
+def test_nodes_are_opened_by_keyboard_and_described_in_words(site: Site, visitors: Visitors) -> None:
+    add_bookings(site)
     page = visitors.page()
     page.goto("/")
     summary = page.locator("summary", has_text="Nodes and table of A100")
@@ -90,11 +90,11 @@ def test_nodes_are_opened_by_keyboard_and_told_in_words(site: Site, visitors: Vi
     expect(nodes.get_by_role("row", name="gpu-a1")).to_contain_text("2 yours")
     expect(nodes.get_by_role("columnheader", name="Tue 17 Mar")).to_be_visible()
     expect(summary).to_be_focused()
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 def test_a_form_is_sent_once_however_often_it_is_clicked(site: Site, visitors: Visitors) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page("bob")
     page.goto("/")
     sent: list[str] = []
@@ -104,10 +104,10 @@ def test_a_form_is_sent_once_however_often_it_is_clicked(site: Site, visitors: V
     assert len([url for url in sent if not url.endswith("/check")]) == 1
 
 
-def test_a_server_that_does_not_answer_is_told_where_the_answer_would_stand(
+def test_a_server_that_does_not_answer_is_reported_where_the_answer_would_be(
     site: Site, visitors: Visitors
 ) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page("bob")
     page.goto("/")
     page.route("**/check", lambda route: route.abort())
@@ -119,7 +119,7 @@ def test_a_server_that_does_not_answer_is_told_where_the_answer_would_stand(
 
 
 def test_everything_works_on_a_phone_without_javascript(site: Site, visitors: Visitors) -> None:
-    tell(site)
+    add_bookings(site)
     page = visitors.page("bob", screen=PHONE, scripts=False)
     page.goto(f"/?model={H100}")
     page.get_by_role("link", name="Nodes and table of H100").click()
@@ -133,4 +133,4 @@ def test_everything_works_on_a_phone_without_javascript(site: Site, visitors: Vi
     page.get_by_role("button", name="Book", exact=True).click()
     expect(page.locator("h1")).to_have_text("My bookings")
     expect(page.locator("article")).to_have_count(1)
-    assert visitors.heard() == []
+    assert visitors.errors() == []

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.booking.web.pages.site import Site
-from tests.browser.story import live, tell
+from tests.browser.sample_data import add_bookings, add_cluster
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
 
 pytestmark = pytest.mark.component
@@ -17,8 +17,8 @@ REASON: Final = "The power supply is replaced."
 
 @pytest.fixture(autouse=True)
 def story(site: Site) -> None:
-    tell(site)
-    live(site)
+    add_bookings(site)
+    add_cluster(site)
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
@@ -33,7 +33,7 @@ def test_from_a_gpu_to_the_explanation_of_its_pod(visitors: Visitors, *, scripts
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".explanation .state")).to_have_text("running, booked")
     expect(page.locator(".because")).to_contain_text("until Wed 4 Mar 10:00")
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Visitors) -> None:
@@ -47,7 +47,7 @@ def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Vis
     page.clock.fast_forward("00:16")
     expect(page.locator(".counts")).not_to_contain_text("unhealthy")
     expect(link).to_be_focused()
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESK], ids=["phone", "desk"])
@@ -69,7 +69,7 @@ def test_how_gpus_are_used_is_seen_and_who_should_not_be_on_one(
     page.reload()
     expect(strangers.first).to_contain_text("Process 48113 (python3) of no pod")
     expect(strangers.last).to_contain_text("Process 48200 (jupyter) of vision/lab")
-    assert visitors.heard() == []
+    assert visitors.errors() == []
 
 
 def test_nodes_that_could_not_be_asked_for_once_come_back(visitors: Visitors) -> None:
@@ -111,4 +111,4 @@ def test_an_administrator_plans_maintenance_and_ends_a_booking(
     expect(page.locator(".note.good")).to_contain_text("has ended")
     page.get_by_role("link", name="Audit").click()
     expect(page.locator("tbody tr").first).to_contain_text("The node burns.")
-    assert [said for said in visitors.heard() if "422" not in said] == []
+    assert [said for said in visitors.errors() if "422" not in said] == []

@@ -36,7 +36,7 @@ def test_everybody_can_read_the_login(strangers: Visitors, path: str) -> None:
     page.set_viewport_size({"width": PHONE.width, "height": PHONE.height})
     assert findings(page) == []
     assert width_of(page) <= PHONE.width
-    assert strangers.heard() == []
+    assert strangers.errors() == []
 
 
 def test_colours_are_judged_when_they_have_come_to_rest(strangers: Visitors) -> None:
@@ -54,7 +54,7 @@ def test_somebody_signs_in_by_keyboard_goes_on_and_signs_out(strangers: Visitors
     page.get_by_label("Token").fill("a-guess")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("unknown, has expired or is meant for somebody else")
-    assert strangers.heard() == [REFUSED]
+    assert strangers.errors() == [REFUSED]
     page.get_by_label("Token").fill("alice-token")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("My bookings")
@@ -63,4 +63,4 @@ def test_somebody_signs_in_by_keyboard_goes_on_and_signs_out(strangers: Visitors
     expect(page.get_by_role("status")).to_contain_text("You are signed out.")
     page.goto("/mine")
     expect(page.get_by_label("Token")).to_be_visible()
-    assert strangers.heard() == []
+    assert strangers.errors() == []

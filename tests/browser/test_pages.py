@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.booking.web.pages.site import Site
-from tests.browser.story import live, rule, tell
+from tests.browser.sample_data import add_audit_entries, add_bookings, add_cluster
 from tests.browser.visitor import DESK, PHONE, SCHEMES, Visitors, address_of, findings, open_all, width_of
 from tests.fakes.objects import A100
 
@@ -34,12 +34,12 @@ MISSING: Final = "error: Failed to load resource: the server responded with a st
 
 
 @pytest.fixture(scope="module")
-def told(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitors]:
+def visitors(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitors]:
     """Visitors of a site that nobody changes."""
     site = Site(tmp_path_factory.mktemp("site"))
-    tell(site)
-    live(site)
-    rule(site)
+    add_bookings(site)
+    add_cluster(site)
+    add_audit_entries(site)
     site.signing_in.administrators.add("alice")
     with address_of(site) as address:
         made = Visitors(browser, address)
@@ -49,8 +49,8 @@ def told(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_everybody_can_read_a_page(told: Visitors, name: str) -> None:
-    page = told.page()
+def test_everybody_can_read_a_page(visitors: Visitors, name: str) -> None:
+    page = visitors.page()
     page.goto(PAGES[name])
     open_all(page)
     for screen in (DESK, PHONE):
@@ -59,11 +59,11 @@ def test_everybody_can_read_a_page(told: Visitors, name: str) -> None:
             page.emulate_media(color_scheme=scheme)
             assert findings(page) == [], (screen, scheme)
             assert width_of(page) <= screen.width, (screen, scheme)
-    assert told.heard() == ([MISSING] if name == "missing" else [])
+    assert visitors.errors() == ([MISSING] if name == "missing" else [])
 
 
-def test_who_looks_at_pages_sees_what_is_wrong_with_one(told: Visitors) -> None:
-    page = told.page(screen=PHONE)
+def test_who_looks_at_pages_sees_what_is_wrong_with_one(visitors: Visitors) -> None:
+    page = visitors.page(screen=PHONE)
     page.goto("/mine")
     page.evaluate("document.querySelector('main').innerHTML = '<input><p class=wide>wide</p>'")
     page.evaluate("document.querySelector('.wide').style.minWidth = '500px'")
@@ -71,4 +71,4 @@ def test_who_looks_at_pages_sees_what_is_wrong_with_one(told: Visitors) -> None:
     assert width_of(page) > PHONE.width
     with page.expect_console_message():
         page.evaluate("fetch('/nowhere')")
-    assert told.heard() == [MISSING]
+    assert visitors.errors() == [MISSING]

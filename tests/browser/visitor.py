@@ -63,7 +63,7 @@ class Visitors:
         self._browser = browser
         self._address = address
         self._contexts: list[BrowserContext] = []
-        self._troubles: list[str] = []
+        self._errors: list[str] = []
 
     def page(
         self,
@@ -86,23 +86,23 @@ class Visitors:
         context.set_default_timeout(PATIENCE)
         self._contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: self._hear(f"{said.type}: {said.text}"))
-        page.on("pageerror", lambda error: self._hear(f"error: {error}"))
+        page.on("console", lambda said: self._report(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: self._report(f"error: {error}"))
         page.on("requestfailed", self._failed)
         return page
 
     def _failed(self, request: Request) -> None:
         # Who goes on to another page waits no longer for what the one before has asked.
         if request.failure != "net::ERR_ABORTED":
-            self._hear(f"failed: {request.url}: {request.failure}")
+            self._report(f"failed: {request.url}: {request.failure}")
 
-    def _hear(self, problem: str) -> None:
-        self._troubles.append(problem)
+    def _report(self, problem: str) -> None:
+        self._errors.append(problem)
 
-    def heard(self) -> list[str]:
+    def errors(self) -> list[str]:
         """What browsers have complained about since this was asked last."""
-        told, self._troubles = self._troubles, []
-        return told
+        found, self._errors = self._errors, []
+        return found
 
     def close(self) -> None:
         """Close all windows."""
@@ -115,10 +115,10 @@ def findings(page: Page) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     page.evaluate(AT_REST)
-    told: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    report: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{found['id']}: {node['target']}: {node['failureSummary']}"
-        for found in told["violations"]
+        for found in report["violations"]
         if found["impact"] in {"serious", "critical"}
         for node in found["nodes"]
     ]

@@ -364,8 +364,8 @@ def test_a_file_of_a_newer_format_counts_as_none(tmp_path: Path) -> None:
 def test_the_manual_names_every_format_and_its_version() -> None:
     text = Path("docs/operations.md").read_text()
     section = text.partition("\n## Formats\n")[2].partition("\n## ")[0]
-    told = {*WRITTEN, names.FAULTS_FILE} - {names.WARNED}  # this one is an instant and a length
-    assert [key for key in told if f"`{key.rpartition('/')[2]}`" not in section] == []
+    listed = {*WRITTEN, names.FAULTS_FILE} - {names.WARNED}  # this one is an instant and a length
+    assert [key for key in listed if f"`{key.rpartition('/')[2]}`" not in section] == []
 
 
 # --- the database ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_an_unchanged_state_is_not_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "expected"),
     [
         (dataclasses.replace(WAS, daemons={}), "kubelet does not run"),
         (
@@ -46,9 +46,9 @@ def test_an_unchanged_state_is_not_reported() -> None:
         (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
-def test_every_difference_is_a_sentence(now: ClusterState, told: str) -> None:
+def test_every_difference_is_a_sentence(now: ClusterState, expected: str) -> None:
     (message,) = differences(WAS, now)
-    assert message.startswith(told)
+    assert message.startswith(expected)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_block_of_a_node_that_has_none_of_the_model_takes_nothing() -> None:
     assert taken(a_block("n1", 2, 6, count=1), capacity=Capacity({A100: {"n0": 2, "n1": 0}})) == []
 
 
-def test_a_block_that_is_over_takes_nothing_and_one_that_has_begun_is_told_from_its_start() -> None:
+def test_a_block_that_is_over_takes_nothing_and_one_that_has_begun_is_shown_from_its_start() -> None:
     block = a_block("n0", 2, 6)
     assert taken(block, now=6) == []
     assert taken(block, now=5) == [("n0", 2, 6, 4)]

@@ -71,7 +71,7 @@ def test_a_cluster_without_nodes_has_nothing() -> None:
     assert supply(instant, WITH_MAIA) == Capacity()
 
 
-def test_where_the_pods_of_a_booking_run_is_told_for_each_of_its_nodes() -> None:
+def test_where_the_pods_of_a_booking_run_is_reported_for_each_of_its_nodes() -> None:
     pods = [holding("a", "n0", 0, 1), holding("b", "n1", 0), holding("c", "n1", 1), holding("d", "n1", 2)]
     one, two = a_booking("b-1"), a_booking("b-2")
     cover = {"uid-a": one, "uid-b": one, "uid-c": one, "uid-d": two}

@@ -198,7 +198,7 @@ def test_pods_count_until_their_booking_is_over() -> None:
 
 
 # --- the booking that is being changed ------------------------------------------------------------------
-def test_the_booking_that_is_being_changed_takes_no_place_and_the_nodes_of_its_pods_are_told() -> None:
+def test_the_booking_that_is_being_changed_takes_no_place_and_the_nodes_of_its_pods_are_known() -> None:
     changing = booked("a", ("n0", 2))
     current_plan = plan_of(
         [changing, booked("b", ("n1", 1))], {"a": {"n1": 1}, "b": {"n1": 1}}, changing=changing
@@ -373,14 +373,14 @@ def test_a_booking_that_is_being_changed_finds_no_place_by_itself() -> None:
 
 
 # --- what an attempt has moved --------------------------------------------------------------------------
-def test_what_an_attempt_moves_is_told_together_with_what_follows_its_pods() -> None:
+def test_what_an_attempt_moves_is_reported_together_with_what_follows_its_pods() -> None:
     records = [booked("a", ("n0", 1)), booked("b", ("n0", 1), start=2), booked("c", ("n1", 1), start=2)]
     current_plan = plan_of(records, {"a": {"n1": 1}})
     (b,), (c,) = (items_of(record) for record in records[1:])
     assert current_plan.moved({b: "n1", c: "n1"}) == {"a": (Place("n1", 1),), "b": (Place("n1", 1),)}
 
 
-def test_what_is_moved_back_to_where_the_store_has_it_is_not_told() -> None:
+def test_what_is_moved_back_to_where_the_store_has_it_is_not_reported() -> None:
     records = [booked("a", ("n0", 2))]
     current_plan = plan_of(records, {"a": {"n1": 1}})
     items = items_of(records[0])

@@ -20,7 +20,7 @@ from cluster.fake.clock import FakeClock
 from cluster.process.probes import serve
 from tests.booking.cli.conftest import Terminal
 from tests.booking.web.pages.site import Site
-from tests.browser.story import live, tell
+from tests.browser.sample_data import add_bookings, add_cluster
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
 from tests.fakes.objects import A100
 
@@ -127,8 +127,8 @@ class TestLive:
     @pytest.fixture
     def site(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         made = Site(tmp_path)
-        tell(made)
-        live(made)
+        add_bookings(made)
+        add_cluster(made)
         server = serve(made.app, "127.0.0.1", 0)
         monkeypatch.setenv(server_connection.URL, f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv(server_connection.TOKEN, "alice-token")

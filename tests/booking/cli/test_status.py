@@ -12,15 +12,15 @@ from booking.cli import server_connection
 from booking.cli.__main__ import gpu
 from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site
-from tests.browser.story import live, tell
+from tests.browser.sample_data import add_bookings, add_cluster
 from tests.fakes.objects import a_pod
 
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[Site, str]]:
     made = Site(folder)
-    tell(made)
-    live(made)
+    add_bookings(made)
+    add_cluster(made)
     server = serve(made.app, "127.0.0.1", 0)
     yield made, f"http://127.0.0.1:{server.port}"
     server.close()

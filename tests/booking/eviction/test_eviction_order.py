@@ -61,13 +61,13 @@ def test_booked_pods_and_those_on_their_way_are_not_in_the_order() -> None:
     assert uids(following(cluster)) == ["going"]
 
 
-def test_everything_about_a_pod_is_told_for_each_of_its_models() -> None:
+def test_everything_about_a_pod_is_reported_for_each_of_its_models() -> None:
     cluster = FakeCluster()
     cluster.run("both", "n0", 0, 1, 2, worked=2, evictions=3)
-    told = {"uid": "uid-both", "node": "n0", "lost": 6 * HOUR, "evictions": 3}
+    both = {"uid": "uid-both", "node": "n0", "lost": 6 * HOUR, "evictions": 3}
     assert following(cluster) == (
-        Next(model=A100, gpus=2, free=2, **told),
-        Next(model=A6000, gpus=1, free=1, **told),
+        Next(model=A100, gpus=2, free=2, **both),
+        Next(model=A6000, gpus=1, free=1, **both),
     )
 
 
@@ -147,7 +147,7 @@ def test_each_place_of_the_order_has_its_words(place: int, rank: str) -> None:
         (25 * HOUR + 59 * SECOND, "1 day 1 hour"),
     ],
 )
-def test_gpu_time_is_told_in_whole_minutes(lost: timedelta, words: str) -> None:
+def test_gpu_time_is_reported_in_whole_minutes(lost: timedelta, words: str) -> None:
     assert in_words(lost) == words
 
 

@@ -145,7 +145,7 @@ def test_a_terminating_pod_leaves_and_is_nobodys_victim_until_it_hangs() -> None
     assert (hangs.leaves, hangs.evictable, read(cluster).idle) == (False, False, 1)
 
 
-def test_when_its_holders_work_was_saved_is_told_for_each_device_that_an_eviction_frees_latest_first() -> (
+def test_when_its_holders_work_was_saved_is_known_for_each_device_that_an_eviction_frees_latest_first() -> (
     None
 ):
     cluster = FakeCluster()

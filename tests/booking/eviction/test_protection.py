@@ -1,4 +1,4 @@
-"""Laws L2 and L6: why a pod may not be evicted, and of several reasons the one that is told."""
+"""Laws L2 and L6: why a pod may not be evicted, and of several reasons the one that is reported."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -54,7 +54,7 @@ def spared(instant: StatusSnapshot) -> StatusSnapshot:
     return replace(instant, namespaces={"default": Namespace(metadata=meta)})
 
 
-def test_of_several_reasons_the_one_that_ends_first_is_told() -> None:
+def test_of_several_reasons_the_one_that_ends_first_is_reported() -> None:
     pod = promised(holding("one", "n0", 0))
     running, leaving = an_instant(pod), an_instant(pod.terminating())
     assert why(booked(spared(leaving))) == LEAVES

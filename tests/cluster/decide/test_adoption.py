@@ -248,7 +248,7 @@ def test_pods_in_each_other_s_place_are_both_covered() -> None:
     assert misplaced(inputs(pairs, BOBS, nodes={"n0": 2, "n1": 1, "n2": 1})) == frozenset()
 
 
-def test_two_in_wrong_places_are_both_told_each_with_its_booking() -> None:
+def test_two_in_wrong_places_are_both_reported_each_with_its_booking() -> None:
     pairs = ((running(), MINE), (running("q", 1, user="carol"), _CAROLS))
     found = misplaced(inputs(pairs, BOBS, nodes={"n0": 2, "n1": 1, "n2": 1}))
     assert found == {PAIR, ("uid-q", "b-3")}

@@ -45,12 +45,12 @@ def why(
     return coverage(younger.obj, around(bookings, (younger, *others), barred), EPOCH)
 
 
-def told(found: Coverage) -> tuple[Kind, str | None]:
+def verdict(found: Coverage) -> tuple[Kind, str | None]:
     return found.kind, found.booking.name if found.booking else None
 
 
 # --- pods that a booking covers ----------------------------------------------------------------------
-def test_a_covered_pod_is_told_its_booking() -> None:
+def test_of_a_covered_pod_its_booking_is_reported() -> None:
     booking = a_booking()
     found = why(alices(), booking)
     assert (found.kind, found.booking, found.cover) == ("covered", booking, booking)
@@ -64,9 +64,9 @@ def test_a_booking_that_does_not_cover_the_pod_is_not_its_cover() -> None:
     assert found.cover is None
 
 
-def test_a_covered_pod_is_told_nothing_of_other_bookings_that_do_not_cover_it() -> None:
+def test_of_a_covered_pod_no_other_bookings_are_reported_that_do_not_cover_it() -> None:
     earlier = a_booking("b-0", model=A6000, start=EPOCH - HOUR)
-    assert told(why(alices(), earlier, a_booking("b-1"))) == ("covered", "b-1")
+    assert verdict(why(alices(), earlier, a_booking("b-1"))) == ("covered", "b-1")
 
 
 # --- pods that no booking can cover ------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_a_covered_pod_is_told_nothing_of_other_bookings_that_do_not_cover_it() 
     ],
     ids=["without a user", "without GPUs", "of a MIG device", "of both kinds", "terminating", "ended"],
 )
-def test_a_pod_that_no_booking_can_cover_is_told_that_whatever_is_booked(pod: PodBuilder) -> None:
+def test_of_a_pod_that_no_booking_can_cover_that_is_reported_whatever_is_booked(pod: PodBuilder) -> None:
     assert why(pod, a_booking()) == Coverage(kind="unbookable")
 
 
@@ -102,9 +102,9 @@ def test_without_any_booking_there_is_none() -> None:
     ],
     ids=["namespace", "model", "count", "all of them", "model and count"],
 )
-def test_of_a_running_booking_the_first_check_that_fails_is_told(booking: Booking, kind: Kind) -> None:
+def test_of_a_running_booking_the_first_check_that_fails_is_reported(booking: Booking, kind: Kind) -> None:
     found = why(alices(gpus=2), booking)
-    assert told(found) == (kind, "b-1")
+    assert verdict(found) == (kind, "b-1")
     assert found.asks is not None
     assert (found.users, found.left) == ((), 0)
 
@@ -138,10 +138,10 @@ def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
 
 
 # --- a booking that is used up -----------------------------------------------------------------------
-def test_of_a_booking_that_is_used_up_its_users_are_told_in_the_order_of_their_names() -> None:
+def test_of_a_booking_that_is_used_up_its_users_are_reported_in_the_order_of_their_names() -> None:
     users = (alices("z", 2), alices("a"))
     found = why(alices("p", 2), a_booking(count=4), others=users)
-    assert told(found) == ("used-up", "b-1")
+    assert verdict(found) == ("used-up", "b-1")
     assert [pod.key for pod in found.users] == ["default/a", "default/z"]
     assert found.left == 1
 
@@ -155,7 +155,7 @@ def test_pods_that_another_booking_covers_do_not_use_this_one_up() -> None:
     first, second = a_booking("b-1"), a_booking("b-2", count=2, start=EPOCH - HOUR, model=A6000)
     others = (alices("a"), alices("b", 2).wants(A6000))
     found = why(alices("p"), first, second, others=others)
-    assert told(found) == ("used-up", "b-1")
+    assert verdict(found) == ("used-up", "b-1")
     assert ([pod.metadata.name for pod in found.users], found.left) == (["a"], 0)
 
 
@@ -169,23 +169,23 @@ def test_a_user_of_the_booking_that_is_leaving_is_counted_as_using_nothing() -> 
 
 
 # --- a running pod in another booking's place --------------------------------------------------------
-def test_l5_a_pod_in_a_place_that_is_promised_to_others_is_told_so() -> None:
+def test_l5_a_place_that_is_promised_to_others_is_the_reason_for_its_pod() -> None:
     found = why(alices(), a_booking(), barred={(ASKED, "b-1")})
-    assert told(found) == ("place", "b-1")
+    assert verdict(found) == ("place", "b-1")
     assert (found.users, found.left) == ((), 0)
     assert found.asks is not None
 
 
 @pytest.mark.parametrize("pair", [("uid-a", "b-1"), (ASKED, "b-2")], ids=["other pod", "other booking"])
-def test_that_another_pair_of_pod_and_booking_is_in_the_wrong_place_is_not_told(
+def test_that_another_pair_of_pod_and_booking_is_in_the_wrong_place_is_not_reported(
     pair: tuple[str, str],
 ) -> None:
     assert why(alices(), a_booking(), others=(alices("a"), alices("b")), barred={pair}).kind == "used-up"
 
 
-def test_a_mismatch_is_told_before_the_place() -> None:
+def test_a_mismatch_is_reported_before_the_place() -> None:
     found = why(alices(), a_booking(model=A6000), barred={(ASKED, "b-1")})
-    assert told(found) == ("model", "b-1")
+    assert verdict(found) == ("model", "b-1")
 
 
 # --- several running bookings ------------------------------------------------------------------------
@@ -201,7 +201,7 @@ _FAR_TO_NEAR: dict[Kind, Booking] = {
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in order", "reversed"])
 @pytest.mark.parametrize(("farther", "nearer"), list(pairwise(_FAR_TO_NEAR)))
-def test_of_two_bookings_the_one_that_fails_at_a_later_check_is_told(
+def test_of_two_bookings_the_one_that_fails_at_a_later_check_is_reported(
     farther: Kind, nearer: Kind, *, is_reversed: bool
 ) -> None:
     bookings = [_FAR_TO_NEAR[farther], _FAR_TO_NEAR[nearer]]
@@ -210,17 +210,17 @@ def test_of_two_bookings_the_one_that_fails_at_a_later_check_is_told(
         pods={ASKED: alices().obj},
         barred={(ASKED, "place")},
     )
-    assert told(coverage(alices(gpus=2).obj, user_coverage, EPOCH)) == (nearer, nearer)
+    assert verdict(coverage(alices(gpus=2).obj, user_coverage, EPOCH)) == (nearer, nearer)
 
 
-def test_of_two_that_fail_at_the_same_check_the_earlier_one_is_told() -> None:
+def test_of_two_that_fail_at_the_same_check_the_earlier_one_is_reported() -> None:
     earlier = a_booking("b-9", model=A6000, start=EPOCH - HOUR)
     later = a_booking("b-1", model=A6000)
     assert why(alices(), later, earlier).booking == earlier
     assert why(alices(), earlier, later).booking == earlier
 
 
-def test_of_two_that_began_together_the_first_by_name_is_told() -> None:
+def test_of_two_that_began_together_the_first_by_name_is_reported() -> None:
     first, second = a_booking("b-1", model=A6000), a_booking("b-2", model=A6000)
     assert why(alices(), second, first).booking == first
 
@@ -231,7 +231,7 @@ def _coming(name: str = "b-1", hours: int = 1, **more: Any) -> Booking:
     return a_booking(name, start=start, end=start + HOUR, **more)
 
 
-def test_a_booking_that_will_cover_the_pod_is_told_with_the_pod() -> None:
+def test_a_booking_that_will_cover_the_pod_is_reported_with_the_pod() -> None:
     booking = _coming()
     found = why(alices(), booking)
     assert (found.kind, found.booking, found.cover) == ("later", booking, None)
@@ -239,11 +239,11 @@ def test_a_booking_that_will_cover_the_pod_is_told_with_the_pod() -> None:
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_of_several_to_come_the_earliest_that_suits_is_told(*, is_reversed: bool) -> None:
+def test_of_several_to_come_the_earliest_that_suits_is_reported(*, is_reversed: bool) -> None:
     bookings = [_coming("b-1", 3), _coming("b-2", 2), _coming("b-3", 1, model=A6000)]
     if is_reversed:
         bookings.reverse()
-    assert told(why(alices(), *bookings)) == ("later", "b-2")
+    assert verdict(why(alices(), *bookings)) == ("later", "b-2")
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_a_booking_that_will_never_cover_the_pod_is_not_promised_to_it(booking: 
     assert why(alices(gpus=2), booking) == Coverage(kind="none")
 
 
-def test_a_booking_that_runs_is_told_before_one_that_is_to_come() -> None:
-    assert told(why(alices(), _coming("b-2"), a_booking("b-1", model=A6000))) == ("model", "b-1")
+def test_a_booking_that_runs_is_reported_before_one_that_is_to_come() -> None:
+    assert verdict(why(alices(), _coming("b-2"), a_booking("b-1", model=A6000))) == ("model", "b-1")
 
 
-def test_a_booking_to_come_that_others_will_use_up_is_told_all_the_same() -> None:
+def test_a_booking_to_come_that_others_will_use_up_is_reported_all_the_same() -> None:
     assert why(alices(), _coming(), others=(alices("a"),)).kind == "later"

@@ -127,7 +127,7 @@ def test_a_grant_in_1900_protects_nothing() -> None:
     assert present_protection(_running().obj, is_booked=False, granted=granted, now=EPOCH) is None
 
 
-def test_of_several_reasons_leaving_is_told_before_a_booking_and_that_before_a_grant() -> None:
+def test_of_several_reasons_leaving_is_reported_before_a_booking_and_that_before_a_grant() -> None:
     later = EPOCH + timedelta(hours=1)
     leaving = present_protection(_running().terminating().obj, is_booked=True, granted=later, now=EPOCH)
     booked = present_protection(_running().obj, is_booked=True, granted=later, now=EPOCH)
@@ -166,7 +166,7 @@ def test_a_namespace_that_is_spared_protects_the_pods_of_no_other() -> None:
     assert _never(_running().obj, _spared("research")) is None
 
 
-def test_kubernetes_own_namespaces_are_told_as_such_even_where_they_are_spared() -> None:
+def test_kubernetes_own_namespaces_are_reported_as_such_even_where_they_are_spared() -> None:
     reason = _never(_in("kube-system"), _spared("kube-system"))
     assert reason == "pods of the namespace kube-system are never evicted"
 
@@ -196,7 +196,7 @@ def test_a_static_pod_is_known_by_its_annotation_whatever_that_says(value: str) 
     assert _never(pod) == "pods of a Node are never evicted"
 
 
-def test_a_pod_s_namespace_is_told_before_its_owner() -> None:
+def test_a_pod_s_namespace_is_reported_before_its_owner() -> None:
     assert _never(_in("kube-system", _running().of_a_daemon_set())) == (
         "pods of the namespace kube-system are never evicted"
     )
@@ -229,7 +229,7 @@ def test_l6_a_pod_one_of_whose_devices_is_unknown_is_not_evicted() -> None:
     assert _lasting(_running().obj, partly) == UNKNOWN
 
 
-def test_that_a_pod_is_never_evicted_is_told_before_what_it_holds() -> None:
+def test_that_a_pod_is_never_evicted_is_reported_before_what_it_holds() -> None:
     assert _lasting(_running().of_a_daemon_set().obj, None) == "pods of a DaemonSet are never evicted"
 
 

@@ -67,7 +67,7 @@ def test_a_cause_that_depends_on_nothing_says_the_same_of_every_pod() -> None:
     assert constant.said(" of model x") == constant.said() == "it is reserved"
 
 
-def test_of_all_nodes_together_a_cause_says_what_it_is_told_under_its_own_code() -> None:
+def test_of_all_nodes_together_a_cause_says_what_it_reports_under_its_own_code() -> None:
     found = CAUSE.of_all("no node has {}")
     assert (found, found.code) == ("no node has {}", "no-such")
 
@@ -109,14 +109,14 @@ def test_a_cause_about_another_node_names_it() -> None:
     assert reasons.ELSEWHERE.said("n1") == "GPUs of node n1 are kept for this pod"
 
 
-def test_what_cannot_be_read_is_told_as_the_reader_tells_it() -> None:
+def test_what_cannot_be_read_is_reported_as_the_reader_reports_it() -> None:
     assert reasons.UNREADABLE.said("its inventory is no JSON") == "its inventory is no JSON"
 
 
-def test_who_is_refused_mixed_models_is_told_the_annotation_that_allows_them() -> None:
+def test_the_reason_for_refused_mixed_models_names_the_annotation_that_allows_them() -> None:
     assert names.MODEL in reasons.MIXED_MODELS.change
 
 
-def test_that_a_place_is_reserved_for_a_moment_is_told_only_when_nothing_else_is_wrong() -> None:
+def test_that_a_place_is_reserved_for_a_moment_is_reported_only_when_nothing_else_is_wrong() -> None:
     assert reasons.ALL[-1] is reasons.RESERVED
     assert reasons.ALL[0] is reasons.ELSEWHERE

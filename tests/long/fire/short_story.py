@@ -105,7 +105,7 @@ def may_leave(blows: Iterable[Blow]) -> tuple[str, ...]:
     return (VICTIM, *ELSEWHERE) if is_away else (VICTIM,)
 
 
-def told_to_leave(pods: Iterable[Pod], uids: Mapping[str, str]) -> str | None:
+def victim_that_leaves(pods: Iterable[Pod], uids: Mapping[str, str]) -> str | None:
     """Who of these, name -> uid, has been deleted, or has gone and come back; None while nobody has."""
     now = {pod.metadata.name: pod for pod in pods}
     return next(
@@ -214,7 +214,7 @@ class ShortStory:
         self.await_that("a device is kept", HERS, lambda p: pod_status.held(p) or pod_status.node_of(p))
         self._reach("held")
         self.victim = self._patience.until(
-            f"{' or '.join(uids)} leaves", lambda: told_to_leave(self._ground.pods(), uids)
+            f"{' or '.join(uids)} leaves", lambda: victim_that_leaves(self._ground.pods(), uids)
         )
         self._reach("leaving")
         self.await_that("it is bound", HERS, pod_status.node_of)

@@ -25,7 +25,7 @@ from tests.long.fire.short_story import (
     ShortStory,
     expected,
     may_leave,
-    told_to_leave,
+    victim_that_leaves,
 )
 
 B: Final = "node-b/kubelet"
@@ -134,5 +134,5 @@ def test_the_story_goes_on_with_the_pod_that_has_to_leave(victim: str) -> None:
 def test_nobody_else_counts_where_nobody_else_may_leave() -> None:
     pods = [a_pod(VICTIM).obj, a_pod(ELSEWHERE[0]).terminating().obj]
     uids = {pod.metadata.name: pod.metadata.uid for pod in pods}
-    assert told_to_leave(pods, uids) == ELSEWHERE[0]
-    assert told_to_leave(pods, {VICTIM: uids[VICTIM]}) is None
+    assert victim_that_leaves(pods, uids) == ELSEWHERE[0]
+    assert victim_that_leaves(pods, {VICTIM: uids[VICTIM]}) is None

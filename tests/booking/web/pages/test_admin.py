@@ -17,7 +17,7 @@ from booking.principals import Principal
 from booking.web.pages.admin import limits_in
 from booking.web.pages.csrf import FIELD
 from tests.booking.web.pages.site import DAY, Site, said
-from tests.browser.story import live
+from tests.browser.sample_data import add_cluster
 
 ADDRESSES: Final = (
     "/admin",
@@ -221,7 +221,7 @@ def test_an_end_that_is_not_in_the_cluster_yet_is_reported_as_such_without_pods_
 
 
 def test_somebody_elses_pod_is_as_unknown_as_one_that_does_not_exist(site: Site) -> None:
-    live(site)
+    add_cluster(site)
     assert "render" not in site.see("/now").text
     assert site.see("/why/vision/render").status_code == 404
     assert site.see("/why/vision/nothing").status_code == 404
@@ -242,7 +242,7 @@ def test_pages_say_so_while_the_cluster_is_unknown(site: Site) -> None:
 
 
 def test_htmx_is_answered_with_the_nodes_only(site: Site) -> None:
-    live(site)
+    add_cluster(site)
     answer = site.see("/now", headers={"HX-Request": "true"}).text
     assert answer.strip().startswith('<ul class="counts"')
     assert 'id="now"' in site.see("/now").text

@@ -79,7 +79,7 @@ def test_no_items_are_placed_at_once() -> None:
     assert _attempt({}).place_all([])
 
 
-# --- what an attempt is told ---------------------------------------------------------------------------
+# --- what an attempt is given --------------------------------------------------------------------------
 def test_what_is_put_is_there_even_if_it_does_not_fit() -> None:
     attempt, item = _attempt({"n0": 1}), _item("a", size=9)
     attempt.put(item, "n0")
@@ -278,13 +278,13 @@ def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_g
     assert (plan.unplaced, list(plan.node_plans["n0"].items)) == ((lost,), [here])
 
 
-def test_what_is_lost_is_told_in_its_order() -> None:
+def test_what_is_lost_is_reported_in_its_order() -> None:
     lost = [_item(key) for key in "abcdef"]
     found = ModelPlan({}).changed((), [(item, "gone") for item in reversed(lost)])
     assert found.unplaced == tuple(lost)
 
 
-def test_where_more_is_placed_than_there_is_is_told_span_by_span() -> None:
+def test_where_more_is_placed_than_there_is_is_reported_span_by_span() -> None:
     placed = [(_item("a", 0, 10), "n0"), (_item("b", 2, 4), "n0"), (_item("c", 6, 8), "n0")]
     plan = ModelPlan({"n0": 1, "n1": 5}, placed)
     assert list(plan.overfull(0)) == [("n0", 2, 4), ("n0", 6, 8)]

@@ -158,7 +158,7 @@ def test_loads_that_touch_are_one_step_where_they_are_equal(*, is_added: bool) -
     assert steps.next_turn(0) == 9
 
 
-def test_the_spans_are_told_with_their_levels_and_without_the_pauses() -> None:
+def test_the_spans_are_reported_with_their_levels_and_without_the_pauses() -> None:
     assert Timeline.of([*_STAIRS, (50, 60, 4)]).spans() == [
         (10, 20, 1),
         (20, 30, 3),

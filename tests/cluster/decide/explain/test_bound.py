@@ -59,7 +59,7 @@ def test_a_pod_that_the_agent_has_not_reported_holds_nobody_knows_which_gpus() -
     ]
 
 
-def test_its_devices_are_told_in_the_order_of_their_numbers_and_each_model_once() -> None:
+def test_its_devices_are_reported_in_the_order_of_their_numbers_and_each_model_once() -> None:
     pod = alices().asks(3).on("n0", {"main": ("GPU-n0-2", "GPU-n0-1", "GPU-n0-0")})
     assert _where(pod, snapshot(pod)) == [
         f"It is on n0 and holds GPUs 0, 1 and 2 ({A100} and {A6000}).",
@@ -67,7 +67,7 @@ def test_its_devices_are_told_in_the_order_of_their_numbers_and_each_model_once(
     ]
 
 
-def test_the_place_of_its_booking_is_told_only_on_the_node_of_the_plan() -> None:
+def test_the_place_of_its_booking_is_reported_only_on_the_node_of_the_plan() -> None:
     there = a_booking(places=[{"node": "n1", "count": 1}, {"node": "n0", "count": 1}])
     elsewhere = a_booking(places=[{"node": "n1", "count": 1}])
     planned = "Its booking is planned on this node."
@@ -96,7 +96,7 @@ def test_of_a_node_whose_agent_is_not_alive_nothing_is_given_or_taken(agent: Age
     assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == said
 
 
-def test_devices_are_told_by_their_numbers_whatever_their_uuids_are() -> None:
+def test_devices_are_reported_by_their_numbers_whatever_their_uuids_are() -> None:
     pod = alices().asks(2).on("n0", {"main": ("GPU-a", "GPU-b")})
     found = _here(pod, a100(0, uuid="GPU-b"), a6000(1, uuid="GPU-a"))
     assert found == [
@@ -105,7 +105,7 @@ def test_devices_are_told_by_their_numbers_whatever_their_uuids_are() -> None:
     ]
 
 
-def test_devices_that_its_node_does_not_know_any_more_are_told_by_uuid_in_their_order() -> None:
+def test_devices_that_its_node_does_not_know_any_more_are_reported_by_uuid_in_their_order() -> None:
     lost = tuple(f"GPU-{letter}" for letter in "zyxwvu")
     pod = alices().asks(7).on("n0", {"main": (*lost, "GPU-n0-0")})
     assert _here(pod, a100(0)) == [
@@ -115,7 +115,7 @@ def test_devices_that_its_node_does_not_know_any_more_are_told_by_uuid_in_their_
     ]
 
 
-def test_a_pod_of_which_its_node_knows_no_device_is_told_of_the_lost_ones_alone() -> None:
+def test_of_a_pod_of_which_its_node_knows_no_device_the_lost_ones_alone_are_reported() -> None:
     assert _here(alices().asks(1).on("n0", {"main": ("GPU-z",)}), a100(0)) == [
         "Of what it was given, n0 does not know GPU-z any more.",
         "GPU Booking chose it when the pod was bound: it takes any model.",
@@ -123,7 +123,7 @@ def test_a_pod_of_which_its_node_knows_no_device_is_told_of_the_lost_ones_alone(
 
 
 @pytest.mark.parametrize(("gpus", "more"), [(2, "1 more GPU"), (3, "2 more GPUs")])
-def test_of_devices_that_nobody_has_named_the_number_is_told(gpus: int, more: str) -> None:
+def test_of_devices_that_nobody_has_named_the_number_is_reported(gpus: int, more: str) -> None:
     found = _here(alices().asks(gpus).on("n0"), a100(0), drift='{"uid-p":{"main":["GPU-n0-0"]}}')
     assert found[:2] == [
         f"It is on n0 and holds GPU 0 ({A100}).",
@@ -134,7 +134,7 @@ def test_of_devices_that_nobody_has_named_the_number_is_told(gpus: int, more: st
 @pytest.mark.parametrize(
     ("reason", "said"), [("XID 79.", "XID 79"), ("XID 79", "XID 79"), (None, "nobody says why")]
 )
-def test_a_device_that_is_not_healthy_is_told_with_its_reason(reason: str | None, said: str) -> None:
+def test_a_device_that_is_not_healthy_is_reported_with_its_reason(reason: str | None, said: str) -> None:
     pod = alices().asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")})
     found = _here(pod, a100(0), a100(1, health="unhealthy", reason=reason))
     assert found[:2] == [
@@ -149,7 +149,7 @@ def _part(model: str) -> list[str]:
     return _here(pod, part)
 
 
-def test_a_part_of_a_gpu_is_told_with_its_profile_once() -> None:
+def test_a_part_of_a_gpu_is_reported_with_its_profile_once() -> None:
     assert _part(A100)[0] == f"It is on n0 and holds GPU 0 ({A100}, 1g.5gb)."
     assert _part(f"{A100}-MIG-1g.5gb")[0] == f"It is on n0 and holds GPU 0 ({A100}-MIG-1g.5gb)."
 
@@ -169,7 +169,7 @@ def test_a_pod_without_an_assignment_was_bound_by_somebody_else() -> None:
         (("GPU-n0-0", "GPU-n0-1"), "The kubelet gave it others than the GPUs that were chosen."),
     ],
 )
-def test_a_pod_that_was_given_other_devices_than_the_chosen_ones_is_told_so(
+def test_that_a_pod_was_given_other_devices_than_the_chosen_ones_is_reported(
     chosen: tuple[str, ...], said: str
 ) -> None:
     pod = alices().asks(len(chosen)).on("n0", {"main": chosen})
@@ -222,7 +222,7 @@ def _spared() -> ExplanationSnapshot:
     return replace(snapshot(running()), namespaces={"default": Namespace(metadata=meta)})
 
 
-def test_what_protects_a_pod_for_good_is_told_before_what_maia_has_granted() -> None:
+def test_what_protects_a_pod_for_good_is_reported_before_what_maia_has_granted() -> None:
     assert _taking(running(), _spared(), granted=NOW + DAY) == [
         (
             "Its GPUs are not taken for bookings: an administrator has said that no pod of the namespace"
@@ -255,19 +255,19 @@ def test_a_pod_that_a_booked_one_needs_gone_must_leave_even_if_it_is_booked() ->
     assert _taking(running(), _needed(), booking=a_booking()) == must
 
 
-def test_the_notice_on_a_pod_is_told_in_its_own_words_and_counts_before_all_but_the_order() -> None:
+def test_the_notice_on_a_pod_is_reported_in_its_own_words_and_counts_before_all_but_the_order() -> None:
     noticed = running().with_annotation(names.NOTICE, "It must go by noon.")
     assert _taking(noticed, _needed()) == ["It must go by noon."]
     assert _taking(noticed, booking=a_booking()) == ["It must go by noon."]
     assert _taking(noticed.with_annotation(names.EVICT, _ORDER)) == [_ORDERED, "It must go by noon."]
 
 
-def test_an_administrators_order_is_told_beside_who_may_take_its_gpus() -> None:
+def test_an_administrators_order_is_reported_beside_who_may_take_its_gpus() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _taking(ordered, booking=a_booking()) == [_ORDERED, UNTIL]
 
 
-def test_an_order_that_cannot_be_read_is_not_told() -> None:
+def test_an_order_that_cannot_be_read_is_not_reported() -> None:
     assert _taking(running().with_annotation(names.EVICT, "{")) == [_ANY_TIME]
 
 
@@ -288,11 +288,11 @@ def test_a_pod_that_terminates_for_too_long_may_hang_with_its_node() -> None:
     ]
 
 
-def test_of_a_leaving_pod_the_order_is_told_first() -> None:
+def test_of_a_leaving_pod_the_order_is_reported_first() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _leaving(ordered, since=NOW)[0] == _ORDERED
     assert len(_leaving(ordered, since=NOW)) == 2
 
 
-def test_of_a_pod_that_is_not_terminating_nothing_is_told() -> None:
+def test_of_a_pod_that_is_not_terminating_nothing_is_reported() -> None:
     assert _leaving(running(), since=None) == []

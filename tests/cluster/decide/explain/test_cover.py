@@ -38,7 +38,7 @@ def test_a_pod_belongs_to_its_user() -> None:
 
 
 @pytest.mark.parametrize("said", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
-def test_a_pod_of_nobody_is_told_why_with_one_full_stop(said: str) -> None:
+def test_why_a_pod_is_nobodys_is_reported_with_one_full_stop(said: str) -> None:
     pod = a_pod().with_annotation(names.NOBODY, said)
     assert whose(pod.obj) == "It belongs to nobody: ServiceAccounts are nobody."
 
@@ -63,7 +63,7 @@ def test_no_booking_covers_a_pod_of_nobody_until_an_administrator_names_an_owner
     ]
 
 
-def test_a_covered_pod_is_told_until_when_and_that_the_booking_can_be_extended() -> None:
+def test_of_a_covered_pod_the_end_of_cover_is_reported_and_that_the_booking_can_be_extended() -> None:
     bookings = (a_booking(count=2),)
     assert _said(running(), bookings=bookings) == [f"The booking b-1 of 2 x {A100} covers it until {_UNTIL}."]
     assert _would(running(), bookings=bookings) == [
@@ -74,14 +74,14 @@ def test_a_covered_pod_is_told_until_when_and_that_the_booking_can_be_extended()
     assert found.name == "b-1"
 
 
-def test_a_user_without_any_booking_is_told_which_one_would_do() -> None:
+def test_for_a_user_without_any_booking_one_that_would_do_is_named() -> None:
     assert _said(running()) == ["No booking of alice's is running."]
     assert _would(running()) == [
         "A running booking of alice's with enough GPUs of the right model would cover it."
     ]
 
 
-def test_the_booking_that_ended_last_is_told_and_of_two_the_last_by_name() -> None:
+def test_the_booking_that_ended_last_is_reported_and_of_two_the_last_by_name() -> None:
     bookings = (
         a_booking("b-3", start=EPOCH - 2 * DAY, end=EPOCH - DAY),
         a_booking("b-2", start=EPOCH - 2 * DAY, end=EPOCH),

@@ -177,14 +177,14 @@ def test_only_those_are_named_that_the_reader_may_know() -> None:
 
 
 @pytest.mark.parametrize("until", [NOW - DAY, NOW])
-def test_an_end_that_has_passed_is_not_told(until: datetime) -> None:
+def test_an_end_that_has_passed_is_not_reported(until: datetime) -> None:
     assert _explained(snapshot(_has("q", "GPU-n0-0", until=until)), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
         "They are used by default/q.",
     ]
 
 
-def test_a_terminating_pod_is_told_with_the_end_of_its_time_to_stop_and_no_other() -> None:
+def test_a_terminating_pod_is_reported_with_the_end_of_its_time_to_stop_and_no_other() -> None:
     pod = _has("q", "GPU-n0-0", until=NOW + 2 * DAY)
     seen = snapshot(pod)
     meta = msgspec.structs.replace(pod.obj.metadata, deletion_timestamp=NOW + DAY)

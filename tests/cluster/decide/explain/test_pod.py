@@ -355,8 +355,8 @@ def test_a_hold_is_explained_to_its_pod_and_to_its_victim() -> None:
         "Of 1 kept for it 0 are free already.",
     )
     assert found.would_change == ("It is bound by itself as soon as all of its GPUs are free.",)
-    told_to_go = explain_pod(victim.obj, seen)
-    assert (told_to_go.state, told_to_go.because[-1]) == (
+    leaving = explain_pod(victim.obj, seen)
+    assert (leaving.state, leaving.because[-1]) == (
         "to be evicted",
         "A booked pod needs its GPUs: it must leave.",
     )

@@ -57,7 +57,7 @@ def test_the_whole_message_ends_with_one_full_stop(message: str) -> None:
     "message",
     ["binding was refused", "In short: 0/3 nodes are available: 3 no.", "x/3 nodes are available: 3 no."],
 )
-def test_a_message_that_is_no_count_of_nodes_is_told_as_it_is(message: str) -> None:
+def test_a_message_that_is_no_count_of_nodes_is_reported_as_it_is(message: str) -> None:
     assert _own(message) == f"The scheduler says: {message.rstrip('.')}."
 
 
@@ -117,7 +117,7 @@ def test_too_few_gpus_are_explained_elsewhere_and_other_devices_are_not(
     assert (_own(f"{_HEAD}3 Insufficient {resource}.") is None) == is_known
 
 
-def test_what_it_says_of_the_pod_and_of_no_node_is_told_without_a_number() -> None:
+def test_what_it_says_of_the_pod_and_of_no_node_is_reported_without_a_number() -> None:
     assert _own(f"{_HEAD}pod has unbound claims. preemption: 0/3 no.") == (
         "The scheduler's own filters say: pod has unbound claims."
     )

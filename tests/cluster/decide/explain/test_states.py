@@ -44,7 +44,7 @@ def test_the_state_of_a_pod(pod: PodBuilder, bookings: tuple[Booking, ...], stat
     assert explained(pod, bookings=bookings).state == state
 
 
-def test_a_pod_that_a_hold_names_is_told_to_go_unless_it_is_booked() -> None:
+def test_a_pod_that_a_hold_names_must_go_unless_it_is_booked() -> None:
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-p",), at=NOW)
     waiting = a_pod("w").of("bob").asks(1)
     seen = snapshot(running(), waiting, holds={"uid-w": hold})
@@ -90,7 +90,7 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
         ),
     ],
 )
-def test_of_a_pod_without_gpus_its_user_is_told_only_where_admission_has_named_one(
+def test_of_a_pod_without_gpus_its_user_is_reported_only_where_admission_has_named_one(
     pod: PodBuilder, origin: tuple[str, ...]
 ) -> None:
     assert explained(pod) == Explanation("without GPU", (*origin, "It asks for no GPU."))
@@ -102,11 +102,11 @@ def test_a_pod_without_annotations_is_explained() -> None:
     assert explain_pod(bare, snapshot()) == Explanation("without GPU", ("It asks for no GPU.",))
 
 
-def test_a_pod_that_asks_for_gpus_is_told_that_it_is_nobodys() -> None:
+def test_a_pod_that_asks_for_gpus_is_reported_as_nobodys() -> None:
     assert explained(a_pod().asks(1)).because[:2] == (_NOBODYS, "So no booking can cover it.")
 
 
-def test_a_pod_that_lost_its_request_at_admission_is_told_why_and_to_be_created_again() -> None:
+def test_of_a_pod_that_lost_its_request_at_admission_the_reason_is_reported_and_to_create_it_again() -> None:
     assert explained(alices().with_annotation(names.STRIPPED, "All are booked.")) == Explanation(
         "without its GPU",
         (_MINE, "All are booked."),
@@ -114,7 +114,7 @@ def test_a_pod_that_lost_its_request_at_admission_is_told_why_and_to_be_created_
     )
 
 
-def test_a_leaving_pod_is_told_where_it_is_and_that_nothing_would_change_it() -> None:
+def test_of_a_leaving_pod_its_node_is_reported_and_that_nothing_would_change_it() -> None:
     assert explained(running().terminating()) == Explanation(
         "leaving",
         (
@@ -133,7 +133,7 @@ def test_a_leaving_pod_with_cover_was_given_the_model_of_its_booking() -> None:
     assert chosen in explain_pod(pod.obj, seen).because
 
 
-def test_a_running_pod_is_told_of_cover_place_and_takers_in_this_order() -> None:
+def test_of_a_running_pod_cover_place_and_takers_are_reported_in_this_order() -> None:
     order = encode_order(EvictOrder(by="bob", reason="Repair", at=NOW))
     assert explained(running().with_annotation(names.EVICT, order)) == Explanation(
         "running, not booked",
@@ -160,7 +160,7 @@ def test_a_waiting_pod_without_cover_is_bound_when_gpus_become_free_or_a_booking
     assert _waiting().because[:2] == (_MINE, _NONE_RUNS)
 
 
-def test_a_waiting_pod_with_cover_is_made_room_for_and_told_of_no_other_booking() -> None:
+def test_for_a_waiting_pod_with_cover_room_is_made_and_no_other_booking_is_reported() -> None:
     found = _waiting(a_booking())
     assert found.would_change == (
         (
@@ -208,7 +208,7 @@ def test_only_pods_of_the_same_user_are_named_unless_the_reader_may_know_more(
     assert named not in explain_pod(waiting, seen, may_name=lambda _pod: False).because
 
 
-def test_a_pod_behind_another_gate_is_told_of_that_and_of_bookings() -> None:
+def test_of_a_pod_behind_another_gate_that_and_bookings_are_reported() -> None:
     gated = msgspec.structs.replace(alices().asks(1).obj.spec, scheduling_gates=(Gate(name="a.io/b"),))
     found = explain_pod(msgspec.structs.replace(alices().asks(1).obj, spec=gated), snapshot())
     assert found.would_change == ("It is offered once the owner of a.io/b removes that gate.", _WOULD_COVER)

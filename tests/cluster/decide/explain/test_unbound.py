@@ -80,7 +80,7 @@ def _with_hold(pod: PodBuilder, *victims: str, node: str = "n0", devices: tuple[
     return pod.with_annotation(names.HOLD, msgspec.json.encode(hold).decode())
 
 
-def test_a_hold_of_a_node_that_is_gone_is_told() -> None:
+def test_a_hold_of_a_node_that_is_gone_is_reported() -> None:
     pod = _with_hold(alices().asks(1), node="gone", devices=("GPU-gone-0",))
     assert _kept(pod, snapshot()) == [
         "1 GPU of node gone is kept for this pod.",
@@ -109,7 +109,7 @@ def test_of_the_pods_that_must_leave_those_still_there_are_counted(living: int, 
     assert found[2:] == [f"{expected} still to leave."]
 
 
-def test_why_a_kept_device_is_not_given_although_it_is_free_is_told() -> None:
+def test_why_a_kept_device_is_not_given_although_it_is_free_is_reported() -> None:
     pod = _with_hold(alices().asks(1), devices=("GPU-n0-0",))
     seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
@@ -118,7 +118,7 @@ def test_why_a_kept_device_is_not_given_although_it_is_free_is_told() -> None:
 
 
 # --- no node can serve it ------------------------------------------------------------------------------
-def test_a_pod_that_no_leaving_helps_is_hopeless_and_told_what_does() -> None:
+def test_a_pod_that_no_leaving_helps_is_hopeless_and_what_does_is_reported() -> None:
     pod = alices().asks(9)
     assert _waits(pod, snapshot(pod)) == Waits(
         ("The pod asks for 9 GPUs, but no node has more than 3.",),
@@ -133,7 +133,7 @@ def _crowded(pod: PodBuilder) -> ExplanationSnapshot:
     return snapshot(pod, *_full("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1"))
 
 
-def test_a_pod_that_waits_for_others_to_leave_is_told_all_that_is_known() -> None:
+def test_of_a_pod_that_waits_for_others_to_leave_all_that_is_known_is_reported() -> None:
     pod = alices().asks(1).wants(A100).unschedulable("0/3 nodes are available: 1 Insufficient cpu.")
     pod = pod.with_annotation(names.BARRED, "n8,,n7").with_annotation(names.BUDGETS_SINCE, "noon")
     found = _waits(pod, _crowded(pod))
@@ -147,7 +147,7 @@ def test_a_pod_that_waits_for_others_to_leave_is_told_all_that_is_known() -> Non
     assert (found.would_change, found.is_settled, found.is_hopeless) == ((), False, False)
 
 
-def test_a_pod_in_line_is_told_so_instead_of_what_the_scheduler_said_once() -> None:
+def test_that_a_pod_is_in_line_is_reported_instead_of_what_the_scheduler_said_once() -> None:
     pod = alices().asks(1).wants(A100).unschedulable("0/3 nodes are available: 1 Insufficient cpu.").behind()
     assert _waits(pod, _crowded(pod)).because[1] == _IN_LINE
 
@@ -165,14 +165,14 @@ def test_a_pod_for_which_a_gpu_is_free_is_bound_once_the_scheduler_has_tried_it(
     )
 
 
-def test_a_pod_without_a_schedulers_name_is_told_of_the_scheduler_alone() -> None:
+def test_of_a_pod_without_a_schedulers_name_the_scheduler_alone_is_reported() -> None:
     pod = alices().asks(1).scheduled_by("")
     assert _waits(pod, snapshot(pod)).because[-1] == (
         "The scheduler has not tried it yet, or is about to bind it."
     )
 
 
-def test_a_pod_that_the_scheduler_has_tried_in_vain_is_told_what_it_said() -> None:
+def test_of_a_pod_that_the_scheduler_has_tried_in_vain_its_message_is_reported() -> None:
     pod = alices().asks(1).unschedulable("It is odd.")
     seen = replace(snapshot(pod), nodes={"n1": tainted("n1")})
     assert _waits(pod, seen) == Waits(
@@ -210,7 +210,7 @@ def test_nodes_without_gpus_are_not_spoken_of() -> None:
     assert not any("n1" in message for message in found)
 
 
-def test_a_node_whose_inventory_cannot_be_read_is_told_with_what_is_wrong() -> None:
+def test_a_node_whose_inventory_cannot_be_read_is_reported_with_what_is_wrong() -> None:
     pod = alices().asks(1)
     seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
@@ -257,7 +257,7 @@ def _small(name: str) -> Node:
         ),
     ],
 )
-def test_a_node_that_does_not_suit_is_told_with_what_would_change_it(
+def test_a_node_that_does_not_suit_is_reported_with_what_would_change_it(
     node: Node, why: str, change: str, *, is_hopeless: bool
 ) -> None:
     pod = alices().asks(1).needing(cpu="2")
@@ -285,7 +285,7 @@ def test_a_lasting_reason_of_one_node_and_full_ones_are_told_apart() -> None:
     assert found.is_hopeless
 
 
-def test_a_pod_that_finds_no_node_is_told_what_keeps_room_from_being_made_and_who_has_it() -> None:
+def test_of_a_pod_that_finds_no_node_it_is_reported_what_keeps_room_from_being_made_and_who_has_it() -> None:
     pod = alices().asks(1).wants(A100).with_annotation(names.BARRED, "n7,n8")
     nodes = {"n0": (a100(0),), "n1": (a100(0, "n1"),)}
     seen = replace(_over(nodes, pod, *_full("GPU-n0-0")), nodes={"n1": _condition("n1")})
@@ -317,7 +317,7 @@ def _planned_for_others(pod: PodBuilder, *bookings: Booking) -> ExplanationSnaps
     return replace(snapshot(pod, bookings=bookings), placement_checks={A100: check} if check else {})
 
 
-def test_a_node_whose_gpus_are_promised_to_other_bookings_is_told_with_the_time_of_the_plan() -> None:
+def test_a_node_whose_gpus_are_promised_to_other_bookings_is_reported_with_the_time_of_the_plan() -> None:
     pod, booking = alices().asks(1), a_booking()
     found = _waits(pod, _planned_for_others(pod, booking, _WHOLE), booking)
     assert found.because[:3] == (
@@ -350,7 +350,9 @@ def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as
 @pytest.mark.parametrize(
     ("begins_in", "since"), [(timedelta(0), ""), (timedelta(hours=1), "from 2026-11-23 11:00 UTC ")]
 )
-def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come(begins_in: timedelta, since: str) -> None:
+def test_the_beginning_of_a_plan_is_reported_where_it_is_yet_to_come(
+    begins_in: timedelta, since: str
+) -> None:
     pod, booking = alices().asks(1), a_booking()
     later = a_booking("b-2", user="bob", start=NOW + begins_in, places=[{"node": "n0", "count": 2}])
     seen = replace(_planned_for_others(pod, booking, _WHOLE), bookings={"b-1": booking, "b-2": later})
@@ -359,7 +361,7 @@ def test_the_beginning_of_a_plan_is_told_where_it_is_yet_to_come(begins_in: time
     )
 
 
-def test_of_a_node_that_is_full_and_promised_it_is_told_that_it_is_full() -> None:
+def test_of_a_node_that_is_full_and_promised_it_is_reported_that_it_is_full() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
     full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))

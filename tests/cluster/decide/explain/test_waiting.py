@@ -165,7 +165,7 @@ def crowded(*free: str) -> Ledger:
         (a_pod().asks(2).wants(A100), crowded("GPU-n0-0", "GPU-n0-1"), None),
     ],
 )
-def test_the_most_lasting_reason_is_the_one_that_is_told(
+def test_the_most_lasting_reason_is_the_one_that_is_reported(
     pod: PodBuilder, ledger: Ledger, expected: str | None
 ) -> None:
     assert code(pod, ledger) == expected
@@ -223,7 +223,7 @@ def test_devices_that_are_not_healthy_are_not_counted_among_those_in_use() -> No
     assert why(a_pod().asks(1), ledger) == "All 1 healthy GPUs are in use."
 
 
-def test_of_a_pod_that_asks_for_two_resources_the_first_that_is_short_is_told() -> None:
+def test_of_a_pod_that_asks_for_two_resources_the_first_that_is_short_is_reported() -> None:
     pod = a_pod().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
     assert why(pod, a_ledger()) == "No node has devices nvidia.com/mig-1g.5gb."
 

@@ -1,4 +1,4 @@
-"""All checks of one pod together: which is told first, and what is worked out once for many pods."""
+"""All checks of one pod together: which is reported first, and what is worked out once for many pods."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -89,17 +89,17 @@ def test_each_condition_that_depends_on_other_objects_is_checked(kind: str) -> N
 
 
 @pytest.mark.parametrize(("first", "second"), [("volume", "affinity"), ("affinity", "spread")])
-def test_of_two_such_conditions_the_first_in_order_is_told(first: str, second: str) -> None:
+def test_of_two_such_conditions_the_first_in_order_is_reported(first: str, second: str) -> None:
     both = {**_HINDRANCES[second][0], **_HINDRANCES[first][0]}
     assert why(a_pod(**both), a_node(), a_pod("there")) == _HINDRANCES[first][1]
 
 
-def test_the_node_itself_is_told_before_what_is_free_of_it() -> None:
+def test_the_node_itself_is_reported_before_what_is_free_of_it() -> None:
     assert why(a_pod(**sized("9")), a_node(unschedulable=True)) == CORDONED
     assert why(a_pod(nodeSelector={"rack": "1"}), a_node(pods="0")) == NOT_SELECTED
 
 
-def test_what_is_free_is_told_before_ports_and_these_before_the_rest() -> None:
+def test_what_is_free_is_reported_before_ports_and_these_before_the_rest() -> None:
     there = a_pod("there", **sized("3", ports=[port(80)]))
     volume = _HINDRANCES["volume"][0]
     assert why(a_pod(**sized("2", ports=[port(80)]), **volume), a_node(), there) == FULL
@@ -109,14 +109,12 @@ def test_what_is_free_is_told_before_ports_and_these_before_the_rest() -> None:
 
 # --- too big, or only full ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("cpu", "reason"), [("1", None), ("1001m", FULL), ("4", FULL), ("4001m", TOO_BIG)])
-def test_a_pod_that_an_empty_node_could_not_take_is_told_that_it_is_too_big(
-    cpu: str, reason: str | None
-) -> None:
+def test_a_pod_that_an_empty_node_could_not_take_is_reported_as_too_big(cpu: str, reason: str | None) -> None:
     assert why(a_pod(**sized(cpu)), a_node(), a_pod("there", **sized("3"))) == reason
 
 
 @pytest.mark.parametrize(("cpu", "reason"), [("1", CROWDED), ("5", TOO_BIG)])
-def test_a_node_that_takes_no_more_pods_is_told_as_crowded_to_all_that_are_not_too_big(
+def test_a_node_that_takes_no_more_pods_is_reported_as_crowded_to_all_that_are_not_too_big(
     cpu: str, reason: str
 ) -> None:
     assert why(a_pod(**sized(cpu)), a_node(pods="1"), a_pod("there")) == reason

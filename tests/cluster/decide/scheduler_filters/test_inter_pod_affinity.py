@@ -235,7 +235,7 @@ def test_a_pod_in_a_domain_that_a_node_does_not_belong_to_does_not_mind_who_is_t
 
 
 # --- several of these at once ------------------------------------------------------------------------
-def test_missing_company_is_told_before_unwanted_company_and_that_before_being_unwanted() -> None:
+def test_missing_company_is_reported_before_unwanted_company_and_that_before_being_unwanted() -> None:
     pods = {"n0": [a_pod("w", "web"), a_pod("shy", **far(term(ZONE, GPU)))]}
     not_wanted = a_pod(app="gpu", **near(term(ZONE, DB)), **far(term(ZONE, WEB)))
     assert verdicts(not_wanted, pods) == [ALONE] * 4

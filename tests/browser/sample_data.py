@@ -21,7 +21,7 @@ H100: Final = "NVIDIA-H100-80GB-HBM3"
 HOUR: Final = timedelta(hours=1)
 
 
-def tell(site: Site) -> None:
+def add_bookings(site: Site) -> None:
     """Fill a site. Alice has a running booking, a planned one that is at risk, and two that are over."""
     site.capacity = Capacity(
         {
@@ -104,14 +104,14 @@ def _alices(site: Site) -> Record:
     return running
 
 
-def live(site: Site) -> None:
+def add_cluster(site: Site) -> None:
     """Let the cluster be seen as well: nodes, devices and pods of everybody's."""
     now = site.clock.now()
-    sick = a100(2, "gpu-a2", health="unhealthy", reason="XID 79: the GPU has fallen off the bus")
+    unhealthy = a100(2, "gpu-a2", health="unhealthy", reason="XID 79: the GPU has fallen off the bus")
     site.cache.replace_nodes(
         [
             a_node("gpu-a1", *(a100(index, "gpu-a1") for index in range(4))),
-            a_node("gpu-a2", a100(0, "gpu-a2"), a100(1, "gpu-a2"), sick, a100(3, "gpu-a2")),
+            a_node("gpu-a2", a100(0, "gpu-a2"), a100(1, "gpu-a2"), unhealthy, a100(3, "gpu-a2")),
             a_node("gpu-b1", *(a6000(index, "gpu-b1") for index in range(4))),
             a_node("gpu-h1", *(a100(index, "gpu-h1", model=H100) for index in range(8))),
         ]
@@ -204,8 +204,8 @@ def _exempt(site: Site) -> None:
     )
 
 
-def rule(site: Site) -> None:
-    """Let bob have granted an exemption, and dave have wished for too much."""
+def add_audit_entries(site: Site) -> None:
+    """Let bob have granted an exemption, and dave have asked for too much."""
     now = site.clock.now()
     bob = Principal(user="bob", name="bob", is_administrator=True)
     site.service.add_exemption(
