@@ -1,4 +1,4 @@
-"""For all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are shown."""
+"""In all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are shown."""
 
 import contextlib
 import os

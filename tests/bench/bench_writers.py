@@ -35,7 +35,7 @@ EACH: Final = 10
 TURNS: Final = 3
 GPUS: Final = WRITERS * EACH * TURNS
 CAPACITY: Final = Capacity({A100: {"n0": GPUS}})
-WISH: Final = {"model": A100, "duration": "P2D"}
+REQUEST: Final = {"model": A100, "duration": "P2D"}
 POLICY: Final = Limits(cooldown=Duration())
 _SERVICE: Final = kinds_of("service", f"{WRITERS} writers book: rules, calendar and SQLite, 0 to {GPUS} live")
 _ON_SERVER: Final = kinds_of("service-postgresql", f"{WRITERS} writers book: the same on PostgreSQL")
@@ -73,12 +73,12 @@ def _over_http(folder: Path) -> tuple[Written, Written]:
         lines = [http.client.HTTPConnection("127.0.0.1", int(port)) for _ in range(WRITERS)]
 
         def book(writer: int, number: int) -> None:
-            answer = ask(lines[writer], f"user-{writer}-{number}", **WISH)
+            answer = ask(lines[writer], f"user-{writer}-{number}", **REQUEST)
             if answer != HTTPStatus.CREATED:
                 raise RuntimeError(f"A booking was answered with {answer}.")
 
         measured = in_turns_with_inserts(folder, book, turns=TURNS, each=EACH)
-        late = ask(lines[0], "user-late", **WISH)
+        late = ask(lines[0], "user-late", **REQUEST)
         for line in lines:
             line.close()
     with closing(open_store(url(folder))) as store:

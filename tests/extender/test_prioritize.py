@@ -166,39 +166,39 @@ def reserving() -> Cluster:
     return cluster
 
 
-def reserve_wish(name: str = "p") -> PodBuilder:
+def reserving_pod(name: str = "p") -> PodBuilder:
     return a_pod(name).asks(1).wants(A100).with_annotation(names.PLACEMENT, "booked-reserve")
 
 
 def test_an_opportunistic_pod_keeps_off_the_devices_that_a_running_booking_will_need(
     reserving: Cluster,
 ) -> None:
-    assert ranked(reserving, reserve_wish().of("bob")) == {"n0": 4, "n1": 7}
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
 
 
 def test_devices_that_the_booking_has_already_are_nobodys_to_keep_off(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
-    assert ranked(reserving, reserve_wish().of("bob")) == {"n0": 4, "n1": 7}
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
     reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
-    assert ranked(reserving, reserve_wish().of("bob")) == {"n0": 10, "n1": 10}
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 10, "n1": 10}
 
 
 def test_what_the_agent_says_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(2).on("n1"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
     reserving.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
-    assert ranked(reserving, reserve_wish().of("bob"))["n0"] == 7
+    assert ranked(reserving, reserving_pod().of("bob"))["n0"] == 7
 
 
 def test_nothing_is_reserved_against_a_pod_that_is_booked_itself(reserving: Cluster) -> None:
-    pod = reserve_wish().of("alice")
+    pod = reserving_pod().of("alice")
     reserving.create(pod)
     assert ranked(reserving, pod) == {"n0": 7, "n1": 7}
 
 
 def test_a_booking_that_has_ended_keeps_nobody_off(reserving: Cluster) -> None:
     reserving.clock.advance(9 * 3600)
-    assert ranked(reserving, reserve_wish().of("bob")) == {"n0": 7, "n1": 7}
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 7, "n1": 7}
 
 
 def test_pods_with_a_hold_are_judged_by_their_own_devices() -> None:
@@ -214,11 +214,11 @@ def test_a_score_is_recomputed_when_what_is_reserved_has_changed_and_the_node_ha
     reserving: Cluster,
 ) -> None:
     prioritize = Prioritize(reserving.state, reserving.clock)
-    assert ranked(reserving, reserve_wish().of("bob"), prioritize) == {"n0": 4, "n1": 7}
+    assert ranked(reserving, reserving_pod().of("bob"), prioritize) == {"n0": 4, "n1": 7}
 
     reserving.clock.advance(9 * 3600)
 
-    assert ranked(reserving, reserve_wish("q").of("bob"), prioritize) == {"n0": 7, "n1": 7}
+    assert ranked(reserving, reserving_pod("q").of("bob"), prioritize) == {"n0": 7, "n1": 7}
 
 
 def test_a_node_that_is_gone_and_comes_back_is_scored_again() -> None:

@@ -1,4 +1,4 @@
-"""Pods that stay indefinitely and were refused promised devices: kube-scheduler hears of no booking."""
+"""Pods that stay indefinitely and were refused promised devices: kube-scheduler watches no bookings."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Bookings next to the pods and nodes of ``fed``: everything begins and ends on full hours."""
+"""Bookings next to the pods and nodes of ``watched_cache``: everything begins and ends on full hours."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,7 +8,7 @@ import msgspec
 from cluster import names
 from cluster.objects.pods import Pod
 from tests.fakes.objects import a_booking
-from tests.properties.fed import Fed
+from tests.properties.watched_cache import WatchedCache
 from tests.properties.history import Pick, step
 from tests.properties.world import MODELS, NAMESPACES, USERS, annotated
 
@@ -18,7 +18,7 @@ BOOKINGS: Final = 6
 """Bookings that are stored at the same time."""
 
 
-class Booked(Fed):
+class Booked(WatchedCache):
     """Somebody books, prolongs, releases; time goes by halves of hours."""
 
     def __init__(self) -> None:

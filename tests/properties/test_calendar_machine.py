@@ -2,7 +2,7 @@
 
 The reference knows the rules and the sum of devices. Where one node must have them all, or nodes are blocked,
 the sum is not enough: a refusal may then be right that the sum would not give, and plans say what is kept.
-Who keeps what is stored hears of it late, again, in another order or not at all (``keeping``).
+Who keeps what is stored hears of it late, again, in another order or not at all (``calendars_and_mirror``).
 """
 
 import secrets
@@ -25,8 +25,8 @@ from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.keeping import Keeping
-from tests.properties.promised import (
+from tests.properties.calendars_and_mirror import CalendarsAndMirror
+from tests.properties.booking_reference import (
     COOLDOWN,
     HOUR,
     LIVE,
@@ -56,7 +56,7 @@ def drawn_capacity(pick: Pick) -> Capacity:
     return Capacity({model: {node: n for node in NODES if (n := next(counts))} for model in (A100, A6000)})
 
 
-class CalendarMachine(Keeping):
+class CalendarMachine(CalendarsAndMirror):
     """Everything begins and ends on ticks of ten minutes; seconds come from releases alone."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class CalendarMachine(Keeping):
         """A process of the booking server."""
         self.store = open_store(self.url)
         self.service = BookingService(self.store, self.clock, POLICY, self.capacity)
-        self.begin_to_keep()
+        self.start_process()
 
     def close(self) -> None:
         self.end_readers()

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from cluster.decide.ledger import WHOLE, NodeView
 from cluster.objects.inventory import Device, resource_of
-from tests.properties.fed import NODES, Fed, views
+from tests.properties.watched_cache import NODES, WatchedCache, views
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 
 
-class LedgerMachine(Fed):
+class LedgerMachine(WatchedCache):
     """The ledger inside a cache, and binds that are decided and not seen yet."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class LedgerMachine(Fed):
 
 
 def _check_amounts(view: NodeView) -> None:
-    """What is free is neither held, nor kept, nor sick, nor cut; what is unheld is free or kept."""
+    """What is free is neither held, nor kept, nor unhealthy, nor cut; what is unheld is free or kept."""
     free = {uuid for _, _, uuid in _flat(view.free_by_model)}
     unheld = {uuid for _, _, uuid in _flat(view.unheld_by_model)}
     healthy = {uuid for _, _, uuid in _flat(view.healthy_by_model)}

@@ -31,7 +31,7 @@ from extender.state import ClusterState
 from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked
-from tests.properties.fed import NODES
+from tests.properties.watched_cache import NODES
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.reference import ENDED, assignment_or_none, used_at_once, waiting_hold
 from tests.properties.reference import Bind as Decided
@@ -302,8 +302,8 @@ class PlacementMachine(Booked):
         """Pods that the extender has read by itself, and what it assumes."""
         with self.state.locked() as ledger:
             for uid, pod in self.pods.stored.items():
-                heard = ledger._pods.get(uid)
-                if heard and heard.resource_version == pod.metadata.resource_version:
+                known = ledger._pods.get(uid)
+                if known and known.resource_version == pod.metadata.resource_version:
                     self.learn(pod)
             self.known.binds = {
                 uid: Decided(one.pod, one.node, one.assignment) for uid, one in ledger.assumed.items()

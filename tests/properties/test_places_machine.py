@@ -18,7 +18,7 @@ from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties import history
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.promising import SIZES, Ground
+from tests.properties.booked_cluster import SIZES, BookedCluster
 
 HOUR: Final = timedelta(hours=1)
 USERS: Final = ("alice", "bob", "u2", "u3", "u4", "u5")
@@ -31,14 +31,14 @@ class PlacesMachine(Machine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ground = Ground()
+        self.cluster = BookedCluster()
         self.created = 0
         self.is_lossy = False
         """Whether this step has taken GPUs away."""
         self.risk = frozenset[str]()
 
     def close(self) -> None:
-        self.ground.close()
+        self.cluster.close()
 
     # --- bookings ----------------------------------------------------------------------------------------
     @step(6)
@@ -52,7 +52,7 @@ class PlacesMachine(Machine):
             end=start + (1 + lasts) * HOUR,
             topology="any" if any_ == 2 else None,
         )
-        return self._asked(lambda: self.ground.service.create(somebody(USERS[who]), request))
+        return self._asked(lambda: self.cluster.service.create(somebody(USERS[who]), request))
 
     @step(2)
     def a_booking_is_changed(self, pick: Pick) -> str:
@@ -65,72 +65,72 @@ class PlacesMachine(Machine):
             start=mine.start + later * HOUR if later else msgspec.UNSET,
             count=mine.count + more - 1 if more else msgspec.UNSET,
         )
-        return self._asked(lambda: self.ground.service.change(somebody(mine.user), mine.id, change))
+        return self._asked(lambda: self.cluster.service.change(somebody(mine.user), mine.id, change))
 
     @step(2)
     def a_booking_is_given_back(self, pick: Pick) -> str:
         mine = self._one(pick)
         if mine is None:
             return "there is none"
-        service, who = self.ground.service, somebody(mine.user)
-        is_planned = mine.state(self.ground.clock.now()) == "planned"
+        service, who = self.cluster.service, somebody(mine.user)
+        is_planned = mine.state(self.cluster.clock.now()) == "planned"
         return self._asked(lambda: (service.cancel if is_planned else service.release)(who, mine.id))
 
     # --- pods --------------------------------------------------------------------------------------------
     @step(7)
     def somebody_runs_a_pod(self, pick: Pick) -> str:
-        if len(self.ground.pods) >= PODS:
+        if len(self.cluster.pods) >= PODS:
             return self.a_pod_ends(pick)
         who, two, turn, begun = pick.many(6, 4, 3, 2)
-        now = self.ground.clock.now()
-        booked = [each.user for each in self.ground.live() if each.state(now) == "active"]
+        now = self.cluster.clock.now()
+        booked = [each.user for each in self.cluster.live() if each.state(now) == "active"]
         user = booked[who % len(booked)] if booked and begun else USERS[who]
         need = 2 if two == 3 else 1
         self.created += 1
         name, order = f"p{self.created}", [*SIZES]
         order = [*order[turn:], *order[:turn]]
         before = self._certain(user, need)
-        node = self.ground.place(name, user, need, order)
+        node = self.cluster.place(name, user, need, order)
         assert node or not before, f"a pod of {user}'s finds no GPU, though {before} is kept for it"
-        return f"{name} of {user} for {need}: {node}{', booked' if name in self.ground.cover else ''}"
+        return f"{name} of {user} for {need}: {node}{', booked' if name in self.cluster.cover else ''}"
 
     @step()
     def somebody_runs_a_pod_that_stays(self, pick: Pick) -> str:
-        if len(self.ground.pods) >= PODS:
+        if len(self.cluster.pods) >= PODS:
             return self.a_pod_ends(pick)
         two, turn = pick.many(4, 3)
         self.created += 1
         name, order = f"p{self.created}", [*SIZES]
-        node = self.ground.place(name, "", 2 if two == 3 else 1, [*order[turn:], *order[:turn]], stays=True)
+        node = self.cluster.place(name, "", 2 if two == 3 else 1, [*order[turn:], *order[:turn]], stays=True)
         return f"{name}, which stays: {node}"
 
     @step(2)
     def a_pod_ends(self, pick: Pick) -> str:
-        if not self.ground.pods:
+        if not self.cluster.pods:
             return "there is none"
-        name = pick.one(sorted(self.ground.pods))
-        self.ground.drop(name, self.ground.pods[name].builder)
+        name = pick.one(sorted(self.cluster.pods))
+        self.cluster.drop(name, self.cluster.pods[name].builder)
         return name
 
     @step(3)
     def time_passes(self, pick: Pick) -> str:
-        self.ground.clock.advance(pick.one((1800, 3600, 7200)))
-        refused = self.ground.state.barred(self.ground.clock.now())
+        self.cluster.clock.advance(pick.one((1800, 3600, 7200)))
+        refused = self.cluster.state.barred(self.cluster.clock.now())
         return f"{self._now():%d %H:%M}{f', refused {len(refused)}' if refused else ''}"
 
     # --- what breaks -------------------------------------------------------------------------------------
     @step()
-    def a_gpu_falls_sick_or_gets_well(self, pick: Pick) -> str:
+    def a_gpu_fails_or_recovers(self, pick: Pick) -> str:
         node = pick.one([*SIZES])
         uuid = f"GPU-{node}-{pick.between(0, SIZES[node] - 1)}"
-        self.is_lossy = not self.ground.sick
-        self.ground.sick = {uuid} if self.is_lossy else set()
-        self.ground.apply_nodes()
+        self.is_lossy = not self.cluster.unhealthy
+        self.cluster.unhealthy = {uuid} if self.is_lossy else set()
+        self.cluster.apply_nodes()
         return uuid if self.is_lossy else "all are well"
 
     @step()
     def a_node_is_maintained_or_is_not_any_more(self, pick: Pick) -> str:
-        service, known = self.ground.service, self.ground.service.blocks(ROOT)
+        service, known = self.cluster.service, self.cluster.service.blocks(ROOT)
         node, begins, lasts = pick.many(3, 8, 4)
         if known:
             service.remove_block(ROOT, known[0].id)
@@ -143,10 +143,10 @@ class PlacesMachine(Machine):
 
     # --- words -------------------------------------------------------------------------------------------
     def _now(self) -> datetime:
-        return self.ground.clock.now().replace(microsecond=0)
+        return self.cluster.clock.now().replace(microsecond=0)
 
     def _one(self, pick: Pick) -> Record | None:
-        live = self.ground.live()
+        live = self.cluster.live()
         return pick.one(live) if live else None
 
     def _asked(self, ask: Callable[[], Record]) -> str:
@@ -154,49 +154,49 @@ class PlacesMachine(Machine):
             record = ask()
         except RefusedError as refused:
             return f"refused by {sorted({each.rule for each in refused.violations})}"
-        self.ground.mirror()
+        self.cluster.mirror()
         span = f"{record.start:%d %H:%M} to {record.end:%d %H:%M}"
         where = [(place.node, place.count) for place in record.plan]
         return f"{record.user} {record.count} {record.topology} {span} at {where}"
 
     def _certain(self, user: str, need: int) -> str | None:
         """A running booking of the user's, not at risk, that must give so many GPUs to one more pod."""
-        cover, now = self.ground.cover, self.ground.clock.now()
-        for record in self.ground.live():
+        cover, now = self.cluster.cover, self.cluster.clock.now()
+        for record in self.cluster.live():
             if record.user != user or record.state(now) != "active" or record.id in self.risk:
                 continue
-            used = [self.ground.pods[name] for name, by in cover.items() if by.name == record.id]
+            used = [self.cluster.pods[name] for name, by in cover.items() if by.name == record.id]
             left = record.count - sum(len(pod.devices) for pod in used)
             is_together = record.topology == "single-node" and len({pod.node for pod in used}) <= 1
-            if need <= left and (need == 1 or is_together) and not self.ground.sick:
+            if need <= left and (need == 1 or is_together) and not self.cluster.unhealthy:
                 return record.id
         return None
 
     # --- what must be true -------------------------------------------------------------------------------
     def check(self) -> None:
-        had = {name: pod for name, pod in self.ground.pods.items() if pod.stamp}
-        running = {each.id for each in self.ground.live() if each.start <= self.ground.clock.now()}
-        counts = {each.id: each.count for each in self.ground.live()}
-        cover = self.ground.cover
+        had = {name: pod for name, pod in self.cluster.pods.items() if pod.stamp}
+        running = {each.id for each in self.cluster.live() if each.start <= self.cluster.clock.now()}
+        counts = {each.id: each.count for each in self.cluster.live()}
+        cover = self.cluster.cover
         for name, pod in had.items():
             used = sum(len(one.devices) for one in had.values() if one.stamp == pod.stamp)
             if pod.stamp in running and used <= counts[pod.stamp]:
                 assert cover.get(name), f"{name} has lost the cover of {pod.stamp}"
-        # The keeper is quick: plans that were nobody's concern become true before somebody is adopted.
-        self.ground.keep()
-        if adopted := sorted(self.ground.stamp()):
+        # The plan controller is quick: plans that concerned nobody come true before somebody is adopted.
+        self.cluster.keep()
+        if adopted := sorted(self.cluster.stamp()):
             self.said.append(f"adopted: {adopted}")
-        self.ground.keep()
-        risk = self.ground.at_risk()
+        self.cluster.keep()
+        risk = self.cluster.at_risk()
         assert self.is_lossy or self.risk or not risk, f"at risk though nothing was taken away: {risk}"
         self.risk, self.is_lossy = risk, False
         self._check_plans(risk)
 
     def _check_plans(self, risk: frozenset[str]) -> None:
         """Who is not at risk has a place in its plan, for all its time, if places matter."""
-        live, now = self.ground.live(), self._now()
-        there = self.ground.nodes.capacity().devices[A100]
-        blocks = [block for block in self.ground.service.blocks(ROOT) if there[block.node]]
+        live, now = self.cluster.live(), self._now()
+        there = self.cluster.nodes.capacity().devices[A100]
+        blocks = [block for block in self.cluster.service.blocks(ROOT) if there[block.node]]
         if not blocks and not any(each.count > 1 and each.topology == "single-node" for each in live):
             return
         live = [each for each in live if each.id not in risk]
@@ -223,7 +223,7 @@ class PlacesMachine(Machine):
 
 @pytest.mark.parametrize("seed", [1184963481, 3564754459, 403123852, 3869600486])
 def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to_nobody(seed: int) -> None:
-    """Histories that broke the law: a booking was accepted where only the keeper knew of another's place."""
+    """Histories that broke the law: a booking was accepted where the plan controller alone knew of it."""
     assert history.play(PlacesMachine, seed=seed).steps == length()
 
 

@@ -14,7 +14,7 @@ from tests.properties.test_places_machine import PlacesMachine
 from tests.properties.test_victims_machine import VictimsMachine
 
 SEED = 5
-HEARD = {
+EVENTS = {
     r"the_watch_delivers: .* in version": 50,
     r"the_watch_delivers: .* is gone in version": 10,
     r"it_repeats_an_event: .* in version": 10,
@@ -25,9 +25,9 @@ HEARD = {
 @pytest.mark.parametrize(
     ("kind", "steps", "least"),
     [
-        (LedgerMachine, 1000, HEARD | {r"a_bind_is_decided: p\d+ on": 10}),
-        (EntitlementMachine, 1000, HEARD | {r"stamps_are_written: [1-9]": 5}),
-        (PlacementMachine, 1000, HEARD | {r"fit: bound to": 10, r"\[\] fit: ": 10}),
+        (LedgerMachine, 1000, EVENTS | {r"a_bind_is_decided: p\d+ on": 10}),
+        (EntitlementMachine, 1000, EVENTS | {r"stamps_are_written: [1-9]": 5}),
+        (PlacementMachine, 1000, EVENTS | {r"fit: bound to": 10, r"\[\] fit: ": 10}),
         (
             CalendarMachine,
             600,

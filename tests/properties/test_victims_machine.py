@@ -1,7 +1,7 @@
 """Reclaiming through long histories, on a random cluster: laws L1, L2, L3, L6, and all is served in the end.
 
 Every hold that is written from a cache which is not behind is judged by trying out all sets of victims: one
-that was listed, or one fed by watches which repeat, reorder and lose (``hearing``).
+that was listed, or one fed by watches which repeat, reorder and lose (``reclaimer_watches``).
 """
 
 from collections.abc import Callable, Iterator
@@ -27,9 +27,9 @@ from cluster.objects.pods import Pod
 from tests.booking.reclaimer.everything import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
 from tests.laws.places import HANGS_AFTER
-from tests.properties.hearing import Hearing
+from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.land import RESTART, TERMS
+from tests.properties.random_cluster import RESTART, TERMS
 from tests.properties.reference import used_at_once, waiting_hold
 from tests.properties.world import MODELS, USERS
 
@@ -60,7 +60,7 @@ class Options:
                 yield lost, before, len(uids), frozenset(uids)
 
 
-class VictimsMachine(Hearing):
+class VictimsMachine(ReclaimerWatches):
     """Three nodes, bookings of both users, pods that are booked or not, and everything that goes wrong."""
 
     def __init__(self) -> None:
@@ -70,19 +70,19 @@ class VictimsMachine(Hearing):
         self.is_disturbed = False
         """A failure or a race waits for the next call."""
         for name in NODES[:2]:
-            self.land.settle_node(name, tuple(a100(index, name) for index in range(4)))
-        self.land.settle_node("n2", _random_devices("n2", (0, 1, 1, 0)))
-        self.land.book("b0", count=3)
-        self.land.sync()
+            self.cluster.settle_node(name, tuple(a100(index, name) for index in range(4)))
+        self.cluster.settle_node("n2", _random_devices("n2", (0, 1, 1, 0)))
+        self.cluster.book("b0", count=3)
+        self.cluster.sync()
 
     # --- users -------------------------------------------------------------------------------------------
     @step(5)
     def a_user_creates_a_pod(self, pick: Pick) -> str:
-        living = self.land.living()
+        living = self.cluster.living()
         if len(living) >= PODS_AT_ONCE:
             gone = [pod.metadata.name for pod in pick.some(living[:12]) or living[:1]]
             for name in gone:
-                self.land.delete(name)
+                self.cluster.delete(name)
             return f"{gone} are deleted"
         self.created += 1
         who, gpus, more, requested, late = pick.many(3, 4, 6, 8, 3)
@@ -92,45 +92,45 @@ class VictimsMachine(Hearing):
         if requested > 4:
             builder = builder.wants(*((A100,), (A100, A6000), (A6000,))[requested - 5])
         if late == 2:
-            saved = self.land.clock.now() + timedelta(minutes=pick.between(-30, 30))
+            saved = self.cluster.clock.now() + timedelta(minutes=pick.between(-30, 30))
             builder = builder.with_annotation(names.CHECKPOINT_AT, saved.isoformat())
         if gpus == 1 and who:
             builder = builder.with_annotation(names.EVICTIONS, str(more))
-        self.land.enter(builder)
+        self.cluster.enter(builder)
         return f"{builder.name} of {USERS[who == 2]} for {(1, 1, 2, 3)[gpus]}"
 
     @step(2)
     def bob_takes_what_is_free(self, pick: Pick) -> str:
         """As the opportunistic do: so that booked pods find nothing."""
-        if len(self.land.living()) >= PODS_AT_ONCE:
+        if len(self.cluster.living()) >= PODS_AT_ONCE:
             return "there are too many pods"
         free = [
             device
-            for view, _ in self.land.instant().node_snapshots.values()
+            for view, _ in self.cluster.instant().node_snapshots.values()
             for models in view.free_by_model.values()
             for devices in models.values()
             for device in devices
         ]
         for device in free:
             self.created += 1
-            self.land.enter(a_pod(f"p{self.created}").of("bob").asks(1).wants(device.model))
+            self.cluster.enter(a_pod(f"p{self.created}").of("bob").asks(1).wants(device.model))
         self.the_scheduler_works(pick)
         return f"{len(free)}, the last is p{self.created}"
 
     @step()
     def a_user_deletes_a_pod(self, pick: Pick) -> str:
-        living = self.land.living()
+        living = self.cluster.living()
         name = pick.one(living).metadata.name if living else "none"
-        self.land.delete(name)
+        self.cluster.delete(name)
         return name
 
     @step(2)
     def somebody_books(self, pick: Pick) -> str:
-        self.land.forget_bookings_over()
+        self.cluster.forget_bookings_over()
         self.booked += 1
         who, model, count, begins, lasts = pick.many(4, 3, 4, 3, 4)
         name = f"b{self.booked}"
-        start = self.land.clock.now() + timedelta(seconds=(0, 0, 90)[begins])
+        start = self.cluster.clock.now() + timedelta(seconds=(0, 0, 90)[begins])
         booking = a_booking(
             name,
             user=USERS[who == 3],
@@ -142,67 +142,67 @@ class VictimsMachine(Hearing):
         if not self._can_be_had(booking.spec.model, booking.spec.count):
             return f"{name} would be too much"
         spec = booking.spec
-        self.land.book(
+        self.cluster.book(
             name, user=spec.user, model=spec.model, count=spec.count, start=spec.start, end=spec.end
         )
         return f"{name}: {spec.count} x {spec.model} from {spec.start} to {spec.end}"
 
     def _can_be_had(self, model: str, count: int) -> bool:
         """Whether what is promised can be kept, were all devices well."""
-        there = sum(device.model == model for devices in self.land.devices.values() for device in devices)
+        there = sum(device.model == model for devices in self.cluster.devices.values() for device in devices)
         booked = sum(
             each.spec.count
-            for each in self.land.instant().bookings.values()
-            if each.spec.model == model and each.spec.end > self.land.clock.now()
+            for each in self.cluster.instant().bookings.values()
+            if each.spec.model == model and each.spec.end > self.cluster.clock.now()
         )
         return booked + count <= there
 
     @step()
     def a_booking_is_released(self, pick: Pick) -> str:
-        names_of = sorted(self.land.instant().bookings)
+        names_of = sorted(self.cluster.instant().bookings)
         name = pick.one(names_of) if names_of else "none"
-        self.land.release(name)
+        self.cluster.release(name)
         return name
 
     # --- nodes -------------------------------------------------------------------------------------------
     @step()
     def a_node_is_closed_or_opened(self, pick: Pick) -> str:
         name, how = pick.one(NODES), pick.one(("open",) * 6 + ("cordoned", "tainted"))
-        self.land.close_node(name, how)
+        self.cluster.close_node(name, how)
         return f"{name} is {how}"
 
     @step()
-    def a_device_falls_sick_or_is_well(self, pick: Pick) -> str:
+    def a_device_fails_or_recovers(self, pick: Pick) -> str:
         name = pick.one(NODES)
-        devices = list(self.land.devices[name])
+        devices = list(self.cluster.devices[name])
         place, sick = pick.between(0, len(devices) - 1), pick.chance(3)
         devices[place] = msgspec.structs.replace(devices[place], health="unhealthy" if sick else "healthy")
-        self.land.publish(name, tuple(devices))
+        self.cluster.publish(name, tuple(devices))
         return f"{devices[place].uuid} is {devices[place].health}"
 
     @step()
     def an_agent_goes_or_comes(self, pick: Pick) -> str:
         name, how = pick.one(NODES), pick.one((0, 0, 0, 0, 1, 2))
-        for unresponsive in set(NODES) - self.land.is_heard:
-            self.land.start_agent(unresponsive)
+        for unresponsive in set(NODES) - self.cluster.responsive_nodes:
+            self.cluster.start_agent(unresponsive)
         if how:
-            (self.land.silence if how == 1 else self.land.stop_agent)(name)
+            (self.cluster.silence if how == 1 else self.cluster.stop_agent)(name)
         return f"{name} is {('well', 'unresponsive', 'stopping')[how]}"
 
     # --- the parts ---------------------------------------------------------------------------------------
     @step(4)
     def the_scheduler_works(self, _pick: Pick) -> None:
         with suppress(Conflict, NotFound):
-            self.land.schedule()
+            self.cluster.schedule()
 
     @step(3)
     def kubelets_work(self, _pick: Pick) -> None:
-        self.land.run_kubelets()
+        self.cluster.run_kubelets()
 
     @step(8)
     def a_pass(self, pick: Pick) -> str:
         """On a cache that has caught up."""
-        self.land.sync()
+        self.cluster.sync()
         return self._pass_after_events(pick)
 
     def _pass_after_events(self, pick: Pick) -> str:
@@ -218,7 +218,7 @@ class VictimsMachine(Hearing):
     @step(4)
     def time_passes(self, pick: Pick) -> str:
         seconds = pick.one((1, 3, 3, 3, 11, 11, 45, 130))
-        self.land.pass_time(seconds)
+        self.cluster.pass_time(seconds)
         return f"{seconds} seconds"
 
     @step(3)
@@ -226,7 +226,7 @@ class VictimsMachine(Hearing):
         """Nothing unexpected: a hold is written, stays, its victims leave, its pod is bound."""
         said = []
         for _ in range(3):
-            self.land.pass_time(2.5)
+            self.cluster.pass_time(2.5)
             said.append(self.a_pass(pick))
             self.kubelets_work(pick)
             self.the_scheduler_works(pick)
@@ -235,57 +235,57 @@ class VictimsMachine(Hearing):
 
     @step()
     def another_process_goes_on(self, _pick: Pick) -> None:
-        self.land.restart()
-        self.land.sync()
+        self.cluster.restart()
+        self.cluster.sync()
 
     # --- what goes wrong ---------------------------------------------------------------------------------
     @step()
     def a_call_will_fail(self, pick: Pick) -> str:
         what, error = pick.one(("a write", "an eviction")), pick.one((LOST, REFUSED))
         if what == "a write":
-            self.land.kube.fail("PATCH", error)
+            self.cluster.kube.fail("PATCH", error)
         else:
-            self.land.leaving.failing.append(error)
+            self.cluster.leaving.failing.append(error)
         self.is_disturbed = True
         return f"{what}: {error}"
 
     @step()
     def an_answer_will_be_lost(self, _pick: Pick) -> None:
-        self.land.kube.lose("PATCH")
+        self.cluster.kube.lose("PATCH")
         self.is_disturbed = True
 
     @step()
     def somebody_will_come_between(self, pick: Pick) -> str:
         verb, what = pick.one(("GET", "PATCH")), pick.one(("scheduler", "kubelets", "user", "release"))
-        living = self.land.living()
+        living = self.cluster.living()
         name = pick.one(living).metadata.name if living else "none"
         rivals: dict[str, Callable[[], object]] = {
-            "scheduler": self.land.schedule,
-            "kubelets": self.land.run_kubelets,
-            "user": lambda: self.land.delete(name),
-            "release": lambda: self.land.release(f"b{self.booked}"),
+            "scheduler": self.cluster.schedule,
+            "kubelets": self.cluster.run_kubelets,
+            "user": lambda: self.cluster.delete(name),
+            "release": lambda: self.cluster.release(f"b{self.booked}"),
         }
-        self.land.kube.before(verb, rivals[what])
+        self.cluster.kube.before(verb, rivals[what])
         self.is_disturbed = True
         return f"{what} before {verb}"
 
     @step()
     def a_budget_protects_or_not(self, pick: Pick) -> str:
-        living = self.land.living()
+        living = self.cluster.living()
         protected = {pick.one(living).metadata.name} if living and pick.chance(2) else set()
-        self.land.leaving.protected = protected
+        self.cluster.leaving.protected = protected
         return str(protected)
 
     @step()
     def it_may_act_or_not(self, pick: Pick) -> str:
         leads, knows = not pick.chance(10), not pick.chance(10)
-        self.land.leads, self.land.unready_reason = leads, None if knows else "there are no events"
+        self.cluster.leads, self.cluster.unready_reason = leads, None if knows else "there are no events"
         return f"leads: {leads}, knows: {knows}"
 
     @step()
     def the_mirror_works_or_not(self, pick: Pick) -> str:
         well = not pick.chance(3)
-        self.land.mirror(well=well)
+        self.cluster.mirror(well=well)
         return str(well)
 
     @step()
@@ -298,24 +298,24 @@ class VictimsMachine(Hearing):
 
     def _calm(self) -> None:
         """What waits to go wrong does not."""
-        self.land.kube.calm()
-        self.land.leaving.failing.clear()
+        self.cluster.kube.calm()
+        self.cluster.leaving.failing.clear()
         self.is_disturbed = False
 
     # --- how it is judged --------------------------------------------------------------------------------
     def _pass(self, *, is_current: bool) -> str:
-        land = self.land
-        before, disturbed = land.instant(), self.is_disturbed
-        version, left = land.version, len(land.leaving.left)
-        spared = land.reclaimer._holding.excluded
-        land.reclaimer.reconcile()
-        after = land.instant()
-        if not land.leads or land.unready_reason:
-            assert land.version == version, "something was written by one that may not act"
+        cluster = self.cluster
+        before, disturbed = cluster.instant(), self.is_disturbed
+        version, left = cluster.version, len(cluster.leaving.left)
+        spared = cluster.reclaimer._holding.excluded
+        cluster.reclaimer.reconcile()
+        after = cluster.instant()
+        if not cluster.leads or cluster.unready_reason:
+            assert cluster.version == version, "something was written by one that may not act"
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
             self._judge(before, fresh, spared)
-        gone = [name for name, _ in land.leaving.left[left:]]
+        gone = [name for name, _ in cluster.leaving.left[left:]]
         return f"holds {sorted(fresh)}, {gone} evicted"
 
     def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
@@ -377,7 +377,7 @@ class VictimsMachine(Hearing):
         mine = options[hold.node]
         assert len(set(hold.devices)) == len(hold.devices) == need
         usable = mine.free | mine.leaving | frozenset(chain(*(mine.evictable[v][0] for v in hold.victims)))
-        assert usable.issuperset(hold.devices), "a device is sick, kept, of another model or not to be had"
+        assert usable.issuperset(hold.devices), "a device is unhealthy, kept, of another model or unusable"
         assert all(mine.evictable[v][0] & set(hold.devices) for v in hold.victims), "a victim frees nothing"
         best = min(chain.from_iterable(each.sets(need) for each in options.values()))
         lost, evicted = (sum(mine.evictable[v][n] for v in hold.victims) for n in (1, 2))
@@ -392,7 +392,7 @@ class VictimsMachine(Hearing):
 
     def check(self) -> None:
         """Law L1, one victim for one purpose, and no device for two."""
-        now = self.land.instant()
+        now = self.cluster.instant()
         for view, _ in now.node_snapshots.values():
             assert view.conflicts == ()
         holds = list(now.holds.values())
@@ -400,34 +400,34 @@ class VictimsMachine(Hearing):
             assert len(what) == len(set(what))
         self.steps_taken += 1
         if self.steps_taken % 200 == 0:
-            self.land.kube.forget_history()
-            self.land.kube.calls.clear()
-            self.land.events.clear()
+            self.cluster.kube.forget_history()
+            self.cluster.kube.calls.clear()
+            self.cluster.events.clear()
 
     def settle(self) -> None:
         """No more surprises: then everybody is served who can be, and nothing is left lying about."""
-        land = self.land
+        cluster = self.cluster
         self._calm()
-        land.leaving.protected = set()
-        land.leads, land.unready_reason = True, None
-        land.mirror(well=True)
+        cluster.leaving.protected = set()
+        cluster.leads, cluster.unready_reason = True, None
+        cluster.mirror(well=True)
         for name in NODES:
-            land.close_node(name, "open")
-            land.publish(
-                name, tuple(msgspec.structs.replace(d, health="healthy") for d in land.devices[name])
+            cluster.close_node(name, "open")
+            cluster.publish(
+                name, tuple(msgspec.structs.replace(d, health="healthy") for d in cluster.devices[name])
             )
-            if name not in land.is_heard:
-                land.start_agent(name)
+            if name not in cluster.responsive_nodes:
+                cluster.start_agent(name)
         for pause in (3, BARRED_FOR):
-            land.pass_time(pause)
+            cluster.pass_time(pause)
             for _ in range(12):
-                land.after(3)
-                land.run_kubelets()
-                land.reconcile()
-                land.schedule()
+                cluster.after(3)
+                cluster.run_kubelets()
+                cluster.reconcile()
+                cluster.schedule()
                 self.check()
-        self._check_served(land.instant())
-        for pod in land.living():
+        self._check_served(cluster.instant())
+        for pod in cluster.living():
             assert not waiting_hold(pod), f"{pod.key} keeps {waiting_hold(pod)}"
             assert not pod.metadata.annotation(names.NOTICE), f"{pod.key} still has its notice"
             assert not (pod.spec.node_name and pod.metadata.annotation(names.HOLD))

@@ -104,7 +104,7 @@ class Kind(Generic[Stored]):
 
 # --- random objects -----------------------------------------------------------------------------------
 def random_devices(pick: Pick, node: str, most: int = 6) -> tuple[Device, ...]:
-    """GPUs of a node: two models, sick ones, links, NUMA nodes, some of them cut into slices."""
+    """GPUs of a node: two models, unhealthy ones, links, NUMA nodes, some of them cut into slices."""
     found: list[Device] = []
     for index in range(pick.between(0, most)):
         model, sick, numa, linked, cut, memory = pick.many(2, 5, 3, 4, 6, 2)

@@ -94,7 +94,7 @@ class Scheduler(Part):
         """A new process."""
         self._queue: dict[str, Entry] = {}
         self._assumed: dict[str, tuple[str, Pod]] = {}
-        self._pods, self._nodes, bells = Kind(self._on_pod), Kind(self._on_node), Kind(self._on_bell)
+        self._pods, self._nodes, capacities = Kind(self._on_pod), Kind(self._on_node), Kind(self._on_requeue)
         self._busy = False
         self._elector = LeaderElector(
             self.kube, self.clock, name=names.SCHEDULER_LEASE, holder=f"{SCHEDULER}{self.lives}"
@@ -102,7 +102,7 @@ class Scheduler(Part):
         self.follow(
             Reflector(self.kube, PODS, self._pods, self.clock),
             Reflector(self.kube, NODES, self._nodes, self.clock),
-            Reflector(self.kube, REQUEUE_TRIGGERS, bells, self.clock, namespace=names.NAMESPACE),
+            Reflector(self.kube, REQUEUE_TRIGGERS, capacities, self.clock, namespace=names.NAMESPACE),
         )
         self.every(2.0, self._elect, is_sign_of_life=True)
         self.every(30.0, self._flush, first=30.0)
@@ -140,7 +140,7 @@ class Scheduler(Part):
         elif before.metadata.annotations != after.metadata.annotations:
             self._move("extender")
 
-    def _on_bell(self, _before: Any, _after: Any) -> None:
+    def _on_requeue(self, _before: Any, _after: Any) -> None:
         self._move("extender")
 
     def _move(self, *states: State) -> None:

@@ -15,7 +15,7 @@ from cluster.objects.nodes import Node
 from tests.fakes.objects import a100, a_booking, a_node, a_pod
 
 
-class Seen:
+class CachedCluster:
     """A cluster cache, and the places that follow from it."""
 
     def __init__(self, *sizes: int) -> None:
@@ -57,121 +57,121 @@ class Seen:
 
 
 def test_where_only_single_devices_are_booked_every_node_is_right_and_nothing_is_made() -> None:
-    seen = Seen(1, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n0", 1))
-    assert seen.booking_plans.places(seen.clock.now()) is EVERYWHERE
-    assert seen.nodes(one, 1) == ["n0", "n1"]
+    cluster = CachedCluster(1, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n0", 1))
+    assert cluster.booking_plans.places(cluster.clock.now()) is EVERYWHERE
+    assert cluster.nodes(one, 1) == ["n0", "n1"]
 
 
 def test_a_node_that_another_booking_is_promised_whole_is_not_for_this_pod() -> None:
-    seen = Seen(2, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n1", 1))
-    seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
-    assert seen.nodes(one, 1) == ["n1"]
-    assert seen.booking_plans.places(seen.clock.now()).planned(one, "n1") == 1
-    assert seen.booking_plans.places(seen.clock.now()).planned(one, "n0") == 0
+    cluster = CachedCluster(2, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
+    cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
+    assert cluster.nodes(one, 1) == ["n1"]
+    assert cluster.booking_plans.places(cluster.clock.now()).planned(one, "n1") == 1
+    assert cluster.booking_plans.places(cluster.clock.now()).planned(one, "n0") == 0
 
 
 def test_a_node_is_right_where_the_booking_planned_there_finds_another() -> None:
-    seen = Seen(2, 2, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n2", 1))
-    seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
-    assert seen.nodes(one, 1) == ["n0", "n1", "n2"]
-    seen.book("b-3", 6, 8, 2, ("n1", 2), user="carol")
-    assert seen.nodes(one, 1) == ["n2"]
+    cluster = CachedCluster(2, 2, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n2", 1))
+    cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
+    assert cluster.nodes(one, 1) == ["n0", "n1", "n2"]
+    cluster.book("b-3", 6, 8, 2, ("n1", 2), user="carol")
+    assert cluster.nodes(one, 1) == ["n2"]
 
 
 def test_what_has_begun_is_not_moved_for_a_pod() -> None:
-    seen = Seen(2, 2, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n2", 1))
-    seen.book("b-2", 0, 7, 2, ("n0", 2), user="bob")
-    assert seen.nodes(one, 1) == ["n1", "n2"]
+    cluster = CachedCluster(2, 2, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n2", 1))
+    cluster.book("b-2", 0, 7, 2, ("n0", 2), user="bob")
+    assert cluster.nodes(one, 1) == ["n1", "n2"]
 
 
 def test_maintenance_that_begins_before_the_booking_ends_closes_a_node() -> None:
-    seen = Seen(1, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n1", 1))
+    cluster = CachedCluster(1, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
     hours = timedelta(hours=1)
-    seen.node(0, 1, version=2, blocks=(MaintenanceBlock(start=START + 5 * hours, end=START + 6 * hours),))
-    assert seen.nodes(one, 1) == ["n1"]
-    seen.node(0, 1, version=3)
-    assert seen.nodes(one, 1) == ["n0", "n1"]
+    cluster.node(0, 1, version=2, blocks=(MaintenanceBlock(start=START + 5 * hours, end=START + 6 * hours),))
+    assert cluster.nodes(one, 1) == ["n1"]
+    cluster.node(0, 1, version=3)
+    assert cluster.nodes(one, 1) == ["n0", "n1"]
 
 
 def test_a_running_pod_stays_on_its_node_whatever_the_plan_says() -> None:
-    seen = Seen(2, 1, 1)
-    one = seen.book("b-1", 0, 9, 1, ("n1", 1))
-    seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
+    cluster = CachedCluster(2, 1, 1)
+    one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
+    cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
     running = a_pod("p").of("alice").with_annotation(names.BOOKING, "b-1")
-    seen.cache.apply_pod(running.asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
-    other = seen.book("b-3", 0, 9, 1, ("n2", 1), user="carol")
-    assert "n1" in seen.nodes(other, 1)
-    assert "n0" not in seen.nodes(other, 1)
-    assert seen.nodes(one, 1) == []
+    cluster.cache.apply_pod(running.asks(1).on("n2", {"main": ("GPU-n2-0",)}).obj)
+    other = cluster.book("b-3", 0, 9, 1, ("n2", 1), user="carol")
+    assert "n1" in cluster.nodes(other, 1)
+    assert "n0" not in cluster.nodes(other, 1)
+    assert cluster.nodes(one, 1) == []
 
 
 def test_a_second_pod_outside_the_node_of_its_booking_is_let_in_only_where_nobody_needs_that() -> None:
-    seen = Seen(2, 1)
-    whole = seen.book("b-1", 0, 9, 2, ("n0", 2))
-    seen.cache.apply_pod(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
-    assert seen.nodes(whole, 1) == ["n0", "n1"]
-    seen.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
-    assert seen.nodes(whole, 1) == ["n0"]
+    cluster = CachedCluster(2, 1)
+    whole = cluster.book("b-1", 0, 9, 2, ("n0", 2))
+    cluster.cache.apply_pod(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
+    assert cluster.nodes(whole, 1) == ["n0", "n1"]
+    cluster.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
+    assert cluster.nodes(whole, 1) == ["n0"]
 
 
 def test_the_answer_is_the_same_object_until_something_changes() -> None:
-    seen = Seen(2, 1)
-    seen.book("b-1", 5, 7, 2, ("n0", 2))
-    first = seen.booking_plans.places(seen.clock.now())
-    assert seen.booking_plans.places(seen.clock.now()) is first
-    seen.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
-    assert seen.booking_plans.places(seen.clock.now()) is not first
+    cluster = CachedCluster(2, 1)
+    cluster.book("b-1", 5, 7, 2, ("n0", 2))
+    first = cluster.booking_plans.places(cluster.clock.now())
+    assert cluster.booking_plans.places(cluster.clock.now()) is first
+    cluster.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
+    assert cluster.booking_plans.places(cluster.clock.now()) is not first
 
 
 def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() -> None:
-    seen = Seen(1, 1)
+    cluster = CachedCluster(1, 1)
 
     def bears() -> bool:
-        lasting = seen.booking_plans.lasting(seen.clock.now())
-        assert seen.booking_plans.lasting(seen.clock.now()) is lasting
+        lasting = cluster.booking_plans.lasting(cluster.clock.now())
+        assert cluster.booking_plans.lasting(cluster.clock.now()) is lasting
         return lasting.allows_permanent("n0", 1, frozenset())
 
     assert bears()
-    one = seen.book("b-1", 5, 7, 1, ("n0", 1))
+    one = cluster.book("b-1", 5, 7, 1, ("n0", 1))
     assert bears()
-    two = seen.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
+    two = cluster.book("b-2", 5, 7, 1, ("n1", 1), user="bob")
     assert not bears()
-    seen.cache.remove_booking(two)
+    cluster.cache.remove_booking(two)
     assert bears()
-    seen.node(1, 0, version=2)
+    cluster.node(1, 0, version=2)
     assert not bears()
-    seen.node(1, 1, version=3)
+    cluster.node(1, 1, version=3)
     assert bears()
     spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    seen.cache.apply_pod(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+    cluster.cache.apply_pod(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
     assert bears()
-    seen.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
+    cluster.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
     assert not bears()
-    seen.clock.advance((one.spec.end - START).total_seconds())
+    cluster.clock.advance((one.spec.end - START).total_seconds())
     assert bears()
 
 
 @pytest.mark.parametrize("text", ["{", "[{}]"])
 def test_maintenance_that_cannot_be_read_counts_for_nothing(text: str) -> None:
-    seen = Seen(1)
-    one = seen.book("b-1", 0, 9, 1, ("n0", 1))
+    cluster = CachedCluster(1)
+    one = cluster.book("b-1", 0, 9, 1, ("n0", 1))
     node = a_node("n0", a100(0, "n0"), version=2)
     meta = msgspec.structs.replace(
         node.metadata, annotations={**(node.metadata.annotations or {}), names.BLOCKS: text}
     )
-    seen.cache.apply_node(Node(metadata=meta))
-    assert seen.nodes(one, 1) == ["n0"]
+    cluster.cache.apply_node(Node(metadata=meta))
+    assert cluster.nodes(one, 1) == ["n0"]
 
 
 def test_what_the_pod_of_a_booking_without_a_place_has_is_for_nobody_else() -> None:
-    seen = Seen(2, 1)
-    seen.book("b-torn", 0, 9, 2)
+    cluster = CachedCluster(2, 1)
+    cluster.book("b-torn", 0, 9, 2)
     torn = a_pod("p").of("alice").with_annotation(names.BOOKING, "b-torn")
-    seen.cache.apply_pod(torn.asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
-    other = seen.book("b-1", 0, 9, 1, ("n0", 1), user="bob")
-    assert seen.nodes(other, 1) == ["n0"]
+    cluster.cache.apply_pod(torn.asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
+    other = cluster.book("b-1", 0, 9, 1, ("n0", 1), user="bob")
+    assert cluster.nodes(other, 1) == ["n0"]

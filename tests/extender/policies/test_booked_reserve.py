@@ -8,7 +8,7 @@ from cluster.decide.request import gpu_request_of
 from extender.policies.binpack import binpack
 from extender.policies.booked_reserve import HALF, booked_reserve
 from extender.wire import MAX_SCORE
-from tests.extender.policies.land import asking, fills, plain
+from tests.extender.policies.node_views import asking, fills, plain
 from tests.fakes.objects import A100, A6000, a_pod
 
 NEEDS = st.integers(1, 4)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from extender.policies import NOTHING
 from extender.policies.spread import spread
 from extender.wire import MAX_SCORE
-from tests.extender.policies.land import asking, fills, plain
+from tests.extender.policies.node_views import asking, fills, plain
 
 NEEDS = st.integers(1, 4)
 

@@ -12,7 +12,7 @@ from cluster.objects.assignment import devices_of
 from extender.policies import NOTHING
 from extender.policies.topology import topology
 from extender.wire import MAX_SCORE
-from tests.extender.policies.land import asking, devices, meshed, paired, plain, view
+from tests.extender.policies.node_views import asking, devices, meshed, paired, plain, view
 
 TWO_HALVES = [0, 0, 0, 0, 1, 1, 1, 1]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.decide.request import gpu_request_of
 from extender.policies.utilization import Utilization, utilization
-from tests.extender.policies.land import asking, devices, fills, plain, view
+from tests.extender.policies.node_views import asking, devices, fills, plain, view
 from tests.fakes.objects import a100, a_pod
 
 

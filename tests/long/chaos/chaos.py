@@ -22,7 +22,7 @@ from tests.long.chaos.falls import Falls
 from tests.long.chaos.ground import NAMESPACE, Ground
 from tests.long.chaos.load import Load
 from tests.long.chaos.plan import Harm
-from tests.long.chaos.promises import unmirrored
+from tests.long.chaos.guaranteed_bookings import unmirrored
 from tests.long.chaos.striking import Striking
 from tests.long.fire.ending import left_over
 from tests.long.watched import watched
@@ -63,17 +63,17 @@ class Chaos:
             self._await("nothing is left over", lambda: not self._left_over())
             self._compare()
         self._laws.finish()
-        broken, lost = self._broken_promises(), list(self.load.lost.values())
+        broken, lost = self._broken_guarantees(), list(self.load.lost.values())
         crashed = self.falls.by_themselves(self.striking.struck)
         assert not broken, broken
         assert not lost, lost
         assert not crashed, crashed
 
     # --- afterwards ------------------------------------------------------------------------------------
-    def _broken_promises(self) -> list[str]:
+    def _broken_guarantees(self) -> list[str]:
         """Bookings that are not as the server has promised, or not in the cluster as they run: sentences."""
-        shown = {booking: self._shown(booking) for booking in self._ground.promises.bookings}
-        broken = self._ground.promises.broken(shown, SystemClock().now())
+        shown = {booking: self._shown(booking) for booking in self._ground.guaranteed.bookings}
+        broken = self._ground.guaranteed.broken(shown, SystemClock().now())
         return [*broken, *unmirrored(shown, self._laws.state.bookings)]
 
     def _shown(self, booking: str) -> Json | None:

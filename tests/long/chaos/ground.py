@@ -15,7 +15,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.long import accounts
 from tests.long.accounts import Account
-from tests.long.chaos.promises import Promises, Recorded
+from tests.long.chaos.guaranteed_bookings import GuaranteedBookings, Recorded
 
 NAMESPACE: Final = "chaos"
 NODES: Final = ("node-a", "node-b")
@@ -41,9 +41,9 @@ class Ground:
     def __init__(self, cluster: Cluster, product: Product) -> None:
         self.cluster = cluster
         self.kube: KubeClient = administrator(cluster)
-        self.promises = Promises()
+        self.guaranteed = GuaranteedBookings()
         """What the booking server has answered to anybody."""
-        rest = partial(Recorded, self.promises)
+        rest = partial(Recorded, self.guaranteed)
         self.people: list[Account] = accounts.make(cluster, product.booking_url, NAMESPACE, PEOPLE, rest=rest)
 
     def give_workloads(self, to: Account) -> None:

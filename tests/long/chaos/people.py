@@ -10,7 +10,7 @@ from cluster.process.clock import SystemClock
 from devcluster.demo.rest import Json
 from devcluster.errors import ClusterError
 from tests.long.accounts import Account
-from tests.long.chaos.promises import BOOKINGS, moment
+from tests.long.chaos.guaranteed_bookings import BOOKINGS, moment
 from tests.long.fire.harm import share
 
 EVERY: Final = 1.0

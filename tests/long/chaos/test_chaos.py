@@ -41,5 +41,5 @@ def test_every_law_and_every_promise_holds_whatever_is_killed() -> None:
             chaos.play(harms)
     sys.stdout.write("".join(f"{line}\n" for line in table(chaos.striking.recovered)))
     assert len(chaos.striking.recovered) == len(harms)
-    assert site.promises.bookings
+    assert site.guaranteed.bookings
     assert all(planner.deeds[deed] for planner in chaos.load.planners for deed in planner.deeds)

@@ -46,7 +46,7 @@ class BookingState:
         return ends and said == (self.model, self.count, self.start, self.state(now))
 
 
-class Promises:
+class GuaranteedBookings:
     """Of all bookings that were accepted."""
 
     def __init__(self) -> None:
@@ -107,18 +107,18 @@ class Promises:
 class Recorded(Rest):
     """Somebody's access to the booking server, of whose answers all are remembered."""
 
-    def __init__(self, promises: Promises, url: str, token: str) -> None:
+    def __init__(self, guaranteed: GuaranteedBookings, url: str, token: str) -> None:
         super().__init__(url, token)
-        self._promises = promises
+        self._guaranteed = guaranteed
 
     def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
         """One request, as ``Rest`` makes it."""
         try:
             answer = super().ask(method, path, body)
         except ClusterError:
-            self._promises.unanswered(method, path, body)
+            self._guaranteed.unanswered(method, path, body)
             raise
-        self._promises.answered(method, path, body, answer)
+        self._guaranteed.answered(method, path, body, answer)
         return answer
 
 

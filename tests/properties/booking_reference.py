@@ -37,7 +37,7 @@ class Want:
     is_whole: bool
 
 
-class Promises(Machine):
+class BookingReference(Machine):
     """The reference of a machine: what has been booked, and what follows from it."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from cluster.kube.resources import BOOKINGS
 from tests.fakes.objects import A100, A6000
 from tests.properties.channel import Channel
 from tests.properties.history import Pick, step
-from tests.properties.promised import Promises
+from tests.properties.booking_reference import BookingReference
 
 MODELS: Final = (A100, A6000)
 READERS: Final = 3
@@ -48,7 +48,7 @@ class _UndoneError(Exception):
     """What was written is not to be stored."""
 
 
-class Keeping(Promises):
+class CalendarsAndMirror(BookingReference):
     """Who keeps what is stored; ``store`` is the database."""
 
     store: Store
@@ -63,7 +63,7 @@ class Keeping(Promises):
         self.channel = Channel(self.kube, BOOKINGS, handlers.Bookings(self.cache))
         self.channel.list()
 
-    def begin_to_keep(self) -> None:
+    def start_process(self) -> None:
         """Another process of the booking server has opened its database."""
         self._lives += 1
         lease = MirrorLease(self.kube, self.clock, namespace=names.NAMESPACE, holder=f"server-{self._lives}")

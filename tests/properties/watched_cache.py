@@ -31,7 +31,7 @@ AT_ONCE: Final = 8
 GARBAGE: Final = "{not JSON"
 
 
-class Fed(Machine):
+class WatchedCache(Machine):
     """What is stored, what of it has reached the cache, and what it should know by that."""
 
     def __init__(self) -> None:
@@ -161,12 +161,12 @@ class Fed(Machine):
         if kind is None:
             return "nothing is new"
         event = kind.deliver(pick.between(0, len(kind.pending) - 1) if kind is self.pods else 0)
-        return self.hear(event)
+        return self.apply_event(event)
 
     @step(3)
     def it_repeats_an_event(self, pick: Pick) -> str:
         event = pick.one((self.pods, self.nodes, self.bookings)).again(pick)
-        return self.hear(event) if event else "nothing was delivered"
+        return self.apply_event(event) if event else "nothing was delivered"
 
     @step()
     def late_events_are_lost(self, pick: Pick) -> str:
@@ -213,7 +213,7 @@ class Fed(Machine):
         """Whether the cache has heard of a pod."""
         return pod.metadata.uid in self.known.pods or pod.metadata.uid in self.tombstones
 
-    def hear(self, event: ObjectEvent[Pod] | ObjectEvent[Node] | ObjectEvent[Booking]) -> str:
+    def apply_event(self, event: ObjectEvent[Pod] | ObjectEvent[Node] | ObjectEvent[Booking]) -> str:
         """Give an event to the cache, and note what it should know by it."""
         obj = event.obj
         if isinstance(obj, Pod):
@@ -221,15 +221,15 @@ class Fed(Machine):
             self.bury(obj.metadata.uid, event.version) if event.gone else self.learn(obj)
         elif isinstance(obj, Node):
             (self.cache.remove_node if event.gone else self.cache.apply_node)(obj)
-            self.hear_in_order(self.nodes, self.known.nodes, event)
+            self.apply_in_order(self.nodes, self.known.nodes, event)
         else:
             (self.cache.remove_booking if event.gone else self.cache.apply_booking)(obj)
-            self.hear_in_order(self.bookings, self.known.bookings, event)
+            self.apply_in_order(self.bookings, self.known.bookings, event)
             self.bookings_version = event.version if event.gone else self.bookings_version
         gone = " is gone" if event.gone else ""
         return f"{obj.metadata.name}{gone} in version {event.version}"
 
-    def hear_in_order(self, kind: Kind[Any], known: dict[str, Any], event: ObjectEvent[Any]) -> None:
+    def apply_in_order(self, kind: Kind[Any], known: dict[str, Any], event: ObjectEvent[Any]) -> None:
         """An event of a kind that comes in order: what came before a removal never comes after it."""
         name = event.obj.metadata.name
         if event.gone:

@@ -38,12 +38,12 @@ TERMS: Final = EvictionSettings(notice_seconds=NOTICE, restart_cost_seconds=REST
 TAINT: Final = {"key": "maintenance", "effect": "NoSchedule"}
 
 
-class Watched(FakeEvictor):
+class CheckedEvictor(FakeEvictor):
     """Checks, whenever a pod is evicted, whether it may be (law L2)."""
 
-    def __init__(self, land: "Land") -> None:
-        super().__init__(land.kube)
-        self._land = land
+    def __init__(self, cluster: "RandomCluster") -> None:
+        super().__init__(cluster.kube)
+        self._cluster = cluster
 
     def leave(
         self,
@@ -53,25 +53,25 @@ class Watched(FakeEvictor):
         still: Callable[[], bool] = always,
         soon: Callable[[], None] = nothing,
     ) -> None:
-        land = self._land
-        assert land.leads, f"{pod.key} was {why.reason} by one that does not lead"
-        assert land.unready_reason is None, f"{pod.key} was {why.reason} by one that knows too little"
+        cluster = self._cluster
+        assert cluster.leads, f"{pod.key} was {why.reason} by one that does not lead"
+        assert cluster.unready_reason is None, f"{pod.key} was {why.reason} by one that knows too little"
         # A decision is judged by what its maker could see (ADR 17): events may be on their way.
-        seen, true = (each.cover(land.clock.now()) for each in (land.cache, land.truth()))
+        seen, true = (each.cover(cluster.clock.now()) for each in (cluster.cache, cluster.truth()))
         assert pod.metadata.uid not in seen.keys() & true.keys(), f"{pod.key} is booked"
-        age = land.clock.monotonic() - land.mirrored_at
+        age = cluster.clock.monotonic() - cluster.mirrored_at
         assert why.reason != "ended" or age < MIRROR_STALE_AFTER, (
             f"{pod.key} was ended by what may not be true"
         )
         super().leave(pod, why, still=still, soon=soon)
 
 
-class Land(FakeCluster):
+class RandomCluster(FakeCluster):
     """The cluster, and short words for what happens in it."""
 
     def __init__(self) -> None:
         super().__init__(terms=TERMS)
-        self.leaving = Watched(self)
+        self.leaving = CheckedEvictor(self)
         self.restart()
         self.devices: dict[str, tuple[Device, ...]] = {}
 
@@ -85,7 +85,7 @@ class Land(FakeCluster):
             self.mirrored_at = self.clock.monotonic()
 
     @property
-    def is_heard(self) -> frozenset[str]:
+    def responsive_nodes(self) -> frozenset[str]:
         """Nodes whose agents renew."""
         return frozenset(self._nodes)
 

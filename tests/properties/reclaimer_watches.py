@@ -15,12 +15,12 @@ from cluster.cache.informers import LIVING
 from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from tests.properties.channel import Channel
-from tests.properties.fed import views
+from tests.properties.watched_cache import views
 from tests.properties.history import Machine, Pick, step
-from tests.properties.land import Land
+from tests.properties.random_cluster import RandomCluster
 
 
-class HeardLand(Land):
+class WatchedCluster(RandomCluster):
     """A cluster of which the reclaimer knows what its watches have reported."""
 
     channels: dict[str, Channel] | None = None
@@ -49,25 +49,25 @@ class HeardLand(Land):
 
     def renew_lease(self, name: str) -> None:
         super().renew_lease(name)
-        self.hear_leases()
+        self.deliver_leases()
 
     def stop_agent(self, node: str) -> None:
         super().stop_agent(node)
-        self.hear_leases()
+        self.deliver_leases()
 
-    def hear_leases(self) -> None:
+    def deliver_leases(self) -> None:
         """All that was written on them is delivered."""
         leases = (self.channels or {}).get("leases")
         while leases and leases.sent:
             leases.deliver()
 
 
-class Hearing(Machine):
-    """What a reclaimer's watches do; ``land`` is where."""
+class ReclaimerWatches(Machine):
+    """What a reclaimer's watches do; ``cluster`` is where."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.land = HeardLand()
+        self.cluster = WatchedCluster()
 
     @step(6)
     def the_watch_delivers(self, pick: Pick) -> str:
@@ -75,31 +75,31 @@ class Hearing(Machine):
         return "; ".join(said)
 
     def _deliver(self, pick: Pick) -> str:
-        speaking = [kind for kind, channel in self.land.late.items() if channel.sent]
-        if not speaking:
+        pending = [kind for kind, channel in self.cluster.late.items() if channel.sent]
+        if not pending:
             return "nothing is new"
-        kind = pick.one(speaking)
-        channel = self.land.late[kind]
+        kind = pick.one(pending)
+        channel = self.cluster.late[kind]
         return channel.deliver(pick.between(0, len(channel.sent) - 1) if kind == "pods" else 0)
 
     @step(2)
     def it_repeats_an_event(self, pick: Pick) -> str:
-        channel = pick.one([*(self.land.channels or {}).values()])
+        channel = pick.one([*(self.cluster.channels or {}).values()])
         return channel.say(pick.one(channel.delivered)) if channel.delivered else "nothing was delivered"
 
     @step(2)
     def late_events_are_lost(self, pick: Pick) -> str:
-        speaking = [channel for channel in self.land.late.values() if channel.sent]
-        return str(pick.one(speaking).lose() if speaking else 0)
+        pending = [channel for channel in self.cluster.late.values() if channel.sent]
+        return str(pick.one(pending).lose() if pending else 0)
 
     @step(3)
     def a_pass_when_all_was_delivered(self, pick: Pick) -> str:
         """In whatever order, and some of it twice: the cache is what a list would have made of it."""
         said = []
-        for channel in self.land.late.values():
+        for channel in self.cluster.late.values():
             if channel.has_gap:
                 channel.list()
-        while any(channel.sent for channel in self.land.late.values()):
+        while any(channel.sent for channel in self.cluster.late.values()):
             said.append(self._deliver(pick))
         again = [self.it_repeats_an_event(pick) for _ in range(pick.between(0, 6))]
         self._compare()
@@ -110,11 +110,11 @@ class Hearing(Machine):
 
     def _compare(self) -> None:
         """What the reclaimer knows by its watches is what is there."""
-        land = self.land
-        heard, true, now = land.cache, land.truth(), land.clock.now()
+        cluster = self.cluster
+        known, true, now = cluster.cache, cluster.truth(), cluster.clock.now()
         nodes = sorted(true.nodes)
-        assert views(heard, nodes) == views(true, nodes)
-        assert [agent for _, agent in heard.snapshot(nodes)] == [agent for _, agent in true.snapshot(nodes)]
+        assert views(known, nodes) == views(true, nodes)
+        assert [agent for _, agent in known.snapshot(nodes)] == [agent for _, agent in true.snapshot(nodes)]
         kinds: tuple[Callable[[Any], Any], ...] = (
             lambda cache: cache.pods,
             lambda cache: cache.noted,
@@ -123,4 +123,4 @@ class Hearing(Machine):
             lambda cache: cache.cover(now),
         )
         for kind in kinds:
-            assert kind(heard) == kind(true)
+            assert kind(known) == kind(true)

@@ -1,6 +1,7 @@
 """A cluster of one model on which people book, run pods with and without a booking, and things break.
 
-The booking server's decisions and its keeper, and the extender's cache; pods and nodes come to it by hand.
+The decisions of the booking server and its plan controller, and the cache of the extender; pods and nodes
+come to it by hand.
 """
 
 import itertools
@@ -58,7 +59,7 @@ class Running:
         return bool(self.builder.owner)
 
 
-class Ground:
+class BookedCluster:
     """What is there, and how it reaches the cache."""
 
     def __init__(self) -> None:
@@ -72,9 +73,9 @@ class Ground:
             self.store, self.clock, POLICY, self.nodes.capacity, new_id=lambda: f"b-{next(numbers)}"
         )
         self.kube = FakeKube(self.clock)
-        self.keeper = PlanController(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
+        self.plan_controller = PlanController(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
         self.versions = itertools.count(1)
-        self.sick: set[str] = set()
+        self.unhealthy: set[str] = set()
         self.pods: dict[str, Running] = {}
         for name in SIZES:
             self.kube.put(NODES, {"metadata": {"name": name}})
@@ -87,7 +88,7 @@ class Ground:
 
     # --- applying -----------------------------------------------------------------------------------------
     def apply_nodes(self) -> None:
-        """What agents and the keeper have written on the nodes."""
+        """What agents and the plan controller have written on the nodes."""
         for node in self.kube.list(NODES).items:
             name = node.metadata.name
             devices = (a100(index, name, health=self._health(name, index)) for index in range(SIZES[name]))
@@ -101,7 +102,7 @@ class Ground:
             self.state.apply_node(msgspec.structs.replace(node_now, metadata=meta))
 
     def _health(self, node: str, index: int) -> str:
-        return "unhealthy" if f"GPU-{node}-{index}" in self.sick else "healthy"
+        return "unhealthy" if f"GPU-{node}-{index}" in self.unhealthy else "healthy"
 
     def mirror(self) -> None:
         """The Booking objects as the store has them."""
@@ -114,9 +115,9 @@ class Ground:
         return Booking(spec=spec_of(record, store_id=self.store.store_id), metadata=meta)
 
     def keep(self) -> None:
-        """The keeper has reconciled, and what it has written is known."""
+        """The plan controller has reconciled, and what it has written is known."""
         for _ in range(2):
-            self.keeper.round()
+            self.plan_controller.round()
             self.apply_nodes()
         self.mirror()
 
@@ -188,7 +189,7 @@ class Ground:
         """Devices for a pod; for a booked one others leave."""
         held = {uuid: name for name, pod in self.pods.items() if pod.node == node for uuid in pod.devices}
         healthy = [f"GPU-{node}-{index}" for index in range(SIZES[node])]
-        healthy = [uuid for uuid in healthy if uuid not in self.sick]
+        healthy = [uuid for uuid in healthy if uuid not in self.unhealthy]
         free = [uuid for uuid in healthy if uuid not in held]
         if is_booked:
             cover = self.cover
