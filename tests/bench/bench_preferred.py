@@ -106,20 +106,20 @@ class _Registration(dp_grpc.RegistrationServicer):
 
 
 class _Stream:
-    """What the agent says of its devices, as the kubelet hears it: without a stream it registers again."""
+    """What the agent says of its devices, as the kubelet gets it: without a stream it registers again."""
 
     def __init__(self, agent: dp_grpc.DevicePluginStub) -> None:
         self._call = agent.ListAndWatch(dp.Empty())
         self.health: Mapping[str, str] = {}
-        threading.Thread(target=self._hear, daemon=True).start()
+        threading.Thread(target=self._follow, daemon=True).start()
 
-    def _hear(self) -> None:
+    def _follow(self) -> None:
         with suppress(grpc.RpcError):
             for update in self._call:
                 self.health = {device.ID: device.health for device in update.devices}
 
     def close(self) -> None:
-        """Hear no more."""
+        """No more updates."""
         self._call.cancel()
 
     def await_that(self, uuid: str, health: str) -> None:

@@ -175,7 +175,7 @@ def test_more_than_the_largest_node_has_cannot_be_booked_on_one_node() -> None:
     assert judged(a_request(count=5, topology="any")).is_accepted
 
 
-def test_a_model_whose_devices_are_all_sick_is_known_and_cannot_be_booked() -> None:
+def test_a_model_whose_devices_are_all_unhealthy_is_known_and_cannot_be_booked() -> None:
     decision = judged(a_request(), capacity=Capacity({A100: {"n0": 0}}))
     assert rules(decision) == ["more-than-exist"]
 

@@ -127,7 +127,7 @@ class KubeCreating(KubeGround):
 
     @pytest.fixture
     def important(self, kube: Kube, namespace: str) -> PriorityClass:
-        """A class that admission has heard of: it reads classes by a watch, which may be late."""
+        """A class that admission knows: it reads classes by a watch, which may be late."""
         made = kube.create(PRIORITY_CLASSES, {"metadata": {"generateName": IMPORTANT}, "value": 1000})
         body = pod_body("asks", spec={"priorityClassName": made.metadata.name})
 

@@ -184,7 +184,7 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def hang_up(listener: socket.socket, *, times: int) -> None:
-    """Give up on so many callers, as a first process does that has heard nothing of one for a while."""
+    """Give up on so many callers, as a first process does that has had nothing from one for a while."""
     for _ in range(times):
         listener.accept()[0].close()
 

@@ -211,7 +211,7 @@ def test_the_agent_loads_none_of_the_heavy_libraries() -> None:
     assert heavy.isdisjoint(loaded.stdout.split())
 
 
-def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others_are_heard(
+def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others_are_received(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus = simulated(tmp_path)
@@ -224,14 +224,14 @@ def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others
         )
         # The kubelet is notified before the line is written, by a thread of its own.
         eventually(lambda: "The driver hangs" in running.log.read_text(), deadline=120)
-        eventually(lambda: heard(gpus, kubelet, other), deadline=120)
+        eventually(lambda: has_become_unhealthy(gpus, kubelet, other), deadline=120)
         gpus.release("nvmlDeviceGetMemoryInfo")
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(timeout=60) == 0, running.log.read_text()
 
 
-def heard(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool:
-    """Whether a fault of a GPU is known; it is made again, as one during an initialisation is not heard."""
+def has_become_unhealthy(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool:
+    """Whether a fault of a GPU is known; it is made again, as one during an initialisation is not received."""
     gpus.xid(gpu, 79)
     return kubelet.devices[gpu].health == "Unhealthy"
 

@@ -59,7 +59,7 @@ class Bench:
         self.device_cache, self.record = DeviceCache(), Record()
         self.labels: dict[str, str] | None = None
         self.registry = CollectorRegistry()
-        self.heard: list[Node] = []
+        self.observed: list[Node] = []
         self.recorder = EventRecorder(
             self.kube, self.clock, component=names.NODE_AGENT, registry=self.registry
         )
@@ -71,7 +71,7 @@ class Bench:
                 device_cache=self.device_cache,
                 record=self.record,
                 pods=pods,
-                observe=self.heard.append,
+                observe=self.observed.append,
                 label=LabelWriter(self.kube, lambda: self.labels, self.clock).write,
                 report=self.reporter.report,
             ),
@@ -221,11 +221,11 @@ def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
     ]
 
 
-def test_the_node_is_heard_before_anything_is_written() -> None:
+def test_the_node_is_observed_before_anything_is_written() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
-    assert [node.metadata.annotation(names.INVENTORY) for node in bench.heard] == [None]
+    assert [node.metadata.annotation(names.INVENTORY) for node in bench.observed] == [None]
 
 
 def test_labels_are_written_next_to_the_inventory_and_again_where_somebody_took_them_away() -> None:

@@ -1,4 +1,4 @@
-"""A small cluster for the extender's tests: API server in memory, clock, and the cache fed by hand."""
+"""A small cluster for the extender's tests: API server in memory, clock, and a cache that tests fill."""
 
 import itertools
 from datetime import timedelta
@@ -66,7 +66,7 @@ class Cluster:
         return made
 
     def change(self, name: str, key: str, value: str | None) -> Pod:
-        """Somebody writes an annotation on a pod, and the extender hears of it."""
+        """Somebody writes an annotation on a pod, and the extender sees it."""
         body = {"metadata": {"annotations": {key: value}}}
         pod = self.kube.patch(PODS, name, body, namespace="default")
         self.pods.upsert(pod)
@@ -79,7 +79,7 @@ class Cluster:
         return pod
 
     def create(self, builder: PodBuilder) -> Pod:
-        """A pod on the API server, which the extender has heard of."""
+        """A pod on the API server, which the extender has seen."""
         pod = self.kube.put(PODS, {**builder.raw})
         self.pods.upsert(pod)
         return pod
@@ -97,14 +97,14 @@ class Cluster:
         return self.bind(arguments).error
 
     def take(self, name: str = "p", **status: object) -> Pod:
-        """The node's kubelet says that it takes the pod, and the extender hears of it."""
+        """The node's kubelet says that it takes the pod, and the extender sees it."""
         said = {"startTime": micro_time(self.clock.now()), **status}
         pod = self.kube.patch(PODS, name, {"status": said}, namespace="default", subresource="status")
         self.pods.upsert(pod)
         return pod
 
     def reject(self, name: str = "p", reason: str = "UnexpectedAdmissionError") -> Pod:
-        """The node's kubelet rejects the pod, and the extender hears of it."""
+        """The node's kubelet rejects the pod, and the extender sees it."""
         return self.take(name, phase="Failed", reason=reason, message="Pod was rejected: no healthy devices")
 
     def stored(self, name: str = "p") -> Pod:

@@ -118,7 +118,7 @@ class Play:
             body = {"metadata": {"annotations": {"touched": str(self.cluster.clock.monotonic())}}}
             self.kube.patch(PODS, name, body, namespace="default")
 
-    def hear(self, name: str, _answer: str) -> None:
+    def watch(self, name: str, _answer: str) -> None:
         """The extender's watch comes to the pod."""
         if pod := self.pod(name):
             self.cluster.pods.upsert(pod)
@@ -128,7 +128,7 @@ class Play:
         self.kube.land("pq".index(name))
 
     def settle(self, _name: str, _answer: str) -> None:
-        """The extender settles the binds that it has not heard of."""
+        """The extender settles the binds that it has not seen."""
         self.cluster.assumed_binds.reconcile()
         self.wait(ASK_AFTER)
         self.cluster.assumed_binds.reconcile()
@@ -149,7 +149,7 @@ class Play:
         assert sum(map(len, given)) == len(frozenset().union(*given)), given
 
 
-HAPPENS: Final = ("bind", "repeat", "touch", "hear", "land", "settle", "pause")
+HAPPENS: Final = ("bind", "repeat", "touch", "watch", "land", "settle", "pause")
 STEPS: Final = st.tuples(st.sampled_from(HAPPENS), st.sampled_from("pq"), st.sampled_from(sorted(ANSWERS)))
 
 
@@ -182,7 +182,7 @@ def test_whatever_was_answered_the_pod_is_bound_in_the_end() -> None:
         play = Play()
         play.bind("p", answer)
         play.touch("p", answer)
-        play.hear("p", answer)
+        play.watch("p", answer)
         play.settle("p", answer)
         play.bind("p", "done")
         pod = play.pod("p")

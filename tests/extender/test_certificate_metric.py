@@ -1,4 +1,4 @@
-"""When the certificate of mode ``existing`` ends is shown: somebody hears of it before the scheduler does."""
+"""When the certificate of mode ``existing`` ends is shown: somebody is warned before the scheduler does."""
 
 import threading
 from math import isnan

@@ -98,7 +98,7 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     }
 
 
-def test_a_hold_that_the_scheduler_has_heard_of_first_counts(cluster: Cluster) -> None:
+def test_a_hold_that_the_scheduler_has_seen_first_counts(cluster: Cluster) -> None:
     cluster.create(a_pod().asks(1))
 
     assert cluster.ask(a_pod().asks(1).kept("n1", "GPU-n1-0").at(999).obj, "n0", "n1").node_names == ["n1"]

@@ -31,7 +31,7 @@ class Election:
         )
 
     def renew(self, holder: str = OURS, *, ago: float = 0.0, seconds: int = 15) -> Lease:
-        """A scheduler renews the Lease; the extender does not hear of it yet."""
+        """A scheduler renews the Lease; the extender does not see it yet."""
         renewed = (self.clock.now() - timedelta(seconds=ago)).isoformat()
         meta = {"name": names.SCHEDULER_LEASE, "namespace": NAMESPACE}
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed}
@@ -68,7 +68,7 @@ def test_l6_without_a_lease_nobody_leads(election: Election) -> None:
     assert not election.leads()
 
 
-def test_a_lease_that_we_have_not_heard_of_is_read_once(election: Election) -> None:
+def test_a_lease_that_we_have_not_seen_is_read_once(election: Election) -> None:
     election.renew()
 
     assert election.leads()

@@ -1,4 +1,4 @@
-"""The verb preempt, from what the extender knows of the cluster to what kube-scheduler hears."""
+"""The verb preempt, from what the extender knows of the cluster to what kube-scheduler is answered."""
 
 from datetime import timedelta
 
@@ -79,7 +79,7 @@ def test_pods_of_a_namespace_that_an_administrator_spares_are_spared(cluster: Cl
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
 
 
-def test_l6_nobody_is_evicted_next_to_a_pod_of_which_we_have_not_heard(cluster: Cluster) -> None:
+def test_l6_nobody_is_evicted_next_to_a_pod_that_we_have_not_seen(cluster: Cluster) -> None:
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100", "uid-news")) == {}
 
 

@@ -23,7 +23,7 @@ def waiting(cluster: Cluster) -> set[str]:
         return {pod.metadata.name for pod in cluster.state.waiting.values()}
 
 
-def test_after_leases_were_listed_again_a_node_counts_when_it_is_heard_of(cluster: Cluster) -> None:
+def test_after_leases_were_listed_again_a_node_counts_when_its_lease_is_renewed(cluster: Cluster) -> None:
     lease = a_lease("n0", renewed=cluster.clock.now(), version=99)
     cluster.leases.replace([lease], "99")
     pod = cluster.create(a_pod().asks(1))
@@ -104,7 +104,7 @@ def test_a_pod_that_is_missing_in_a_newer_list_holds_nothing(cluster: Cluster) -
     assert not cluster.view().held
 
 
-def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_never_heard_of_them(
+def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_never_saw_them(
     cluster: Cluster,
 ) -> None:
     known = cluster.create(a_pod("known").asks(9))

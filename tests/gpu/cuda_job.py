@@ -125,7 +125,7 @@ class Sum:
 
 
 class Seconds:
-    """Counts the seconds since the start, and hears SIGTERM."""
+    """Counts the seconds since the start, and handles SIGTERM."""
 
     def __init__(self, length: int) -> None:
         self._left = length

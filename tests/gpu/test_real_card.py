@@ -78,19 +78,19 @@ def test_events_can_be_waited_for_while_cuda_computes(nvml: RealNvml) -> None:
     stream = nvml.events(uuids)
     job = subprocess.Popen([sys.executable, str(JOB), "60"], stdout=subprocess.PIPE, text=True)
     assert job.stdout is not None
-    heard: list[GpuEvent | None] = []
+    events: list[GpuEvent | None] = []
     try:
         first = job.stdout.readline()
         seen = seen_in(first)
         assert seen is not None
         assert set(seen.uuids) <= set(uuids), seen
         assert seen.uuids, seen.why
-        heard += [stream.wait(1.0) for _ in range(5)]
+        events += [stream.wait(1.0) for _ in range(5)]
         busy = [nvml.load(uuid, ()).processes for uuid in uuids]
         assert any(busy), "NVML lists no process although one computes: is this another PID namespace?"
     finally:
         job.send_signal(signal.SIGTERM)
         rest, _ = job.communicate(timeout=120)
         stream.close()
-    assert heard == [None] * 5
+    assert events == [None] * 5
     assert launches_in(first + rest) > 0

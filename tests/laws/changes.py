@@ -18,14 +18,14 @@ WATCHED: Final[dict[str, Resource[Any]]] = {
 class Maker:
     """The author of a write, as known to the test that plays the cluster.
 
-    name: for people. is_ours: whether it is a part of the product. deaf_for: seconds since the oldest of
+    name: for people. is_ours: whether it is a part of the product. staleness: seconds since the oldest of
     their caches had an event. skew: seconds that their clock is ahead of the cluster's. store: the id of
     their database. problem: why that cannot be used, None where it can. Both are None for one who has none.
     """
 
     name: str
     is_ours: bool = False
-    deaf_for: float = 0.0
+    staleness: float = 0.0
     skew: float = 0.0
     store: str | None = None
     problem: str | None = None

@@ -1,7 +1,7 @@
 """L6: when state is unknown nothing is evicted, ended or bound.
 
-Silence is measured as the watcher itself hears renewals of Leases; a Lease that does not exist was never
-heard. The leeway of the watcher is what a decision and its write may take after the last read. Judged
+Silence is measured as the watcher itself sees renewals of Leases; a Lease that does not exist was never
+seen. The leeway of the watcher is what a decision and its write may take after the last read. Judged
 on every cluster:
 
 - an agent that is unresponsive for 75 s, a mirror that is not heard of for 60 s: by their Leases;
@@ -104,8 +104,8 @@ def acted_by_a_wrong_clock(change: Change, state: State, now: datetime) -> Itera
     """The part that acts has a Lease, and renews it by a clock that is wrong."""
     act = _act(change)
     for name in act.leases if act else ():
-        heard, silence = state.leases.get(name), state.silence(name, now)
-        skew = heard.skew if heard else None
+        lease, silence = state.leases.get(name), state.silence(name, now)
+        skew = lease.skew if lease else None
         if act and skew is not None and silence is not None and silence < ELECTED_FOR:
             yield from _said_of(act, f"the holder of the Lease {name}", skew)
 
@@ -115,8 +115,8 @@ def acted_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[st
     act, maker = _act(change), change.maker
     if act is None or maker is None:
         return
-    if maker.deaf_for > STALE_AFTER.total_seconds():
-        yield f"{act.what} by {maker.name}, who has heard nothing for {maker.deaf_for:.1f} s."
+    if maker.staleness > STALE_AFTER.total_seconds():
+        yield f"{act.what} by {maker.name}, who has had no events for {maker.staleness:.1f} s."
     yield from _said_of(act, maker.name, timedelta(seconds=maker.skew))
 
 
@@ -198,7 +198,7 @@ def _said_of(act: Act, who: str, skew: timedelta) -> Iterator[str]:
 def _unresponsive(pod: Pod, state: State, now: datetime) -> str | None:
     silence = state.silence(names.node_lease(pod.spec.node_name or ""), now)
     if silence is None:
-        return "whose agent has never been heard"
+        return "whose agent has never renewed its Lease"
     if silence >= UNRESPONSIVE_AFTER:
         return f"whose agent has been unresponsive for {silence.total_seconds():.1f} s"
     return None

@@ -121,8 +121,8 @@ class Unvouched:
 
 def mirrored_store(state: State) -> str | None:
     """The database that the Bookings are true to, as the mirror says; None where it has never said."""
-    heard = state.leases.get(names.MIRROR_LEASE)
-    return _store(heard.lease) if heard else None
+    observed = state.leases.get(names.MIRROR_LEASE)
+    return _store(observed.lease) if observed else None
 
 
 def fingerprint_of(state: State) -> Fingerprint:

@@ -23,7 +23,7 @@ HANGS_AFTER: Final = timedelta(minutes=5)
 
 
 def is_alive(node: str, state: State, now: datetime) -> bool:
-    """Whether the agent of a node is heard and has not said goodbye."""
+    """Whether the agent of a node renews its Lease and has not said that it stops."""
     name = names.node_lease(node)
     silence = state.silence(name, now)
     stopping = name in state.leases and state.leases[name].lease.metadata.annotation(names.STOPPING)

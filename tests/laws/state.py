@@ -21,7 +21,7 @@ _RENEWALS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ObservedLease:
     """A Lease, and since when it has not been renewed: the moment at which its last renewal was seen.
 
     ahead: how far the texts of its holder's last renewals, two at most, were ahead of when they were seen.
@@ -52,13 +52,13 @@ class State:
     """By name."""
     templates: Mapping[Key, PodTemplate] = field(default_factory=dict)
     """PodTemplates by uid."""
-    leases: Mapping[Key, Heard] = field(default_factory=dict)
+    leases: Mapping[Key, ObservedLease] = field(default_factory=dict)
     """Of the product's namespace, by name."""
 
     def object(self, plural: str, obj: Object) -> Any:
         """This object as it was last seen, None when it was not."""
         found = self._kind(plural).get(key_of(plural, obj))
-        return found.lease if isinstance(found, Heard) else found
+        return found.lease if isinstance(found, ObservedLease) else found
 
     def after(self, change: Change) -> "State":
         """The state after one more change."""
@@ -84,7 +84,7 @@ class State:
             if not isinstance(one, Lease):
                 found[key] = one
             elif one.metadata.namespace == names.NAMESPACE:
-                found[key] = _heard(one, self.leases.get(key), now)
+                found[key] = _observed(one, self.leases.get(key), now)
         changed: dict[str, Any] = {_FIELDS[plural]: found}
         return replace(self, **changed)
 
@@ -97,8 +97,8 @@ class State:
 
     def silence(self, lease: str, now: datetime) -> timedelta | None:
         """How long a Lease has not been renewed; None where there is none."""
-        heard = self.leases.get(lease)
-        return None if heard is None else now - heard.at
+        observed = self.leases.get(lease)
+        return None if observed is None else now - observed.at
 
     @cached_property
     def by_place(self) -> Mapping[tuple[str, str], Pod]:
@@ -142,20 +142,20 @@ def key_of(plural: str, obj: Object) -> Key:
     return obj.metadata.name if by_name else obj.metadata.uid
 
 
-def _renewed(lease: Lease, known: Heard | None, now: datetime) -> Heard:
+def _renewed(lease: Lease, known: ObservedLease | None, now: datetime) -> ObservedLease:
     """A Lease at the moment at which it was written."""
-    heard, renewed = _heard(lease, known, now), lease.spec.renew_time
+    observed, renewed = _observed(lease, known, now), lease.spec.renew_time
     if known is None or renewed is None or lease.metadata.uid != known.lease.metadata.uid:
-        return heard
+        return observed
     before = known.ahead if lease.spec.holder_identity == known.lease.spec.holder_identity else ()
     if renewed == known.lease.spec.renew_time:
-        return replace(heard, ahead=before)
-    return replace(heard, ahead=(*before, renewed - now)[-_RENEWALS:])
+        return replace(observed, ahead=before)
+    return replace(observed, ahead=(*before, renewed - now)[-_RENEWALS:])
 
 
-def _heard(lease: Lease, known: Heard | None, now: datetime) -> Heard:
+def _observed(lease: Lease, known: ObservedLease | None, now: datetime) -> ObservedLease:
     """A renewal counts from the moment at which it is seen; at first sight by its own text."""
     renewed = lease.spec.renew_time
     if known is None or known.lease.metadata.uid != lease.metadata.uid:
-        return Heard(lease, min(renewed, now) if renewed else now)
-    return Heard(lease, known.at if renewed == known.lease.spec.renew_time else now)
+        return ObservedLease(lease, min(renewed, now) if renewed else now)
+    return ObservedLease(lease, known.at if renewed == known.lease.spec.renew_time else now)

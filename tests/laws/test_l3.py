@@ -57,17 +57,17 @@ def test_a_victim_while_another_node_has_a_free_device_breaks_it(full: FakeClust
         full.hold("a", hold(3, victims=("b3",)))
 
 
-@pytest.mark.parametrize("why", ["cordoned", "unresponsive", "sick", "another model", "kept", "barred"])
+@pytest.mark.parametrize("why", ["cordoned", "unresponsive", "unhealthy", "another model", "kept", "barred"])
 def test_a_node_that_does_not_suit_the_pod_excuses_a_victim(
     full: FakeCluster, laws: LawWatcher, why: str
 ) -> None:
     devices = {
-        "sick": [a100(0, "n1", health="unhealthy")],
+        "unhealthy": [a100(0, "n1", health="unhealthy")],
         "another model": [a6000(0, "n1")],
     }.get(why, [a100(0, "n1")])
     full.add_node("n1", *devices, **({"unschedulable": True} if why == "cordoned" else {}))
     if why == "unresponsive":
-        full.silence("n1")
+        full.lose_agent("n1")
         full.clock.advance(80)
         full.renew()
     if why == "kept":

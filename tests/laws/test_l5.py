@@ -46,7 +46,7 @@ def test_a_booking_that_grows_into_another_breaks_it(cluster: FakeCluster, laws:
         cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"end": "2026-11-25T09:00:00Z"}})
 
 
-def test_models_are_counted_apart_and_sick_devices_not_at_all(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_models_are_counted_apart_and_unhealthy_devices_not_at_all(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"), a100(2, "n1"))
     cluster.book("b-1", count=5)
     cluster.book("b-2", model=A6000, count=1)
@@ -72,7 +72,7 @@ def test_a_pod_that_a_booking_covers_takes_nothing_from_it(cluster: FakeCluster,
     laws.finish()
 
 
-def test_a_device_that_falls_sick_breaks_no_promise(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_a_device_that_becomes_unhealthy_breaks_no_promise(cluster: FakeCluster, laws: LawWatcher) -> None:
     booking = cluster.book("b-1", count=4)
     cluster.add_node("n0", *(a100(i, health="unhealthy" if i else "healthy") for i in range(4)))
     cluster.end_booking("b-1", booking.spec.end - DAY)

@@ -30,44 +30,44 @@ def crowded(cluster: FakeCluster, laws: LawWatcher) -> FakeCluster:
     return cluster
 
 
-def silence(cluster: FakeCluster, seconds: float) -> None:
+def lose_agent(cluster: FakeCluster, seconds: float) -> None:
     """The agent of the node says nothing any more; the mirror does."""
-    cluster.silence("n0")
+    cluster.lose_agent("n0")
     cluster.clock.advance(seconds)
     cluster.renew()
 
 
 def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.waiting("a")
-    silence(cluster, 75)
+    lose_agent(cluster, 75)
     with breaks(laws, "L6", "default/a is bound to n0, whose agent has been unresponsive for 75.0 s"):
         cluster.bind("a", 0)
 
 
 def test_a_bind_a_moment_earlier_is_right(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.waiting("a")
-    silence(cluster, 74.9)
+    lose_agent(cluster, 74.9)
     cluster.bind("a", 0)
     laws.check()
 
 
 def test_a_pod_without_gpus_may_be_bound_anywhere(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.waiting("a", 0)
-    silence(cluster, 100)
+    lose_agent(cluster, 100)
     cluster.bind("a")
     laws.check()
 
 
 def test_a_bind_on_a_node_without_an_agent_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.waiting("a")
-    with breaks(laws, "L6", "default/a is bound to n9, whose agent has never been heard"):
+    with breaks(laws, "L6", "default/a is bound to n9, whose agent has never renewed its Lease"):
         cluster.bind("a", 0, node="n9")
 
 
 def test_an_eviction_on_a_node_whose_agent_is_unresponsive_breaks_it(
     crowded: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
-    silence(crowded, 80)
+    lose_agent(crowded, 80)
     with breaks(laws, "L6", "default/b3 is evicted on n0, whose agent has been unresponsive for 80.0 s"):
         evict("b3")
 
@@ -76,7 +76,7 @@ def test_the_leeway_is_what_a_write_may_take_after_its_decision(cluster: FakeClu
     laws = watch_memory(cluster.kube, cluster.clock, leeway=5.0)
     cluster.waiting("a")
     cluster.waiting("c")
-    silence(cluster, 79)
+    lose_agent(cluster, 79)
     cluster.bind("a", 0)
     laws.check()
     cluster.clock.advance(1)
@@ -108,7 +108,7 @@ def mark_to_end(cluster: FakeCluster) -> None:
     cluster.kube.delete(PODS, "a", namespace="default")
 
 
-def test_pods_end_while_the_mirror_is_heard(over: FakeCluster, laws: LawWatcher) -> None:
+def test_pods_end_while_the_mirror_renews_its_lease(over: FakeCluster, laws: LawWatcher) -> None:
     over.clock.advance(59)
     decide(over)
     mark_to_end(over)
@@ -133,7 +133,7 @@ def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(
 def test_an_eviction_for_a_mirrored_booking_goes_on_without_the_mirror(
     crowded: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
-    crowded.silence_mirror()
+    crowded.stop_mirror()
     crowded.clock.advance(70)
     crowded.renew()
     evict("b3")
@@ -266,7 +266,7 @@ def newest(cluster: FakeCluster) -> int:
 
 
 @pytest.mark.parametrize("kind", ["leases", "bookings", "nodes", "pods"])
-def test_a_hold_by_one_who_has_heard_nothing_of_a_kind_for_150_s_breaks_it(
+def test_a_hold_by_one_without_events_of_a_kind_for_150_s_breaks_it(
     contested: FakeCluster, laws: LawWatcher, kind: str
 ) -> None:
     known = newest(contested)
@@ -369,7 +369,7 @@ ACTS = [
 @pytest.mark.parametrize(
     ("who", "why"),
     [
-        (Maker(name="part", deaf_for=150.1), "who has heard nothing for 150.1 s"),
+        (Maker(name="part", staleness=150.1), "who has had no events for 150.1 s"),
         (Maker(name="part", skew=31.0), r"whose clock is wrong by \+31.0 s"),
         (Maker(name="part", skew=-3600.0), r"whose clock is wrong by -3600.0 s"),
     ],
@@ -396,7 +396,7 @@ def test_a_part_that_knows_just_enough_may_act(
     cluster: FakeCluster, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, reported: str
 ) -> None:
     assert reported
-    maker.append(Maker(name="part", deaf_for=150.0, skew=-30.0))
+    maker.append(Maker(name="part", staleness=150.0, skew=-30.0))
     act(cluster, evict)
     known.check()
 

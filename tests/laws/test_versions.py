@@ -32,7 +32,7 @@ def full(cluster: FakeCluster, late: LawWatcher) -> FakeCluster:
 
 
 def known(cluster: FakeCluster) -> str:
-    """What a reclaimer knows that has heard everything."""
+    """What a reclaimer knows that has had every event."""
     return encode_versions({kind.plural: cluster.kube.list(kind).resource_version for kind in KINDS})
 
 

@@ -19,7 +19,7 @@ from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from tests.laws.changes import Change
 from tests.laws.devices import hold_on
-from tests.laws.state import Heard, State
+from tests.laws.state import ObservedLease, State
 
 MOST: Final = 4000
 PLANNED_ON: Final = (PODS.plural, NODES.plural, BOOKINGS.plural)
@@ -105,7 +105,7 @@ def versions_of(hold: Hold) -> Mapping[str, int]:
 
 def _is_as_of(objects: Mapping[str, Any], version: int) -> bool:
     """Whether all of them had been written by then: which others were deleted nobody knows."""
-    found = (one.lease if isinstance(one, Heard) else one for one in objects.values())
+    found = (one.lease if isinstance(one, ObservedLease) else one for one in objects.values())
     return all(int(one.metadata.resource_version) <= version for one in found)
 
 

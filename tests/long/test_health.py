@@ -20,7 +20,7 @@ NOTHING, RESET = 0, 1
 """Recovery actions: what the driver asks for."""
 
 
-def fall_sick(parts: Parts, playground: Playground, gpu: str) -> None:
+def become_unhealthy(parts: Parts, playground: Playground, gpu: str) -> None:
     """An XID, after which the driver asks for a reset: the GPU stays out of use until it asks no longer."""
     fake = parts.fake_nvml(NODE)
     fake.recovery_action(gpu, RESET)
@@ -34,8 +34,8 @@ def fall_sick(parts: Parts, playground: Playground, gpu: str) -> None:
 @pytest.mark.usefixtures("well")
 def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
-    sick = fake.uuids()[0]
-    fall_sick(parts, playground, sick)
+    unhealthy = fake.uuids()[0]
+    become_unhealthy(parts, playground, unhealthy)
     assert playground.inventory().keys() >= set(fake.uuids())
 
     pods = [playground.simple(f"pod-{n}", node=NODE) for n in range(GPUS)]
@@ -47,9 +47,9 @@ def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, pl
             else None
         ),
     )
-    assert sick not in {u for n in served for u in playground.assignment(n)["main"]}
+    assert unhealthy not in {u for n in served for u in playground.assignment(n)["main"]}
 
-    fake.recovery_action(sick, NOTHING)
+    fake.recovery_action(unhealthy, NOTHING)
     playground.await_gpus(NODE, GPUS)
     playground.await_phase(pods)
     playground.check_law_1()
@@ -58,11 +58,11 @@ def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, pl
 @pytest.mark.usefixtures("well")
 def test_an_application_error_leaves_the_gpu_in_use(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
-    failed, sick, *_ = fake.uuids()
+    failed, unhealthy, *_ = fake.uuids()
     fake.xid(failed, 31)
-    fall_sick(parts, playground, sick)  # its XID came later: what the other meant is known
+    become_unhealthy(parts, playground, unhealthy)  # its XID came later: what the other meant is known
     assert playground.inventory()[failed][1].is_healthy
-    fake.recovery_action(sick, NOTHING)
+    fake.recovery_action(unhealthy, NOTHING)
     playground.await_gpus(NODE, GPUS)
 
 
@@ -158,12 +158,12 @@ def test_a_fault_that_needs_a_reset_outlives_the_agent_until_somebody_clears_it(
     parts: Parts, playground: Playground, orders: NodeGpus
 ) -> None:
     fake = parts.fake_nvml(NODE)
-    sick = fake.uuids()[0]
+    unhealthy = fake.uuids()[0]
     fake.xid(0, 79)
     playground.await_gpus(NODE, GPUS - 1)
     restart(parts, playground)
-    fill(playground, without=sick)
-    assert str(playground.inventory()[sick][1].reason).endswith("it needs a reset")
+    fill(playground, without=unhealthy)
+    assert str(playground.inventory()[unhealthy][1].reason).endswith("it needs a reset")
     orders.order(NODE, "0", "clear", said="alice: a new card", at=SystemClock().now())
     playground.await_gpus(NODE, GPUS)
     playground.await_phase(["one-too-many"])

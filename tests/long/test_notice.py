@@ -67,7 +67,7 @@ def worker(namespace: str) -> dict[str, Any]:
     return body
 
 
-def heard(ground: Playground) -> list[Any]:
+def notices(ground: Playground) -> list[Any]:
     """What the container has read so far, each time that the file changed."""
     try:
         log = ground.kubectl("logs", "--namespace", ground.namespace, "worker")
@@ -87,14 +87,14 @@ def test_a_pod_reads_its_notice_and_that_it_may_stay_and_leaves_at_once_when_its
     bob.create(worker(ground.namespace))
     ground.await_phase(["worker"])
     first = ground.pod("worker")
-    ground.await_that("the file is there, and empty", lambda: heard(ground) == [""] or None, every=SPAWNS)
+    ground.await_that("the file is there, and empty", lambda: notices(ground) == [""] or None, every=SPAWNS)
 
     booking = alice.book(2)
     extra = {"nodeSelector": {HOSTNAME: NODE}}
     hers = alice.create(probe.pod("hers", [probe.container("main", gpus=2)], model=A100, extra=extra))
-    ground.await_that("the container reads its notice", lambda: len(heard(ground)) > 1 or None, every=SPAWNS)
+    ground.await_that("the container reads its notice", lambda: len(notices(ground)) > 1 or None, every=SPAWNS)
     notice = ground.pod("worker").metadata.annotation(names.NOTICE)
-    assert heard(ground)[1] == notice
+    assert notices(ground)[1] == notice
     assert f"{ground.namespace}/{hers}" in (notice or "")
     assert is_live(ground.pod("worker"))
 
@@ -102,8 +102,8 @@ def test_a_pod_reads_its_notice_and_that_it_may_stay_and_leaves_at_once_when_its
     ground.await_that(
         "it may stay", lambda: not ground.pod("worker").metadata.annotation(names.NOTICE) or None
     )
-    ground.await_that("the container reads that", lambda: len(heard(ground)) > 2 or None, every=SPAWNS)
-    assert heard(ground)[2] == ""
+    ground.await_that("the container reads that", lambda: len(notices(ground)) > 2 or None, every=SPAWNS)
+    assert notices(ground)[2] == ""
     assert ground.pod("worker").metadata.uid == first.metadata.uid
 
     alice.book(2)

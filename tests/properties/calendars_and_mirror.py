@@ -1,6 +1,6 @@
 """How bookings are kept, where the events come late, again, in another order, or not at all.
 
-Rules and calendar are pure and are handed everything they judge. Kept, and fed with events, are two things:
+Rules and calendar are pure and are handed everything they judge. Kept, and changed by events, are two things:
 
 - ``booking.availability.calendars``: what is booked of a model, brought up to date by what a transaction of
   the database says to have changed. Transactions that have begun earlier see older states, ask again, or ask

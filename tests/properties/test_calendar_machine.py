@@ -2,7 +2,7 @@
 
 The reference knows the rules and the sum of devices. Where one node must have them all, or nodes are blocked,
 the sum is not enough: a refusal may then be right that the sum would not give, and plans say what is kept.
-Who keeps what is stored hears of it late, again, in another order or not at all (``calendars_and_mirror``).
+Who keeps what is stored is notified late, again, in another order or not at all (``calendars_and_mirror``).
 """
 
 import secrets

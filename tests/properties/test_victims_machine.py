@@ -175,8 +175,8 @@ class VictimsMachine(ReclaimerWatches):
     def a_device_fails_or_recovers(self, pick: Pick) -> str:
         name = pick.one(NODES)
         devices = list(self.cluster.devices[name])
-        place, sick = pick.between(0, len(devices) - 1), pick.chance(3)
-        devices[place] = msgspec.structs.replace(devices[place], health="unhealthy" if sick else "healthy")
+        place, unhealthy = pick.between(0, len(devices) - 1), pick.chance(3)
+        devices[place] = msgspec.structs.replace(devices[place], health="unhealthy" if unhealthy else "healthy")
         self.cluster.publish(name, tuple(devices))
         return f"{devices[place].uuid} is {devices[place].health}"
 
@@ -186,7 +186,7 @@ class VictimsMachine(ReclaimerWatches):
         for unresponsive in set(NODES) - self.cluster.responsive_nodes:
             self.cluster.start_agent(unresponsive)
         if how:
-            (self.cluster.silence if how == 1 else self.cluster.stop_agent)(name)
+            (self.cluster.lose_agent if how == 1 else self.cluster.stop_agent)(name)
         return f"{name} is {('well', 'unresponsive', 'stopping')[how]}"
 
     # --- the parts ---------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ class WatchedCache(Machine):
             self.bury(uid, version)
         for pod in self.pods.items:
             self.learn(pod)
-        # Late events of pods that nobody has heard of before the list: only a watch has those, and it
+        # Late events of pods of which nobody had an event before the list: only a watch has those, and it
         # begins after the list.
         for kind in (self.nodes, self.bookings):
             kind.pending, kind.delivered = [], []
@@ -210,7 +210,7 @@ class WatchedCache(Machine):
         self.pods.delivered = [event for event in self.pods.delivered if self.is_known(event.obj)]
 
     def is_known(self, pod: Pod) -> bool:
-        """Whether the cache has heard of a pod."""
+        """Whether the cache has had an event of a pod."""
         return pod.metadata.uid in self.known.pods or pod.metadata.uid in self.tombstones
 
     def apply_event(self, event: ObjectEvent[Pod] | ObjectEvent[Node] | ObjectEvent[Booking]) -> str:

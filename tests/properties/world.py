@@ -107,7 +107,7 @@ def random_devices(pick: Pick, node: str, most: int = 6) -> tuple[Device, ...]:
     """GPUs of a node: two models, unhealthy ones, links, NUMA nodes, some of them cut into slices."""
     found: list[Device] = []
     for index in range(pick.between(0, most)):
-        model, sick, numa, linked, cut, memory = pick.many(2, 5, 3, 4, 6, 2)
+        model, unhealthy, numa, linked, cut, memory = pick.many(2, 5, 3, 4, 6, 2)
         uuid = f"GPU-{node}-{index}"
         others = [device.uuid for device in found if device.parent is None]
         found.append(
@@ -116,7 +116,7 @@ def random_devices(pick: Pick, node: str, most: int = 6) -> tuple[Device, ...]:
                 index=index,
                 model=MODELS[model],
                 memory=(81920, 49140)[memory],
-                health="unhealthy" if sick == 4 else "healthy",
+                health="unhealthy" if unhealthy == 4 else "healthy",
                 numa=(None, 0, 1)[numa],
                 links={others[-linked]: linked} if 0 < linked <= len(others) else None,
             )

@@ -69,7 +69,7 @@ class Agent(Part):
         """The kubelet's checkpoint: the port ``Record``."""
         return self._kubelet.holdings
 
-    def heard(self) -> None:
+    def on_events(self) -> None:
         """It follows nothing."""
 
     def release_lease(self) -> None:

@@ -97,7 +97,7 @@ class Controller(Part):
         self.every(EVERY, self._reconcile, first=EVERY)
         self.every(1.0, self._events.flush, first=1.0)
 
-    def heard(self) -> None:
+    def on_events(self) -> None:
         """A triggered reclaimer reconciles at once, but for a moment after a refusal."""
         if self.reclaimer._changed.is_set() and not self._is_scheduled:
             self._is_scheduled = True
@@ -123,7 +123,7 @@ class Controller(Part):
         """The pod as the webhook wants it stored.
 
         Raises:
-            NoAnswerError: it does not answer, or not with what the API server wants to hear.
+            NoAnswerError: it does not answer, or not with what the API server expects.
         """
         question = {
             "apiVersion": "admission.k8s.io/v1",

@@ -52,7 +52,7 @@ class Controllers(Part):
 
     def __init__(self, world: "World", name: str) -> None:
         super().__init__(world, name)
-        self._heard: dict[str, float] = {}
+        self._heartbeats: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}
         self.workloads: list[Workload] = []
         self._numbers = itertools.count(1)
@@ -61,16 +61,16 @@ class Controllers(Part):
         """A new process."""
         self.every(CHECK_EVERY, self._reconcile)
 
-    def hear(self, node: str) -> None:
+    def heartbeat(self, node: str) -> None:
         """The node's kubelet has renewed its Lease."""
-        self._heard[node] = self.world.loop.now
+        self._heartbeats[node] = self.world.loop.now
         if node in self._unreachable:
             # A moment later: Kubernetes checks every five seconds.
             self.after(CHECK_EVERY / 2, self._reconcile)
 
     def _reconcile(self) -> None:
         try:
-            for node in sorted(self._heard):
+            for node in sorted(self._heartbeats):
                 self._judge(node)
             for workload in self.workloads:
                 self._fill_up(workload)
@@ -80,7 +80,7 @@ class Controllers(Part):
     # --- nodes -----------------------------------------------------------------------------------------
     def _judge(self, node: str) -> None:
         now = self.world.loop.now
-        unreachable = now - self._heard[node] > UNREACHABLE_AFTER
+        unreachable = now - self._heartbeats[node] > UNREACHABLE_AFTER
         if unreachable and node not in self._unreachable:
             self._mark(node, ready="Unknown", taints=[_taint("NoSchedule"), _taint("NoExecute")])
             self._unreachable[node] = now

@@ -117,7 +117,7 @@ class Kubelet(Part):
             self._advertise()
         except ApiError:
             return
-        self.world.controllers.hear(self.node)
+        self.world.controllers.heartbeat(self.node)
 
     def advertise(self) -> None:
         """The agent has advertised other devices."""
@@ -134,7 +134,7 @@ class Kubelet(Part):
         status["allocatable"] = {names.GPU_RESOURCE: str(healthy)}
         self.kube.patch(NODES, self.node, {"status": status}, subresource="status")
 
-    # --- what it hears ---------------------------------------------------------------------------------
+    # --- its events ------------------------------------------------------------------------------------
     def replace(self, items: Sequence[WholePod], _version: str, /) -> None:
         """Every pod of the node; the containers of others are ended."""
         uids = {item.metadata.uid for item in items}

@@ -1,4 +1,4 @@
-"""A part of the system as a process: it starts, hears, is paused, lags, is cut off, dies, starts again."""
+"""A part of the system as a process: it starts, gets events, is paused, lags, is cut off, dies, starts again."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,7 +54,7 @@ class Part:
         """Kind -> seconds that its events of it come later still."""
         self.is_cut = False
         """Whether it cannot reach the API server."""
-        self.hears_at_once = False
+        self.delivers_at_once = False
         """Whether everything that was sent counts as arrived."""
         self.lives = 0
         self.life = Life(alive=False)
@@ -156,18 +156,18 @@ class Part:
 
     def catch_up_at_once(self) -> None:
         """Read everything that was sent, as if no time were needed."""
-        self.hears_at_once = True
+        self.delivers_at_once = True
         try:
             self._guarded(self._catch_up)
         finally:
-            self.hears_at_once = False
+            self.delivers_at_once = False
 
     def _catch_up(self) -> None:
         for reflector in self._reflectors:
-            while not reflector.is_synced or self._tap(reflector).is_due(at_once=self.hears_at_once):
+            while not reflector.is_synced or self._tap(reflector).is_due(at_once=self.delivers_at_once):
                 if reflector._round() is not None and not reflector.is_synced:
                     return
-        self.heard()
+        self.on_events()
 
     def lose_watches(self, error: ApiError) -> None:
         """Every watch ends with an error; what was sent and not read is lost."""
@@ -175,7 +175,7 @@ class Part:
             tap.lose(error)
         self.expect_events()
 
-    def heard(self) -> None:
+    def on_events(self) -> None:
         """Something new may be known."""
 
     def _tap(self, reflector: Reflector[Any]) -> Any:
@@ -197,7 +197,7 @@ class Part:
 
     def known(self) -> Maker:
         """What the law watcher must know of a writer."""
-        return Maker(name=self.name, is_ours=self.is_ours, deaf_for=self.kube.deaf_for(), skew=self.skew)
+        return Maker(name=self.name, is_ours=self.is_ours, staleness=self.kube.staleness(), skew=self.skew)
 
     def before(self, call: str) -> None:
         """See ``Caller``."""

@@ -27,7 +27,7 @@ class Caller(Protocol):
 
     skew: float
     latency: float
-    hears_at_once: bool
+    delivers_at_once: bool
 
     def lag_of(self, plural: str) -> float:
         """Seconds that its events of a kind come late."""
@@ -71,7 +71,7 @@ class Tap(Generic[T]):
 
     def __init__(self, watch: Any, clock: FakeClock, part: Caller, plural: str) -> None:
         self.watch = watch
-        self.heard = clock.monotonic()
+        self.last_event_at = clock.monotonic()
         """When the newest events arrived."""
         self._clock = clock
         self._part = part
@@ -103,11 +103,11 @@ class Tap(Generic[T]):
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
         """What has arrived."""
-        while self.is_due(at_once=self._part.hears_at_once):
+        while self.is_due(at_once=self._part.delivers_at_once):
             _, event = self._sent.popleft()
             if isinstance(event, ApiError):
                 raise event
-            self.heard = self._clock.monotonic()
+            self.last_event_at = self._clock.monotonic()
             yield event
 
     def close(self) -> None:
@@ -129,10 +129,10 @@ class PartKube:
         """The API server's clock minus ours, once it has answered; a clock that is set is noticed."""
         return timedelta(seconds=-self._part.skew) if self._has_answer else None
 
-    def deaf_for(self) -> float:
+    def staleness(self) -> float:
         """Seconds since the oldest of the caches by which it decides had events; 0 where it has none."""
-        heard = [tap.heard for (plural, _, _), tap in self.taps.items() if plural in FOLLOWED]
-        return max((self._clock.monotonic() - at for at in heard), default=0.0)
+        last_events = [tap.last_event_at for (plural, _, _), tap in self.taps.items() if plural in FOLLOWED]
+        return max((self._clock.monotonic() - at for at in last_events), default=0.0)
 
     def hang_up(self) -> None:
         """The process is gone, and its connections with it."""
@@ -271,13 +271,13 @@ class PartKube:
                 answer = call()
         except ApiError as error:
             if not isinstance(error, Unreachable):
-                self._heard()
+                self._answered()
             raise
-        self._heard()
+        self._answered()
         self._part.done(asked)
         return answer
 
-    def _heard(self) -> None:
+    def _answered(self) -> None:
         self._has_answer = True
 
 

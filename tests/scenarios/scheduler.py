@@ -107,7 +107,7 @@ class Scheduler(Part):
         self.every(2.0, self._elect, is_sign_of_life=True)
         self.every(30.0, self._flush, first=30.0)
 
-    def heard(self) -> None:
+    def on_events(self) -> None:
         """Go on with the queue."""
         if not self._busy and any(entry.state == "active" for entry in self._queue.values()):
             self._busy = True
@@ -152,14 +152,14 @@ class Scheduler(Part):
         for entry in self._queue.values():
             if self.world.loop.now - entry.tried > FLUSHED_AFTER:
                 entry.state = "active"
-        self.heard()
+        self.on_events()
 
     def _elect(self) -> None:
         try:
             self._elector.attempt()
         except ApiError:
             self.after(0.5, self._elect)
-        self.heard()
+        self.on_events()
 
     # --- one pod after the other -----------------------------------------------------------------------
     def _cycle(self) -> None:
@@ -174,7 +174,7 @@ class Scheduler(Part):
             self._schedule(entry)
         except NoAnswerError as error:
             self._failed(entry, f'Post "{EXTENDER}": {error}')
-        self.heard()
+        self.on_events()
 
     def _schedule(self, entry: Entry) -> None:
         pod, needed = entry.pod, _demand(entry.pod)
@@ -263,7 +263,7 @@ class Scheduler(Part):
         def again() -> None:
             if entry.state == "backoff":
                 entry.state = "active"
-                self.heard()
+                self.on_events()
 
         self.after(pause, again)
         self._note(entry.pod, "SchedulerError", message)

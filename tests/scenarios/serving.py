@@ -134,7 +134,7 @@ class ServedNode:
         """Of agents on whom somebody counted."""
         self.created = 0
         self._bound_at: dict[str, float] = {}
-        """Name -> when a pod was bound of whose answer the extender may not have heard."""
+        """Name -> when a pod was bound whose answer may not have reached the extender."""
         annotations = {names.INVENTORY: encode_inventory(self.devices)}
         self.kube.put(
             NODES, {"metadata": {"name": NODE, "annotations": annotations}, "spec": {}, "status": {}}

@@ -182,7 +182,7 @@ def test_a_watch_whose_history_is_gone_begins_again_and_misses_nothing(part: str
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
-def test_a_controller_that_hears_nothing_of_one_kind_for_minutes_takes_nothing(
+def test_a_controller_without_events_of_one_kind_for_minutes_takes_nothing(
     kind: str, world: World
 ) -> None:
     bobs = fill(world)
@@ -200,7 +200,7 @@ def test_a_controller_that_hears_nothing_of_one_kind_for_minutes_takes_nothing(
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
-def test_an_extender_that_hears_nothing_of_one_kind_for_minutes_binds_nobody(kind: str, world: World) -> None:
+def test_an_extender_without_events_of_one_kind_for_minutes_binds_nobody(kind: str, world: World) -> None:
     world.lag("extender", 1000.0, kind=kind)
     world.run(160)
     world.bob.create(a_pod("bob-1"))

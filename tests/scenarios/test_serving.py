@@ -113,14 +113,14 @@ def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events
     assert node.runs() == GPUS, node.describe()
 
 
-def test_a_pod_that_ended_before_anybody_heard_of_its_bind_holds_nothing_in_the_end() -> None:
+def test_a_pod_that_ended_before_anybody_saw_its_bind_holds_nothing_in_the_end() -> None:
     node = served()
     play(node, ["bind", "answer", "kill", "run", "end a pod", "watch of pods"])
     recover(node)
     assert node.runs() == GPUS, node.describe()
 
 
-def test_a_refusal_that_is_read_before_it_is_heard_bars_the_node() -> None:
+def test_a_refusal_that_is_read_before_its_event_arrives_bars_the_node() -> None:
     node = served()
     play(node, ["kill", "bind", "settle", "11.0 s", "answer", "settle", "bind", "answer"])
     assert node.lost() == 1, node.describe()

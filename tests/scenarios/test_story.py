@@ -171,7 +171,7 @@ def test_a_part_that_is_paused_for_twenty_seconds_changes_nothing(
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_part_that_hears_everything_seconds_late_changes_nothing(
+def test_a_part_that_gets_every_event_seconds_late_changes_nothing(
     part: str, new_world: Worlds, ends: dict[Play, Value]
 ) -> None:
     late = at("nothing yet", lambda world: world.lag(part, SECONDS_LATE))

@@ -28,16 +28,16 @@ def play(scenario: Scenario, folder: Path) -> World:
     return world
 
 
-def overbooked_unheard(world: World) -> None:
+def overbooked_without_events(world: World) -> None:
     with suppress(LawBrokenError):
         begin, end = (f"{world.at(hours=hour):%Y-%m-%dT%H:%M:%SZ}" for hour in (0, 1))
         spec = {"user": "alice", "model": "NVIDIA-A100-SXM4-40GB", "count": 99, "start": begin, "end": end}
         world.kube.put(BOOKINGS, {"metadata": {"name": "b-99"}, "spec": spec})
 
 
-def test_a_law_that_was_broken_unheard_is_reported_at_the_end(tmp_path: Path) -> None:
+def test_a_law_that_was_broken_without_events_is_reported_at_the_end(tmp_path: Path) -> None:
     with pytest.raises(LawBrokenError, match="99 x"):
-        play(overbooked_unheard, tmp_path)
+        play(overbooked_without_events, tmp_path)
 
 
 def wanted_by_alice(world: World) -> None:
@@ -59,7 +59,7 @@ def crowded(world: World) -> None:
 def test_a_part_that_does_not_mind_late_events_is_seen(
     part: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def deaf(world: World) -> None:
+    def without_events(world: World) -> None:
         if part != "extender":
             crowded(world)
         world.lag(part, 1000.0, kind=kind)
@@ -67,8 +67,8 @@ def test_a_part_that_does_not_mind_late_events_is_seen(
         wanted_by_alice(world)
 
     monkeypatch.setattr(informers, "STALE_AFTER", float("inf"))
-    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has heard nothing for \d\d\d"):
-        play(deaf, tmp_path)
+    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has had no events for \d\d\d"):
+        play(without_events, tmp_path)
 
 
 @pytest.mark.parametrize(("part", "seconds"), [("controller-0", 31.0), ("extender", -31.0)])

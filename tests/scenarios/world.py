@@ -49,7 +49,7 @@ CAREFUL_LEAP: Final = 10.0
 """While somebody is dead: others draw conclusions from silence of 15 s and more."""
 LONGEST_LEAP: Final = 24 * 3600.0
 EVENTS_WITHIN: Final = 1.0
-"""Seconds in which whatever was written is heard of by everybody who is well."""
+"""Seconds in which whatever was written has reached everybody who is well."""
 BOOKMARKS_EVERY: Final = 55.0
 IGNORED: Final = frozenset({"leases", "events", "csistoragecapacities"})
 """Kinds whose changes are not a sign that something is going on."""
@@ -264,7 +264,7 @@ class World:
         self.loop.after(seconds, lambda: self.laws.fault(f"{name} goes on"), self._life)
 
     def lag(self, name: str, seconds: float, *, kind: str | None = None) -> None:
-        """A part hears everything, or all of one kind, so much later."""
+        """A part gets all events, or those of one kind, so much later."""
         part = self.parts[name]
         self.laws.fault(f"{name} lags by {seconds:g} s{f' with {kind}' if kind else ''}")
         if kind is None:

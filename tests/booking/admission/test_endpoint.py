@@ -273,11 +273,11 @@ class TestCertificates:
     ) -> None:
         written: list[str] = []
 
-        def hear(event: str, args: tuple[Any, ...]) -> None:
+        def on_audit_event(event: str, args: tuple[Any, ...]) -> None:
             if event == "open" and args[2] & os.O_ACCMODE != os.O_RDONLY:
                 written.append(str(args[0]))
 
-        sys.addaudithook(hear)
+        sys.addaudithook(on_audit_event)
         with serving(endpoint) as server:
             assert asked(server) == (200, "3")
         # Modules may be compiled there: the checkout of a proof is a temporary folder.

@@ -55,7 +55,7 @@ class TestFull:
         cluster.cache.apply_pod(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
         assert cluster.room() == "full"
 
-    def test_where_all_are_sick(self) -> None:
+    def test_where_all_are_unhealthy(self) -> None:
         assert Cluster(a_node("n0", a100(0, health="unhealthy"))).room() == "full"
 
     def test_where_no_node_has_enough_or_the_model(self) -> None:

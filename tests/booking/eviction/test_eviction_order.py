@@ -112,7 +112,7 @@ def test_of_pods_that_cost_the_same_the_newest_is_first_and_then_the_first_uid()
 def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_order() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), version=2))
-    cluster.run("sick", "n0", 0)
+    cluster.run("unhealthy", "n0", 0)
     cluster.run("half", "n0", 1)
     assert uids(following(cluster)) == ["half"]
 

@@ -66,7 +66,7 @@ def test_a_pod_with_devices_of_two_models_holds_some_of_each_and_counts_all_of_t
 def test_an_unhealthy_device_is_neither_free_nor_anybodys() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
-    cluster.run("sick", "n0", 0)
+    cluster.run("unhealthy", "n0", 0)
     assert read(cluster) == ModelHolders(("GPU-n0-2",), idle=1)
 
 

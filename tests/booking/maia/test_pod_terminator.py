@@ -135,10 +135,10 @@ def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
 def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.cluster.silence_mirror()
+    site.cluster.stop_mirror()
     site.cluster.after(61)
     assert site.left() == []
-    site.cluster.hear_mirror()
+    site.cluster.resume_mirror()
     assert site.left() == ["p"]
 
 

@@ -185,13 +185,13 @@ class FakeCluster:
             self._nodes.append(name)
         self.renew()
 
-    def silence(self, node: str) -> None:
+    def lose_agent(self, node: str) -> None:
         """Its agent becomes unresponsive."""
         self._nodes.remove(node)
 
     def stop_agent(self, node: str) -> None:
         """Its agent announces that it stops."""
-        self.silence(node)
+        self.lose_agent(node)
         raw = self.kube.raw(LEASES, names.node_lease(node), namespace=names.NAMESPACE)
         self.kube.put(LEASES, merged(raw, {"metadata": {"annotations": {names.STOPPING: "now"}}}))
 
@@ -200,11 +200,11 @@ class FakeCluster:
         self._nodes.append(node)
         self.renew()
 
-    def silence_mirror(self) -> None:
+    def stop_mirror(self) -> None:
         """The mirror no longer confirms the Booking objects."""
         self._mirrored = False
 
-    def hear_mirror(self) -> None:
+    def resume_mirror(self) -> None:
         """It confirms them again."""
         self._mirrored = True
         self.renew()

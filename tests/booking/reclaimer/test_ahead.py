@@ -148,10 +148,10 @@ def test_nobody_without_a_booking_is_warned(cluster: FakeCluster) -> None:
 
 
 def test_nobody_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     go_to(cluster, HOUR)
     assert warnings(cluster) == []
-    cluster.hear_mirror()
+    cluster.resume_mirror()
     settle(cluster)
     assert len(warnings(cluster)) == 1
 

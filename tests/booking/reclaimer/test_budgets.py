@@ -105,7 +105,7 @@ def test_law_l2_a_booked_pod_is_nobodys_to_pass_over() -> None:
 def test_a_pod_that_waits_for_another_reason_in_between_waits_the_whole_time_again() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, LIMIT / 2)
-    cluster.silence("n0")
+    cluster.lose_agent("n0")
     for _ in range(10):
         cluster.after(10)
     assert since(cluster) is None

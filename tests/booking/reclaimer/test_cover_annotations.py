@@ -79,7 +79,7 @@ def test_a_forged_annotation_is_removed(cluster: FakeCluster) -> None:
 def test_the_cover_annotations_stay_until_the_pods_that_end_are_chosen(cluster: FakeCluster) -> None:
     cluster.book(end=EPOCH + timedelta(hours=1))
     cluster.reconcile()
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.after(3600)
     cluster.reconcile(2)
     assert cluster.annotation("a", names.BOOKING) == "b-1"

@@ -169,7 +169,7 @@ def test_nobody_is_demoted_while_the_mirror_is_stale() -> None:
     cluster.create(a_pod("owned").of("alice").asks(1), OWNED)
     cluster.bind("owned", 0)
     cluster.reconcile()
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.after(3600)
     cluster.reconcile(3)
     assert decided(cluster) == (None, None)
@@ -217,10 +217,10 @@ def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_is_ended_when_it_is_
     cluster.bind("bare", 0)
     cluster.bind("owned", 1)
     cluster.reconcile()
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.after(3600 + MIRROR_STALE_AFTER)
     assert cluster.ended() == []
-    cluster.hear_mirror()
+    cluster.resume_mirror()
     cluster.reconcile(3)
     assert cluster.ended() == ["bare"]
     assert cover_of(cluster, "owned") == (None, None)

@@ -149,7 +149,7 @@ def test_an_end_that_is_moved_after_the_decision_spares_the_pod(cluster: FakeClu
 
 
 def test_nothing_is_decided_or_ended_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.after(3600)
     cluster.reconcile(3)
     assert ending(cluster) is None
@@ -158,7 +158,7 @@ def test_nothing_is_decided_or_ended_while_the_mirror_is_stale(cluster: FakeClus
 def test_what_was_decided_waits_for_the_mirror(cluster: FakeCluster) -> None:
     cluster.after(3600)
     assert ending(cluster) == ["uid-a"]
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.clock.advance(MIRROR_STALE_AFTER)
     cluster.renew()
     cluster.reconcile(2)
@@ -172,7 +172,7 @@ def test_evictions_go_on_while_the_mirror_is_stale() -> None:
     cluster.fill()
     cluster.book()
     cluster.waiting("a")
-    cluster.silence_mirror()
+    cluster.stop_mirror()
     cluster.after(600)
     cluster.reconcile(2)
     assert cluster.evicted() == ["b3"]

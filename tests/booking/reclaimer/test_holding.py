@@ -196,7 +196,7 @@ def test_nobody_leaves_for_a_hold_that_somebody_else_has_written_meanwhile(clust
 
 def test_an_unresponsive_agent_ends_the_hold(cluster: FakeCluster) -> None:
     cluster.reconcile()
-    cluster.silence("n0")
+    cluster.lose_agent("n0")
     for _ in range(8):
         cluster.clock.advance(10)
         cluster.renew()

@@ -126,10 +126,10 @@ def test_a_pod_whose_devices_nobody_knows_never_leaves_and_its_node_is_not_plann
     assert holds(cluster) == {}
 
 
-def test_a_sick_device_is_no_gain() -> None:
+def test_an_unhealthy_device_is_no_gain() -> None:
     cluster = FakeCluster()
     cluster.add_node("n0", a100(0, health="unhealthy", reason="XID 79"), a100(1))
-    cluster.opportunist("sick", 0, minutes=1)
+    cluster.opportunist("unhealthy", 0, minutes=1)
     cluster.opportunist("well", 1, minutes=100)
     cluster.book()
     cluster.waiting("a")

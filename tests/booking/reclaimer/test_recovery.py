@@ -1,4 +1,4 @@
-"""After an outage of the API server nobody loses a GPU because one agent was heard sooner than another."""
+"""After an outage of the API server nobody loses a GPU because one agent renewed its Lease sooner than another."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.fakes.objects import a_pod
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """Two full nodes; the cheapest pod is on the one whose agent is heard last."""
+    """Two full nodes; the cheapest pod is on the one whose agent renews last."""
     cluster = FakeCluster()
     for node in ("n0", "n1"):
         cluster.add_node(node)
@@ -22,13 +22,13 @@ def cluster() -> FakeCluster:
 
 
 def outage(cluster: FakeCluster) -> None:
-    """A minute and a half without the API server, no pass meanwhile; one agent is heard again at once."""
+    """A minute and a half without the API server, no pass meanwhile; one agent renews again at once."""
     cluster.clock.advance(90)
-    cluster.silence("n1")
+    cluster.lose_agent("n1")
     cluster.renew()
 
 
-def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_be_heard(cluster: FakeCluster) -> None:
+def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_renew(cluster: FakeCluster) -> None:
     outage(cluster)
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))
@@ -40,7 +40,7 @@ def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_be_heard(
     assert cluster.leaving.left == [("cheap-0", "evicted")]
 
 
-def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(cluster: FakeCluster) -> None:
+def test_l3_a_hold_outlives_an_agent_that_could_not_renew(cluster: FakeCluster) -> None:
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))
     cluster.reconcile(2)
@@ -62,7 +62,7 @@ def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(cluster: FakeCluste
     ],
     ids=["not ready", "tainted"],
 )
-def test_l3_after_an_outage_a_node_that_kubernetes_does_not_hear_yet_is_waited_for(
+def test_l3_after_an_outage_a_node_that_is_not_ready_again_yet_is_waited_for(
     cluster: FakeCluster, spec: dict[str, object], ready: str
 ) -> None:
     cluster.book()

@@ -58,7 +58,7 @@ def test_another_booked_model_ends_it(cluster: FakeCluster) -> None:
     assert "not one that the pod is to have" in (status_of(cluster).problem or "")
 
 
-def test_a_device_that_falls_sick_ends_it(cluster: FakeCluster) -> None:
+def test_a_device_that_becomes_unhealthy_ends_it(cluster: FakeCluster) -> None:
     cluster.add_node("n0", a100(0), a100(1, health="unhealthy", reason="XID 79"), a100(2), a100(3))
     assert "healthy" in (status_of(cluster).problem or "")
 

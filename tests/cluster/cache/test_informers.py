@@ -1,4 +1,4 @@
-"""The cluster cache, fed by real reflectors from an API server in memory."""
+"""The cluster cache, filled by real reflectors from an API server in memory."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -192,7 +192,7 @@ def test_l6_a_cache_without_events_for_150_seconds_is_not_trusted(followed: Foll
     followed.until_ready()
 
 
-class Heard:
+class Counting:
     """A handler that only counts."""
 
     def __init__(self) -> None:
@@ -209,13 +209,13 @@ class Heard:
 
 
 def test_another_kind_must_be_trusted_as_well(followed: Followed) -> None:
-    heard = Heard()
-    followed.following.add("secrets", Reflector(followed.kube, SECRETS, heard, followed.clock))
+    handler = Counting()
+    followed.following.add("secrets", Reflector(followed.kube, SECRETS, handler, followed.clock))
     followed.start()
 
     followed.until_ready()
 
-    assert heard.lists == 1
+    assert handler.lists == 1
 
 
 def test_a_lease_in_another_namespace_is_nobodys(followed: Followed) -> None:

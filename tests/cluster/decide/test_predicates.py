@@ -134,7 +134,7 @@ def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
     assert why(BOOKED, ledger.view("n1")) == "GPUs of node n0 are kept for this pod"
 
 
-def test_a_hold_that_we_have_not_heard_of_counts_for_its_pod() -> None:
+def test_a_hold_that_we_have_not_seen_counts_for_its_pod() -> None:
     assert why(BOOKED, a_view()) is None
     assert why(BOOKED, a_view(holding("q", 0))) == predicates.HELD_NOT_FREE
 

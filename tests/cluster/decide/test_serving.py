@@ -126,7 +126,7 @@ def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> N
     assert node.state(7) == "alive"
 
 
-def test_a_refusal_that_is_heard_after_a_later_pod_runs_counts_for_nothing(node: Node) -> None:
+def test_a_refusal_that_is_seen_after_a_later_pod_runs_counts_for_nothing(node: Node) -> None:
     node.runs(9, started=8)
     assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
     assert node.state(9) == "alive"

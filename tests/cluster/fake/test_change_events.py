@@ -75,17 +75,17 @@ class TestListeners:
     def test_one_that_writes_is_notified_of_it_after_the_others_of_the_first_change(
         self, kube: FakeKube
     ) -> None:
-        heard: list[tuple[str, str]] = []
+        notified: list[tuple[str, str]] = []
 
         def scheduler(change: ChangeView) -> None:
-            heard.append(("scheduler", change.plural))
+            notified.append(("scheduler", change.plural))
             if change.plural == "pods":
                 kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
 
         kube.on_change(scheduler)
-        kube.on_change(lambda change: heard.append(("watcher", change.plural)))
+        kube.on_change(lambda change: notified.append(("watcher", change.plural)))
         kube.create(PODS, pod_body("a"), namespace="team")
-        assert heard == [
+        assert notified == [
             ("scheduler", "pods"),
             ("watcher", "pods"),
             ("scheduler", "leases"),

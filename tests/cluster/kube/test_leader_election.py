@@ -356,7 +356,7 @@ def test_who_is_fit_again_leads_again_where_nobody_else_did(world: World, health
     assert world.lease.spec.lease_transitions == 1
 
 
-def test_an_unfit_leader_leads_no_more_though_nobody_hears_it(world: World, health: Health) -> None:
+def test_an_unfit_leader_leads_no_more_though_nobody_is_notified(world: World, health: Health) -> None:
     first = unsteady(world, health)
     first.attempt()
     health.problem = "The clock is wrong."

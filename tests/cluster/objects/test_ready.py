@@ -31,11 +31,11 @@ def below(kind):
 
 learning = []
 
-def heard(frame, event, _):
+def profiled(frame, event, _):
     if frame.f_code.co_name == "get_class_annotations":
         learning.append(event)
 
-sys.setprofile(heard)
+sys.setprofile(profiled)
 for kind in [*below(msgspec.Struct)]:
     learning.clear()
     if kind.__module__.partition(".")[0] != "msgspec":

@@ -90,12 +90,12 @@ class TestClosing:
     def test_what_does_not_end_within_the_grace_is_named_and_left_behind(self) -> None:
         process = Process("tester", SystemClock(), grace=0.05)
         forever = threading.Event()
-        process.thread("deaf", lambda _stop: waits(forever))
+        process.thread("hanging", lambda _stop: waits(forever))
         process.closing("slow", lambda: waits(forever))
         process.end("the work is done")
         with capture_logs() as lines:
             assert process.run() == 1
-        assert lines[-1]["threads"] == ["closing", "deaf"]
+        assert lines[-1]["threads"] == ["closing", "hanging"]
         forever.set()
 
 

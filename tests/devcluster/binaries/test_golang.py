@@ -16,16 +16,16 @@ def go(folder: Path, script: str) -> Go:
     return Go(Toolchain(command, own=False), folder, cgo=False)
 
 
-def test_stdout_is_returned_and_every_line_of_stderr_is_heard(tmp_path: Path) -> None:
-    heard: list[str] = []
+def test_stdout_is_returned_and_every_line_of_stderr_is_passed_on(tmp_path: Path) -> None:
+    lines: list[str] = []
 
-    def hear(line: str) -> bool:
-        heard.append(line)
+    def on_line(line: str) -> bool:
+        lines.append(line)
         return False
 
-    output = go(tmp_path, 'echo "$1"; printf "a\\nb" >&2; printf "c\\nd" >&2').run("it", ["list"], hear)
+    output = go(tmp_path, 'echo "$1"; printf "a\\nb" >&2; printf "c\\nd" >&2').run("it", ["list"], on_line)
     assert output == "list\n"
-    assert [line for line in heard if line] == ["a", "bc", "d"]
+    assert [line for line in lines if line] == ["a", "bc", "d"]
 
 
 def test_much_output_on_both_pipes_blocks_nobody(tmp_path: Path) -> None:
@@ -35,15 +35,15 @@ def test_much_output_on_both_pipes_blocks_nobody(tmp_path: Path) -> None:
 
 
 def test_while_go_prints_nothing_a_clock_can_go_on(tmp_path: Path) -> None:
-    heard: list[str] = []
+    lines: list[str] = []
 
-    def hear(line: str) -> bool:
-        heard.append(line)
-        (tmp_path / "heard").write_text("")
+    def on_line(line: str) -> bool:
+        lines.append(line)
+        (tmp_path / "read").write_text("")
         return True
 
-    go(tmp_path, "until [ -e heard ]; do sleep 0.1; done").run("it", ["build"], hear)
-    assert heard[0] == ""
+    go(tmp_path, "until [ -e read ]; do sleep 0.1; done").run("it", ["build"], on_line)
+    assert lines[0] == ""
 
 
 def test_a_failure_is_explained_by_the_lines_that_were_no_progress(tmp_path: Path) -> None:

@@ -36,15 +36,15 @@ def test_an_xid_can_name_one_mig_instance(fake: FakeNvml, nvml: ModuleType) -> N
 
 def test_a_wait_that_has_begun_ends_when_the_event_comes(fake: FakeNvml, nvml: ModuleType) -> None:
     events = listening(nvml, 0, XID)
-    heard: list[int] = []
-    waiting = threading.Thread(target=lambda: heard.append(nvml.nvmlEventSetWait(events, 60_000).eventData))
+    received: list[int] = []
+    waiting = threading.Thread(target=lambda: received.append(nvml.nvmlEventSetWait(events, 60_000).eventData))
     waiting.start()
     fake.xid(0, 48)
     waiting.join(30)
-    assert heard == [48]
+    assert received == [48]
 
 
-def test_events_of_other_gpus_and_other_kinds_are_not_heard(fake: FakeNvml, nvml: ModuleType) -> None:
+def test_events_of_other_gpus_and_other_kinds_are_not_received(fake: FakeNvml, nvml: ModuleType) -> None:
     events = listening(nvml, 0, RECOVERY)
     fake.xid(0, 79)
     fake.recovery_action(1, 1)
@@ -52,7 +52,7 @@ def test_events_of_other_gpus_and_other_kinds_are_not_heard(fake: FakeNvml, nvml
         nvml.nvmlEventSetWait(events, 50)
 
 
-def test_events_before_registration_are_not_heard(fake: FakeNvml, nvml: ModuleType) -> None:
+def test_events_before_registration_are_not_received(fake: FakeNvml, nvml: ModuleType) -> None:
     fake.xid(0, 79)
     events = listening(nvml, 0, XID)
     with pytest.raises(nvml.NVMLError_Timeout):
@@ -68,7 +68,7 @@ def test_events_come_in_order_and_once(fake: FakeNvml, nvml: ModuleType) -> None
         nvml.nvmlEventSetWait(events, 0)
 
 
-def test_every_event_set_hears_the_event(fake: FakeNvml, nvml: ModuleType) -> None:
+def test_every_event_set_gets_the_event(fake: FakeNvml, nvml: ModuleType) -> None:
     sets = [listening(nvml, 0, XID) for _ in range(2)]
     fake.xid(0, 62)
     assert [nvml.nvmlEventSetWait(events, 5000).eventData for events in sets] == [62, 62]

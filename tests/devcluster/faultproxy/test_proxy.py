@@ -264,7 +264,7 @@ def test_events_of_a_stalled_watch_come_late_and_complete(
     assert clock.monotonic() - begin >= 1.0
 
 
-def test_a_watch_hears_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
+def test_a_watch_gets_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
     proxy.rules.set(Rule(match=WATCH, action=Answer(code=410, reason="Expired")))
     watcher = Watcher(kube)
     assert isinstance(watcher.ended(), Gone)

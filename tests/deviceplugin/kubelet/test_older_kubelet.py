@@ -107,7 +107,7 @@ def stored(pod: FakePod) -> dict[str, object]:
 
 @pytest.fixture
 def quiet(kubelet: FakeKubelet) -> Iterator[OlderNode]:
-    """The watch is in step and then hears nothing more: who wants that runs it."""
+    """The watch is in step and then gets no more events: who wants that runs it."""
     kubelet.stop()
     (kubelet.root / "pods-api" / "pods-api.sock").unlink(missing_ok=True)
     kubelet.has_pods_api = False

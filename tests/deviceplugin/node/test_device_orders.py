@@ -14,7 +14,7 @@ from deviceplugin.node.device_orders import DeviceOrdersHandler
 THEN = datetime(2026, 11, 27, 16, tzinfo=UTC)
 
 
-class Heard:
+class Handled:
     """What follows from the Node."""
 
     def __init__(self) -> None:
@@ -29,39 +29,39 @@ class Heard:
 
 
 def test_cordons_and_clears_are_distinguished() -> None:
-    heard = Heard()
+    handled = Handled()
     given = {"GPU-0": DeviceOrder(cordoned="alice: x"), "GPU-1": DeviceOrder(cleared=THEN)}
-    heard.says(encode_device_orders(given))
-    assert heard.cordons == [{"GPU-0": "alice: x"}]
-    assert heard.clears == [("GPU-1", "2026-11-27T16:00:00+00:00")]
+    handled.says(encode_device_orders(given))
+    assert handled.cordons == [{"GPU-0": "alice: x"}]
+    assert handled.clears == [("GPU-1", "2026-11-27T16:00:00+00:00")]
 
 
 def test_what_has_not_changed_is_not_reported_again() -> None:
-    heard = Heard()
+    handled = Handled()
     for _ in range(3):
-        heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
-    assert heard.cordons == [{"GPU-0": "alice: x"}]
+        handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    assert handled.cordons == [{"GPU-0": "alice: x"}]
 
 
 def test_a_node_without_orders_takes_them_back() -> None:
-    heard = Heard()
-    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
-    heard.orders.replace([Node(metadata=Meta(name="node-a"))], "1")
-    assert heard.cordons[-1] == {}
+    handled = Handled()
+    handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    handled.orders.replace([Node(metadata=Meta(name="node-a"))], "1")
+    assert handled.cordons[-1] == {}
 
 
 def test_orders_that_cannot_be_read_change_nothing_and_are_said() -> None:
-    heard = Heard()
-    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    handled = Handled()
+    handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
     with capture_logs() as logs:
-        heard.says('{"GPU-0":{"cordoned":7}}')
-    assert len(heard.cordons) == 1
+        handled.says('{"GPU-0":{"cordoned":7}}')
+    assert len(handled.cordons) == 1
     assert names.DEVICE_ORDERS in logs[0]["message"]
 
 
 def test_a_node_that_is_deleted_takes_its_orders_along() -> None:
-    heard = Heard()
-    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
-    heard.orders.remove(Node())
-    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
-    assert heard.cordons == [{"GPU-0": "alice: x"}, {}, {"GPU-0": "alice: x"}]
+    handled = Handled()
+    handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    handled.orders.remove(Node())
+    handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    assert handled.cordons == [{"GPU-0": "alice: x"}, {}, {"GPU-0": "alice: x"}]

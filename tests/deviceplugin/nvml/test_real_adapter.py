@@ -98,7 +98,7 @@ def test_a_wait_without_events_ends_with_nothing(nvml: RealNvml) -> None:
     stream.close()
 
 
-def test_a_gpu_that_cannot_be_listened_to_is_named_and_the_others_are_heard(
+def test_a_gpu_that_cannot_be_listened_to_is_named_and_events_of_the_others_are_received(
     nvml: RealNvml, fake: FakeNvml
 ) -> None:
     uuids = [nvml.uuid(index) for index in range(2)]
@@ -273,7 +273,7 @@ def watched(fake: FakeNvml) -> Iterator[Watched]:
 
 def test_the_thread_reports_an_xid_of_one_gpu(watched: Watched) -> None:
     def is_reported() -> bool:
-        # An event that comes while NVML is reinitialised is not heard: the error comes again.
+        # An event that comes while NVML is reinitialised is not received: the error comes again.
         watched.fake.xid(3, 79)
         return watched.reason(3) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
@@ -373,7 +373,7 @@ def test_where_instances_may_not_be_asked_for_profiles_have_plain_names(
     assert [part.profile for part in nvml.mig(nvml.uuid(1)) or ()] == ["1g.10gb"]
 
 
-def test_gpus_that_are_bound_or_unbound_are_heard_of_once(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_gpus_that_are_bound_or_unbound_are_reported_once(nvml: RealNvml, fake: FakeNvml) -> None:
     fake.bound()
     stream = nvml.events([nvml.uuid(0)])
     assert not stream.rebound(), "that was before"

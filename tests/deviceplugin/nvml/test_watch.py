@@ -90,7 +90,7 @@ def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed()
     assert [report.devices[0].state for report in reports] == [State.HEALTHY, State.SUSPECT, State.UNHEALTHY]
 
 
-def test_events_of_the_others_are_heard_while_one_is_lost() -> None:
+def test_events_of_the_others_are_received_while_one_is_lost() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].lost = True
     reports = watched(nvml, nothing, lambda: xid("GPU-1", 79))
@@ -350,11 +350,11 @@ def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> Non
 def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
     """What is measured while the script happens."""
     nvml.script.extend(script)
-    heard: list[UsageReport] = []
-    GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=heard.append).run(
+    reports: list[UsageReport] = []
+    GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=reports.append).run(
         nvml.stop
     )
-    return heard
+    return reports
 
 
 def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
@@ -364,10 +364,10 @@ def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
     def rest() -> None:
         nvml.gpus[0].load = GpuUsage(utilisation=0)
 
-    heard = measured(nvml, *[nothing] * 5, rest, *[nothing] * 20)
-    assert [one.of["GPU-0"].utilisation for one in heard] == [87, 0, 0]
-    assert heard[0].of.keys() == {"GPU-0", "GPU-1"}
-    assert [device.uuid for device in heard[0].devices] == ["GPU-0", "GPU-1"]
+    reports = measured(nvml, *[nothing] * 5, rest, *[nothing] * 20)
+    assert [one.of["GPU-0"].utilisation for one in reports] == [87, 0, 0]
+    assert reports[0].of.keys() == {"GPU-0", "GPU-1"}
+    assert [device.uuid for device in reports[0].devices] == ["GPU-0", "GPU-1"]
 
 
 def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
@@ -376,16 +376,16 @@ def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
     def lose() -> None:
         nvml.gpus[0].lost = True
 
-    heard = measured(nvml, nothing, lose, *[nothing] * 12)
-    assert [sorted(one.of) for one in heard] == [["GPU-0", "GPU-1"], ["GPU-1"]]
+    reports = measured(nvml, nothing, lose, *[nothing] * 12)
+    assert [sorted(one.of) for one in reports] == [["GPU-0", "GPU-1"], ["GPU-1"]]
 
 
 def test_the_memory_of_every_part_is_measured() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-0", "1g.10gb", 1, 0, 9856)]
     nvml.gpus[0].load = GpuUsage(parts={"MIG-0": 5, "MIG-of-another": 6})
-    (heard,) = measured(nvml, nothing)
-    assert heard.of["GPU-0"].parts == {"MIG-0": 5}
+    (report,) = measured(nvml, nothing)
+    assert report.of["GPU-0"].parts == {"MIG-0": 5}
 
 
 def test_a_flood_of_events_does_not_stop_the_measuring() -> None:

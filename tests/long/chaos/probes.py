@@ -24,8 +24,8 @@ class Probes:
         node, _, name = target.rpartition("/")
         if name == "kubelet":
             lease = self._kube.get(LEASES, node, namespace=OF_KUBELETS)
-            is_heard = lease.spec.renew_time is not None and lease.spec.renew_time > since
-            return is_heard and self._is_ready(node) and self.offers(node, GPUS)
+            is_renewed = lease.spec.renew_time is not None and lease.spec.renew_time > since
+            return is_renewed and self._is_ready(node) and self.offers(node, GPUS)
         if name == "containerd":
             return self._ground.cluster.containerd_answers(node) and self._is_ready(node)
         return bool(self._kube.list(PODS, limit=1).resource_version) and self.admits()

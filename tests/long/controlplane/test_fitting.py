@@ -47,7 +47,7 @@ class Ground:
     onlooker: Onlooker
 
     def around(self) -> ClusterObjects:
-        """What a cache that is fed from this API server would say now."""
+        """What a cache that is filled from this API server would say now."""
         cache = ClusterCache(FakeClock())
         kept = cache.keep_surroundings()
         kept.claims.replace(self.kube.list(VOLUME_CLAIMS).items, "")
@@ -140,7 +140,7 @@ def _create_with_status(kube: KubeClient, resource: Resource[Any], body: Json) -
 
 
 def until_known(ground: Ground, body: Json) -> None:
-    """Wait until the scheduler has heard of what this pod's place hangs on."""
+    """Wait until the scheduler has seen what this pod's place hangs on."""
     around = ground.around()
 
     def agrees() -> bool:

@@ -203,5 +203,5 @@ def test_pods_that_come_for_gpus_for_which_others_wait_already_wait_in_line(line
     burst = [f"burst-{number:02}" for number in range(60)]
     line.create(*burst)
     eventually(lambda: len(line.bound()) == NODES * GPUS, deadline=PATIENCE)
-    # Not all others do: of the first ones the webhook may not have heard when it was asked about the next.
+    # Not all others do: the first ones may not have reached the webhook when it was asked about the next.
     assert line.queued()

@@ -2,7 +2,7 @@
 
 Which calls these are is read from an undisturbed round, so a new one is covered by itself. At each the part
 is killed twice in one round: when it is about to write, and again when it has started again and has written,
-before it hears of it. `soak_every_call.py` kills it once a round. Node agents and kube-scheduler write none
+before it gets the answer. `soak_every_call.py` kills it once a round. Node agents and kube-scheduler write none
 of these: see `points.py`.
 """
 

@@ -99,7 +99,7 @@ class Occasions:
     def _await_scheduled(self) -> None:
         """Until kube-scheduler has placed a pod that wants no GPU, and said of another why it cannot.
 
-        Whether that was heard does not matter: what goes wrong with it is not said again for a while.
+        Whether that was reported does not matter: what goes wrong with it is not said again for a while.
         """
         nowhere = {"nodeSelector": {HOSTNAME: "none"}}
         pods = {"small": None, "nowhere": nowhere}

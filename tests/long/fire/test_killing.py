@@ -44,7 +44,7 @@ class Behind:
         return ""
 
     def asks(self, verb: str, path: str, body: bytes = b"") -> None:
-        """The controller asks; what goes wrong is heard nowhere, as in the threads of the proxy."""
+        """The controller asks; what goes wrong is reported nowhere, as in the threads of the proxy."""
         call = Call(verb=verb, target=f"/api/v1/namespaces/team/{path}", caller=names.CONTROLLER, body=body)
         record = self.rules.decide(call)
         record.status = 201

@@ -13,7 +13,7 @@ def test_both_spellings_of_a_model_are_one() -> None:
     assert [model for model, _ in whole_devices(devices)] == [A100, A100]
 
 
-def test_a_sick_device_is_known() -> None:
+def test_an_unhealthy_device_is_known() -> None:
     assert [device.is_healthy for _, device in whole_devices((a100(0, health="unhealthy"), a100(1)))] == [
         False,
         True,

@@ -246,7 +246,7 @@ def test_a_pod_of_another_namespace_is_named_with_it() -> None:
     assert next(iter(messages(pod.obj, covered(pod.obj, seen)))).endswith("all of it is used by lab/a.")
 
 
-def test_a_pod_that_is_leaving_is_no_candidate_and_hears_of_no_running_booking() -> None:
+def test_a_pod_that_is_leaving_is_no_candidate_and_no_running_booking_is_reported() -> None:
     pod = running().terminating()
     known = _known(pod, bookings=(a_booking(),))
     assert (known.user, known.booking, known.found.kind) == ("alice", None, "unbookable")

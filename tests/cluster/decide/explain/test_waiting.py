@@ -81,7 +81,7 @@ def test_free_gpus_on_several_nodes_are_not_enough_for_one_pod() -> None:
     assert why(a_pod().asks(2).wants(A100), ledger) == f"No node has 2 free GPUs of model {A100}."
 
 
-def test_sick_gpus_are_called_sick() -> None:
+def test_unhealthy_gpus_are_called_unhealthy() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy")))
 
