@@ -46,7 +46,7 @@ class RunningAgent:
         kubelet: FakeKubelet,
         instance: str = "agent-a",
         *,
-        offers: Sequence[Device] | None = None,
+        advertised: Sequence[Device] | None = None,
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
@@ -58,7 +58,7 @@ class RunningAgent:
         self.device_cache = DeviceCache()
         self.metrics = AgentMetrics(self.registry)
         self.names = SocketNames(instance, next(_stamp))
-        self.offer(devices() if offers is None else tuple(offers))
+        self.advertise(devices() if advertised is None else tuple(advertised))
         self.pods = pods = PodSource(
             PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
             PodResources(kubelet.root / "pod-resources" / "kubelet.sock"),
@@ -90,9 +90,9 @@ class RunningAgent:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.registrar.run, args=(self._stop,), daemon=True)
 
-    def offer(self, offers: tuple[Device, ...], problem: str | None = None) -> None:
+    def advertise(self, devices: tuple[Device, ...], problem: str | None = None) -> None:
         """Change what the agent hands out."""
-        self.device_cache.put(AdvertisedDevices(offers, problem=problem, reported=True))
+        self.device_cache.put(AdvertisedDevices(devices, problem=problem, reported=True))
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -30,7 +30,7 @@ def nodes_of(devices: tuple[NodeDevice, ...]) -> DeviceNodes:
     return DeviceNodes({device.uuid: (DeviceNode("/dev/x", "/dev/x"),) for device in devices})
 
 
-def offer(way: AdvertisingOptions, *devices: NodeDevice, held: str = "") -> tuple[Device, ...]:
+def advertised_by(way: AdvertisingOptions, *devices: NodeDevice, held: str = "") -> tuple[Device, ...]:
     return advertised(devices, nodes_of(devices), way, frozenset(held.split()))
 
 
@@ -47,7 +47,7 @@ def lists(way: AdvertisingOptions, *devices: NodeDevice, **held: str) -> dict[st
 
 
 def test_in_strategy_none_mig_devices_are_not_published_and_their_gpu_is_unhealthy() -> None:
-    assert reasons(offer(NONE, gpu(0, cut=True), part(0, 1), gpu(1))) == {
+    assert reasons(advertised_by(NONE, gpu(0, cut=True), part(0, 1), gpu(1))) == {
         "GPU-0": NOT_HANDED_OUT,
         "GPU-1": None,
     }
@@ -56,7 +56,7 @@ def test_in_strategy_none_mig_devices_are_not_published_and_their_gpu_is_unhealt
 
 def test_in_strategy_mixed_each_profile_is_a_resource_next_to_whole_gpus() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2), part(0, 3, "3g.40gb"), gpu(1)
-    assert set(reasons(offer(MIXED, *devices)).values()) == {None}
+    assert set(reasons(advertised_by(MIXED, *devices)).values()) == {None}
     assert lists(MIXED, *devices) == {
         names.GPU_RESOURCE: [("GPU-1", True)],
         SMALL: [("MIG-0-1", True), ("MIG-0-2", True)],
@@ -75,13 +75,13 @@ def test_in_strategy_mixed_each_profile_is_a_resource_next_to_whole_gpus() -> No
     ],
 )
 def test_resources_are_named_as_nvidias_device_plugin_names_them(profile: str, resource: str) -> None:
-    _, device = offer(MIXED, gpu(0, cut=True), part(0, 1, profile))
+    _, device = advertised_by(MIXED, gpu(0, cut=True), part(0, 1, profile))
     assert resource_of(device) == resource
 
 
 def test_in_strategy_single_mig_devices_are_gpus() -> None:
     devices = gpu(0, cut=True), part(0, 1), gpu(1, cut=True), part(1, 1)
-    published = offer(SINGLE, *devices)
+    published = advertised_by(SINGLE, *devices)
     assert [device.resource for device in published] == [None, names.GPU_RESOURCE] * 2
     assert lists(SINGLE, *devices) == {names.GPU_RESOURCE: [("MIG-0-1", True), ("MIG-1-1", True)]}
 
@@ -91,21 +91,21 @@ def test_in_strategy_single_a_node_without_mig_devices_has_whole_gpus() -> None:
 
 
 def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_handed_out_and_it_is_said_why() -> None:
-    uneven = offer(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
+    uneven = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
     assert "several profiles: 1g.10gb, 3g.40gb" in (reasons(uneven)["MIG-0-1"] or "")
-    mixed = offer(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))
+    mixed = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))
     assert "some GPUs of the node are in MIG mode" in (reasons(mixed)["GPU-1"] or "")
     assert reasons(mixed)["MIG-0-1"] == reasons(mixed)["GPU-1"]
 
 
 def test_what_a_pod_has_stays_well_when_the_node_is_not_cut_alike_any_more() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb")
-    assert reasons(offer(SINGLE, *devices, held="MIG-0-1"))["MIG-0-1"] is None
+    assert reasons(advertised_by(SINGLE, *devices, held="MIG-0-1"))["MIG-0-1"] is None
 
 
 @pytest.mark.parametrize("way", [MIXED, SINGLE])
 def test_a_gpu_in_mig_mode_without_a_mig_device_is_nothing_to_hand_out(way: AdvertisingOptions) -> None:
-    assert reasons(offer(way, gpu(0, cut=True))) == {"GPU-0": EMPTY}
+    assert reasons(advertised_by(way, gpu(0, cut=True))) == {"GPU-0": EMPTY}
     assert lists(way, gpu(0, cut=True)) == {}
 
 
@@ -137,24 +137,24 @@ def test_the_last_pod_of_a_profile_that_is_gone_keeps_its_resource() -> None:
 def test_a_new_mig_device_waits_until_the_pod_of_the_one_before_has_ended() -> None:
     """Its device nodes have the numbers of the instances: they would let that pod in."""
     devices = gpu(0, cut=True), part(0, 1, gone=True), part(0, 1, name="new"), part(0, 2)
-    assert reasons(offer(MIXED, *devices, held="MIG-0-1"))["MIG-0-1new"] == IN_ITS_PLACE
-    assert reasons(offer(MIXED, *devices, held="MIG-0-1"))["MIG-0-2"] is None
-    assert reasons(offer(MIXED, *devices)) == {"GPU-0": None, "MIG-0-1new": None, "MIG-0-2": None}
+    assert reasons(advertised_by(MIXED, *devices, held="MIG-0-1"))["MIG-0-1new"] == IN_ITS_PLACE
+    assert reasons(advertised_by(MIXED, *devices, held="MIG-0-1"))["MIG-0-2"] is None
+    assert reasons(advertised_by(MIXED, *devices)) == {"GPU-0": None, "MIG-0-1new": None, "MIG-0-2": None}
 
 
 def test_a_gpu_that_is_whole_again_waits_for_the_pods_of_its_parts() -> None:
     devices = gpu(0), part(0, 1, gone=True), gpu(1)
-    assert reasons(offer(MIXED, *devices, held="MIG-0-1")) == {
+    assert reasons(advertised_by(MIXED, *devices, held="MIG-0-1")) == {
         "GPU-0": TAKEN_IN_PARTS,
         "MIG-0-1": "This MIG device does not exist any more",
         "GPU-1": None,
     }
-    assert reasons(offer(MIXED, *devices)) == {"GPU-0": None, "GPU-1": None}
+    assert reasons(advertised_by(MIXED, *devices)) == {"GPU-0": None, "GPU-1": None}
 
 
 def test_the_parts_of_a_gpu_that_a_pod_has_as_a_whole_are_given_to_nobody() -> None:
     devices = gpu(0, cut=True), part(0, 1), gpu(1, cut=True), part(1, 1)
-    found = reasons(offer(MIXED, *devices, held="GPU-0"))
+    found = reasons(advertised_by(MIXED, *devices, held="GPU-0"))
     assert (found["MIG-0-1"], found["MIG-1-1"]) == (TAKEN_WHOLE, None)
     assert lists(MIXED, *devices, gpu="GPU-0") == {
         names.GPU_RESOURCE: [("GPU-0", False)],

@@ -74,7 +74,7 @@ def test_nothing_is_read_but_the_kubelets_record_and_its_pods(
     def stored() -> tuple[Pod, ...]:
         raise AssertionError("the API server is asked")
 
-    with RunningAgent(kubelet, offers=devices(8), stored=stored):
+    with RunningAgent(kubelet, advertised=devices(8), stored=stored):
         # Whatever is loaded or looked up once is so by now.
         kubelet.admit(a_pod("GPU-7"))
         kubelet.calls.clear()

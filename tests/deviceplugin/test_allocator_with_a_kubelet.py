@@ -36,7 +36,7 @@ def with_assignments(pod: FakePod, **assignments: list[str]) -> FakePod:
 
 
 def test_a_burst_gets_exactly_what_was_assigned(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(8)) as agent:
+    with RunningAgent(kubelet, advertised=devices(8)) as agent:
         for device in (f"GPU-{i}" for i in (5, 2, 7, 0, 1, 6, 3, 4)):
             pod = a_pod(device)
             assert kubelet.admit(pod)
@@ -87,7 +87,7 @@ def test_devices_of_an_init_container_are_used_again_and_completed(kubelet: Fake
 
 
 def test_entries_of_ended_pods_do_not_keep_their_devices(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(1)):
+    with RunningAgent(kubelet, advertised=devices(1)):
         for _ in range(3):
             pod = a_pod("GPU-0")
             assert kubelet.admit(pod), pod.message
@@ -165,12 +165,12 @@ def test_a_device_that_the_kubelet_offers_by_mistake_is_avoided(kubelet: FakeKub
         kubelet.admit(holder)
         kubelet.free_by_mistake(holder.uid)
         assert kubelet.admit(assigned)
-        assert "GPU-1" in kubelet.offered[-1]
+        assert "GPU-1" in kubelet.available[-1]
         assert "GPU-1" not in kubelet.devices_of(assigned.uid)
 
 
 def test_one_pod_too_many_is_refused_rather_than_sharing(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(1)) as agent:
+    with RunningAgent(kubelet, advertised=devices(1)) as agent:
         holder, second = a_pod("GPU-0"), a_pod("GPU-0")
         kubelet.admit(holder)
         kubelet.free_by_mistake(holder.uid)
@@ -180,7 +180,7 @@ def test_one_pod_too_many_is_refused_rather_than_sharing(kubelet: FakeKubelet) -
 
 
 def test_allocate_refuses_what_another_living_pod_holds(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(1)) as agent:
+    with RunningAgent(kubelet, advertised=devices(1)) as agent:
         holder, second = a_pod("GPU-0"), a_pod("GPU-0")
         kubelet.admit(holder)
         kubelet.free_by_mistake(holder.uid)
@@ -207,10 +207,10 @@ def test_a_container_waits_while_its_gpu_is_unhealthy(kubelet: FakeKubelet) -> N
     with RunningAgent(kubelet) as agent:
         pod = a_pod("GPU-0")
         kubelet.admit(pod)
-        agent.offer(devices(4, health="unhealthy", reason="XID 79: the GPU has fallen off the bus"))
+        agent.advertise(devices(4, health="unhealthy", reason="XID 79: the GPU has fallen off the bus"))
         with pytest.raises(grpc.RpcError, match="XID 79"):
             kubelet.prestart(pod.uid, "main")
-        agent.offer(devices(4))
+        agent.advertise(devices(4))
         kubelet.prestart(pod.uid, "main")
 
 

@@ -30,7 +30,7 @@ class Machine:
     taints: frozenset[tuple[str, str]]
     allocatable: str | int
     healthy: frozenset[str]
-    """UUIDs of its GPUs that are offered."""
+    """UUIDs of its GPUs that are allocatable."""
 
     def is_complete(self, gpus: int) -> bool:
         """Whether the node takes pods, for so many GPUs."""

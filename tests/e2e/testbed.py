@@ -202,14 +202,14 @@ class Testbed:
 
 
 def _complete(cluster: Cluster) -> ClusterState:
-    """Its state once every GPU is offered."""
+    """Its state once every GPU is allocatable."""
 
     def complete() -> ClusterState | None:
         now = read_state(cluster)
         return now if all(machine.is_complete(GPUS) for machine in now.machines.values()) else None
 
     found = poll(complete, seconds=PATIENCE)
-    assert found, f"Not every GPU is offered: {read_state(cluster).machines}"
+    assert found, f"Not every GPU is allocatable: {read_state(cluster).machines}"
     return found
 
 

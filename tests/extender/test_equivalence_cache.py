@@ -51,7 +51,7 @@ REQUESTING: Final = (
 )
 
 
-class Quiet:
+class QuietExtender:
     """An extender to which nothing happens by itself."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Quiet:
         self.filter = Filter(self.state)
 
 
-class Story(Quiet):
+class RandomExtender(QuietExtender):
     """One to which random things happen."""
 
     def __init__(self, random: Random) -> None:
@@ -166,16 +166,16 @@ class Story(Quiet):
     def time(self) -> None:
         self.clock.advance(self.random.choice((0.0005, 1, 10, 37.5, UNRESPONSIVE_AFTER)))
 
-    def is_right(self, pod: Pod, offered: tuple[str, ...]) -> bool:
+    def is_right(self, pod: Pod, candidates: tuple[str, ...]) -> bool:
         """Whether filter says of every node what the predicate says, soft reservations aside."""
-        result = self.filter(ExtenderArgs(pod=pod, node_names=offered))
+        result = self.filter(ExtenderArgs(pod=pod, node_names=candidates))
         request = self.state.request(pod)
         with self.state.locked() as ledger:
             own = {uid: found.node for uid, found in ledger.assumed.items()}.get(request.uid)
         # What a bind without an answer has given the pod itself is not in its way.
         node_snapshots = {
             view.name: (view.without(request.uid) if view.name == own else view, agent)
-            for view, agent in self.state.snapshot(offered)
+            for view, agent in self.state.snapshot(candidates)
         }
         afresh = {name: rejection(request, *snapshot) for name, snapshot in node_snapshots.items()}
         rejected = {name: reason.with_code for name, reason in afresh.items() if reason}
@@ -201,39 +201,39 @@ class Story(Quiet):
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_filter_says_of_every_node_what_would_be_found_afresh(random: Random) -> None:
-    story = Story(random)
+    extender = RandomExtender(random)
     for _ in range(40):
-        for _ in range(story.random.randrange(4)):
-            story.random.choice(story.happenings)()
-        pods = [pod.obj for pod in story.random.sample(REQUESTING, 3)]
-        waiting = [pod for pod in story.state.pods.values() if not pod.spec.node_name]
+        for _ in range(extender.random.randrange(4)):
+            extender.random.choice(extender.happenings)()
+        pods = [pod.obj for pod in extender.random.sample(REQUESTING, 3)]
+        waiting = [pod for pod in extender.state.pods.values() if not pod.spec.node_name]
         for pod in [*pods, *waiting[:2]]:
-            offered = story.random.sample((*NODES, "unknown"), story.random.randrange(5))
-            assert story.is_right(pod, tuple(offered))
-            assert story.is_right(pod, tuple(story.random.sample(NODES, len(NODES))))
+            candidates = extender.random.sample((*NODES, "unknown"), extender.random.randrange(5))
+            assert extender.is_right(pod, tuple(candidates))
+            assert extender.is_right(pod, tuple(extender.random.sample(NODES, len(NODES))))
 
 
 def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_that_instant_on() -> None:
-    story = Quiet()
-    story.state.apply_node(a_node("n0", a100(0)))
-    story.state.apply_lease(a_lease("n0", renewed=story.clock.now()))
+    extender = QuietExtender()
+    extender.state.apply_node(a_node("n0", a100(0)))
+    extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now()))
     pod = a_pod().asks(1).obj
     asked = ExtenderArgs(pod=pod, node_names=("n0",))
-    assert story.filter(asked).node_names == ["n0"]
-    story.clock.advance(UNRESPONSIVE_AFTER - 0.25)
-    assert story.filter(asked).node_names == ["n0"]
-    story.clock.advance(0.25)
-    assert story.filter(asked).node_names == []
-    story.state.apply_lease(a_lease("n0", renewed=story.clock.now(), version=2))
-    assert story.filter(asked).node_names == ["n0"]
+    assert extender.filter(asked).node_names == ["n0"]
+    extender.clock.advance(UNRESPONSIVE_AFTER - 0.25)
+    assert extender.filter(asked).node_names == ["n0"]
+    extender.clock.advance(0.25)
+    assert extender.filter(asked).node_names == []
+    extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now(), version=2))
+    assert extender.filter(asked).node_names == ["n0"]
 
 
 def test_no_more_sheets_are_kept_than_there_is_room_for() -> None:
-    story = Quiet()
+    extender = QuietExtender()
     for count in range(1, 3 * MIN_CLASSES):
-        with story.state.index.class_of(gpu_request_of(a_pod().asks(count).obj)):
+        with extender.state.index.class_of(gpu_request_of(a_pod().asks(count).obj)):
             pass
-    assert len(story.state.index) == MIN_CLASSES
+    assert len(extender.state.index) == MIN_CLASSES
 
 
 def test_equal_pods_share_a_sheet_and_different_requests_do_not() -> None:
@@ -245,10 +245,10 @@ def test_equal_pods_share_a_sheet_and_different_requests_do_not() -> None:
 
 
 def test_what_has_changed_is_reported_to_everybody_who_asks() -> None:
-    story = Quiet()
+    extender = QuietExtender()
     for name in NODES:
-        story.state.apply_node(a_node(name, a100(0, name)))
-    everything, number = story.state.index.changed(-1)
-    story.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=2))
+        extender.state.apply_node(a_node(name, a100(0, name)))
+    everything, number = extender.state.index.changed(-1)
+    extender.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=2))
     assert everything == frozenset(NODES)
-    assert story.state.index.changed(number)[0] == story.state.index.changed(number)[0] == {"n1"}
+    assert extender.state.index.changed(number)[0] == extender.state.index.changed(number)[0] == {"n1"}

@@ -120,7 +120,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self.held: dict[tuple[str, str], set[str]] = {}
         self._named: dict[tuple[str, str], str] = {}
         self.answers: dict[tuple[str, str], dp.ContainerAllocateResponse] = {}
-        self.offered: list[set[str]] = []
+        self.available: list[set[str]] = []
         self.streams_ended = 0
         self.has_pods_api = True
         """False: as before Kubernetes 1.37."""
@@ -350,7 +350,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
     def _preferred(self, plugin: _Endpoint, asked: tuple[set[str], set[str], int]) -> set[str]:
         free, chosen, size = asked
         available = free | chosen
-        self.offered.append(set(available))
+        self.available.append(set(available))
         request = dp.PreferredAllocationRequest(
             container_requests=[
                 dp.ContainerPreferredAllocationRequest(

@@ -45,10 +45,10 @@ def a_node(
         "resourceVersion": str(version),
         "annotations": annotations,
     }
-    return msgspec.convert({"metadata": meta, "status": {"allocatable": offered(devices)}}, Node)
+    return msgspec.convert({"metadata": meta, "status": {"allocatable": allocatable(devices)}}, Node)
 
 
-def offered(devices: Iterable[Device]) -> dict[str, str]:
+def allocatable(devices: Iterable[Device]) -> dict[str, str]:
     """What a kubelet offers to which these devices were advertised: ``status.allocatable``."""
     found = tuple(devices)
     parents = {device.parent for device in found}

@@ -110,7 +110,7 @@ class PlacementMachine(Booked):
 
     def __init__(self) -> None:
         self.leases: dict[str, tuple[float, bool]] = {}
-        """Node -> when its agent renewed last, and whether it has said goodbye."""
+        """Node -> when its agent renewed last, and whether it has announced that it stops."""
         super().__init__()
         for name in NODES:
             self._has(name, tuple(a100(index, name) for index in range(4)))

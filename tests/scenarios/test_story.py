@@ -38,7 +38,7 @@ def ends() -> dict[Play, Value]:
     return {}
 
 
-def stage(act: Play, new_world: Worlds, *, leeway: float = 0.1) -> World:
+def world_for(act: Play, new_world: Worlds, *, leeway: float = 0.1) -> World:
     """A world for an act."""
     more = {"policy": SHORT} if act is Story.play_second_act else {}
     return new_world(**more, leeway=leeway)
@@ -47,14 +47,14 @@ def stage(act: Play, new_world: Worlds, *, leeway: float = 0.1) -> World:
 def undisturbed(act: Play, new_world: Worlds, ends: dict[Play, Value]) -> Value:
     """How it ends without any harm."""
     if act not in ends:
-        ends[act] = act(Story(stage(act, new_world)))
+        ends[act] = act(Story(world_for(act, new_world)))
     return ends[act]
 
 
 def plays(act: Play, harm: Harm, new_world: Worlds, ends: dict[Play, Value], *, lag: float = 0.0) -> None:
     """With this harm the act ends as it does without."""
     end = undisturbed(act, new_world, ends)
-    assert act(Story(stage(act, new_world, leeway=0.1 + lag), harm)) == end
+    assert act(Story(world_for(act, new_world, leeway=0.1 + lag), harm)) == end
 
 
 def at(moment: str, act: Callable[[World], object]) -> Harm:
@@ -95,7 +95,7 @@ def test_while_the_kubelet_of_the_cheapest_pod_is_away_one_dearer_pod_leaves_and
 ) -> None:
     is_first = moment in FIRST_ACT
     act, cheapest = (Story.play_first_act, "bob-3") if is_first else (Story.play_second_act, "bob-2")
-    world = stage(act, new_world)
+    world = world_for(act, new_world)
     story = Story(world, at(moment, lambda world: world.kill(part)), elsewhere=True)
     end = act(story)
     (victim,) = story.victims

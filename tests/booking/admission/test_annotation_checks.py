@@ -5,7 +5,7 @@ import pytest
 from booking.admission.annotation_checks import ON_EVICT, unreadable
 from booking.reclaimer.evictions.comeback import COMEBACK_BY_ANNOTATION
 from cluster import names
-from tests.booking.admission.seen import a_pod, reviewed
+from tests.booking.admission.fake_cluster_view import a_pod, reviewed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from booking.admission.owner import Ownership, Place, owner
 from cluster import names
 from cluster.decide.identity import Rule, users_by_label
 from cluster.objects.meta import Meta
-from tests.booking.admission.seen import CREATORS, HUB, JOBS, OURSELVES
+from tests.booking.admission.fake_cluster_view import CREATORS, HUB, JOBS, OURSELVES
 
 LABEL = "alice-40kth-2ese"
 OWNED = Place(name="lab", owner="alice")

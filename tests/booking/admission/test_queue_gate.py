@@ -5,7 +5,7 @@ import pytest
 from booking.admission.free_gpus import FreeGpus
 from booking.admission.review import IN_LINE
 from cluster import names
-from tests.booking.admission.seen import HUB, OURSELVES, Json, Seen, a_pod, reviewed
+from tests.booking.admission.fake_cluster_view import HUB, OURSELVES, Json, FakeClusterView, a_pod, reviewed
 
 OURS = {"name": names.QUEUE}
 OTHERS = {"name": "kueue.x-k8s.io/admission"}
@@ -13,20 +13,20 @@ OTHERS = {"name": "kueue.x-k8s.io/admission"}
 
 def gates(pod: Json, creator: str = "bob", has: FreeGpus = "full", **settings: object) -> list[Json] | None:
     """Those that a new pod gets."""
-    after, _ = reviewed(pod, creator, Seen(has=has), **{"queue_gate": True, **settings})
+    after, _ = reviewed(pod, creator, FakeClusterView(has=has), **{"queue_gate": True, **settings})
     found: list[Json] | None = after["spec"].get("schedulingGates")
     return found
 
 
 def test_it_gets_the_gate_and_its_creator_is_warned() -> None:
-    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True)
+    pod, outcome = reviewed(a_pod(), "bob", FakeClusterView(has="full"), queue_gate=True)
     assert pod["spec"]["schedulingGates"] == [OURS]
     assert IN_LINE in outcome.warnings
 
 
 def test_it_is_admitted_like_all_others() -> None:
-    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True)
-    without, _ = reviewed(a_pod(), "bob", Seen(has="full"))
+    pod, outcome = reviewed(a_pod(), "bob", FakeClusterView(has="full"), queue_gate=True)
+    without, _ = reviewed(a_pod(), "bob", FakeClusterView(has="full"))
     assert outcome.kind == "opportunistic"
     assert {**pod["spec"], "schedulingGates": None} == {**without["spec"], "schedulingGates": None}
     assert pod["metadata"] == without["metadata"]
@@ -38,23 +38,23 @@ def test_it_gets_none_while_a_gpu_is_free_or_nobody_knows(has: FreeGpus) -> None
 
 
 def test_it_gets_the_gate_while_others_wait_for_what_is_free() -> None:
-    seen = Seen(has="free", is_for_others=True)
-    assert reviewed(a_pod(), "bob", seen, queue_gate=True)[0]["spec"]["schedulingGates"] == [OURS]
-    assert "schedulingGates" not in reviewed(a_pod(), "bob", seen)[0]["spec"]
+    view = FakeClusterView(has="free", is_for_others=True)
+    assert reviewed(a_pod(), "bob", view, queue_gate=True)[0]["spec"]["schedulingGates"] == [OURS]
+    assert "schedulingGates" not in reviewed(a_pod(), "bob", view)[0]["spec"]
     notebook = a_pod(annotations={names.HUB_USER: "bob"})
-    assert reviewed(notebook, HUB, seen, queue_gate=True)[1].kind == "opportunistic"
+    assert reviewed(notebook, HUB, view, queue_gate=True)[1].kind == "opportunistic"
 
 
 def test_l6_an_old_cache_makes_nobody_wait() -> None:
-    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), is_certain=False, queue_gate=True)
+    pod, outcome = reviewed(a_pod(), "bob", FakeClusterView(has="full"), is_certain=False, queue_gate=True)
     assert "schedulingGates" not in pod["spec"]
     assert IN_LINE not in outcome.warnings
 
 
 def test_without_the_setting_nobody_gets_one() -> None:
-    seen = Seen(has="full")
-    assert "schedulingGates" not in reviewed(a_pod(), "bob", seen)[0]["spec"]
-    assert seen.asked_for_room == []
+    view = FakeClusterView(has="full")
+    assert "schedulingGates" not in reviewed(a_pod(), "bob", view)[0]["spec"]
+    assert view.asked_for_room == []
 
 
 def test_a_pod_that_a_booking_covers_gets_none() -> None:
@@ -71,7 +71,7 @@ def test_a_pod_that_names_its_node_gets_none() -> None:
 
 
 def test_a_pod_that_may_start_without_a_gpu_does_so() -> None:
-    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True, unbooked="strip")
+    pod, outcome = reviewed(a_pod(), "bob", FakeClusterView(has="full"), queue_gate=True, unbooked="strip")
     assert outcome.kind == "stripped"
     assert "schedulingGates" not in pod["spec"]
 
@@ -90,7 +90,7 @@ def test_gates_of_others_stay() -> None:
 @pytest.mark.parametrize("queue_gate", [True, False])
 def test_l7_nobody_sets_our_gate_themselves(*, gpus: int, queue_gate: bool) -> None:
     forged = a_pod(gpus=gpus, spec={"schedulingGates": [OURS, OTHERS]})
-    after, outcome = reviewed(forged, "bob", Seen(has="free"), queue_gate=queue_gate)
+    after, outcome = reviewed(forged, "bob", FakeClusterView(has="free"), queue_gate=queue_gate)
     assert after["spec"]["schedulingGates"] == [OTHERS]
     assert outcome.forged == (names.QUEUE,)
     assert gates(a_pod(gpus=gpus, spec={"schedulingGates": [OURS]}), has="free") is None

@@ -12,12 +12,12 @@ from booking.admission.review import Outcome
 from cluster import names
 from cluster.decide.entitlement import candidate
 from cluster.objects.replaced_fields import Replaced, replaced_in
-from tests.booking.admission.seen import (
+from tests.booking.admission.fake_cluster_view import (
     HUB,
     JOBS,
     MAY_BE_EVICTED,
     OURSELVES,
-    Seen,
+    FakeClusterView,
     a_pod,
     annotations,
     reviewed,
@@ -94,10 +94,10 @@ class TestCovered:
         assert names.BOOKING not in annotations(pod)
 
     def test_it_is_the_newest_and_last_whatever_it_says(self) -> None:
-        seen = Seen()
+        view = FakeClusterView()
         says = a_pod(uid="0", creationTimestamp="1999-01-01T00:00:00Z", annotations=dict(OURS))
-        reviewed(says, "alice", seen)
-        (pod,) = seen.user_coverage_of
+        reviewed(says, "alice", view)
+        (pod,) = view.user_coverage_of
         found = candidate(pod, held=None, models={})
         assert found is not None
         assert (found.uid, found.first_created, found.annotated_booking, found.user) == (
@@ -136,8 +136,8 @@ class TestNotCovered:
 
 class TestWhoAsks:
     def test_a_controllers_pod_is_the_namespaces_owners(self) -> None:
-        seen = Seen(places={"default": Place(name="default", owner="alice")})
-        pod, outcome = reviewed(a_pod(), JOBS, seen)
+        view = FakeClusterView(places={"default": Place(name="default", owner="alice")})
+        pod, outcome = reviewed(a_pod(), JOBS, view)
         assert annotations(pod)[names.USER] == "alice"
         assert outcome.kind == "booked"
 
@@ -155,8 +155,8 @@ class TestWhoAsks:
         )
 
     def test_a_person_in_somebodys_namespace_is_who_they_are(self) -> None:
-        seen = Seen(places={"default": Place(name="default", owner="alice")})
-        assert annotations(reviewed(a_pod(), "bob", seen)[0])[names.USER] == "bob"
+        view = FakeClusterView(places={"default": Place(name="default", owner="alice")})
+        assert annotations(reviewed(a_pod(), "bob", view)[0])[names.USER] == "bob"
 
     def test_a_trusted_creator_says_for_whom(self) -> None:
         pod, outcome = reviewed(a_pod(annotations={names.HUB_USER: "alice"}), HUB)

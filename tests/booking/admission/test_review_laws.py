@@ -13,12 +13,12 @@ from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Pod
 from cluster.objects.replaced_fields import replaced_in
-from tests.booking.admission.seen import BOOKING, HUB, JOBS, OURSELVES, Seen, reviewed
+from tests.booking.admission.fake_cluster_view import BOOKING, HUB, JOBS, OURSELVES, FakeClusterView, reviewed
 
 Json = dict[str, Any]
 
 
-class Covering(Seen):
+class Covering(FakeClusterView):
     """A booking covers whatever may be covered, or nothing does."""
 
     def __init__(self, booking: Booking | None, has: FreeGpus = "free") -> None:

@@ -6,12 +6,12 @@ from booking.admission.free_gpus import FreeGpus
 from booking.admission.owner import Place
 from booking.admission.review import HINT
 from cluster import names
-from tests.booking.admission.seen import (
+from tests.booking.admission.fake_cluster_view import (
     HUB,
     MAY_BE_EVICTED,
     OURSELVES,
     Json,
-    Seen,
+    FakeClusterView,
     a_pod,
     annotations,
     reviewed,
@@ -21,8 +21,8 @@ BOBS = {names.HUB_USER: "bob"}
 WHY = "No running booking, and no GPU that it may have is free: it was created without a GPU."
 
 
-def full() -> Seen:
-    return Seen(has="full")
+def full() -> FakeClusterView:
+    return FakeClusterView(has="full")
 
 
 def a_notebook(**spec: object) -> Json:
@@ -73,23 +73,23 @@ class TestStripped:
 class TestWaiting:
     @pytest.mark.parametrize("has", ["free", "unknown"])
     def test_a_notebook_keeps_its_gpu_while_one_is_free_or_nobody_knows(self, has: FreeGpus) -> None:
-        pod, outcome = reviewed(a_notebook(), HUB, Seen(has=has))
+        pod, outcome = reviewed(a_notebook(), HUB, FakeClusterView(has=has))
         assert outcome.kind == "opportunistic"
         assert names.STRIPPED not in annotations(pod)
 
     def test_l6_an_old_cache_strips_nobody(self) -> None:
-        seen = full()
-        _, outcome = reviewed(a_notebook(), HUB, seen, is_certain=False)
+        view = full()
+        _, outcome = reviewed(a_notebook(), HUB, view, is_certain=False)
         assert outcome.kind == "opportunistic"
         assert outcome.warnings == (
             f"Bookings cannot be read now, so this pod counts as not booked: {MAY_BE_EVICTED}",
         )
-        assert seen.asked_for_room == []
+        assert view.asked_for_room == []
 
     def test_everybody_elses_pods_wait(self) -> None:
-        seen = full()
-        assert reviewed(a_pod(), "bob", seen)[1].kind == "opportunistic"
-        assert seen.asked_for_room == []
+        view = full()
+        assert reviewed(a_pod(), "bob", view)[1].kind == "opportunistic"
+        assert view.asked_for_room == []
 
     def test_the_settings_say_who_waits(self) -> None:
         kinds = {
@@ -111,8 +111,8 @@ class TestWaiting:
         assert reviewed(a_notebook(**spec), HUB, full())[1].kind == "opportunistic"
 
     def test_in_a_namespace_that_is_spared_the_warning_says_so(self) -> None:
-        seen = Seen(places={"default": Place(name="default", is_spared=True)})
-        assert reviewed(a_pod(), "bob", seen)[1].warnings == (
+        view = FakeClusterView(places={"default": Place(name="default", is_spared=True)})
+        assert reviewed(a_pod(), "bob", view)[1].warnings == (
             "No running booking, but no pod of namespace default is evicted for a booking.",
         )
 
@@ -120,9 +120,9 @@ class TestWaiting:
 LONG_AGO, SOON = "1900-01-01T08:00:00Z", "2026-11-24T09:00:00Z"
 
 
-def maias(until: str, creator: str = HUB, seen: Seen | None = None, **settings: object) -> tuple[Json, str]:
+def maias(until: str, creator: str = HUB, view: FakeClusterView | None = None, **settings: object) -> tuple[Json, str]:
     pod = a_pod(annotations={**BOBS, names.TERMINATE_AT: until})
-    after, outcome = reviewed(pod, creator, seen, **{"maia": True, **settings})
+    after, outcome = reviewed(pod, creator, view, **{"maia": True, **settings})
     return annotations(after), outcome.warnings[0]
 
 
@@ -132,7 +132,7 @@ class TestMaia:
         assert maias(until)[0][names.TERMINATE_AT] == until
 
     def test_a_pod_that_is_granted_a_gpu_waits_for_it_and_the_warning_says_until_when(self) -> None:
-        found, warning = maias(SOON, seen=full())
+        found, warning = maias(SOON, view=full())
         assert names.ADMITTED in found
         assert (
             warning == "No running booking, but MAIA's terminate-at covers it until Tue 2026-11-24 09:00 UTC."
@@ -150,7 +150,7 @@ class TestMaia:
         assert annotations(after).get(names.TERMINATE_AT) == kept
 
     def test_a_pod_that_is_granted_nothing_may_be_stripped(self) -> None:
-        assert maias(LONG_AGO, seen=full())[0] == {**BOBS, names.STRIPPED: WHY, names.TERMINATE_AT: LONG_AGO}
+        assert maias(LONG_AGO, view=full())[0] == {**BOBS, names.STRIPPED: WHY, names.TERMINATE_AT: LONG_AGO}
 
     def test_a_booking_of_ours_goes_before_it(self) -> None:
         pod = a_pod(annotations={names.HUB_USER: "alice", names.TERMINATE_AT: LONG_AGO})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster import names
-from tests.booking.admission.seen import a_pod, reviewed
+from tests.booking.admission.fake_cluster_view import a_pod, reviewed
 
 Json = dict[str, Any]
 

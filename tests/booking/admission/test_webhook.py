@@ -23,7 +23,7 @@ from cluster.kube.errors import ApiError, Request, Unreachable
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 from tests.booking.admission.applying import applied
-from tests.booking.admission.seen import CREATORS, Seen
+from tests.booking.admission.fake_cluster_view import CREATORS, FakeClusterView
 from tests.fakes.objects import a_booking
 
 Json = dict[str, Any]
@@ -32,7 +32,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "admission"
 USERS = (FIXTURES / "create_user.json").read_bytes()
 
 
-class View(Seen):
+class FailingClusterView(FakeClusterView):
     """The view of the cluster that the webhook reads."""
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ class View(Seen):
 
 
 @pytest.fixture
-def cache() -> View:
-    return View()
+def cache() -> FailingClusterView:
+    return FailingClusterView()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def admit(cache: View, registry: CollectorRegistry) -> Webhook:
+def admit(cache: FailingClusterView, registry: CollectorRegistry) -> Webhook:
     return Webhook(
         Review(creators=CREATORS, unbooked="strip"),
         cache,
@@ -111,7 +111,7 @@ def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: Collecto
 
 
 def test_l2_a_booking_that_the_watch_has_not_delivered_yet_keeps_a_pod_its_gpu(
-    admit: Webhook, cache: View
+    admit: Webhook, cache: FailingClusterView
 ) -> None:
     cache.lags, cache.bookings, cache.has = cache.bookings, (), "full"
     answer = response(admit(USERS))
@@ -121,7 +121,7 @@ def test_l2_a_booking_that_the_watch_has_not_delivered_yet_keeps_a_pod_its_gpu(
 
 
 def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
-    admit: Webhook, cache: View
+    admit: Webhook, cache: FailingClusterView
 ) -> None:
     cache.bookings, cache.has = (), "full"
     answer = response(admit(USERS))
@@ -129,7 +129,7 @@ def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
     assert not asks_for_gpus(read(pod))
 
 
-def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(admit: Webhook, cache: View) -> None:
+def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(admit: Webhook, cache: FailingClusterView) -> None:
     cache.bookings, cache.has = (), "full"
     cache.unread = Unreachable(Request("GET", "/bookings"), "connection refused")
     answer = response(admit(USERS))
@@ -153,7 +153,7 @@ def test_l7_forged_keys_are_reported_with_who_brought_them(
     assert registry.get_sample_value("gpu_booking_admission_reserved_keys_removed_total") == 1
 
 
-def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: View) -> None:
+def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: FailingClusterView) -> None:
     for body in (
         (FIXTURES / "binding.json").read_bytes(),
         changed(operation="UPDATE"),
@@ -172,7 +172,7 @@ def test_a_dry_run_is_answered_like_any_other(admit: Webhook) -> None:
 
 
 class TestWithoutACache:
-    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: View) -> None:
+    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: FailingClusterView) -> None:
         cache.problem = "The pods of the cluster have not been read yet."
         assert admit.problem() == cache.problem
         reply = admit(USERS)
@@ -180,7 +180,7 @@ class TestWithoutACache:
         assert reply.body.decode() == "The pods of the cluster have not been read yet.\n"
 
     def test_l6_with_one_that_is_too_old_nobody_new_counts_as_booked(
-        self, admit: Webhook, cache: View
+        self, admit: Webhook, cache: FailingClusterView
     ) -> None:
         assert admit.problem() is None
         cache.problem = "There have been no events of pods."
@@ -223,7 +223,7 @@ class TestBadBodies:
         assert "Traceback" not in message
         assert len(message) < 400
 
-    def test_a_fault_of_ours_is_answered_without_a_traceback(self, admit: Webhook, cache: View) -> None:
+    def test_a_fault_of_ours_is_answered_without_a_traceback(self, admit: Webhook, cache: FailingClusterView) -> None:
         cache.failure = RuntimeError("boom")
         reply = admit(USERS)
         assert reply.status == HTTPStatus.INTERNAL_SERVER_ERROR

@@ -25,8 +25,8 @@ from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
 from tests.fakes.objects import A100
 
 
-def offered(terminal: Terminal, *words: str) -> list[str]:
-    """Values that kubectl is offered."""
+def completions(terminal: Terminal, *words: str) -> list[str]:
+    """Values that are completed."""
     found = program.completions([*words], terminal.served.clock)
     return [item.value for item in found]
 
@@ -41,9 +41,9 @@ def environment(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
 
 def test_commands_and_options_are_offered(terminal: Terminal) -> None:
-    assert offered(terminal, "rel") == ["release"]
-    assert "--gpus" in offered(terminal, "book", "--g")
-    assert offered(terminal, "bookings", "-o", "y") == ["yaml"]
+    assert completions(terminal, "rel") == ["release"]
+    assert "--gpus" in completions(terminal, "book", "--g")
+    assert completions(terminal, "bookings", "-o", "y") == ["yaml"]
 
 
 @pytest.mark.usefixtures("environment")
@@ -77,13 +77,13 @@ class TestBookings:
         self, terminal: Terminal, running: str, planned: str, words: tuple[str, ...], kinds: set[str]
     ) -> None:
         expected = {"running": running, "planned": planned}
-        assert set(offered(terminal, *words, "b-")) == {expected[kind] for kind in kinds}
-        assert offered(terminal, *words, "b-0") == []
+        assert set(completions(terminal, *words, "b-")) == {expected[kind] for kind in kinds}
+        assert completions(terminal, *words, "b-0") == []
 
     def test_past_ones_are_offered_where_they_are_asked_for(self, terminal: Terminal, running: str) -> None:
         terminal.says("release", running)
-        assert offered(terminal, "bookings", "") == []
-        assert offered(terminal, "bookings", "--past", "") == [running]
+        assert completions(terminal, "bookings", "") == []
+        assert completions(terminal, "bookings", "--past", "") == [running]
 
     def test_each_has_its_description_next_to_it(self, terminal: Terminal, running: str) -> None:
         (item,) = program.completions(["release", ""], terminal.served.clock)
@@ -109,16 +109,16 @@ class TestAdministration:
             self.made(alice, "exempt", "bob", "longest=P9D"),
         )
         booking = alice.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
-        assert offered(alice, "admin", "unblock", "b-") == [block]
-        assert offered(alice, "admin", "revoke", "") == [exemption]
-        assert set(offered(alice, "admin", "audit", "--of", "")) == {block, exemption, booking}
+        assert completions(alice, "admin", "unblock", "b-") == [block]
+        assert completions(alice, "admin", "revoke", "") == [exemption]
+        assert set(completions(alice, "admin", "audit", "--of", "")) == {block, exemption, booking}
         items = program.completions(["admin", "revoke", ""], alice.served.clock)
         assert [item.help for item in items] == ["bob: longest=P9D"]
 
     def test_nothing_is_offered_to_a_user_who_may_not_see_it(self, alice: Terminal) -> None:
         self.made(alice, "block", "node-a")
         alice.served.signing_in.administrators.discard("alice")
-        assert offered(alice, "admin", "unblock", "") == []
+        assert completions(alice, "admin", "unblock", "") == []
 
 
 class TestLive:
@@ -414,17 +414,17 @@ def test_the_programs_that_kubectl_looks_for_are_installed() -> None:
 @pytest.mark.usefixtures("environment")
 def test_models_are_offered_by_a_part_of_their_name(terminal: Terminal) -> None:
     for words in (("earliest",), ("status", "--model"), ("policy", "show", "--model")):
-        assert offered(terminal, *words, "nvidia a100") == [A100]
+        assert completions(terminal, *words, "nvidia a100") == [A100]
     for words in (("admin", "block", "node-a"), ("admin", "exempt", "alice")):
-        assert offered(terminal, *words, "--model", "a100") == [A100]
-    assert offered(terminal, "book", "a100") == [A100]
-    assert offered(terminal, "bookings", "--model", "NVIDIA-A") == [A100]
+        assert completions(terminal, *words, "--model", "a100") == [A100]
+    assert completions(terminal, "book", "a100") == [A100]
+    assert completions(terminal, "bookings", "--model", "NVIDIA-A") == [A100]
 
 
 def test_contexts_are_those_of_the_kubeconfig_that_was_named(terminal: Terminal, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("contexts: [{name: lab, context: {}}, {name: prod, context: {}}]")
-    assert offered(terminal, "bookings", "--kubeconfig", str(config), "--context", "l") == ["lab"]
+    assert completions(terminal, "bookings", "--kubeconfig", str(config), "--context", "l") == ["lab"]
 
 
 def test_bash_completes_by_the_script_that_it_is_given() -> None:

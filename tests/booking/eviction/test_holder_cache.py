@@ -339,13 +339,13 @@ def going(cluster: FakeCluster) -> None:
     cluster.cache.apply_pod(holding("one", "n0", 0).terminating().obj)
 
 
-def promised(cluster: FakeCluster, *, hours: float = 1) -> None:
+def granted(cluster: FakeCluster, *, hours: float = 1) -> None:
     until = (EPOCH + hours * HOUR).isoformat()
     cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
 
 
 @pytest.mark.parametrize(
-    ("happens", "after"), [(going, HANGS_AFTER), (promised, HOUR)], ids=["hangs", "promise ends"]
+    ("happens", "after"), [(going, HANGS_AFTER), (granted, HOUR)], ids=["hangs", "grant ends"]
 )
 def test_a_node_is_read_again_at_the_instant_from_which_its_pod_counts_otherwise(
     happens: Callable[[FakeCluster], None], after: timedelta
@@ -374,7 +374,7 @@ def test_of_several_such_instants_the_next_one_counts() -> None:
 
 def test_maias_promises_are_waited_for_only_where_they_count() -> None:
     cluster = a_stage()
-    promised(cluster)
+    granted(cluster)
     assert HolderCache().at(cluster.now())["n0"].until is None
 
 

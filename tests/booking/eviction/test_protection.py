@@ -20,7 +20,7 @@ from tests.fakes.objects import EPOCH, PodBuilder, a_booking
 WITH_MAIA: Final = EvictionSettings(maia=True)
 LEAVES: Final = "it is leaving already"
 BOOKED: Final = "it is booked itself"
-PROMISED: Final = "MAIA has granted it its GPUs"
+GRANTED: Final = "MAIA has granted it its GPUs"
 SPARED: Final = "an administrator has said that no pod of the namespace default is evicted"
 UNKNOWN: Final = "nobody has said which devices it holds"
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -40,7 +40,7 @@ def why(instant: StatusSnapshot, *, is_known: bool = True) -> str | None:
     return protection(pod, held if is_known else None, instant)
 
 
-def promised(pod: PodBuilder, until: datetime = EPOCH + HOUR) -> PodBuilder:
+def granted(pod: PodBuilder, until: datetime = EPOCH + HOUR) -> PodBuilder:
     """MAIA has written this instant on it."""
     return pod.with_annotation(names.TERMINATE_AT, until.isoformat())
 
@@ -55,11 +55,11 @@ def spared(instant: StatusSnapshot) -> StatusSnapshot:
 
 
 def test_of_several_reasons_the_one_that_ends_first_is_reported() -> None:
-    pod = promised(holding("one", "n0", 0))
+    pod = granted(holding("one", "n0", 0))
     running, leaving = an_instant(pod), an_instant(pod.terminating())
     assert why(booked(spared(leaving))) == LEAVES
     assert why(booked(spared(running))) == BOOKED
-    assert why(spared(running)) == PROMISED
+    assert why(spared(running)) == GRANTED
     plain = an_instant(holding("one", "n0", 0))
     assert why(spared(plain), is_known=False) == SPARED
     assert why(plain, is_known=False) == UNKNOWN
@@ -99,20 +99,20 @@ def test_l6_a_pod_of_which_some_device_is_unknown_is_not_evicted(held: Holding) 
 
 
 def test_l2_maias_promise_protects_until_its_last_microsecond() -> None:
-    instant = an_instant(promised(holding("one", "n0", 0)))
-    assert why(replace(instant, now=EPOCH + HOUR - MICROSECOND)) == PROMISED
+    instant = an_instant(granted(holding("one", "n0", 0)))
+    assert why(replace(instant, now=EPOCH + HOUR - MICROSECOND)) == GRANTED
     assert why(replace(instant, now=EPOCH + HOUR)) is None
 
 
 def test_maias_promise_is_read_where_it_counts_and_whatever_instant_it_names() -> None:
-    promise = promised(holding("one", "n0", 0)).obj
-    assert granted_until(promise, WITH_MAIA) == EPOCH + HOUR
-    assert granted_until(promise, EvictionSettings()) is None
+    pod = granted(holding("one", "n0", 0)).obj
+    assert granted_until(pod, WITH_MAIA) == EPOCH + HOUR
+    assert granted_until(pod, EvictionSettings()) is None
     past = EPOCH.replace(year=1900)
-    assert granted_until(promised(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
+    assert granted_until(granted(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
 
 
 def test_what_a_booking_of_ours_covers_or_says_nothing_is_no_promise_of_maias() -> None:
-    ours = promised(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
+    ours = granted(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
     assert granted_until(ours, WITH_MAIA) is None
     assert granted_until(holding("one", "n0", 0).obj, WITH_MAIA) is None

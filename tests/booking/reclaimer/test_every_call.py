@@ -12,34 +12,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from booking.reclaimer.executor import Executor, in_turn
-from tests.booking.reclaimer.perishing import FAULTS, KILLS, Fault, Story
+from tests.booking.reclaimer.failing_calls import FAULTS, KILLS, Fault, Scenario
 from tests.fakes.aside import afterwards
 
 
 @functools.cache
-def undisturbed(on_evict: str | None = None, executor: Executor = in_turn) -> Story:
-    story = Story(on_evict=on_evict, executor=executor)
-    story.play()
-    return story
+def undisturbed(on_evict: str | None = None, executor: Executor = in_turn) -> Scenario:
+    scenario = Scenario(on_evict=on_evict, executor=executor)
+    scenario.play()
+    return scenario
 
 
-def disturbed(faults: dict[int, Fault], on_evict: str | None = None, executor: Executor = in_turn) -> Story:
-    story = Story(on_evict=on_evict, executor=executor)
-    story.brittle.faults = faults
-    story.play(lambda now: now.ending() == undisturbed(on_evict).ending())
-    return story
+def disturbed(faults: dict[int, Fault], on_evict: str | None = None, executor: Executor = in_turn) -> Scenario:
+    scenario = Scenario(on_evict=on_evict, executor=executor)
+    scenario.faulty.faults = faults
+    scenario.play(lambda now: now.ending() == undisturbed(on_evict).ending())
+    return scenario
 
 
 def points(on_evict: str | None = None, executor: Executor = in_turn) -> range:
-    return range(1, len(undisturbed(on_evict, executor).brittle.calls) + 1)
+    return range(1, len(undisturbed(on_evict, executor).faulty.calls) + 1)
 
 
 def test_what_is_asked_aside_is_asked_in_another_order_and_nothing_else_changes() -> None:
     first, last = undisturbed(), undisturbed(executor=afterwards)
-    assert first.brittle.calls != last.brittle.calls
-    assert set(first.brittle.calls) == set(last.brittle.calls)
-    assert [call for call in first.brittle.calls if _is_write(call)] == [
-        call for call in last.brittle.calls if _is_write(call)
+    assert first.faulty.calls != last.faulty.calls
+    assert set(first.faulty.calls) == set(last.faulty.calls)
+    assert [call for call in first.faulty.calls if _is_write(call)] == [
+        call for call in last.faulty.calls if _is_write(call)
     ]
     assert first.ending() == last.ending()
 
@@ -50,7 +50,7 @@ def _is_write(call: str) -> bool:
 
 
 def test_undisturbed_alice_is_served_and_both_come_back_without_a_gpu() -> None:
-    calls, ending = undisturbed().brittle.calls, undisturbed().ending()
+    calls, ending = undisturbed().faulty.calls, undisturbed().ending()
     assert ending["created"] == ["a", "b3"]
     assert (ending["released"], ending["templates"]) == (True, 0)
     for name in ("a", "b3"):
@@ -78,9 +78,9 @@ def test_undisturbed_alice_is_served_and_both_come_back_without_a_gpu() -> None:
 @pytest.mark.parametrize("call", points())
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call: int) -> None:
-    story = disturbed({call: fault})
-    assert story.ending() == undisturbed().ending()
-    assert story.deaths == (1 if fault in KILLS else 0)
+    scenario = disturbed({call: fault})
+    assert scenario.ending() == undisturbed().ending()
+    assert scenario.deaths == (1 if fault in KILLS else 0)
 
 
 @pytest.mark.parametrize("call", points(executor=afterwards))
@@ -88,9 +88,9 @@ def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call
 def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_asked_aside_comes_last(
     fault: Fault, call: int
 ) -> None:
-    story = disturbed({call: fault}, executor=afterwards)
-    assert story.ending() == undisturbed().ending()
-    assert story.deaths == (1 if fault in KILLS else 0)
+    scenario = disturbed({call: fault}, executor=afterwards)
+    assert scenario.ending() == undisturbed().ending()
+    assert scenario.deaths == (1 if fault in KILLS else 0)
 
 
 def test_undisturbed_a_pod_that_asked_to_wait_comes_back_and_asks_for_its_gpu() -> None:
@@ -106,9 +106,9 @@ def test_undisturbed_a_pod_that_asked_to_wait_comes_back_and_asks_for_its_gpu() 
 @pytest.mark.parametrize("call", points("requeue"))
 @pytest.mark.parametrize("fault", KILLS)
 def test_killed_at_any_call_a_pod_that_asked_to_wait_comes_back_the_same(fault: Fault, call: int) -> None:
-    story = disturbed({call: fault}, "requeue")
-    assert story.ending() == undisturbed("requeue").ending()
-    assert story.deaths == 1
+    scenario = disturbed({call: fault}, "requeue")
+    assert scenario.ending() == undisturbed("requeue").ending()
+    assert scenario.deaths == 1
 
 
 def test_undisturbed_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served() -> None:
@@ -122,15 +122,15 @@ def test_undisturbed_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served(
 def test_whatever_becomes_of_any_one_call_a_pod_that_asked_to_be_deleted_is_gone(
     fault: Fault, call: int
 ) -> None:
-    story = disturbed({call: fault}, "delete")
-    assert story.ending() == undisturbed("delete").ending()
+    scenario = disturbed({call: fault}, "delete")
+    assert scenario.ending() == undisturbed("delete").ending()
 
 
 @pytest.mark.parametrize("call", points())
 def test_killed_again_at_one_of_the_next_calls_the_end_is_the_same(call: int) -> None:
     for again in (1, 3):
-        story = disturbed({call: "killed after", call + again: "killed after"})
-        assert story.ending() == undisturbed().ending(), again
+        scenario = disturbed({call: "killed after", call + again: "killed after"})
+        assert scenario.ending() == undisturbed().ending(), again
 
 
 @given(
@@ -140,7 +140,7 @@ def test_killed_again_at_one_of_the_next_calls_the_end_is_the_same(call: int) ->
 def test_while_many_calls_go_wrong_in_many_ways_and_then_no_more_the_end_is_the_same(
     faults: dict[int, Fault],
 ) -> None:
-    story, end = Story(), undisturbed().ending_for_whomever()
-    story.brittle.faults = faults
-    story.play(lambda now: now.ending_for_whomever() == end)
-    assert story.ending_for_whomever() == end
+    scenario, end = Scenario(), undisturbed().ending_for_whomever()
+    scenario.faulty.faults = faults
+    scenario.play(lambda now: now.ending_for_whomever() == end)
+    assert scenario.ending_for_whomever() == end

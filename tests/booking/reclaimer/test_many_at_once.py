@@ -8,7 +8,7 @@ from cluster import names
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_terminal, is_terminating
-from tests.booking.reclaimer.perishing import Brittle
+from tests.booking.reclaimer.failing_calls import FaultyKube
 from tests.booking.reclaimer.test_chain import Chain
 
 TAKES: Final = 0.1
@@ -23,7 +23,7 @@ class Slow(Chain):
 
     def api(self) -> Kube:
         """The process asks one that takes its time."""
-        slow = Brittle(self.kube)
+        slow = FaultyKube(self.kube)
         slow.ours, slow.takes = True, self._wait
         return slow
 

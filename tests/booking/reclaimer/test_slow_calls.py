@@ -6,31 +6,31 @@ from booking.reclaimer.evictor import DECIDED_WITHIN
 from booking.reclaimer.executor import Executor, in_turn
 from cluster.kube.interface import Kube
 from cluster.objects.pods import is_terminating
-from tests.booking.reclaimer.perishing import Brittle, Story
+from tests.booking.reclaimer.failing_calls import FaultyKube, Scenario
 from tests.booking.reclaimer.test_chain import Chain
 from tests.fakes.aside import afterwards
 
 PASSES = 8
 
 
-def story_with(seconds: float, executor: Executor = in_turn) -> Story:
-    story = Story(executor=executor)
-    story.brittle.takes = lambda: story.clock.advance(seconds)
-    story.play()
-    return story
+def scenario_with(seconds: float, executor: Executor = in_turn) -> Scenario:
+    scenario = Scenario(executor=executor)
+    scenario.faulty.takes = lambda: scenario.clock.advance(seconds)
+    scenario.play()
+    return scenario
 
 
 @pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.0, 1.5])
 def test_an_eviction_and_an_end_are_not_put_off_indefinitely(seconds: float, executor: Executor) -> None:
-    ending = story_with(seconds, executor).ending()
+    ending = scenario_with(seconds, executor).ending()
     assert (ending["created"], ending["released"], ending["templates"]) == (["a", "b3"], True, 0)
 
 
 def test_nobody_is_evicted_by_a_check_that_is_too_old_when_it_is_answered() -> None:
-    story = story_with(DECIDED_WITHIN + 0.1)
-    assert "create pods eviction" not in story.brittle.calls
-    assert story.ending()["created"] == []
+    scenario = scenario_with(DECIDED_WITHIN + 0.1)
+    assert "create pods eviction" not in scenario.faulty.calls
+    assert scenario.ending()["created"] == []
 
 
 class Slow(Chain):
@@ -42,7 +42,7 @@ class Slow(Chain):
 
     def api(self) -> Kube:
         """The process asks one that takes its time."""
-        slow = Brittle(self.kube)
+        slow = FaultyKube(self.kube)
         slow.ours, slow.takes = True, self._wait
         return slow
 

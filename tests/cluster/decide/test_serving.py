@@ -222,17 +222,17 @@ def test_a_kubelet_owes_an_answer_for_a_pod_that_we_gave_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offered", "is_whole"),
+    ("allocatable", "is_whole"),
     [({names.GPU_RESOURCE: "2"}, True), ({names.GPU_RESOURCE: "1"}, False), ({}, False)],
 )
 def test_a_node_whose_kubelet_offers_less_than_its_agent_has_is_short(
-    offered: dict[str, str], *, is_whole: bool
+    allocatable: dict[str, str], *, is_whole: bool
 ) -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0), a100(1))
     node = a_node("n0", a100(0), a100(1), version=100)
     cluster.nodes.upsert(
-        msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=offered))
+        msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
     )
     found = cluster.ask(cluster.create(a_pod().asks(1)))
     assert (found.node_names == ["n0"]) == is_whole

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_somebody_deletes_gives_no_device_to_two_pods(kubelet:
 
 
 def test_a_checkpoint_of_a_version_that_nobody_knows_stops_no_pod(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(2)) as agent:
+    with RunningAgent(kubelet, advertised=devices(2)) as agent:
         kubelet.damaged_checkpoint = json.dumps({"Data": {"PodDeviceEntries": {"v3": []}}, "Checksum": 1})
         kubelet.write_checkpoint()
         pod = a_pod("GPU-1")

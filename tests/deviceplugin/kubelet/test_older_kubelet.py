@@ -33,7 +33,7 @@ class OlderNode:
         self.bound = BoundPods(SystemClock())
         self.reflector = Reflector(self.kube, PODS, self.bound, SystemClock(), field_selector=FIELD)
         self.agent = RunningAgent(
-            kubelet, offers=devices(8), stored=ApiServerPods(self.kube, NODE), bound=self.bound
+            kubelet, advertised=devices(8), stored=ApiServerPods(self.kube, NODE), bound=self.bound
         )
         self._uids = count(1)
 
@@ -227,7 +227,7 @@ def test_while_devices_are_in_flight_the_watch_alone_says_who_it_is(node: OlderN
 
 
 def test_one_pod_too_many_is_refused_rather_than_sharing(node: OlderNode) -> None:
-    node.agent.offer(devices(1))
+    node.agent.advertise(devices(1))
     eventually(lambda: node.kubelet.capacity == 1)
     holder, second = node.a_pod("GPU-0"), node.a_pod("GPU-0")
     node.in_step()

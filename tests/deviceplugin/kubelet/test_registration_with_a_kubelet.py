@@ -39,14 +39,14 @@ def test_a_change_is_pushed_at_once(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         well = devices(4)
         unhealthy = msgspec.structs.replace(well[0], health="unhealthy", reason="XID 79")
-        agent.offer((unhealthy, *well[1:]))
+        agent.advertise((unhealthy, *well[1:]))
         eventually(lambda: (kubelet.capacity, kubelet.allocatable) == (4, 3))
-        agent.offer(well)
+        agent.advertise(well)
         eventually(lambda: kubelet.allocatable == 4)
 
 
 def test_the_numa_node_is_reported_where_it_is_known(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=(*devices(1), *devices(2, numa=1)[1:])):
+    with RunningAgent(kubelet, advertised=(*devices(1), *devices(2, numa=1)[1:])):
         assert not kubelet.devices["GPU-0"].HasField("topology")
         assert [node.ID for node in kubelet.devices["GPU-1"].topology.nodes] == [1]
 
@@ -72,10 +72,10 @@ def test_an_agent_that_starts_before_the_kubelet_waits_for_it(kubelet: FakeKubel
 
 
 def test_an_agent_without_devices_does_not_register(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=()) as agent:
+    with RunningAgent(kubelet, advertised=()) as agent:
         assert not agent.registrar.is_registered
         assert kubelet.registered == []
-        agent.offer(devices(2))
+        agent.advertise(devices(2))
         agent.wait_registered()
         assert kubelet.allocatable == 2
 
@@ -84,7 +84,7 @@ def test_an_agent_without_devices_checks_once_a_second_and_asks_the_kubelet_noth
     kubelet: FakeKubelet,
 ) -> None:
     clock = FakeClock()
-    with RunningAgent(kubelet, offers=(), clock=clock) as agent:
+    with RunningAgent(kubelet, advertised=(), clock=clock) as agent:
         for _ in range(10):
             clock.until_waiting()
             clock.advance(CHECK_EVERY)

@@ -55,8 +55,8 @@ def lists_of(kubelet: FakeKubelet) -> dict[str, list[str]]:
 
 
 def test_each_resource_is_registered_and_gives_its_own_devices(kubelet: FakeKubelet) -> None:
-    offers = (*devices(1), *parts_of(cut(1, "1g.10gb", "1g.10gb", "3g.40gb")))
-    with RunningAgent(kubelet, offers=offers) as agent:
+    advertised = (*devices(1), *parts_of(cut(1, "1g.10gb", "1g.10gb", "3g.40gb")))
+    with RunningAgent(kubelet, advertised=advertised) as agent:
         assert lists_of(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"], LARGE: ["MIG-1-2"]}
         assert len(sockets(kubelet.plugins)) == len(kubelet.registered) == 3
         eventually(lambda: agent.counted("registered", resource=SMALL) == 1)
@@ -70,7 +70,7 @@ def test_each_resource_is_registered_and_gives_its_own_devices(kubelet: FakeKube
 
 
 def test_what_was_assigned_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=parts_of(cut(0, "1g.10gb", "1g.10gb"))) as agent:
+    with RunningAgent(kubelet, advertised=parts_of(cut(0, "1g.10gb", "1g.10gb"))) as agent:
         pod = asking(SMALL, main=["MIG-0-1"])
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"MIG-0-1"}
@@ -78,8 +78,8 @@ def test_what_was_assigned_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
 
 
 def test_a_pod_with_containers_of_several_resources_gets_each_of_its_own(kubelet: FakeKubelet) -> None:
-    offers = (*devices(2), *parts_of(cut(2, "1g.10gb", "1g.10gb")))
-    with RunningAgent(kubelet, offers=offers) as agent:
+    advertised = (*devices(2), *parts_of(cut(2, "1g.10gb", "1g.10gb")))
+    with RunningAgent(kubelet, advertised=advertised) as agent:
         pod = a_pod(
             containers=[FakeContainer("setup", 1, init=True, resource=SMALL), FakeContainer("main", 1)]
         )
@@ -91,8 +91,8 @@ def test_a_pod_with_containers_of_several_resources_gets_each_of_its_own(kubelet
 
 @pytest.mark.parametrize(("packing", "gpus"), [(Packing.DISTRIBUTED, 2), (Packing.PACKED, 1)])
 def test_mig_devices_are_distributed_or_packed(kubelet: FakeKubelet, packing: Packing, gpus: int) -> None:
-    offers = parts_of(cut(0, *["1g.10gb"] * 4), cut(1, *["1g.10gb"] * 4))
-    with RunningAgent(kubelet, offers=offers, packing=packing):
+    advertised = parts_of(cut(0, *["1g.10gb"] * 4), cut(1, *["1g.10gb"] * 4))
+    with RunningAgent(kubelet, advertised=advertised, packing=packing):
         pods = [asking(SMALL), asking(SMALL)]
         assert all(kubelet.admit(pod) for pod in pods)
         taken = {device.split("-")[1] for pod in pods for device in kubelet.devices_of(pod.uid)}
@@ -102,17 +102,17 @@ def test_mig_devices_are_distributed_or_packed(kubelet: FakeKubelet, packing: Pa
 def test_resources_come_and_go_without_a_restart_and_others_are_not_disturbed(kubelet: FakeKubelet) -> None:
     whole = devices(2)
     # What is empty is served for five seconds more.
-    with RunningAgent(kubelet, offers=whole, clock=HurriedClock()) as agent:
+    with RunningAgent(kubelet, advertised=whole, clock=HurriedClock()) as agent:
         first = list(kubelet.registered)
         parts = parts_of(cut(1, "1g.10gb", "1g.10gb"))
-        agent.offer((whole[0], *parts))
+        agent.advertise((whole[0], *parts))
         agent.wait_registered()
         assert lists_of(kubelet) == {GPU: ["GPU-0"], SMALL: ["MIG-1-0", "MIG-1-1"]}
-        agent.offer(whole)
+        agent.advertise(whole)
         eventually(lambda: lists_of(kubelet) == {GPU: ["GPU-0", "GPU-1"], SMALL: []})
         eventually(lambda: sockets(kubelet.plugins) == first, deadline=60)
         assert kubelet.registered[:1] == first, "whole GPUs were registered once"
-        agent.offer((whole[0], *parts))
+        agent.advertise((whole[0], *parts))
         agent.wait_registered()
         assert kubelet.admit(asking(SMALL))
         assert len(kubelet.registered) == 3
@@ -120,8 +120,8 @@ def test_resources_come_and_go_without_a_restart_and_others_are_not_disturbed(ku
 
 
 def test_every_resource_is_registered_again_after_a_kubelet_restart(kubelet: FakeKubelet) -> None:
-    offers = (*devices(1), *parts_of(cut(1, "1g.10gb")))
-    with RunningAgent(kubelet, offers=offers) as agent:
+    advertised = (*devices(1), *parts_of(cut(1, "1g.10gb")))
+    with RunningAgent(kubelet, advertised=advertised) as agent:
         for _ in range(2):
             kubelet.restart()
             agent.wait_registered()
@@ -131,10 +131,10 @@ def test_every_resource_is_registered_again_after_a_kubelet_restart(kubelet: Fak
 
 
 def test_a_resource_that_cannot_be_registered_is_the_problem_of_the_agent(kubelet: FakeKubelet) -> None:
-    with RunningAgent(kubelet, offers=devices(1)) as agent:
+    with RunningAgent(kubelet, advertised=devices(1)) as agent:
         assert agent.registrar.problem is None
         kubelet.stop()
-        agent.offer((*devices(1), *parts_of(cut(1, "1g.10gb"))))
+        agent.advertise((*devices(1), *parts_of(cut(1, "1g.10gb"))))
         eventually(lambda: not agent.registrar.is_registered and agent.registrar.problem)
         kubelet.start()
         agent.wait_registered()

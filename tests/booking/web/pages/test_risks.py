@@ -1,4 +1,4 @@
-"""A booking at risk is shown with offers of what its owner could have instead, each with a button."""
+"""A booking at risk is shown with what its owner could have instead, each with a button."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -28,7 +28,7 @@ MAY_BE_EVICTED = "this pod may be evicted when a booked pod needs its GPU."
 
 
 @dataclass
-class Seen:
+class FakeClusterView:
     """A view of the cluster, made of values."""
 
     bookings: tuple[Booking, ...] = (BOOKING,)
@@ -83,12 +83,12 @@ def a_pod(*, gpus: int = 1, spec: Json | None = None, **metadata: Any) -> Json:
 
 
 def reviewed(
-    pod: Json, creator: str = "alice", seen: Seen | None = None, *, is_certain: bool = True, **settings: Any
+    pod: Json, creator: str = "alice", view: FakeClusterView | None = None, *, is_certain: bool = True, **settings: Any
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
     asked = ReviewRequest(creator=creator, namespace="default", pod=pod)
     review = Review(creators=CREATORS, **settings)
-    outcome = review(asked, seen or Seen(), EPOCH, is_certain=is_certain)
+    outcome = review(asked, view or FakeClusterView(), EPOCH, is_certain=is_certain)
     return applied(pod, outcome.patch), outcome
 
 

@@ -24,14 +24,14 @@ FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
 """What happens to one call; ``after`` and ``lost``: when the API server has done it. 500: nothing is done."""
 KILLS: Final[tuple[Fault, ...]] = FAULTS[:2]
 _REASONS: Final = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}
-_PORT: Final = frozenset({"get", "list", "create", "create_subresource", "patch", "replace", "delete"})
+_METHODS: Final = frozenset({"get", "list", "create", "create_subresource", "patch", "replace", "delete"})
 ENOUGH: Final = 60
 """Rounds in which everything must have come to its end: more than a minute."""
 QUIET: Final = 4
 """Rounds in which nothing may happen any more."""
 
 
-class Brittle:
+class FaultyKube:
     """An API server that counts one client's calls, and lets some of them go wrong."""
 
     def __init__(self, kube: FakeKube) -> None:
@@ -49,7 +49,7 @@ class Brittle:
 
     def __getattr__(self, name: str) -> Any:
         done = getattr(self._kube, name)
-        return partial(self._call, name, done) if self.ours and name in _PORT else done
+        return partial(self._call, name, done) if self.ours and name in _METHODS else done
 
     def _call(
         self, verb: str, done: Callable[..., Any], resource: Resource[Any], *words: Any, **more: Any
@@ -79,7 +79,7 @@ def _error(fault: Fault | None, request: Request) -> BaseException:
     return refused(request, Refusal(code=code, reason=_REASONS[code], message=str(fault)))
 
 
-class Story(FakeCluster):
+class Scenario(FakeCluster):
     """Bob's four pods have all A100s; alice, who has booked one, gets it; then her booking ends.
 
     Kubelet and scheduler do their part in every round, and time passes.
@@ -100,10 +100,10 @@ class Story(FakeCluster):
 
     def restart(self) -> None:
         """Another process goes on."""
-        if not isinstance(self.kube, Brittle):
-            self.brittle = Brittle(self.kube)
-            self.kube = self.brittle
-        self.brittle.ours = False
+        if not isinstance(self.kube, FaultyKube):
+            self.faulty = FaultyKube(self.kube)
+            self.kube = self.faulty
+        self.faulty.ours = False
         self.departure = PodEvictor(self.kube, self.clock, FakeRecorder(), executor=self.executor)
         super().restart()
 
@@ -121,7 +121,7 @@ class Story(FakeCluster):
         self.departure.seen.templates.replace(templates.items, templates.resource_version)
 
     # --- rounds --------------------------------------------------------------------------------------
-    def play(self, is_over: Callable[["Story"], bool] | None = None) -> None:
+    def play(self, is_over: Callable[["Scenario"], bool] | None = None) -> None:
         """Until it is over, or, where nothing is said of that, until nothing changes any more.
 
         A few rounds more show that it stays so.
@@ -138,14 +138,14 @@ class Story(FakeCluster):
     def round(self) -> None:
         """A pass of the reclaimer, which may die in it; then everybody else."""
         self.sync()
-        self.brittle.ours = True
+        self.faulty.ours = True
         try:
             self.reclaimer.reconcile()
         except Killed:
             self.deaths += 1
             self.restart()
         finally:
-            self.brittle.ours = False
+            self.faulty.ours = False
         self._kubelet()
         self._scheduler()
         self._law_1()
@@ -195,7 +195,7 @@ class Story(FakeCluster):
         """All that is left, without uids and instants."""
         return {
             "released": self.released,
-            "created": sorted(self.brittle.created),
+            "created": sorted(self.faulty.created),
             "templates": len(self.kube.list(POD_TEMPLATES).items),
             **{pod.metadata.name: self._fate(pod) for pod in self.pods()},
         }
