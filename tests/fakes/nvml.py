@@ -1,4 +1,4 @@
-"""The NVML port in memory, with a clock that only moves when somebody waits.
+"""The NVML interface in memory, with a clock that only moves when somebody waits.
 
 ``MemoryNvml.script`` holds what happens during each wait, in order; when it is used up, ``stop`` is set. So
 the watching thread runs in the test's own thread, without time passing.
@@ -76,7 +76,7 @@ class MemoryNvml:
     waits: int = 0
     _roster: list[MemoryGpu] | None = None
 
-    # --- the port -------------------------------------------------------------------------------------
+    # --- the interface --------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Freeze the list of GPUs."""

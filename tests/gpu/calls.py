@@ -1,4 +1,4 @@
-"""Every call of the NVML port, and what a card with a driver answers or refuses. It only reads.
+"""Every call of the NVML interface, and what a card with a driver answers or refuses. It only reads.
 
 What is refused, and by which number, was read from an H200 with driver 580.159.04.
 """
@@ -36,7 +36,7 @@ LIFE: Final = frozenset({"open", "close"})
 
 
 def every_call_is_answered(nvml: Nvml) -> None:
-    """Where the card does not know the question, too: then the port has a value that says so."""
+    """Where the card does not know the question, too: then the interface has a value that says so."""
     for ask in OF_THE_DRIVER.values():
         ask(nvml)
     uuids = [nvml.uuid(index) for index in range(nvml.count())]

@@ -66,7 +66,7 @@ class Agent(Part):
         self.every(RENEW_EVERY, self._renew, first=0.1, is_sign_of_life=True)
 
     def read(self) -> PodDevices:
-        """The kubelet's checkpoint: the port ``Record``."""
+        """The kubelet's checkpoint: the interface ``Record``."""
         return self._kubelet.holdings
 
     def on_events(self) -> None:

@@ -20,7 +20,7 @@ from cluster.fake.merging import merged
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.booking.reclaimer.everything import Everything
+from tests.booking.reclaimer.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 NODES: Final = 4

@@ -10,7 +10,7 @@ from cluster.kube.errors import Refusal, Request, ServerError
 from cluster.kube.resources import POD_TEMPLATES, WHOLE_PODS
 from cluster.objects.pods import asks_for_gpus, has_condition
 from tests.booking.reclaimer.comebacks import NAMESPACE, World
-from tests.booking.reclaimer.test_departure import came_back, refused, until_due
+from tests.booking.reclaimer.test_pod_evictor import came_back, refused, until_due
 
 
 def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions() -> None:

@@ -1,4 +1,4 @@
-"""What every implementation of the NVML port does: the fake in memory, the adapter on the simulation."""
+"""What every implementation of the NVML interface does: the fake in memory, the adapter on the simulation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -96,7 +96,7 @@ class MeasuredNode:
         self.measurer.observe(self.kube.get(NODES, "node-a"))
 
     def read(self) -> PodDevices:
-        """The kubelet's record: the port ``Record``."""
+        """The kubelet's record: the interface ``Record``."""
         if self.holdings is None:
             raise CheckpointError("It cannot be read.")
         return self.holdings

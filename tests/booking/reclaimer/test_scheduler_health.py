@@ -1,4 +1,4 @@
-"""A held pod that nobody could bind costs no second victim and no node its good name (law L3)."""
+"""A held pod that nobody could bind costs no second victim and bars no node (law L3)."""
 
 import pytest
 
