@@ -231,7 +231,7 @@ def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others
 
 
 def has_become_unhealthy(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool:
-    """Whether a fault of a GPU is known; it is made again, as one during an initialisation is not received."""
+    """Whether a fault of a GPU is known; it is made again: one during an initialisation is not received."""
     gpus.xid(gpu, 79)
     return kubelet.devices[gpu].health == "Unhealthy"
 

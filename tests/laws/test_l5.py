@@ -46,7 +46,9 @@ def test_a_booking_that_grows_into_another_breaks_it(cluster: FakeCluster, laws:
         cluster.kube.patch(BOOKINGS, "b-1", {"spec": {"end": "2026-11-25T09:00:00Z"}})
 
 
-def test_models_are_counted_apart_and_unhealthy_devices_not_at_all(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_models_are_counted_apart_and_unhealthy_devices_not_at_all(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
     cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"), a100(2, "n1"))
     cluster.book("b-1", count=5)
     cluster.book("b-2", model=A6000, count=1)

@@ -92,7 +92,9 @@ def test_a_pod_reads_its_notice_and_that_it_may_stay_and_leaves_at_once_when_its
     booking = alice.book(2)
     extra = {"nodeSelector": {HOSTNAME: NODE}}
     hers = alice.create(probe.pod("hers", [probe.container("main", gpus=2)], model=A100, extra=extra))
-    ground.await_that("the container reads its notice", lambda: len(notices(ground)) > 1 or None, every=SPAWNS)
+    ground.await_that(
+        "the container reads its notice", lambda: len(notices(ground)) > 1 or None, every=SPAWNS
+    )
     notice = ground.pod("worker").metadata.annotation(names.NOTICE)
     assert notices(ground)[1] == notice
     assert f"{ground.namespace}/{hers}" in (notice or "")

@@ -8,8 +8,8 @@ import msgspec
 from cluster import names
 from cluster.objects.pods import Pod
 from tests.fakes.objects import a_booking
-from tests.properties.watched_cache import WatchedCache
 from tests.properties.history import Pick, step
+from tests.properties.watched_cache import WatchedCache
 from tests.properties.world import MODELS, NAMESPACES, USERS, annotated
 
 HOUR: Final = timedelta(hours=1)

@@ -73,7 +73,9 @@ class BookedCluster:
             self.store, self.clock, POLICY, self.nodes.capacity, new_id=lambda: f"b-{next(numbers)}"
         )
         self.kube = FakeKube(self.clock)
-        self.plan_controller = PlanController(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
+        self.plan_controller = PlanController(
+            self.kube, self.store, self.clock, self.nodes, moved=self.mirror
+        )
         self.versions = itertools.count(1)
         self.unhealthy: set[str] = set()
         self.pods: dict[str, Running] = {}

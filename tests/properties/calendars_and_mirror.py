@@ -29,9 +29,9 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Refusal, Request, Unreachable
 from cluster.kube.resources import BOOKINGS
 from tests.fakes.objects import A100, A6000
+from tests.properties.booking_reference import BookingReference
 from tests.properties.channel import Channel
 from tests.properties.history import Pick, step
-from tests.properties.booking_reference import BookingReference
 
 MODELS: Final = (A100, A6000)
 READERS: Final = 3

@@ -1,6 +1,6 @@
 """A reclaimer whose watches report everything late, twice, pods in another order, or only by the next list.
 
-The choice of victims is pure: a snapshot goes in, a plan comes out. What it is given comes from the cache behind
+The choice of victims is pure: a snapshot goes in, a plan comes out. It is given the cache behind
 the snapshot, which gets its events here as from reflectors. Nodes and Bookings come in their order, older
 states again and again; pods in any order, since what the reclaimer has read or written by itself is ahead of
 the watch. Leases come at once: how late ones count is ``cluster.decide.observed_renewal``'s to say, which
@@ -15,9 +15,9 @@ from cluster.cache.informers import LIVING
 from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from tests.properties.channel import Channel
-from tests.properties.watched_cache import views
 from tests.properties.history import Machine, Pick, step
 from tests.properties.random_cluster import RandomCluster
+from tests.properties.watched_cache import views
 
 
 class WatchedCluster(RandomCluster):

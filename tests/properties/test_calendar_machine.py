@@ -24,8 +24,6 @@ from booking.store import open_store
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
-from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.calendars_and_mirror import CalendarsAndMirror
 from tests.properties.booking_reference import (
     COOLDOWN,
     HOUR,
@@ -37,6 +35,8 @@ from tests.properties.booking_reference import (
     TOLERANCE,
     Want,
 )
+from tests.properties.calendars_and_mirror import CalendarsAndMirror
+from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 
 POLICY: Final = Limits(
     cooldown=Duration(seconds=7200),

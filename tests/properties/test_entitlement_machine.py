@@ -9,8 +9,8 @@ import msgspec
 from cluster import names
 from cluster.objects.bookings import Booking
 from tests.properties.booked import HALF, Booked
-from tests.properties.watched_cache import AT_ONCE
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
+from tests.properties.watched_cache import AT_ONCE
 from tests.properties.world import annotated
 
 MOMENT: Final = timedelta(microseconds=1)

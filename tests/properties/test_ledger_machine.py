@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from cluster.decide.ledger import WHOLE, NodeView
 from cluster.objects.inventory import Device, resource_of
-from tests.properties.watched_cache import NODES, WatchedCache, views
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
+from tests.properties.watched_cache import NODES, WatchedCache, views
 
 
 class LedgerMachine(WatchedCache):

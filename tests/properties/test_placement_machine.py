@@ -31,10 +31,10 @@ from extender.state import ClusterState
 from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked
-from tests.properties.watched_cache import NODES
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.reference import ENDED, assignment_or_none, used_at_once, waiting_hold
 from tests.properties.reference import Bind as Decided
+from tests.properties.watched_cache import NODES
 from tests.properties.world import Kind, annotated, random_devices
 
 Trouble = Literal["refused", "nobody", "lost"]

@@ -17,8 +17,8 @@ from booking.records import BookingRequest, Change, Record
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties import history
-from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.booked_cluster import SIZES, BookedCluster
+from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 
 HOUR: Final = timedelta(hours=1)
 USERS: Final = ("alice", "bob", "u2", "u3", "u4", "u5")

@@ -27,9 +27,9 @@ from cluster.objects.pods import Pod
 from tests.booking.reclaimer.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
 from tests.laws.places import HANGS_AFTER
-from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.random_cluster import RESTART, TERMS
+from tests.properties.reclaimer_watches import ReclaimerWatches
 from tests.properties.reference import used_at_once, waiting_hold
 from tests.properties.world import MODELS, USERS
 
@@ -176,7 +176,9 @@ class VictimsMachine(ReclaimerWatches):
         name = pick.one(NODES)
         devices = list(self.cluster.devices[name])
         place, unhealthy = pick.between(0, len(devices) - 1), pick.chance(3)
-        devices[place] = msgspec.structs.replace(devices[place], health="unhealthy" if unhealthy else "healthy")
+        devices[place] = msgspec.structs.replace(
+            devices[place], health="unhealthy" if unhealthy else "healthy"
+        )
         self.cluster.publish(name, tuple(devices))
         return f"{devices[place].uuid} is {devices[place].health}"
 

@@ -1,4 +1,4 @@
-"""A part of the system as a process: it starts, gets events, is paused, lags, is cut off, dies, starts again."""
+"""A part of the system as a process: it starts, gets events, pauses, lags, is cut off, dies, restarts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

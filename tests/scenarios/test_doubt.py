@@ -182,9 +182,7 @@ def test_a_watch_whose_history_is_gone_begins_again_and_misses_nothing(part: str
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
-def test_a_controller_without_events_of_one_kind_for_minutes_takes_nothing(
-    kind: str, world: World
-) -> None:
+def test_a_controller_without_events_of_one_kind_for_minutes_takes_nothing(kind: str, world: World) -> None:
     bobs = fill(world)
     world.alice.book()
     world.lag("controller-0", 1000.0, kind=kind)

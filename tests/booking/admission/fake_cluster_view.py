@@ -83,7 +83,12 @@ def a_pod(*, gpus: int = 1, spec: Json | None = None, **metadata: Any) -> Json:
 
 
 def reviewed(
-    pod: Json, creator: str = "alice", view: FakeClusterView | None = None, *, is_certain: bool = True, **settings: Any
+    pod: Json,
+    creator: str = "alice",
+    view: FakeClusterView | None = None,
+    *,
+    is_certain: bool = True,
+    **settings: Any,
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
     asked = ReviewRequest(creator=creator, namespace="default", pod=pod)

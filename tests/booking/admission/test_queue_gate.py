@@ -5,7 +5,7 @@ import pytest
 from booking.admission.free_gpus import FreeGpus
 from booking.admission.review import IN_LINE
 from cluster import names
-from tests.booking.admission.fake_cluster_view import HUB, OURSELVES, Json, FakeClusterView, a_pod, reviewed
+from tests.booking.admission.fake_cluster_view import HUB, OURSELVES, FakeClusterView, Json, a_pod, reviewed
 
 OURS = {"name": names.QUEUE}
 OTHERS = {"name": "kueue.x-k8s.io/admission"}

@@ -10,8 +10,8 @@ from tests.booking.admission.fake_cluster_view import (
     HUB,
     MAY_BE_EVICTED,
     OURSELVES,
-    Json,
     FakeClusterView,
+    Json,
     a_pod,
     annotations,
     reviewed,
@@ -120,7 +120,9 @@ class TestWaiting:
 LONG_AGO, SOON = "1900-01-01T08:00:00Z", "2026-11-24T09:00:00Z"
 
 
-def maias(until: str, creator: str = HUB, view: FakeClusterView | None = None, **settings: object) -> tuple[Json, str]:
+def maias(
+    until: str, creator: str = HUB, view: FakeClusterView | None = None, **settings: object
+) -> tuple[Json, str]:
     pod = a_pod(annotations={**BOBS, names.TERMINATE_AT: until})
     after, outcome = reviewed(pod, creator, view, **{"maia": True, **settings})
     return annotations(after), outcome.warnings[0]

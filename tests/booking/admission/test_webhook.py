@@ -129,7 +129,9 @@ def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
     assert not asks_for_gpus(read(pod))
 
 
-def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(admit: Webhook, cache: FailingClusterView) -> None:
+def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(
+    admit: Webhook, cache: FailingClusterView
+) -> None:
     cache.bookings, cache.has = (), "full"
     cache.unread = Unreachable(Request("GET", "/bookings"), "connection refused")
     answer = response(admit(USERS))
@@ -172,7 +174,9 @@ def test_a_dry_run_is_answered_like_any_other(admit: Webhook) -> None:
 
 
 class TestWithoutACache:
-    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: FailingClusterView) -> None:
+    def test_before_the_first_one_nothing_is_answered(
+        self, admit: Webhook, cache: FailingClusterView
+    ) -> None:
         cache.problem = "The pods of the cluster have not been read yet."
         assert admit.problem() == cache.problem
         reply = admit(USERS)
@@ -223,7 +227,9 @@ class TestBadBodies:
         assert "Traceback" not in message
         assert len(message) < 400
 
-    def test_a_fault_of_ours_is_answered_without_a_traceback(self, admit: Webhook, cache: FailingClusterView) -> None:
+    def test_a_fault_of_ours_is_answered_without_a_traceback(
+        self, admit: Webhook, cache: FailingClusterView
+    ) -> None:
         cache.failure = RuntimeError("boom")
         reply = admit(USERS)
         assert reply.status == HTTPStatus.INTERNAL_SERVER_ERROR

@@ -23,7 +23,9 @@ def undisturbed(on_evict: str | None = None, executor: Executor = in_turn) -> Sc
     return scenario
 
 
-def disturbed(faults: dict[int, Fault], on_evict: str | None = None, executor: Executor = in_turn) -> Scenario:
+def disturbed(
+    faults: dict[int, Fault], on_evict: str | None = None, executor: Executor = in_turn
+) -> Scenario:
     scenario = Scenario(on_evict=on_evict, executor=executor)
     scenario.faulty.faults = faults
     scenario.play(lambda now: now.ending() == undisturbed(on_evict).ending())

@@ -1,4 +1,4 @@
-"""After an outage of the API server nobody loses a GPU because one agent renewed its Lease sooner than another."""
+"""After an outage of the API server nobody loses a GPU because one agent is back sooner."""
 
 import pytest
 

@@ -37,7 +37,9 @@ def test_an_xid_can_name_one_mig_instance(fake: FakeNvml, nvml: ModuleType) -> N
 def test_a_wait_that_has_begun_ends_when_the_event_comes(fake: FakeNvml, nvml: ModuleType) -> None:
     events = listening(nvml, 0, XID)
     received: list[int] = []
-    waiting = threading.Thread(target=lambda: received.append(nvml.nvmlEventSetWait(events, 60_000).eventData))
+    waiting = threading.Thread(
+        target=lambda: received.append(nvml.nvmlEventSetWait(events, 60_000).eventData)
+    )
     waiting.start()
     fake.xid(0, 48)
     waiting.join(30)

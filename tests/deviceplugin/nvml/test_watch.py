@@ -351,9 +351,9 @@ def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
     """What is measured while the script happens."""
     nvml.script.extend(script)
     reports: list[UsageReport] = []
-    GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=reports.append).run(
-        nvml.stop
-    )
+    GpuWatch(
+        nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=reports.append
+    ).run(nvml.stop)
     return reports
 
 

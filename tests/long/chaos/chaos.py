@@ -20,9 +20,9 @@ from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch
 from tests.long.chaos.falls import Falls
 from tests.long.chaos.ground import NAMESPACE, Ground
+from tests.long.chaos.guaranteed_bookings import unmirrored
 from tests.long.chaos.load import Load
 from tests.long.chaos.plan import Harm
-from tests.long.chaos.guaranteed_bookings import unmirrored
 from tests.long.chaos.striking import Striking
 from tests.long.fire.ending import left_over
 from tests.long.watched import watched

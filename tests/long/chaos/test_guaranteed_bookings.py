@@ -60,14 +60,18 @@ def test_an_answered_end_must_be_there(guaranteed: GuaranteedBookings) -> None:
     assert not guaranteed.broken({"b-1": said}, NOW)
 
 
-def test_a_change_whose_answer_got_lost_may_be_there_or_not_and_nothing_else(guaranteed: GuaranteedBookings) -> None:
+def test_a_change_whose_answer_got_lost_may_be_there_or_not_and_nothing_else(
+    guaranteed: GuaranteedBookings,
+) -> None:
     guaranteed.unanswered("PATCH", ONE, {"end": SOONER.isoformat()})
     assert not guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": booking(end=SOONER)}, NOW)
     assert guaranteed.broken({"b-1": booking(state="cancelled")}, NOW)
 
 
-def test_a_failing_server_has_promised_nothing_new_and_the_old_still_holds(guaranteed: GuaranteedBookings) -> None:
+def test_a_failing_server_has_promised_nothing_new_and_the_old_still_holds(
+    guaranteed: GuaranteedBookings,
+) -> None:
     guaranteed.answered("POST", f"{ONE}/release", None, Answer(503, {}))
     assert not guaranteed.broken({"b-1": booking(state="ended", end=NOW)}, NOW)
     assert not guaranteed.broken({"b-1": booking(state="active")}, START)

@@ -136,7 +136,7 @@ class Killing:
             found[half] = points_of(records)
             assert created(records) == 1, f"{half}: {created(records)} pods were created, {doom}"
             struck = sum(rules.times(rule) for rule in rules.rules)
-            # What goes wrong in a thread of the proxy is reported nowhere: a part that did not die, for example.
+            # What goes wrong in a thread of the proxy is reported nowhere: a part that did not die, say.
             assert poll(lambda: self._deaths - before[half] == struck, seconds=self.dies_within), (
                 f"{half}: {doom} struck {struck} times and killed {self._deaths - before[half]} times"
             )

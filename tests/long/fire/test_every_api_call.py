@@ -2,8 +2,8 @@
 
 Which calls these are is read from an undisturbed round, so a new one is covered by itself. At each the part
 is killed twice in one round: when it is about to write, and again when it has started again and has written,
-before it gets the answer. `soak_every_call.py` kills it once a round. Node agents and kube-scheduler write none
-of these: see `points.py`.
+before it gets the answer. `soak_every_call.py` kills it once a round. Node agents and kube-scheduler write
+none of these: see `points.py`.
 """
 
 from collections.abc import Iterator

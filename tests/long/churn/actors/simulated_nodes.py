@@ -1,6 +1,6 @@
 """Nodes without machines, in a process that can be killed: ``python simulated_nodes.py CLUSTER ROLE``.
 
-ROLE ``kubelets``: they register their nodes, renew their Leases, run pods at once and end those that are deleted.
+ROLE ``kubelets``: they register their nodes, renew their Leases, run pods and end those that are deleted.
 ROLE ``agents``: the inventories of all nodes, and the Leases of their node agents. Which nodes there are,
 and which pods hang, is in the file of ``desired_nodes``. All that is known is read from the API server:
 a process that is killed goes on when it is started again.
