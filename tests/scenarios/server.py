@@ -72,9 +72,9 @@ class Server(Part):
         )
         self._wrong_clock = clock_skew_reason(self.kube.skew)
         self._nodes = nodes
-        keeper = PlanController(self.kube, self.store, self.clock, nodes, moved=self._round)
+        plan_controller = PlanController(self.kube, self.store, self.clock, nodes, moved=self._round)
         self.follow(*following._reflectors.values())
-        self.every(KEEPS, keeper.round)
+        self.every(KEEPS, plan_controller.round)
         self.every(EVERY, self._round, is_sign_of_life=True)
 
     def died(self) -> None:

@@ -52,7 +52,7 @@ EAST = timezone(timedelta(hours=2))
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "keeper"),
+    ("a", "b", "holder"),
     [
         (EPOCH, EPOCH + SECOND, "a"),
         (EPOCH + SECOND, EPOCH, "b"),
@@ -76,8 +76,8 @@ EAST = timezone(timedelta(hours=2))
 )
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_a_device_with_two_holds_is_kept_for_the_older_one(
-    order: str, a: datetime | None, b: datetime | None, keeper: str
+    order: str, a: datetime | None, b: datetime | None, holder: str
 ) -> None:
     holds = {"a": a_hold("GPU-a", at=a), "b": a_hold("GPU-a", at=b)}
 
-    assert devices_on_hold({uid: holds[uid] for uid in order}) == {"GPU-a": keeper}
+    assert devices_on_hold({uid: holds[uid] for uid in order}) == {"GPU-a": holder}
