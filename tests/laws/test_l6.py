@@ -37,7 +37,9 @@ def lose_agent(cluster: FakeCluster, seconds: float) -> None:
     cluster.renew()
 
 
-def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_a_bind_on_a_node_whose_agent_is_unresponsive_breaks_it(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
     cluster.waiting("a")
     lose_agent(cluster, 75)
     with breaks(laws, "L6", "default/a is bound to n0, whose agent has been unresponsive for 75.0 s"):
@@ -121,9 +123,7 @@ def test_deciding_who_ends_while_the_mirror_is_stale_breaks_it(over: FakeCluster
         decide(over)
 
 
-def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(
-    over: FakeCluster, laws: LawWatcher
-) -> None:
+def test_a_pod_that_is_ended_while_the_mirror_is_stale_breaks_it(over: FakeCluster, laws: LawWatcher) -> None:
     decide(over)
     over.clock.advance(61)
     with breaks(laws, "L6", "default/a are to end, and the mirror was not renewed for 61.0 s"):

@@ -124,7 +124,9 @@ class TestUnknown:
             if how == "unresponsive":
                 cluster.cache.remove_lease(a_lease(name))
         both = {first, second}
-        assert cluster.room() == ("free" if "free" in both else "unknown" if "unresponsive" in both else "full")
+        assert cluster.room() == (
+            "free" if "free" in both else "unknown" if "unresponsive" in both else "full"
+        )
 
 
 class TestSpokenFor:
