@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from cluster import names
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from deviceplugin.allocation.pod_devices import PodDevices
@@ -120,3 +121,138 @@ def test_a_device_that_two_pods_have_under_different_names_is_in_two_pods() -> N
     holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("b", "main"): frozenset({"A"})}})
     pods = {"a": pod("a"), "b": pod("b")}
     assert decide(frozenset("A"), holdings, pods, KNOWN).gate is StartVerdict.TWO_PODS
+
+
+# --- what is said, and of which container ------------------------------------------------------------
+
+MANY = {f"GPU-{i}": Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100", memory=40_960) for i in range(8)}
+HOLDS_ALL = held(a=" ".join(MANY))
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("XID 79: the GPU has fallen off the bus.", "XID 79: the GPU has fallen off the bus"),
+        ("too hot", "too hot"),
+        (None, "no reason given"),
+    ],
+)
+def test_of_many_unhealthy_devices_the_first_is_named_with_its_reason(reason: str | None, said: str) -> None:
+    ill = {
+        uuid: msgspec.structs.replace(one, health="unhealthy", reason=reason) for uuid, one in MANY.items()
+    }
+    decision = gate(" ".join(MANY), HOLDS_ALL, pod("a", 8), known=ill)
+    assert decision == StartDecision(
+        StartVerdict.UNHEALTHY,
+        message=f"GPU GPU-0 is unhealthy: {said}. The container starts when the GPU is healthy again;"
+        " delete the pod to get another one.",
+    )
+
+
+def test_an_unhealthy_device_of_another_container_holds_nobody_back() -> None:
+    unhealthy = {**KNOWN, "B": msgspec.structs.replace(KNOWN["B"], health="unhealthy")}
+    assert gate("A", held(a="A", b="B"), pod("a"), pod("b"), known=unhealthy).is_open
+
+
+def test_health_is_asked_before_the_record() -> None:
+    """Where both are wrong, the reason that lasts is given."""
+    assert gate("Z", None).gate is StartVerdict.UNHEALTHY
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted", "asked", "accepts"),
+    [
+        (names.MODEL, "NVIDIA A100", "", True),
+        (names.MODEL, "NVIDIA H200", " of model NVIDIA-H200", False),
+        (names.NOT_MODEL, "NVIDIA A100", " other than model NVIDIA-A100", False),
+        (names.NOT_MODEL, "NVIDIA H200", "", True),
+        (names.MIN_MEMORY, "40960", "", True),
+        (names.MIN_MEMORY, "40961", " with at least 40961 MiB", False),
+        (names.UUID, ", ".join(MANY), "", True),
+        (names.UUID, "GPU-9", " among GPU-9", False),
+        (names.NOT_UUID, "GPU-0", " not among GPU-0", False),
+    ],
+)
+def test_other_devices_than_assigned_must_be_those_that_the_pod_accepts(
+    key: str, wanted: str, asked: str, *, accepts: bool
+) -> None:
+    picky = pod("a", 8, assignment=["GPU-9"])
+    assert picky.metadata.annotations is not None
+    picky.metadata.annotations[key] = wanted
+    decision = gate(" ".join(MANY), HOLDS_ALL, picky, known=MANY)
+    if accepts:
+        assert decision.gate is StartVerdict.OTHER_DEVICES
+    else:
+        assert decision == StartDecision(
+            StartVerdict.WRONG_MODEL,
+            "a",
+            f"Pod default/pod-a asks for a GPU{asked}, but the kubelet gave it GPU GPU-0, a NVIDIA-A100. "
+            "Delete the pod, so that it gets what it asks for.",
+        )
+
+
+def test_a_container_that_took_over_what_another_of_its_pod_was_assigned_has_what_was_assigned() -> None:
+    shape = pod("a", assignment={"setup": ["A"]}, init=(container("setup", 1),))
+    holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
+    assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
+
+
+def test_of_a_pod_that_has_ended_neither_container_nor_assignment_counts() -> None:
+    ended = pod("a", assignment={"old": ["A"]}, app=(container("old", 1),), phase="Failed")
+    holdings = PodDevices({("a", "old"): frozenset("A"), ("b", "main"): frozenset("A")})
+    decision = gate("A", holdings, ended, pod("b", assignment=["B"]))
+    assert (decision.gate, decision.uid) == (StartVerdict.OTHER_DEVICES, "b")
+    assert decision.message == "Container main of pod default/pod-b was assigned B and got A."
+
+
+def test_an_assignment_of_another_container_alone_is_said_to_be_nothing_for_this_one() -> None:
+    shape = pod("a", assignment={"side": ["B"]}, app=(container("main", 1), container("side", 1)))
+    decision = gate("A", held(a="A"), shape)
+    assert decision.message == "Container main of pod default/pod-a was assigned nothing and got A."
+
+
+@pytest.mark.parametrize(
+    ("pods", "who"),
+    [
+        ((pod("a"), pod("b"), pod("c", phase="Succeeded")), "default/pod-a, default/pod-b"),
+        ((pod("a"), pod("b"), pod("c")), "default/pod-a, default/pod-b, default/pod-c"),
+        (None, "uid a, uid b, uid c"),
+    ],
+    ids=["one has ended", "all are alive", "none can be seen"],
+)
+def test_of_several_holders_those_are_named_that_may_be_alive(pods: tuple[Pod, ...] | None, who: str) -> None:
+    decision = gate("A", held(a="A", b="A", c="A"), *(pods or ()), unseen=pods is None)
+    assert decision.message == (
+        f"The kubelet has given A to more than one pod ({who})."
+        " A GPU belongs to one pod at a time: delete one of them."
+    )
+
+
+def test_where_every_holder_has_ended_the_container_waits_for_its_own_record() -> None:
+    """The kubelet writes the entry of the pod that starts before it asks."""
+    ended = (pod("a", phase="Failed"), pod("b", phase="Succeeded"))
+    decision = gate("A", held(a="A", b="A"), *ended)
+    assert decision == StartDecision(
+        StartVerdict.UNKNOWN_POD,
+        message="No pod has exactly A in the kubelet's checkpoint."
+        " The container starts as soon as its devices are recorded.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "opens"),
+    [
+        (StartVerdict.AS_ASSIGNED, True),
+        (StartVerdict.OTHER_DEVICES, True),
+        (StartVerdict.UNASSIGNED, True),
+        (StartVerdict.UNCHECKED, True),
+        (StartVerdict.UNHEALTHY, False),
+        (StartVerdict.TWO_PODS, False),
+        (StartVerdict.UNKNOWN_POD, False),
+        (StartVerdict.WRONG_MODEL, False),
+    ],
+)
+def test_the_gate_is_open_unless_something_speaks_against_the_start(
+    verdict: StartVerdict, *, opens: bool
+) -> None:
+    assert StartDecision(verdict).is_open is opens

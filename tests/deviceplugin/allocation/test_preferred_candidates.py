@@ -1,0 +1,172 @@
+"""Which pod is being admitted: several that match, containers with several requests, doubtful knowledge."""
+
+from dataclasses import replace
+
+import pytest
+
+from cluster.objects.pods import Container, Pod, Resources
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import (
+    AllocationRequest,
+    NodeState,
+    Verdict,
+    candidates,
+    choose,
+)
+from tests.deviceplugin.pods import GPU, MIG, container, held, pod, view
+
+ALL = frozenset("ABCD")
+
+
+def asked(size: int = 1, available: str = "ABCD", must: str = "") -> AllocationRequest:
+    return AllocationRequest(frozenset(available), frozenset(must), size)
+
+
+TWO_CONTAINERS = pod(
+    "1", assignment={"main": ["D"], "side": ["B", "C"]}, app=(container("main", 1), container("side", 2))
+)
+MIXED = pod("1", assignment=["A", "M"], app=(container("main", 1, slices=1),))
+"""One container that asks for a GPU and for a MIG device."""
+UNREADABLE = pod("u", app=(Container(name="main", resources=Resources(limits={GPU: "half"})),))
+
+
+def test_a_pod_waits_with_the_first_of_its_containers_that_has_no_devices() -> None:
+    seen = view(TWO_CONTAINERS)
+    assert candidates(asked(2), seen) == ()
+    (waiting,) = candidates(asked(1), seen)
+    assert (waiting.uid, waiting.container, waiting.count) == ("1", "main", 1)
+    (waiting,) = candidates(asked(2), view(TWO_CONTAINERS, holdings=held(**{"1": "D"})))
+    assert waiting.container == "side"
+
+
+def test_what_a_later_container_was_assigned_is_kept_from_other_pods() -> None:
+    assert choose(asked(3), view(TWO_CONTAINERS, pod("2", 3))).devices == ("A", "B", "C")
+    assert choose(asked(1), view(TWO_CONTAINERS, pod("2"))).devices == ("A",)
+
+
+def test_what_a_later_container_was_assigned_is_kept_from_its_own_pod_too() -> None:
+    choice = choose(asked(1, "ABC"), view(TWO_CONTAINERS))
+    assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("A",))
+
+
+@pytest.mark.parametrize(
+    ("resource", "holdings", "waits"),
+    [
+        (GPU, PodDevices(), True),
+        (GPU, PodDevices({("1", "main"): frozenset("A")}), False),
+        (GPU, PodDevices({}, {MIG: {("1", "main"): frozenset("M")}}), True),
+        (MIG, PodDevices({}, {GPU: {("1", "main"): frozenset("A")}}), True),
+        (MIG, PodDevices({("1", "main"): frozenset("M")}), False),
+    ],
+)
+def test_a_container_with_two_requests_waits_for_each_until_that_one_is_served(
+    resource: str, holdings: PodDevices, *, waits: bool
+) -> None:
+    seen = NodeState(resource, holdings, (MIXED,))
+    assert [waiting.uid for waiting in candidates(asked(), seen)] == ["1"] * waits
+
+
+def test_a_pod_whose_amounts_cannot_be_read_waits_for_nothing() -> None:
+    seen = view(UNREADABLE, pod("2", assignment=["B"]))
+    assert [waiting.uid for waiting in candidates(asked(), seen)] == ["2"]
+    assert choose(asked(), seen).devices == ("B",)
+
+
+@pytest.mark.parametrize(
+    ("pods", "found"),
+    [
+        ((pod("1"), pod("2"), pod("3", 2)), "1 2"),
+        ((pod("1"), pod("2", started=True)), "1"),
+        ((pod("1", started=True),), "1"),
+        ((pod("1", started=True), pod("2", started=True)), ""),
+        ((pod("1"), pod("2", started=True), pod("3")), "1 3"),
+    ],
+    ids=["two", "one has started", "the only one has started", "both have started", "two of three"],
+)
+def test_of_several_that_match_those_that_have_started_are_not_meant(
+    pods: tuple[Pod, ...], found: str
+) -> None:
+    assert [waiting.uid for waiting in candidates(asked(), view(*pods))] == found.split()
+
+
+def test_a_pod_that_has_none_of_the_devices_chosen_already_is_not_meant_where_another_has() -> None:
+    takes_over = pod("1", init=(container("setup", 1),))
+    holdings = PodDevices({("1", "setup"): frozenset("A")})
+    seen = view(takes_over, pod("2"), pod("3"), holdings=holdings)
+    assert [waiting.uid for waiting in candidates(asked(must="A"), seen)] == ["1"]
+    assert [waiting.uid for waiting in candidates(asked(must="B"), seen)] == ["1", "2", "3"]
+
+
+def test_of_several_pods_that_match_none_gets_what_one_of_them_was_assigned() -> None:
+    seen = view(pod("1", assignment=["A"]), pod("2", assignment=["C"]), pod("3"))
+    choice = choose(asked(), seen)
+    assert (choice.verdict, choice.devices, choice.pod) == (Verdict.AMBIGUOUS, ("B",), None)
+    assert choice.has_candidate
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "message"),
+    [
+        (
+            NodeState(GPU, None, (pod("1"),)),
+            Verdict.NO_CHECKPOINT,
+            "The kubelet's checkpoint could not be read, so the pod that is being admitted is unknown.",
+        ),
+        (
+            NodeState(GPU, PodDevices(), None),
+            Verdict.PODS_UNAVAILABLE,
+            "The pods of this node could not be had, so the pod that is being admitted is unknown.",
+        ),
+        (
+            view(pod("1"), remembered=True),
+            Verdict.PODS_UNAVAILABLE,
+            "The pods of this node could not be had, so the pod that is being admitted is unknown.",
+        ),
+        (
+            view(pod("1", 2)),
+            Verdict.NO_MATCH,
+            "The pod that is being admitted is unknown; waiting for 1 devices: none.",
+        ),
+        (
+            view(pod("1"), pod("2")),
+            Verdict.AMBIGUOUS,
+            "The pod that is being admitted is unknown; waiting for 1 devices: default/pod-1, default/pod-2.",
+        ),
+        (
+            view(pod("1")),
+            Verdict.UNASSIGNED,
+            "Container main of pod default/pod-1 was assigned no devices; it is offered A.",
+        ),
+    ],
+)
+def test_whatever_is_not_the_assignment_is_explained(
+    state: NodeState, verdict: Verdict, message: str
+) -> None:
+    choice = choose(asked(), state)
+    assert (choice.verdict, choice.message, len(choice.devices)) == (verdict, message, 1)
+    assert choice.has_candidate is (verdict in {Verdict.AMBIGUOUS, Verdict.UNASSIGNED})
+
+
+def test_pods_of_our_own_watch_are_a_reason_to_avoid_a_device_and_none_to_refuse_a_pod() -> None:
+    """Our watch may be late with the news that the holder has ended, and a refusal is final."""
+    seen = view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A"))
+    watched = replace(seen, from_watch=True)
+    assert choose(asked(1, "AB"), watched).devices == ("B",)
+    assert choose(asked(1, "A"), seen).verdict is Verdict.REFUSED
+    choice = choose(asked(1, "A"), watched)
+    assert (choice.verdict, choice.devices, choice.busy) == (Verdict.ASSIGNED, ("A",), frozenset())
+
+
+def test_a_device_chosen_already_is_no_reason_to_refuse_by_our_own_watch() -> None:
+    seen = view(pod("a"), pod("2", 2), holdings=held(a="A"))
+    assert choose(asked(2, must="A"), seen).verdict is Verdict.REFUSED
+    choice = choose(asked(2, must="A"), replace(seen, from_watch=True))
+    assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("A", "B"))
+
+
+def test_a_refusal_names_the_devices_that_are_offered_and_no_others_of_their_holder() -> None:
+    choice = choose(asked(1, "A"), view(pod("a", 2), pod("2"), holdings=held(a="A C")))
+    assert choice.message.startswith(
+        "The kubelet offers devices that other living pods hold: A (held by default/pod-a)."
+    )
+    assert (choice.devices, choice.busy, choice.has_candidate) == ((), {"A"}, True)

@@ -1,0 +1,143 @@
+"""Which devices fill the answer: must-include first, then the assignment, then what harms others least."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+
+from cluster.objects.inventory import Device
+from deviceplugin.allocation.best_effort import best_effort
+from deviceplugin.allocation.link_scores import scores
+from deviceplugin.allocation.preferred import AllocationRequest, NodeState, Verdict, choose
+from tests.deviceplugin.pods import held, pod, view
+
+
+def asked(size: int, available: str = "ABCD", must: str = "") -> AllocationRequest:
+    return AllocationRequest(frozenset(available), frozenset(must), size)
+
+
+@dataclass
+class Picks:
+    """Takes the last devices, and keeps what it was asked."""
+
+    asked: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def __call__(self, free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
+        self.asked.append(("".join(free), "".join(sorted(taken)), count))
+        return free[-count:]
+
+
+@pytest.mark.parametrize(("size", "devices"), [(1, "D"), (2, "DC"), (3, "DCB"), (4, "DCBA")])
+def test_devices_that_are_assigned_are_taken_before_those_in_use_and_in_use_and_assigned_last(
+    size: int, devices: str
+) -> None:
+    """D is free, C is assigned to a pod that waits, B is in use, and A is in use and assigned."""
+    waits = pod("w", 9, assignment=["A", "C"])
+    seen = view(pod("a", 2), waits, holdings=held(a="A B"))
+    choice = choose(asked(size), replace(seen, from_watch=True))
+    assert (choice.verdict, "".join(choice.devices)) == (Verdict.NO_MATCH, devices)
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["pods are known", "pods are remembered"])
+def test_in_a_shortage_a_pod_without_assignment_gets_what_is_free_and_never_too_few(*, knows: bool) -> None:
+    waits = pod("w", 2, assignment=["A", "B"])
+    seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"), remembered=not knows)
+    assert choose(asked(3), seen).devices == ("C", "A", "B")
+
+
+@pytest.mark.parametrize(
+    ("size", "must", "assignment", "devices", "verdict"),
+    [
+        (1, "D", [], "D", Verdict.UNASSIGNED),
+        (2, "D", [], "DA", Verdict.UNASSIGNED),
+        (3, "A", [], "ABC", Verdict.UNASSIGNED),
+        (4, "D", ["C"], "DCAB", Verdict.PARTLY_ASSIGNED),
+        (2, "B", ["B", "D"], "BD", Verdict.ASSIGNED),
+        (2, "BD", ["D", "B"], "BD", Verdict.ASSIGNED),
+        (1, "D", ["A"], "D", Verdict.PARTLY_ASSIGNED),
+    ],
+)
+def test_must_include_comes_first_then_the_assignment_and_nothing_twice(
+    size: int, must: str, assignment: list[str], devices: str, verdict: Verdict
+) -> None:
+    choice = choose(asked(size, must=must), view(pod("1", size, assignment=assignment)))
+    assert ("".join(choice.devices), choice.verdict) == (devices, verdict)
+
+
+def test_of_many_must_include_the_order_is_always_the_same() -> None:
+    everything = "".join(chr(ord("A") + index) for index in range(12))
+    assert "".join(choose(asked(12, everything, must=everything), view(pod("1", 12))).devices) == everything
+
+
+def test_the_pick_is_asked_for_what_is_missing_among_what_is_left_beside_what_is_chosen() -> None:
+    picks = Picks()
+    seen = replace(view(pod("1", 3, assignment=["B"]), pod("w", 9, assignment=["E"])), pick=picks)
+    choice = choose(asked(3, "ABCDEF", must="C"), seen)
+    assert picks.asked == [("ADF", "BC", 1)]
+    assert choice.devices == ("C", "B", "F")
+
+
+def test_the_pick_is_not_asked_where_there_is_nothing_to_choose() -> None:
+    picks = Picks()
+    seen = replace(view(pod("1", 2), pod("w", 9, assignment=["C", "D"])), pick=picks)
+    assert choose(asked(2), seen).devices == ("A", "B")
+    assert picks.asked == []
+
+
+def test_where_one_tier_is_too_small_all_of_it_is_taken_and_the_pick_chooses_in_the_next() -> None:
+    picks = Picks()
+    seen = replace(view(pod("1", 2), pod("w", 9, assignment=["A", "B", "C"])), pick=picks)
+    assert choose(asked(2), seen).devices == ("D", "C")
+    assert picks.asked == [("ABC", "D", 1)]
+
+
+# --- NVLink ------------------------------------------------------------------------------------------
+
+PAIRS = {"A": "C", "C": "A", "B": "D", "D": "B"}
+"""GPU -> the one that it has an NVLink to."""
+LINKED = partial(
+    best_effort,
+    scores([Device(uuid=one, index=i, model="X", links={PAIRS[one]: 4}) for i, one in enumerate("ABCD")], {}),
+)
+
+
+def linked(state: NodeState) -> NodeState:
+    return replace(state, pick=LINKED)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "available", "must", "devices"),
+    [
+        ("", "ABCD", "", "AC"),
+        ("A", "ABCD", "", "BD"),
+        ("B", "ABCD", "", "AC"),
+        ("", "ABD", "", "BD"),
+        ("", "ABCD", "D", "DB"),
+        ("C", "ABCD", "A", "AB"),
+        ("CD", "ABCD", "", "AB"),
+        ("BCD", "ABCD", "", "AC"),
+    ],
+    ids=[
+        "all are free",
+        "one of a pair is assigned",
+        "one of the other is",
+        "one is not offered",
+        "one is chosen already",
+        "its partner is assigned to another pod",
+        "links are no reason to take what is assigned",
+        "in a shortage the assigned one that is linked",
+    ],
+)
+def test_a_container_without_assignment_gets_gpus_that_are_linked_among_those_that_nobody_was_assigned(
+    assigned: str, available: str, must: str, devices: str
+) -> None:
+    waits = pod("w", 9, assignment=list(assigned))
+    choice = choose(asked(2, available, must), linked(view(pod("1", 2), waits)))
+    assert (choice.verdict, "".join(choice.devices)) == (Verdict.UNASSIGNED, devices)
+
+
+def test_an_assignment_that_is_partly_gone_is_completed_by_the_gpu_that_is_linked_to_the_rest() -> None:
+    choice = choose(asked(2, "ABD"), linked(view(pod("1", 2, assignment=["C", "D"]))))
+    assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "B"))
+    assert choice.message == "Container main of pod default/pod-1 was assigned C, D, but is offered D, B."
