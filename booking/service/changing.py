@@ -55,16 +55,24 @@ def change(
         audit_entries.booking(writing, "change", who, now, before=before, after=after, reason=said)
         return after
 
-    trial = _trial(context, who, booking_id, change, capacity=capacity, expected=None)
+    trial = _trial(context, who, booking_id, change, capacity=capacity, expected=None, reason=reason)
     return granted(context, once(context, who, decide, kind=Record, key=key), trial)
 
 
 def dry_run(
-    context: ServiceContext, who: Principal, booking_id: str, change: Change, *, expected: Expected
+    context: ServiceContext,
+    who: Principal,
+    booking_id: str,
+    change: Change,
+    *,
+    expected: Expected,
+    reason: str | None,
 ) -> Decision:
     """What ``change`` would answer."""
     capacity = context.capacity()
-    return context.store.read(_trial(context, who, booking_id, change, capacity=capacity, expected=expected))
+    return context.store.read(
+        _trial(context, who, booking_id, change, capacity=capacity, expected=expected, reason=reason)
+    )
 
 
 def _trial(
@@ -75,14 +83,16 @@ def _trial(
     *,
     capacity: Capacity,
     expected: Expected,
+    reason: str | None,
 ) -> Callable[[Reading], Decision]:
     """What asks how the change would be judged now, with alternatives."""
 
     def decide(reading: Reading) -> Decision:
         now = context.clock.now()
         before = allowed(reading, who, booking_id, "change", now=now, expected=expected)
+        said = reason_of(who, before.user, reason)
         if _ends_it(before, change, now):
-            return _end(ended(before, who, now, reason=None))
+            return _end(ended(before, who, now, reason=said))
         bid = EvaluationContext.of(context, who, before.user, capacity)
         return bid.judged(reading, now, _request(before, change), changing=before)
 

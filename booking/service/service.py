@@ -241,16 +241,23 @@ class BookingService(ClusterOrders):
         )
 
     def dry_run_change(
-        self, who: Principal, booking_id: str, change: Change, *, expected: Expected = None
+        self,
+        who: Principal,
+        booking_id: str,
+        change: Change,
+        *,
+        expected: Expected = None,
+        reason: str | None = None,
     ) -> Decision:
         """What ``change`` would answer now; nothing is stored.
 
         Raises:
             UnknownBookingError: there is none of that id that this user may change.
             StaleError: its version is not ``expected``.
-            RefusedError: it is over, or its start is past and cannot move.
+            RefusedError: it is over, or its start is past and cannot move; or it is somebody else's, and
+                there is no reason.
         """
-        return changing.dry_run(self._context, who, booking_id, change, expected=expected)
+        return changing.dry_run(self._context, who, booking_id, change, expected=expected, reason=reason)
 
     def release(
         self,

@@ -92,6 +92,7 @@ class Bookings(Protocol):
         change: Change,
         *,
         expected: str | frozenset[str] | None = None,
+        reason: str | None = None,
     ) -> Decision:
         """What ``change`` would answer."""
         ...

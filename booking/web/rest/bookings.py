@@ -102,7 +102,9 @@ class BookingViews:
         change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
         if asked.query.dry_run:
             self._guarantee.demand_capacity()
-            decision = self._parts.bookings.dry_run_change(asked.who, booking, change, expected=wanted)
+            decision = self._parts.bookings.dry_run_change(
+                asked.who, booking, change, expected=wanted, reason=body.reason
+            )
             owner = self._parts.bookings.show(asked.who, booking).user
             return Reply(body=_would_be(_granted(decision), owner))
         record = self._before(asked.who, key) or self._parts.bookings.change(

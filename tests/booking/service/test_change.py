@@ -9,10 +9,12 @@ from booking.capacity import Capacity
 from booking.durations import Duration
 from booking.errors import RefusedError, StaleError, UnknownBookingError
 from booking.policy.limits import Limits
+from booking.principals import Principal
 from booking.records import Change, Place, Record
-from booking.service import BookingService
+from booking.service import BookingService, Key
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
+from tests.booking.service.verdicts import verdict
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER, a_request, day
@@ -219,3 +221,142 @@ def test_more_than_one_gpu_lies_on_one_node_where_nobody_said_otherwise(service:
     assert service.change(ALICE, one.id, Change(count=2)).topology == "single-node"
     several = service.create(BOB, a_request(day(1), count=2, topology="any"))
     assert service.change(BOB, several.id, Change(count=3)).topology == "any"
+
+
+# --- overbooking -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "free"),
+    [
+        (Change(count=4), 3),
+        (Change(end=day(4)), 1),
+        (Change(start=day(2), end=day(4)), 1),
+        (Change(count=3, end=day(5)), 1),
+    ],
+    ids=["more", "longer", "later", "more and longer"],
+)
+def test_a_change_that_would_overbook_is_refused_whatever_the_namespaces_are(
+    service: BookingService, store: Store, change: Change, free: int
+) -> None:
+    """Six GPUs: three are booked on the first two days, and five from the third on, by others elsewhere."""
+    mine = service.create(ALICE, a_request(day(1), day(3), count=2, topology="any", namespace="mine"))
+    service.create(somebody("carol"), a_request(day(1), day(2.5), count=3, topology="any", namespace="hers"))
+    service.create(BOB, a_request(day(3), day(5), count=5, topology="any", namespace="his"))
+    before = store.records_ending_after(START)
+    with pytest.raises(RefusedError) as refused:
+        service.change(ALICE, mine.id, change)
+    (violation,) = (each for each in refused.value.violations if each.rule == "capacity")
+    assert violation.limit == free
+    assert store.records_ending_after(START) == before
+    assert service.change(ALICE, mine.id, Change(count=3)).count == 3
+
+
+def test_what_moves_for_a_change_is_written_with_it(service: BookingService) -> None:
+    mine = service.create(ALICE, a_request(day(1), day(3), count=2))
+    his = service.create(BOB, a_request(day(1), day(3), count=4))
+    assert (mine.plan, his.plan) == ((Place("n1", 2),), (Place("n0", 4),))
+    service.cancel(BOB, his.id)
+    single = service.create(BOB, a_request(day(1), day(3), count=2))
+    assert single.plan == (Place("n0", 2),)
+    larger = service.change(BOB, single.id, Change(count=4))
+    assert larger.plan == (Place("n0", 4),)
+    assert service.show(ALICE, mine.id).plan == (Place("n1", 2),)
+
+
+def test_a_change_to_what_it_is_already_writes_nothing(service: BookingService, store: Store) -> None:
+    record = service.create(ALICE, a_request(day(1), day(3), count=2, namespace="lab"))
+    same = Change(start=record.start, end=record.end, count=2, namespace="lab")
+    for change in (Change(), same):
+        assert service.change(ALICE, record.id, change) == record
+    assert store.change() == record.change
+    assert [entry.action for entry in service.audit(ROOT).entries] == ["booking.create"]
+
+
+def test_a_booking_that_is_shortened_to_now_is_audited_as_released(
+    service: BookingService, clock: FakeClock
+) -> None:
+    record = service.create(ALICE, a_request())
+    clock.advance(DAY)
+    after = service.change(ROOT, record.id, Change(end=day(1)), reason="power cut")
+    assert (after.ended_by, after.reason, after.waived) == ("root", "power cut", True)
+    newest = service.audit(ROOT).entries[0]
+    assert (newest.actor, newest.action, newest.reason) == ("root", "booking.release", "power cut")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (Change(end=day(0)), "ends-before-it-starts"),
+        (Change(end=day(-1)), "ends-before-it-starts"),
+        (Change(start=day(0.25), end=day(0.5)), "has-begun"),
+        (Change(end=day(0.5).replace(tzinfo=None)), "no-offset"),
+    ],
+)
+def test_what_is_no_end_of_a_running_booking_releases_nothing(
+    service: BookingService, clock: FakeClock, change: Change, rule: str
+) -> None:
+    record = service.create(ALICE, a_request())
+    clock.advance(DAY)
+    assert rule in rules(service, record, change)
+
+
+def test_a_change_that_comes_again_is_answered_as_before_though_its_version_is_old(
+    service: BookingService, store: Store
+) -> None:
+    record, key = service.create(ALICE, a_request(day(1))), Key.of("k-1", b"PATCH")
+    after = service.change(ALICE, record.id, Change(end=day(4)), expected=record.version, key=key)
+    newer = service.change(ALICE, record.id, Change(end=day(5)), expected=after.version)
+    assert service.change(ALICE, record.id, Change(end=day(4)), expected=record.version, key=key) == after
+    assert store.records_ending_after(START) == [newer]
+
+
+CHANGES = {
+    "nothing": Change(),
+    "longer": Change(end=day(4)),
+    "too long": Change(end=day(30)),
+    "shorter": Change(end=day(2.5)),
+    "to now": Change(end=day(1)),
+    "to the past": Change(end=day(0.5)),
+    "later": Change(start=day(4), end=day(6)),
+    "into the past": Change(start=day(-2)),
+    "more": Change(count=3),
+    "overbooked": Change(count=4, end=day(8)),
+    "none": Change(count=0),
+    "elsewhere": Change(namespace="lab"),
+    "nowhere": Change(namespace="No Namespace"),
+    "without an offset": Change(end=day(5).replace(tzinfo=None)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("start", [None, 2], ids=["running", "planned"])
+def test_a_dry_run_of_a_change_answers_what_the_change_answers_for_whoever_asks(
+    service: BookingService, store: Store, clock: FakeClock, start: int | None, change: Change
+) -> None:
+    record = service.create(ALICE, a_request(None if start is None else day(start), day(3.5), count=2))
+    service.create(BOB, a_request(day(5), day(9), count=4))
+    clock.advance(DAY + 0.5)
+    asking: list[tuple[Principal, str | None]] = [
+        (BOB, None),
+        (ROOT, None),
+        (ALICE, " "),
+        (ROOT, "they asked on the phone"),
+        (ALICE, None),
+    ]
+    for who, reason in asking:
+        now = service.show(ALICE, record.id)
+        for expected in ("0", now.version):
+            stored = store.change()
+            tried = verdict(
+                lambda who=who, reason=reason, expected=expected: service.dry_run_change(
+                    who, record.id, change, expected=expected, reason=reason
+                )
+            )
+            assert store.change() == stored
+            made = verdict(
+                lambda who=who, reason=reason, expected=expected: service.change(
+                    who, record.id, change, expected=expected, reason=reason
+                )
+            )
+            assert tried == made

@@ -251,7 +251,7 @@ def test_what_an_administrator_tries_for_others_is_not_kept_either(
     before = stored(service, store)
     assert service.dry_run(ROOT, a_request(day(6)), user="carol").is_accepted
     assert not service.dry_run(ROOT, a_request(day(6), day(60)), user="carol").is_accepted
-    assert service.dry_run_change(ROOT, planned, Change(end=day(6))).is_accepted
+    assert service.dry_run_change(ROOT, planned, Change(end=day(6)), reason="power cut").is_accepted
     assert service.dry_run_end(ROOT, running, "release", reason="power cut").ended_by == "root"
     assert service.dry_run_end(ROOT, planned, "cancel", reason="power cut").cancelled == START
     with pytest.raises(RefusedError, match="reason is missing"):

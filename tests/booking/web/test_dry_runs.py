@@ -144,6 +144,19 @@ def test_dry_runs_of_a_booking_for_somebody_else_and_of_its_end_change_nothing(a
     assert (admin.stored, audited(admin)) == (stored, before)
 
 
+def test_a_dry_run_of_a_change_of_somebody_elses_booking_owes_the_reason_that_the_change_owes(
+    admin: Served,
+) -> None:
+    path = f"{BOOKINGS}/{admin.booked(user='bob')}"
+    body = {"end": "2026-03-03T15:00:00Z"}
+    refused = problem(admin.ask("PATCH", path + DRY, json=body), 422)
+    assert refused == problem(admin.ask("PATCH", path, json=body), 422)
+    body["reason"] = "The node burns."
+    tried = admin.ask("PATCH", path + DRY, json=body).get_json()
+    assert (tried["end"], tried["dry_run"]) == (body["end"], True)
+    assert admin.ask("PATCH", path, json=body).get_json()["end"] == body["end"]
+
+
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)
 def test_the_document_describes_the_answer_to_a_dry_run(
     admin: Served, method: str, path: str, body: dict[str, Any]
