@@ -118,6 +118,7 @@ def test_another_pod_of_the_name_is_not_ordered_to_go(kube: FakeKube) -> None:
         def _demand(self, pod: Any) -> None:
             super()._demand(pod)
             kube.delete(PODS, "train", namespace="team")
+            kube.finish(PODS, "train", namespace="team")
             a_running_pod(kube)
 
     with pytest.raises(UnknownPodError):

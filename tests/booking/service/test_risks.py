@@ -8,17 +8,19 @@ import pytest
 
 from booking.alternatives import Alternative
 from booking.capacity import Capacity
+from booking.errors import UnknownBookingError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Change, Record
 from booking.service import BookingService
-from booking.store import open_store
+from booking.store import Store, open_store
+from booking.store_records import Block
 from cluster.fake.clock import FakeClock
 from tests.databases import NEEDS_A_SERVER, a_database
 from tests.fakes.objects import A100, A6000
-from tests.fakes.principals import somebody
+from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER, a_request, day
 
-ALICE, BOB = somebody("alice"), somebody("bob")
+ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
 REQUESTS = {
     "planned": a_request(day(5), day(9), count=4),
     "running": a_request(end=day(8), count=4),
@@ -126,3 +128,91 @@ def test_where_nothing_of_the_model_is_left_what_runs_has_no_alternative(tmp_pat
 
 def test_what_is_not_at_risk_has_none(tmp_path: Path) -> None:
     assert offered(tmp_path, "a single one", "half") == set()
+
+
+# --- who is at risk, and of what maintenance ---------------------------------------------------------
+
+
+def maintenance(node: str, start: float, end: float, **more: object) -> Block:
+    """Maintenance that nobody has stored."""
+    by = {"reason": "new fans", "created_by": "root", "created": day(0)}
+    return Block(**{"id": "m-1", "node": node, "start": day(start), "end": day(end), **by, **more})
+
+
+def test_at_risk_are_those_of_the_bookings_asked_about_whose_devices_are_gone(
+    store: Store, clock: FakeClock
+) -> None:
+    there = [CLUSTER]
+    service = BookingService(store, clock, Limits(), lambda: there[0])
+    lost = service.create(ALICE, a_request(day(1), count=4))
+    kept = service.create(BOB, a_request(day(1), model=A6000))
+    other = service.create(somebody("carol"), a_request(day(9), count=4))
+    assert service.at_risk([lost, kept, other]) == frozenset()
+    there[0] = Capacity({A100: {"n0": 3, "n1": 2}, A6000: {"n1": 2}})
+    assert service.at_risk([lost, kept, other]) == {lost.id, other.id}
+    assert service.at_risk([lost, kept]) == {lost.id}
+    assert service.at_risk([kept]) == frozenset()
+    there[0] = Capacity({})
+    assert service.at_risk([lost, kept, other]) == {lost.id, kept.id, other.id}
+
+
+def test_what_is_cancelled_or_over_is_not_at_risk(store: Store, clock: FakeClock) -> None:
+    there = [CLUSTER]
+    service = BookingService(store, clock, Limits(), lambda: there[0])
+    cancelled = service.create(ALICE, a_request(day(1)))
+    over, runs = service.create(BOB, a_request()), service.create(somebody("carol"), a_request(end=day(4)))
+    service.cancel(ALICE, cancelled.id)
+    there[0] = Capacity({A100: {}})
+    clock.advance((day(2) - day(0)).total_seconds())
+    assert service.at_risk([cancelled, over, runs]) == {runs.id}
+
+
+@pytest.mark.parametrize(
+    ("block", "affected"),
+    [
+        (maintenance("n0", 0, 9), "late early"),
+        (maintenance("n0", 0, 3), "early"),
+        (maintenance("n0", 4, 5), "late"),
+        (maintenance("n0", 3, 4), ""),
+        (maintenance("n0", 0, 9, model=A6000), ""),
+        (maintenance("n0", 0, 9, count=1), "late"),
+        (maintenance("n1", 0, 9), ""),
+        (maintenance("n9", 0, 9), ""),
+    ],
+    ids=["all", "the first", "the second", "between", "another model", "one GPU", "another node", "no node"],
+)
+def test_affected_by_maintenance_are_the_bookings_that_overlap_it_and_have_no_other_place(
+    service: BookingService, block: Block, affected: str
+) -> None:
+    names = {
+        service.create(ALICE, a_request(day(4), day(6), count=4)).id: "late",
+        service.create(BOB, a_request(day(1), day(3), count=3)).id: "early",
+    }
+    found = service.affected(block)
+    assert [names[record.id] for record in found] == affected.split()[::-1]
+    assert [record.start for record in found] == sorted(record.start for record in found)
+
+
+def test_maintenance_that_is_stored_counts_once_and_others_beside_it(service: BookingService) -> None:
+    lost = service.create(ALICE, a_request(day(1), day(3), count=3))
+    stored = service.add_block(ROOT, node="n0", start=day(1), end=day(3), count=1, reason="new fans")
+    assert service.affected(stored) == ()
+    assert service.affected(maintenance("n0", 2, 3, count=1)) == (lost,)
+    moved = service.affected(maintenance("n0", 2, 3, id=stored.id, count=1))
+    assert moved == ()
+
+
+def test_alternatives_are_shown_to_the_owner_and_administrators_while_it_is_not_over(
+    store: Store, clock: FakeClock
+) -> None:
+    there = [CLUSTER]
+    service = BookingService(store, clock, Limits(), lambda: there[0])
+    lost = service.create(ALICE, a_request(day(1), day(3), count=4))
+    there[0] = LEFT["half"]
+    offers = service.alternatives(ALICE, lost.id)
+    assert offers
+    assert service.alternatives(ROOT, lost.id) == offers
+    with pytest.raises(UnknownBookingError):
+        service.alternatives(BOB, lost.id)
+    service.cancel(ALICE, lost.id)
+    assert service.alternatives(ALICE, lost.id) == ()

@@ -1,0 +1,144 @@
+"""Whose bookings somebody sees and changes, with what reason, and by which version."""
+
+import pytest
+
+from booking.errors import NotAllowedError, RefusedError, StaleError, UnknownBookingError
+from booking.principals import Principal
+from booking.service.authorization import (
+    LONGEST_REASON,
+    LONGEST_USER,
+    Expected,
+    beneficiary,
+    demand_administrator,
+    demand_fresh,
+    demanded_reason,
+    found,
+    reason_of,
+)
+from booking.store import Store
+from cluster.decide.identity import Rule
+from tests.fakes.principals import an_administrator, somebody
+from tests.fakes.records import a_record
+
+ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
+RULES = (
+    Rule(source="kubernetes", match=r"([^@]+)@nodes[.]example", user=r"node-\1"),
+    Rule(source="oidc", match=r"([^@]+)@example[.]org", user=r"\1"),
+)
+RECORD = a_record()
+
+
+@pytest.mark.parametrize(
+    ("who", "user", "owner"),
+    [
+        (ALICE, None, "alice"),
+        (ALICE, "alice", "alice"),
+        (ROOT, None, "root"),
+        (ROOT, "alice", "alice"),
+        (ROOT, "x" * LONGEST_USER, "x" * LONGEST_USER),
+        (ROOT, "bob@example.org", "bob"),
+        (ROOT, "seven@nodes.example", "node-seven"),
+        (somebody("a@b.example"), "a@b.example", "a@b.example"),
+    ],
+)
+def test_a_booking_is_ones_own_or_of_the_user_whom_an_administrator_names(
+    who: Principal, user: str | None, owner: str
+) -> None:
+    assert beneficiary(who, user, RULES) == owner
+
+
+@pytest.mark.parametrize(
+    "user", ["", " ", " bob", "bob ", "x" * (LONGEST_USER + 1), "b\nb", "b\x00", "bob@example.com"]
+)
+def test_whom_nobody_can_be_is_refused_to_administrators_and_not_named_to_others(user: str) -> None:
+    with pytest.raises(RefusedError, match="Nobody has the user id") as refused:
+        beneficiary(ROOT, user, RULES)
+    assert [violation.rule for violation in refused.value.violations] == ["not-a-user"]
+    with pytest.raises(NotAllowedError):
+        beneficiary(ALICE, user, RULES)
+
+
+def test_who_is_no_administrator_is_told_what_only_they_may_do() -> None:
+    demand_administrator(ROOT, "see the audit")
+    with pytest.raises(NotAllowedError, match="Only administrators may see the audit, and 'bob' is none"):
+        demand_administrator(BOB, "see the audit")
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_fresh"),
+    [
+        (None, True),
+        (RECORD.version, True),
+        (frozenset({"0", RECORD.version}), True),
+        ("0", False),
+        ("", False),
+        (frozenset({"0", "1"}), False),
+        (frozenset[str](), False),
+    ],
+)
+def test_a_booking_is_changed_by_who_saw_it_as_it_is(expected: Expected, *, is_fresh: bool) -> None:
+    if is_fresh:
+        demand_fresh(RECORD, expected)
+        return
+    with pytest.raises(StaleError, match="b-one has changed since you saw it") as stale:
+        demand_fresh(RECORD, expected)
+    assert stale.value.version == RECORD.version
+
+
+@pytest.mark.parametrize(
+    ("who", "reason", "said"),
+    [
+        (ALICE, None, None),
+        (ALICE, " done ", "done"),
+        (ROOT, " fire ", "fire"),
+        (ROOT, "x" * LONGEST_REASON, "x" * LONGEST_REASON),
+        (ROOT, f" {'x' * LONGEST_REASON} ", "x" * LONGEST_REASON),
+    ],
+)
+def test_others_than_the_owner_say_why(who: Principal, reason: str | None, said: str | None) -> None:
+    assert reason_of(who, "alice", reason) == said
+
+
+@pytest.mark.parametrize(
+    ("who", "reason", "rule"),
+    [
+        (ROOT, None, "no-reason"),
+        (ROOT, "", "no-reason"),
+        (ALICE, " \t", "no-reason"),
+        (ALICE, "x" * (LONGEST_REASON + 1), "reason-too-long"),
+        (ROOT, "the\x00rack", "not-a-reason"),
+        (ROOT, "one\ntwo", "not-a-reason"),
+    ],
+)
+def test_what_is_no_reason_is_refused_to_owners_too(who: Principal, reason: str | None, rule: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        reason_of(who, "alice", reason)
+    assert [violation.rule for violation in refused.value.violations] == [rule]
+
+
+def test_an_order_always_needs_a_reason() -> None:
+    assert demanded_reason("fire\n") == "fire"
+    with pytest.raises(RefusedError, match="a reason is missing"):
+        demanded_reason(None)
+
+
+@pytest.mark.parametrize(
+    ("who", "booking", "said"),
+    [
+        (ALICE, "b-one", None),
+        (ROOT, "b-one", None),
+        (BOB, "b-one", "You have no booking 'b-one'."),
+        (ALICE, "b-two", "You have no booking 'b-two'."),
+        (ROOT, "b-two", "There is no booking 'b-two'."),
+    ],
+)
+def test_bookings_of_others_do_not_exist_for_anybody_but_administrators(
+    store: Store, who: Principal, booking: str, said: str | None
+) -> None:
+    stored = store.write(lambda writing: writing.add(RECORD, guard=None))
+    if said is None:
+        assert store.read(lambda reading: found(reading, who, booking)) == stored
+        return
+    with pytest.raises(UnknownBookingError) as unknown:
+        store.read(lambda reading: found(reading, who, booking))
+    assert str(unknown.value) == said
