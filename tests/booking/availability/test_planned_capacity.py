@@ -1,7 +1,6 @@
 """Every accepted booking can be honoured: compared with trying everything, on small calendars."""
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -16,7 +15,7 @@ from booking.records import Place, Record
 from booking.store_records import Block
 from cluster.fake.clock import START
 from cluster.objects.bookings import Topology
-from tests.booking.availability.world import HOUR, World, a_block, hour, is_possible
+from tests.booking.availability.world import HOUR, Lasting, World, a_block, hour, is_possible
 from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
@@ -27,20 +26,6 @@ _REQUESTS = st.lists(
 _NODES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
     lambda counts: {f"n{index}": count for index, count in enumerate(counts)}
 )
-
-
-@dataclass(frozen=True)
-class Lasting:
-    """Any start from an instant on, for so long."""
-
-    not_before: datetime
-    length: timedelta
-
-    def start_at(self, moment: datetime) -> datetime:
-        return moment
-
-    def end_of(self, start: datetime) -> datetime:
-        return start + self.length
 
 
 _BLOCKS = st.lists(

@@ -40,6 +40,20 @@ def a_block(node: str, start: int, end: int, count: int | None = None, model: st
     )
 
 
+@dataclass(frozen=True)
+class Lasting:
+    """Any start from an instant on, for so long."""
+
+    not_before: datetime
+    length: timedelta
+
+    def start_at(self, moment: datetime) -> datetime:
+        return moment
+
+    def end_of(self, start: datetime) -> datetime:
+        return start + self.length
+
+
 @dataclass
 class World:
     """Bookings of one model, written as the service writes them."""

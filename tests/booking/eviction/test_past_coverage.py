@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -185,3 +186,94 @@ def test_at_each_end_pods_count_that_were_older_then() -> None:
     young: datetime = NOW - timedelta(hours=3)
     pod = a_pod("p").of("alice").created(young).asks(1).obj
     assert [name for name, _ in together(bookings, a_snapshot(bookings, [pod]))] == ["b3"]
+
+
+# --- one booking, one instant ------------------------------------------------------------------------
+
+
+def covered(
+    booking: Booking, *pods: Pod, others: Sequence[Booking] = (), at: datetime | None = None
+) -> set[str]:
+    """Names of the pods that the booking covered at an instant, by default its last."""
+    bookings = [booking, *others]
+    snapshot = a_snapshot(bookings, pods)
+    found = covered_at(
+        at or booking.spec.end - timedelta(microseconds=1),
+        booking,
+        bookings=bookings,
+        pods=snapshot.pods.values(),
+        views=snapshot.node_snapshots.views,
+    )
+    return {uid.removeprefix("uid-") for uid, by in found.items() if by.name == booking.name}
+
+
+HOUR = timedelta(hours=1)
+PAST = a_past("b0", count=2, hours=(3, 1))
+"""Two A100s, from three hours ago until an hour ago."""
+
+
+@pytest.mark.parametrize(
+    ("created", "is_covered"),
+    [
+        (PAST.spec.start - 9 * HOUR, True),
+        (PAST.spec.end - 2 * SECOND, True),
+        (PAST.spec.end - SECOND, True),
+        (PAST.spec.end, False),
+        (PAST.spec.end + SECOND, False),
+    ],
+    ids=["before its start", "earlier", "in its last second", "at its end", "later"],
+)
+def test_a_pod_was_covered_if_it_is_certainly_older_than_the_end(
+    created: datetime, *, is_covered: bool
+) -> None:
+    """An instant of creation is written in whole seconds: up to a second later it may have been."""
+    pod = a_pod("p").of("alice").created(created).asks(1).obj
+    assert covered(PAST, pod) == ({"p"} if is_covered else set())
+    assert together([PAST], a_snapshot([PAST], [pod])) == [("b0", "uid-p")] * is_covered
+
+
+def test_pods_of_others_in_other_namespaces_and_with_other_gpus_were_not_covered() -> None:
+    old = NOW - 9 * HOUR
+    mine = a_pod("mine").of("alice").created(old).asks(1)
+    his = a_pod("his").of("bob").created(old).asks(1)
+    nobodys = a_pod("nobodys").created(old).asks(1)
+    picky = a_pod("picky").of("alice").created(old).asks(1).with_annotation(names.MODEL, A6000)
+    holds = a_pod("holds").of("alice").created(old).asks(1).on("n1", {"main": ("GPU-n1-0",)})
+    everybody = [each.obj for each in (mine, his, nobodys, picky, holds)]
+    assert covered(PAST, *everybody) == {"mine"}
+    spec = msgspec.structs.replace(PAST.spec, namespace="vision")
+    elsewhere = msgspec.structs.replace(PAST, spec=spec)
+    assert covered(elsewhere, *everybody) == set()
+    there = msgspec.structs.replace(mine.obj.metadata, namespace="vision")
+    assert covered(elsewhere, msgspec.structs.replace(mine.obj, metadata=there)) == {"mine"}
+
+
+def test_of_the_booking_that_is_asked_about_the_given_one_counts_and_not_the_known_one() -> None:
+    pods = [a_pod_of(f"p{number}", gpus=1, age=9 - number) for number in range(3)]
+    known = a_past("b0", count=3, hours=(3, 1))
+    snapshot = a_snapshot([known], pods)
+    found = covered_at(
+        PAST.spec.end - timedelta(microseconds=1),
+        PAST,
+        bookings=[known],
+        pods=snapshot.pods.values(),
+        views=snapshot.node_snapshots.views,
+    )
+    assert set(found) == {"uid-p0", "uid-p1"}
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_over"), [((3, 1), True), ((3, 0), True), ((3, -1), False), ((1, 3), False), ((1, 1), False)]
+)
+def test_only_of_bookings_that_are_over_and_were_not_empty_anybody_is_told(
+    hours: tuple[int, int], *, is_over: bool
+) -> None:
+    booking = a_past("b0", count=1, hours=hours)
+    pod = a_pod_of("p", gpus=1, age=9)
+    assert together([booking], a_snapshot([booking], [pod])) == [("b0", "uid-p")] * is_over
+
+
+def test_bookings_that_follow_each_other_cover_the_same_pod_one_after_the_other() -> None:
+    bookings = [a_past("b1", count=1, hours=(2, 1)), a_past("b0", count=1, hours=(3, 2))]
+    pods = [a_pod_of("first", gpus=1, age=9), a_pod_of("second", gpus=1, age=8)]
+    assert together(bookings, a_snapshot(bookings, pods)) == [("b0", "uid-first"), ("b1", "uid-first")]

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -168,3 +169,127 @@ def test_a_changed_plan_is_the_one_that_would_be_made_anew(
     for name in devices:
         assert list(changed.node_plans[name].items) == list(fresh.node_plans[name].items)
         assert changed.node_plans[name].load.turns(0, 50) == fresh.node_plans[name].load.turns(0, 50)
+
+
+# --- which node, and who moves -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "rooms"),
+    [
+        (0, 2, [(1, "n2"), (2, "n0"), (3, "n1")]),
+        (0, 3, [(0, "n0"), (1, "n2"), (3, "n1")]),
+        (4, 2, [(0, "n0"), (1, "n2"), (2, "n1")]),
+        (6, 1, [(1, "n2"), (2, "n0"), (2, "n1")]),
+        (7, 9, [(1, "n2"), (2, "n0"), (3, "n1")]),
+    ],
+)
+def test_rooms_are_what_is_free_on_a_node_all_the_time_the_smallest_first(
+    start: int, length: int, rooms: list[tuple[int, str]]
+) -> None:
+    plan = ModelPlan(
+        {"n1": 3, "n0": 2, "n2": 1}, [(_item(0, 2, 4, 2), "n0")], [("n1", 5, 7, 1), ("n2", 20, 30, 1)]
+    )
+    assert plan.rooms(start, start + length) == rooms
+    assert plan.rooms(start, start + length) == rooms
+
+
+def test_of_a_thousand_spans_each_is_answered_for_itself() -> None:
+    plan = ModelPlan({"n0": 2}, [(_item(0, 500, 1, 1), "n0")])
+    for _ in range(2):
+        assert [start for start in range(1_000) if plan.rooms(start, start + 1) == [(1, "n0")]] == [500]
+
+
+@pytest.mark.parametrize(
+    ("size", "node"), [(1, "n2"), (2, "n0"), (3, "n1")], ids=["single", "double", "triple"]
+)
+def test_an_item_goes_where_the_smallest_room_is_large_enough(size: int, node: str) -> None:
+    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 3, "n2": 1}), fixed_until=0)
+    item = _item(0, 1, 5, size)
+    assert shift.place_all([item])
+    assert dict(shift.places) == {item: node}
+
+
+def test_of_equal_rooms_the_first_by_name_is_taken_whether_it_was_touched_or_not() -> None:
+    plan = ModelPlan({"n1": 2, "n0": 2, "n2": 2})
+    shift = PlanAttempt(plan, fixed_until=0)
+    one, other = _item(0, 1, 5, 2), _item(1, 1, 5, 1)
+    assert shift.place_all([other, one])
+    assert dict(shift.places) == {one: "n0", other: "n1"}
+    assert plan.rooms(1, 6) == [(2, "n0"), (2, "n1"), (2, "n2")]
+
+
+def test_what_is_pinned_stays_though_it_has_not_begun() -> None:
+    small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
+    plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (_item(2, 0, 20, 1), "n1")])
+    shift = PlanAttempt(plan, fixed_until=1)
+    shift.fix([small])
+    assert not shift.place_all([large])
+    assert dict(shift.places) == {}
+
+
+@pytest.mark.parametrize(("fixed_until", "moves"), [(4, True), (5, False), (6, False)])
+def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, moves: bool) -> None:
+    small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
+    plan = ModelPlan({"n0": 2, "n1": 1}, [(small, "n0")])
+    assert PlanAttempt(plan, fixed_until=fixed_until).place_all([large]) is moves
+
+
+def test_a_failed_attempt_leaves_what_was_put_before_it_and_counts_its_steps() -> None:
+    shift = PlanAttempt(ModelPlan({"n0": 2}), fixed_until=0, steps=50)
+    before = _item(0, 1, 5, 1)
+    shift.put(before, "n0")
+    assert not shift.place_all([_item(1, 2, 2, 2)])
+    assert dict(shift.places) == {before: "n0"}
+    left = shift.left
+    assert left < 50
+    assert not shift.place_all([_item(2, 2, 2, 3)])
+    assert shift.left < left
+    node = shift.node_plan("n0")
+    assert node is not None
+    assert node.room(1, 6) == 1
+    assert shift.node_plan("gone") is None
+
+
+def test_what_is_taken_is_nowhere_until_it_is_put_again() -> None:
+    item = _item(0, 1, 5, 2)
+    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 3}, [(item, "n0")]), fixed_until=0)
+    shift.take(item, "n0")
+    assert dict(shift.places) == {}
+    assert shift.plan().rooms(1, 6) == [(2, "n0"), (3, "n1")]
+    shift.put(item, "n1")
+    assert dict(shift.places) == {item: "n1"}
+    assert shift.plan().rooms(1, 6) == [(1, "n1"), (2, "n0")]
+
+
+def test_an_item_that_must_be_on_a_node_that_is_gone_has_no_place() -> None:
+    item = _item(0, 1, 5, 1)
+    assert not PlanAttempt(ModelPlan({"n0": 2}), fixed_until=0).place_all([item], {item: "gone"})
+
+
+@pytest.mark.parametrize(
+    ("not_before", "length", "size", "at"),
+    [
+        (0, 5, 2, 0),
+        (0, 6, 2, 9),
+        (1, 5, 2, 9),
+        (1, 5, 1, 1),
+        (6, 9, 1, 6),
+        (0, 1, 3, None),
+    ],
+)
+def test_the_first_gap_is_the_first_instant_at_which_some_node_has_room(
+    not_before: int, length: int, size: int, at: int | None
+) -> None:
+    plan = ModelPlan({"n0": 2, "n1": 1}, [(_item(0, 5, 4, 1), "n0")])
+    assert plan.first_gap(not_before, length, size) == at
+
+
+def test_overfull_is_each_span_for_itself_from_the_instant_on() -> None:
+    long, early, late = _item(0, 0, 9, 1), _item(1, 1, 2, 1), _item(2, 5, 2, 2)
+    plan = ModelPlan(
+        {"n0": 1, "n1": 4}, [(long, "n0"), (early, "n0"), (late, "n0"), (_item(3, 0, 9, 4), "n1")]
+    )
+    assert list(plan.overfull(0)) == [("n0", 1, 3), ("n0", 5, 7)]
+    assert list(plan.overfull(3)) == [("n0", 5, 7)]
+    assert list(plan.overfull(7)) == []
