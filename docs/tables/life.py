@@ -164,7 +164,7 @@ def label(state: State) -> str:
         "gone": "gone, its name taken" if state.stranger else "gone",
     }[state.victim]
     template = [f"template {state.template}"] if state.template else []
-    marks = {"finalizer": state.has_finalizer, "DisruptionTarget": state.marked}
+    marks = {"finalizer": state.has_finalizer, names.DISRUPTION_TARGET: state.marked}
     return ", ".join([what, *template, *(mark for mark, is_there in marks.items() if is_there)])
 
 
