@@ -112,7 +112,7 @@ def linked(state: NodeState) -> NodeState:
         ("", "ABCD", "", "AC"),
         ("A", "ABCD", "", "BD"),
         ("B", "ABCD", "", "AC"),
-        ("", "ABD", "", "BD"),
+        ("", "DAB", "", "BD"),
         ("", "ABCD", "D", "DB"),
         ("C", "ABCD", "A", "AB"),
         ("CD", "ABCD", "", "AB"),
@@ -138,6 +138,6 @@ def test_a_container_without_assignment_gets_gpus_that_are_linked_among_those_th
 
 
 def test_an_assignment_that_is_partly_gone_is_completed_by_the_gpu_that_is_linked_to_the_rest() -> None:
-    choice = choose(asked(2, "ABD"), linked(view(pod("1", 2, assignment=["C", "D"]))))
+    choice = choose(asked(2, "DAB"), linked(view(pod("1", 2, assignment=["C", "D"]))))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "B"))
     assert choice.message == "Container main of pod default/pod-1 was assigned C, D, but is offered D, B."
