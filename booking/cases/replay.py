@@ -207,13 +207,20 @@ def _kept(
 
 
 def _records(booked: Sequence[Booked], capacity: Capacity) -> Iterator[Record]:
+    taken: set[str] = set()
     for number, each in enumerate(booked, start=1):
+        key = each.id or f"b-{number}"
+        if key in taken:
+            raise CaseFileError(
+                f"booking {number} has the id {wording.quoted(key)} of one before it: give it one of its own."
+            )
+        taken.add(key)
         if (each.released or each.end) <= each.start or each.end <= each.start or each.count < 1:
             raise CaseFileError(
                 f"booking {number} is of nothing: it must be of at least 1 GPU, and end after its start."
             )
         yield Record(
-            id=each.id or f"b-{number}",
+            id=key,
             user=each.user,
             model=_model(each.model, capacity),
             count=each.count,

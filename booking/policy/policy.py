@@ -119,11 +119,13 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _readable(written: Mapping[str, Any]) -> dict[str, Value]:
-    """What can still be understood of an exemption that an older or newer version of ours has accepted."""
+    """What can still be understood, and kept, of an exemption that another version of ours has accepted."""
     found: dict[str, Value] = {}
     for knob, value in written.items():
-        with suppress(ValueMistakeError):
-            found[knob] = read_value(knob, value)
+        with suppress(ValueError):
+            read = read_value(knob, value)
+            resolution.resolved([{knob: read}])
+            found[knob] = read
     return found
 
 

@@ -12,25 +12,9 @@ from booking.policy.policy import Policy, meaning, read_exemption
 from booking.policy.reading import read_policy
 from booking.policy.resolution import Group, Scope, resolved
 from booking.policy.values import ValueMistakeError, Values
-from booking.store_records import Exemption
+from tests.booking.policy.exempting import an_exemption
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import day
-
-
-def an_exemption(
-    limits: dict[str, Any], start: float = -1, end: float = 1, model: str | None = None
-) -> Exemption:
-    return Exemption(
-        id="x",
-        user="alice",
-        limits=limits,
-        model=model,
-        start=day(start),
-        end=day(end),
-        reason="a deadline",
-        created_by="bob",
-        created=day(start),
-    )
 
 
 def limits_of(policy: Policy, *, model: str = A100, now: datetime | None = None, **more: Any) -> Limits:

@@ -1,0 +1,190 @@
+"""Which scope has the last word: defaults, pool, groups, user; then exemptions."""
+
+from collections.abc import Mapping
+from itertools import combinations, permutations
+from typing import Any
+
+import pytest
+
+from booking.durations import Duration
+from booking.policy.limits import Limits
+from booking.policy.policy import Policy
+from booking.policy.resolution import Group, Scope, of_groups, resolved
+from booking.policy.values import Values
+from tests.booking.policy.exempting import an_exemption
+from tests.fakes.objects import A100, A6000
+from tests.fakes.records import day
+
+
+def a_group(name: str, *members: str, pools: Mapping[str, Values] | None = None, **values: Any) -> Group:
+    return Group(name=name, members=frozenset(members), scope=Scope(values=values, pools=pools or {}))
+
+
+def layers_of(
+    *groups: Group, user: str = "alice", names: tuple[str, ...] = (), model: str = A100
+) -> list[Any]:
+    """What the user's groups say, without what says nothing."""
+    found = of_groups(groups, user=user, names=frozenset(names), model=model)
+    return [layer for layer in found if layer]
+
+
+# --- every pair of scopes --------------------------------------------------------------------------------
+WIDE_TO_NARROW = ("defaults", "pool", "group", "group's pool", "user", "user's pool", "exemption", "of model")
+"""Scopes by how narrow they are; each gives the buffer of its position."""
+
+
+def buffer_of(*scopes: str) -> int:
+    """What alice has on an A100 where these scopes say something."""
+    said = {name: {"buffer": number} for number, name in enumerate(WIDE_TO_NARROW, start=1) if name in scopes}
+    policy = Policy(
+        defaults=said.get("defaults", {}),
+        pools={A100: said.get("pool", {})},
+        groups=(
+            Group(
+                name="lab",
+                members=frozenset({"alice"}),
+                scope=Scope(values=said.get("group", {}), pools={A100: said.get("group's pool", {})}),
+            ),
+        ),
+        users={"alice": Scope(values=said.get("user", {}), pools={A100: said.get("user's pool", {})})},
+    )
+    exemptions = [an_exemption(said[name], model=model) for name, model in EXEMPTIONS if name in said]
+    return policy.limits_for(user="alice", model=A100, now=day(0), exemptions=exemptions).buffer
+
+
+EXEMPTIONS = (("of model", A100), ("exemption", None))
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [*combinations(WIDE_TO_NARROW, 2)])
+def test_of_any_two_scopes_the_narrower_one_wins(wide: str, narrow: str) -> None:
+    assert buffer_of(wide, narrow) == buffer_of(narrow) == 1 + WIDE_TO_NARROW.index(narrow)
+
+
+@pytest.mark.parametrize("scope", WIDE_TO_NARROW)
+def test_each_scope_is_asked_even_where_it_is_alone(scope: str) -> None:
+    assert buffer_of(scope) == 1 + WIDE_TO_NARROW.index(scope)
+
+
+def test_where_no_scope_says_anything_the_manual_does() -> None:
+    assert buffer_of() == Limits().buffer
+
+
+# --- groups ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_of_which_somebody_is_no_member_says_nothing() -> None:
+    assert layers_of(a_group("lab", "bob", buffer=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("members", "signed_in_as"),
+    [(("alice",), ()), ((), ("lab",)), (("alice",), ("lab",)), (("bob", "alice"), ("other",))],
+    ids=["listed", "signed in", "both", "listed, and signed in to another"],
+)
+def test_a_group_is_counted_once_however_somebody_is_in_it(
+    members: tuple[str, ...], signed_in_as: tuple[str, ...]
+) -> None:
+    assert layers_of(a_group("lab", *members, buffer=3), names=signed_in_as) == [{"buffer": 3}]
+
+
+def test_a_users_id_is_not_the_name_of_a_group_nor_the_other_way_round() -> None:
+    assert layers_of(a_group("alice", "bob", buffer=3)) == []
+    assert layers_of(a_group("lab", "staff", buffer=3), names=("staff",)) == []
+
+
+@pytest.mark.parametrize("order", [*permutations((1, 2, 3))])
+def test_of_several_groups_each_limit_comes_from_the_first_that_sets_it(order: tuple[int, ...]) -> None:
+    groups = [a_group(f"g{number}", "alice", buffer=number) for number in order]
+    assert layers_of(*groups)[-1] == {"buffer": order[0]}
+
+
+def test_groups_that_contradict_each_other_are_mixed_limit_by_limit() -> None:
+    strict = a_group("strict", "alice", cooldown=Duration(30), max_active=1)
+    generous = a_group("generous", "alice", cooldown=Duration(), buffer=2, max_active=5)
+    for groups, expected in (
+        ((strict, generous), (Duration(30), 2, 1)),
+        ((generous, strict), (Duration(), 2, 5)),
+    ):
+        found = resolved(layers_of(*groups))
+        assert (found.cooldown, found.buffer, found.max_active) == expected
+
+
+def test_a_group_in_several_pools_says_of_each_model_what_it_says_of_it() -> None:
+    lab = a_group("lab", "alice", buffer=1, pools={A100: {"buffer": 2}, A6000: {"buffer": 3}})
+    assert [resolved(layers_of(lab, model=model)).buffer for model in (A100, A6000, "L40")] == [2, 3, 1]
+
+
+def test_what_the_last_group_says_of_the_model_beats_what_the_first_says_of_all() -> None:
+    first = a_group("first", "alice", buffer=1, pools={A6000: {"buffer": 9}})
+    last = a_group("last", "alice", buffer=2, pools={A100: {"buffer": 3}})
+    assert layers_of(first, last) == [{"buffer": 2}, {"buffer": 1}, {"buffer": 3}]
+
+
+def test_of_two_groups_that_both_name_the_model_the_first_wins() -> None:
+    first = a_group("first", "alice", pools={A100: {"buffer": 1}})
+    second = a_group("second", "alice", pools={A100: {"buffer": 2, "max_active": 4}})
+    found = resolved(layers_of(first, second))
+    assert (found.buffer, found.max_active) == (1, 4)
+
+
+def test_a_user_without_a_scope_of_their_own_has_that_of_the_group() -> None:
+    policy = Policy(groups=(a_group("lab", "alice", buffer=3),), users={"bob": Scope(values={"buffer": 9})})
+    assert policy.limits_for(user="alice", model=A100, now=day(0)).buffer == 3
+    assert policy.limits_for(user="bob", model=A100, now=day(0)).buffer == 9
+
+
+# --- the shortest and the longest booking ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layers", "shortest", "longest"),
+    [
+        ([], 1, 14),
+        ([{"shortest": Duration(20)}], 20, 20),
+        ([{"longest": Duration(0, 3600)}], Duration(0, 3600), Duration(0, 3600)),
+        ([{"shortest": Duration(20)}, {"longest": Duration(5)}], 5, 5),
+        ([{"longest": Duration(5)}, {"shortest": Duration(20)}], 20, 20),
+        ([{"shortest": Duration(20)}, {"longest": Duration(30)}], 20, 30),
+        ([{"shortest": Duration(14)}], 14, 14),
+        ([{"shortest": Duration(20)}, {"shortest": Duration(1)}], 1, 20),
+        ([{"longest": Duration(2)}, {"shortest": Duration(3)}, {"longest": Duration(1)}], 1, 1),
+    ],
+)
+def test_of_two_scopes_that_leave_no_length_the_narrower_one_is_right(
+    layers: list[Values], shortest: Any, longest: Any
+) -> None:
+    found = resolved(layers)
+    assert (found.shortest, found.longest) == (_days(shortest), _days(longest))
+
+
+def _days(length: int | Duration) -> Duration:
+    return Duration(length) if isinstance(length, int) else length
+
+
+def test_lengths_of_days_and_of_hours_are_compared_by_how_long_they_are() -> None:
+    found = resolved([{"shortest": Duration(0, 48 * 3600)}, {"longest": Duration(1)}])
+    assert (found.shortest, found.longest) == (Duration(1), Duration(1))
+    equal = resolved([{"shortest": Duration(0, 24 * 3600)}, {"longest": Duration(1)}])
+    assert (equal.shortest, equal.longest) == (Duration(0, 24 * 3600), Duration(1)), (
+        "neither is over the other"
+    )
+
+
+# --- the result ------------------------------------------------------------------------------------------
+
+
+def test_the_zone_is_the_policys_whatever_the_scopes_say() -> None:
+    policy = Policy(zone="Europe/Stockholm", users={"alice": Scope(values={"buffer": 1})})
+    assert policy.limits_for(user="alice", model=A100, now=day(0)).zone == "Europe/Stockholm"
+    assert resolved([]).zone == "UTC"
+
+
+def test_the_same_limits_are_one_object_and_different_ones_are_not() -> None:
+    assert resolved([{"buffer": 1}]) is resolved([{"buffer": 2}, {"buffer": 1}])
+    assert resolved([{"buffer": 1}]) != resolved([{"buffer": 1}], zone="Europe/Stockholm")
+
+
+def test_layers_are_left_as_they_were() -> None:
+    layer = {"shortest": Duration(20)}
+    resolved([layer, {"longest": Duration(5)}])
+    assert layer == {"shortest": Duration(20)}
