@@ -3,12 +3,15 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.entitlement import Candidate, candidate, entitlement
 from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
 HOUR = timedelta(hours=1)
@@ -113,6 +116,82 @@ def test_two_bookings_add_up() -> None:
     pods = [of_alice("p"), of_alice("q", minutes=1), of_alice("r", minutes=2)]
     both = (a_booking("b-1"), a_booking("b-2", start=EPOCH - HOUR))
     assert covered(*pods, bookings=both) == {"p": "b-2", "q": "b-1"}
+
+
+def test_a_booking_that_begins_as_another_ends_takes_its_pod_over_without_a_gap() -> None:
+    bookings = (
+        a_booking("b-1", start=EPOCH - HOUR, end=EPOCH),
+        a_booking("b-2", start=EPOCH, end=EPOCH + HOUR),
+    )
+    stamped = of_alice("p").with_annotation(names.BOOKING, "b-1")
+    moments = (EPOCH - timedelta(microseconds=1), EPOCH)
+    assert [covered(stamped, bookings=bookings, now=now) for now in moments] == [{"p": "b-1"}, {"p": "b-2"}]
+
+
+def test_a_pod_is_covered_by_one_booking_and_leaves_the_other_for_the_next() -> None:
+    both = (a_booking("b-1", count=2), a_booking("b-2", count=1))
+    pods = [of_alice("large", gpus=2), of_alice("small", minutes=1), of_alice("late", minutes=2)]
+    assert covered(*pods, bookings=both) == {"large": "b-1", "small": "b-2"}
+
+
+def test_two_bookings_do_not_add_up_for_one_pod() -> None:
+    assert covered(of_alice("p", gpus=2), bookings=(a_booking("b-1"), a_booking("b-2"))) == {}
+
+
+def test_of_several_models_each_booking_covers_its_own() -> None:
+    both = (a_booking("b-1", model=A100), a_booking("b-2", model=A6000))
+    pods = [of_alice("any"), of_alice("small", minutes=1).wants(A6000), of_alice("more", minutes=2)]
+    assert covered(*pods, bookings=both) == {"any": "b-1", "small": "b-2"}
+    picky = [of_alice("first").wants(A6000), of_alice("second", minutes=1).wants(A6000)]
+    assert covered(*picky, bookings=both) == {"first": "b-2"}
+
+
+def test_a_pod_with_devices_of_two_models_is_covered_by_neither() -> None:
+    held = {"main": ("GPU-n0-0", "GPU-n0-2")}
+    found = candidate(of_alice("p", gpus=2).on("n0").obj, held=held, models=MODELS)
+    assert found is not None
+    assert found.has == {A100, A6000}
+    assert not entitlement([a_booking(count=2), a_booking("b-2", model=A6000, count=2)], [found], EPOCH)
+
+
+def test_a_booking_that_does_not_cover_a_pod_on_its_node_leaves_it_to_another() -> None:
+    found = [candidate(of_alice(name).obj, held=None, models={}) for name in ("p", "q")]
+    pods, both = [one for one in found if one], [a_booking("b-1"), a_booking("b-2")]
+
+    def cover(*barred: tuple[str, str]) -> dict[str, str]:
+        result = entitlement(both, pods, EPOCH, barred=frozenset(barred))
+        return {uid: booking.name for uid, booking in result.items()}
+
+    assert cover() == {"uid-p": "b-1", "uid-q": "b-2"}
+    assert cover(("uid-p", "b-1")) == {"uid-q": "b-1", "uid-p": "b-2"}
+    assert cover(("uid-p", "b-1"), ("uid-p", "b-2")) == {"uid-q": "b-1"}
+    assert cover(("uid-x", "b-1")) == cover()
+
+
+MIG = "nvidia.com/mig-1g.10gb"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("p").of("alice"),
+        a_pod("p").of("alice").asks(1, resource=MIG),
+        a_pod("p").of("alice").asks(1).asks(1, container="part", resource=MIG),
+        a_pod("p").asks(1),
+        a_pod("p").of("").asks(1),
+        a_pod("p").of("alice").asks(1).terminating(),
+        a_pod("p").of("alice").asks(1).ended("Failed"),
+    ],
+    ids=["no GPU", "a MIG device", "a MIG device too", "nobody's", "no name", "leaving", "ended"],
+)
+def test_only_a_live_pod_of_somebody_with_whole_gpus_alone_is_covered(pod: PodBuilder) -> None:
+    assert candidate(pod.obj, held=None, models={}) is None
+
+
+def test_a_pod_whose_amount_cannot_be_read_is_covered_by_nothing() -> None:
+    raw = a_pod("p").of("alice").raw
+    raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
+    assert candidate(msgspec.convert(raw, Pod), held=None, models={}) is None
 
 
 candidates = st.builds(
