@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from cluster import names
 from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
 from extender.preempt import Preempt, Terms
 from extender.wire import ExtenderPreemptionArgs, MetaPod, MetaVictims
 from tests.extender.cluster import Cluster
@@ -122,3 +125,60 @@ def test_nothing_offered_is_nothing_answered(cluster: Cluster) -> None:
     arguments = ExtenderPreemptionArgs(pod=preempts().obj)
 
     assert cluster.preempt(arguments).node_name_to_meta_victims == {}
+
+
+@pytest.mark.parametrize("offers", [None, {}])
+def test_without_an_offer_there_is_no_answer(cluster: Cluster, offers: dict[str, MetaVictims] | None) -> None:
+    arguments = ExtenderPreemptionArgs(pod=preempts().obj, node_name_to_meta_victims=offers)
+    assert cluster.preempt(arguments).node_name_to_meta_victims == {}
+
+
+def test_a_node_that_has_vanished_since_is_left_out(cluster: Cluster) -> None:
+    cluster.state.remove_node(cluster.state.nodes["n1"])
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100"), n9=offer()) == {}
+
+
+def test_a_victim_that_was_deleted_since_is_nobodys_to_evict(cluster: Cluster) -> None:
+    cluster.pods.remove(a_pod("n1-a100").at(9999).obj)
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+
+@pytest.mark.parametrize(("priority", "helps"), [(1, True), (0, False), (-1, False)])
+def test_only_pods_of_a_lower_priority_replace_the_wrong_victim(
+    cluster: Cluster, priority: int, *, helps: bool
+) -> None:
+    found = answered(cluster, preempts().of_priority(priority), n1=offer("uid-n1-a6000"))
+    assert (found != {}) == helps
+
+
+def test_each_node_is_judged_by_itself(cluster: Cluster) -> None:
+    cluster.add_node("n2", a6000(0, "n2"))
+    cluster.create(a_pod("n2-a6000").asks(1).of("bob").on("n2", {"main": ("GPU-n2-0",)}))
+    offers = {"n0": offer("uid-n0-a6000"), "n1": offer("uid-n1-a6000"), "n2": offer("uid-n2-a6000")}
+
+    assert answered(cluster, preempts(), **offers) == {"n1": offer("uid-n1-a100")}, (
+        "n0 is booked, n2 has none"
+    )
+    any_model = a_pod("any").asks(1).of_priority(1000)
+    assert answered(cluster, any_model, **offers) == offers
+
+
+@pytest.mark.parametrize("violations", [0, 3])
+def test_the_number_of_broken_budgets_is_that_of_the_offer(cluster: Cluster, violations: int) -> None:
+    found = answered(cluster, preempts(), n1=offer("uid-n1-a6000", violations=violations))
+    assert found == {"n1": offer("uid-n1-a100", violations=violations)}
+
+
+def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
+    raw = preempts().raw
+    raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
+    arguments = ExtenderPreemptionArgs(pod=msgspec.convert(raw, Pod), node_name_to_meta_victims={})
+    with pytest.raises(QuantityError, match="'x' is not a Kubernetes quantity"):
+        cluster.preempt(arguments)
+
+
+def test_one_line_of_the_log_counts_what_was_asked_and_what_was_changed(cluster: Cluster) -> None:
+    with capture_logs() as lines:
+        answered(cluster, preempts(), n0=offer("uid-n0-a6000"), n1=offer("uid-n1-a6000"))
+    (line,) = lines
+    assert (line["pod"], line["asked"], line["fitting"], line["changed"]) == ("default/p", 2, 1, 1)

@@ -1,6 +1,9 @@
 """kube-scheduler goes first."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from cluster.fake.clock import FakeClock
 from extender.verb_priority import LONGEST, VerbPriority
@@ -51,3 +54,51 @@ def test_without_a_break_events_get_half_of_the_time() -> None:
             clock.advance(0.001)
     assert max(clock.waited) == LONGEST
     assert 0.4 < sum(clock.waited) / (sum(clock.waited) + 1.0) < 0.6
+
+
+def test_an_answer_that_fails_makes_nobody_wait_afterwards() -> None:
+    clock = Waits(ends=False)
+    priority = VerbPriority(clock)
+    with pytest.raises(ZeroDivisionError), priority.taken():
+        raise ZeroDivisionError
+    priority.give()
+    assert clock.waited == []
+
+
+def test_events_wait_until_the_last_of_several_answers() -> None:
+    clock = Waits(ends=False)
+    priority = VerbPriority(clock)
+    first, second = priority.taken(), priority.taken()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    priority.give()
+    assert clock.waited == [LONGEST]
+    second.__exit__(None, None, None)
+    clock.advance(1)
+    priority.give()
+    assert clock.waited == [LONGEST]
+
+
+def test_who_has_waited_reads_for_as_long_before_it_waits_again() -> None:
+    clock = Waits(ends=False)
+    priority = VerbPriority(clock)
+    with priority.taken():
+        priority.give()
+        clock.advance(LONGEST - 0.001)
+        priority.give()
+        assert clock.waited == [LONGEST]
+        clock.advance(0.002)
+        priority.give()
+    assert clock.waited == [LONGEST, LONGEST]
+
+
+def test_who_waits_goes_on_as_soon_as_the_answer_is_given() -> None:
+    clock = FakeClock()
+    priority = VerbPriority(clock)
+    with ThreadPoolExecutor(1) as pool:
+        with priority.taken():
+            waits = pool.submit(priority.give)
+            clock.until_waiting()
+        waits.result(60)
+    assert clock.monotonic() == 0, "before its time was over"
