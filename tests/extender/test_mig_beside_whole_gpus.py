@@ -132,7 +132,7 @@ def test_memory_is_that_of_the_part(cluster: Cluster) -> None:
 def test_a_hold_of_a_whole_gpu_keeps_no_part(cluster: Cluster) -> None:
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
     assert given(cluster, a_pod("part").asks(1, resource=SMALL)) == ("MIG-1",)
-    assert why(cluster, a_pod("whole").asks(1).wants(A100)) == predicates.KEPT
+    assert why(cluster, a_pod("whole").asks(1).wants(A100)) == predicates.ON_HOLD
 
 
 def test_a_booking_of_the_model_covers_whole_gpus_alone(cluster: Cluster) -> None:

@@ -47,7 +47,6 @@ def a_policy(**defaults: Any) -> Policy:
         ({"namespace": "Not_A_Namespace"}, {"not-a-namespace"}),
         ({"namespace": "lab"}, set()),
     ],
-    ids=str,
 )
 def test_the_manual_answers_as_the_server_would(request_: dict[str, Any], rules: set[str]) -> None:
     assert broken(**request_) == rules
@@ -69,7 +68,6 @@ def test_the_manual_answers_as_the_server_would(request_: dict[str, Any], rules:
         ({"buffer": 2}, {"count": 3, "topology": "any"}, {"capacity"}),
         ({"longest": Duration(1), "max_gpus_per_booking": 1}, {"count": 2}, {"longest", "too-many-gpus"}),
     ],
-    ids=str,
 )
 def test_a_policy_s_limits_are_asked(
     limits: dict[str, Any], request_: dict[str, Any], rules: set[str]

@@ -79,8 +79,8 @@ def test_what_is_put_on_a_node_that_is_gone_has_no_place_until_it_is_taken_from_
     plan: ModelPlan,
 ) -> None:
     lost = plan.changed([(LATE, "n1")], [(LATE, "gone")])
-    assert (plan.lost, lost.lost) == ((), (LATE,))
-    assert lost.changed([(LATE, "gone")], [(LATE, "n1")]).lost == ()
+    assert (plan.unplaced, lost.lost) == ((), (LATE,))
+    assert lost.changed([(LATE, "gone")], [(LATE, "n1")]).unplaced == ()
 
 
 def test_where_a_node_has_lost_devices_it_is_overfull_for_as_long_as_it_is() -> None:
