@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.objects.assignment import drift_of
 from devcluster import probe
-from devcluster.fakenvml import MigSpec, capabilities, default_gpus, mig
+from devcluster.fakenvml import A100_80GB, RTX_A6000, MigSpec, capabilities, default_gpus, mig
 from devcluster.probe import Sight
 from devcluster.product import Parts
 from tests.e2e.playground import HOSTNAME, Playground
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.e2e
 
 NODE, NUMBER = "node-b", 1
 GPUS = 4
+MODELS = f"{A100_80GB.name},{RTX_A6000.name}"
 SMALL, LARGE = (f"{names.MIG_RESOURCE_PREFIX}{profile}" for profile in ("1g.10gb", "3g.40gb"))
 
 
@@ -88,6 +89,6 @@ def test_a_pod_gets_one_mig_device_by_its_name_and_sees_no_other(
     playground.clear()
     playground.await_gpus(NODE, GPUS)
     assert not {uuid for uuid in playground.inventory() if uuid in by_uuid}
-    playground.simple("whole", gpus=GPUS, node=NODE)
+    playground.simple("whole", gpus=GPUS, node=NODE, model=MODELS)
     playground.await_phase(["whole"])
     playground.check_law_1()

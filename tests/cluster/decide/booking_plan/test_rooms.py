@@ -79,7 +79,7 @@ def test_what_is_put_on_a_node_that_is_gone_has_no_place_until_it_is_taken_from_
     plan: ModelPlan,
 ) -> None:
     lost = plan.changed([(LATE, "n1")], [(LATE, "gone")])
-    assert (plan.unplaced, lost.lost) == ((), (LATE,))
+    assert (plan.unplaced, lost.unplaced) == ((), (LATE,))
     assert lost.changed([(LATE, "gone")], [(LATE, "n1")]).unplaced == ()
 
 
