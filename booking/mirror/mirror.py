@@ -26,6 +26,7 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 from cluster.process.clock import Clock
+from cluster.process.stop_events import call_at
 
 log = structlog.get_logger(__name__)
 
@@ -145,7 +146,7 @@ class Mirror:
     # --- the thread --------------------------------------------------------------------------------------
     def run(self, stop: threading.Event) -> None:
         """One round after the other until ``stop`` is set."""
-        threading.Thread(target=self._poke_at, args=(stop,), name="mirror-stop", daemon=True).start()
+        call_at(stop, self.trigger)
         while not stop.is_set():
             self._triggered.clear()
             if self.round():
@@ -167,10 +168,6 @@ class Mirror:
             return False
         self._problem = None
         return True
-
-    def _poke_at(self, stop: threading.Event) -> None:
-        stop.wait()
-        self.trigger()
 
     def _write_all(self) -> None:
         self._store.check()

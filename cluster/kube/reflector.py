@@ -19,7 +19,7 @@ from cluster.kube.errors import ApiError, BadRequest, Gone, Request, Unprocessab
 from cluster.kube.interface import INITIAL_EVENTS_END, Kube, Selection, Watch, WatchEvent, WatchOptions
 from cluster.kube.resources import Object, Resource, T
 from cluster.process.clock import Clock
-from cluster.process.stop_events import nothing
+from cluster.process.stop_events import call_at, nothing
 
 log = structlog.get_logger(__name__)
 
@@ -128,16 +128,13 @@ class Reflector(Generic[T]):
     def run(self, stop: threading.Event) -> None:
         """List and watch until ``stop`` is set; returns soon after it is, even while the watch is silent."""
         self._stop = stop
-        threading.Thread(
-            target=self._close_on_stop, name=f"{self._resource.plural}-stop", daemon=True
-        ).start()
+        call_at(stop, self._close)
         while not stop.is_set():
             delay = self._round()
             if delay is not None:
                 self._clock.wait(stop, delay)
 
-    def _close_on_stop(self) -> None:
-        self._stop.wait()
+    def _close(self) -> None:
         with self._lock:
             if self._watch is not None:
                 self._watch.close()

@@ -7,7 +7,7 @@ import pytest
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Conflict, Refusal, Request, ServerError, TooManyRequests, Unreachable, Unsent
 from cluster.kube.resources import EVENTS, PODS
-from tests.e2e.playground import Playground, unschedulable_message
+from tests.e2e.playground import SCHEDULER_ERROR, UNSCHEDULABLE, Playground, unscheduled_message
 from tests.fakes.objects import a_pod
 from tests.laws.broken import LawBrokenError
 
@@ -121,10 +121,11 @@ def test_a_bind_that_has_failed_is_no_reason_why_a_pod_fits_nowhere(
 ) -> None:
     pod = a_pod("p").raw
     condition = {"type": "PodScheduled", "status": "False"}
-    later = {**condition, "reason": "SchedulerError", "message": "The kubelet has not answered yet."}
+    later = {**condition, "reason": SCHEDULER_ERROR, "message": "The kubelet has not answered yet."}
     kube.put(PODS, {**pod, "status": {"conditions": [later]}})
-    assert unschedulable_message(ground.pod("p")) is None
+    assert unscheduled_message(ground.pod("p"), UNSCHEDULABLE) is None
+    assert ground.await_scheduler_error("p") == later["message"]
 
-    full = {**condition, "reason": "Unschedulable", "message": "0/1 nodes are available."}
+    full = {**condition, "reason": UNSCHEDULABLE, "message": "0/1 nodes are available."}
     kube.put(PODS, {**pod, "status": {"conditions": [full]}})
     assert ground.await_waiting("p") == "0/1 nodes are available."

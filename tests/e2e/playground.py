@@ -31,19 +31,17 @@ NAIVE = "example.com/naive"
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def unschedulable_message(pod: Pod) -> str | None:
-    """Why a pod fits nowhere; None before that is known.
+UNSCHEDULABLE = "Unschedulable"
+"""Reason of a pod's condition ``PodScheduled``: it fits nowhere."""
+SCHEDULER_ERROR = "SchedulerError"
+"""The scheduler could not ask its extender, or a bind has failed: it is tried again."""
 
-    A bind that has failed (reason ``SchedulerError``) is tried again, and says nothing about that.
-    """
+
+def unscheduled_message(pod: Pod, reason: str) -> str | None:
+    """The message of ``PodScheduled`` where it is false for this reason, else None."""
+    wanted = ("PodScheduled", "False", reason)
     return next(
-        (
-            condition.message
-            for condition in pod.status.conditions or ()
-            if (condition.type, condition.status, condition.reason)
-            == ("PodScheduled", "False", "Unschedulable")
-        ),
-        None,
+        (c.message for c in pod.status.conditions or () if (c.type, c.status, c.reason) == wanted), None
     )
 
 
@@ -175,7 +173,16 @@ class Playground:
 
     def await_waiting(self, name: str) -> str:
         """Wait until the scheduler has said that a pod fits nowhere, and why; the message."""
-        return self.await_that(f"{name} waits and says why", lambda: unschedulable_message(self.pod(name)))
+        return self.await_that(
+            f"{name} waits and says why", lambda: unscheduled_message(self.pod(name), UNSCHEDULABLE)
+        )
+
+    def await_scheduler_error(self, name: str) -> str:
+        """Wait until the scheduler has tried to place a pod, and could not ask or bind; the message."""
+        return self.await_that(
+            f"the scheduler has failed with {name}",
+            lambda: unscheduled_message(self.pod(name), SCHEDULER_ERROR),
+        )
 
     def await_gpus(self, node: str, count: int) -> None:
         """Wait until the kubelet advertises so many GPUs."""

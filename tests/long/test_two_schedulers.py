@@ -124,7 +124,7 @@ def test_a_pair_whose_extender_stays_away_holds_nobody_up_once_its_scheduler_is_
     away.extender.kill()
     pods = create(playground, "pod", GPUS // 2)
     for name in pods:
-        playground.await_waiting(name)
+        playground.await_scheduler_error(name)
     assert leading(pairs, playground) == away
     away.scheduler.kill()
     check(playground, pods)
@@ -142,7 +142,7 @@ def test_an_extender_that_stood_still_and_goes_on_does_no_harm(
     try:
         then = create(playground, "then", 3)
         for name in then:
-            playground.await_waiting(name)
+            playground.await_scheduler_error(name)
         stand_still(since)
     finally:
         frozen.extender.resume()
