@@ -256,3 +256,18 @@ def test_what_a_case_adds_is_gone_in_the_next() -> None:
     calm = OneCase(name="calm", now=day(0), user="alice", request=request)
     found = replay(CaseFile(capacity=ONE_MODEL, cases=(busy, calm)), Policy())
     assert [each.broken for each in found] == [("capacity",), ()]
+
+
+def test_a_cancelled_booking_needs_no_place() -> None:
+    cancelled = booked("bob", -1, 5, cancelled=day(-0.5))
+    assert (
+        broken(history=(booked("bob", -1, 1), cancelled), capacity={"A100": {"n0": 1}}, start=day(1)) == set()
+    )
+
+
+def test_two_gpus_that_are_booked_already_are_on_one_node_unless_the_file_says_any() -> None:
+    apart = {"A100": {"n0": 1, "n1": 1}}
+    with pytest.raises(CaseFileError, match="does not fit"):
+        outcome(history=(booked("bob", -1, 5, count=2),), capacity=apart)
+    spread = booked("bob", -1, 5, count=2, topology="any")
+    assert broken(history=(spread,), capacity=apart) == {"capacity"}
