@@ -47,7 +47,7 @@ class Timetable(Protocol):
 
     @property
     def not_before(self) -> datetime:
-        """The first instant at which rules are no obstacle."""
+        """The first instant at which no rule is in the way."""
         ...
 
     def start_at(self, moment: datetime) -> datetime:

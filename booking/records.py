@@ -109,7 +109,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     actual: str | int | None = None
     """What was asked for, in the same form."""
     earliest_start: datetime | None = None
-    """From when on this alone would be no obstacle; None where waiting does not help."""
+    """From when on this alone would not be in the way; None where waiting does not help."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

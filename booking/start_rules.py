@@ -200,7 +200,7 @@ def _first(
 
 
 def _after_the_rules(case: RuleContext) -> datetime | None:
-    """The start itself if it breaks no rule, else when those that it breaks are no obstacle; None: never."""
+    """The start itself if it breaks no rule, else when all rules that it breaks allow it; None: never."""
     start = case.start
     for violation in broken(case):
         if violation.earliest_start is None or violation.earliest_start <= case.start:

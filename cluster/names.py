@@ -310,7 +310,7 @@ def setting(field: str) -> str:
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Whether a resource name means GPUs that this product hands out (whole GPUs and MIG profiles).
+    """Whether a resource name means GPUs that this product advertises (whole GPUs and MIG profiles).
 
     The one predicate of webhook, ledger and scheduler configuration.
     """

@@ -46,7 +46,7 @@ class EquivalenceCache:
         self._views_at = -1
         self._agents = Agents(cache)
         self._verdicts = verdicts
-        self._sheets: OrderedDict[RequestKey, tuple[EquivalenceClass, int]] = OrderedDict()
+        self._classes: OrderedDict[RequestKey, tuple[EquivalenceClass, int]] = OrderedDict()
 
     @contextmanager
     def class_of(self, request: GpuRequest) -> Iterator[tuple[EquivalenceClass, frozenset[str]]]:
@@ -76,7 +76,7 @@ class EquivalenceCache:
 
     def __len__(self) -> int:
         """Number of classes kept."""
-        return len(self._sheets)
+        return len(self._classes)
 
     def changed(self, number: int) -> tuple[frozenset[str], int]:
         """Nodes that have changed since an earlier number, and the present number; -1 asks for all nodes."""
@@ -137,7 +137,7 @@ class EquivalenceCache:
         return found
 
     def _renewed(self, request: GpuRequest) -> EquivalenceClass:
-        equivalence, at = self._sheets.pop(request.key, (None, -1))
+        equivalence, at = self._classes.pop(request.key, (None, -1))
         if equivalence is None:
             equivalence = EquivalenceClass(replace(request, uid="", hold=None))
         names = None if at < 0 else self._changes.since(at)
@@ -151,7 +151,7 @@ class EquivalenceCache:
                 equivalence.forget(name)
             else:
                 equivalence.write(name, rejection(equivalence.request, *snapshot))
-        self._sheets[request.key] = (equivalence, self._changes.number)
-        while len(self._sheets) > max(MIN_CLASSES, self._verdicts // max(1, len(self._node_snapshots))):
-            self._sheets.popitem(last=False)
+        self._classes[request.key] = (equivalence, self._changes.number)
+        while len(self._classes) > max(MIN_CLASSES, self._verdicts // max(1, len(self._node_snapshots))):
+            self._classes.popitem(last=False)
         return equivalence

@@ -66,7 +66,7 @@ class PendingReasons:
         self._read = {uid: read for uid, read in self._read.items() if uid in waiting}
         for uid, pod in waiting.items():
             request = self._request(uid, pod, covered.get(uid))
-            if request is None or not (_was_turned_down(pod) or is_queued(pod)):
+            if request is None or not (_was_rejected(pod) or is_queued(pod)):
                 continue
             if request.hold:
                 continue  # the reclaimer reports on it
@@ -105,7 +105,7 @@ class PendingReasons:
         reported[message] = self._clock.monotonic()
 
 
-def _was_turned_down(pod: Pod) -> bool:
+def _was_rejected(pod: Pod) -> bool:
     """Whether the scheduler has tried the pod and found no node: before that there is nothing to report."""
     return any(
         condition.type == "PodScheduled"

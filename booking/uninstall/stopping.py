@@ -44,7 +44,7 @@ class Stopping:
         return self._gone(CONTROLLER) or self._is_held([names.CONTROLLER_LEASE])
 
     def others(self) -> str | None:
-        """Nobody binds, mirrors or hands out any more; a message while somebody still may."""
+        """Nobody binds, mirrors or allocates any more; a message while somebody still may."""
         if (left := self._gone(OTHERS)) is not None:
             return left
         leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))

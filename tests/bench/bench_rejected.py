@@ -1,4 +1,4 @@
-"""Many pods that filter has turned down: what they cost while nothing changes, and how soon one is called.
+"""Many pods that filter has rejected: what they cost while nothing changes, and how soon one is called.
 
 The extender as it is shipped, next to a simulated API server. Half of the pods wait for two GPUs of a
 node, half for four; every node has one, and now and then one has two.
@@ -27,7 +27,7 @@ SETTLES: Final = 5.0
 SPAN: Final = 20.0
 """Seconds in which nothing changes."""
 FREED: Final = 50
-_SIZE: Final = f"{PODS} pods that filter has turned down, {NODES} nodes"
+_SIZE: Final = f"{PODS} pods that filter has rejected, {NODES} nodes"
 
 _MEMORY: Final = Kind(
     "rejected-memory", f"memory of the extender with {_SIZE}", "MiB", target=Target(value=120)

@@ -1,6 +1,6 @@
 """How soon a booked pod is bound while many others wait for a model that is full, and pods change.
 
-Every change of any pod makes kube-scheduler try all pods again that an extender has turned down. Booked pods
+Every change of any pod makes kube-scheduler try all pods again that an extender has rejected. Booked pods
 have the higher priority, so that none of them waits for more than the one that is being tried. Measured while
 nobody waits, too: what the changes themselves cost; and while all but a few wait behind our scheduling gate.
 """
@@ -78,7 +78,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
         waiting = [f"waiting-{number}" for number in range(WAITING)]
         place.create(gpu_pod(name, model=A100) for name in waiting)
         for name in waiting:
-            place.sightings.at(name, "turned down")
+            place.sightings.at(name, "rejected")
         with _changing(place.kube, running) as rates:
             found["bound"] = _bound(place, "busy")
         place.remove(waiting)
@@ -125,10 +125,10 @@ def _bound(place: Arena, prefix: str) -> list[float]:
     clock, never = SystemClock(), threading.Event()
     pods, found = [f"{prefix}-{number}" for number in range(BOOKED)], []
     # As admission annotates them, so that no controller has to.
-    stamps = {"metadata": {"annotations": cover_annotations_of(place.kube.get(BOOKINGS, "booked"))}}
+    annotated = {"metadata": {"annotations": cover_annotations_of(place.kube.get(BOOKINGS, "booked"))}}
     for name in pods:
         clock.wait(never, BETWEEN)
-        pod = merged(gpu_pod(name, model=A6000, booked=True), stamps)
+        pod = merged(gpu_pod(name, model=A6000, booked=True), annotated)
         begin = clock.monotonic()
         place.kube.create(PODS, pod, namespace=NAMESPACE)
         found.append(place.sightings.at(name, "bound") - begin)

@@ -99,7 +99,7 @@ def request() -> BookingRequest:
 
 
 def check(store: Store) -> None:
-    """See that all bookings are stored and none is promised what another one has (law L5)."""
+    """See that all bookings are stored and none is guaranteed what another one has (law L5)."""
     records = store.records_ending_after(SystemClock().now())
     most = max(peak(records, record.start, record.end) for record in records)
     if len(records) != GPUS or most > GPUS:

@@ -100,7 +100,7 @@ def _request(day: int) -> dict[str, object]:
 
 
 def _check(cluster: Cluster) -> None:
-    """See that every booking is in the cluster and no GPU is promised twice (law L5)."""
+    """See that every booking is in the cluster and no GPU is booked twice (law L5)."""
     now = SystemClock().now()
     kube = administrator(cluster)
     specs = [booking.spec for booking in kube.list(BOOKINGS).items if booking.spec.start > now]

@@ -48,7 +48,7 @@ class Sightings:
         if obj.status.phase in {"Running", "Failed"}:
             self._note(obj.metadata.name, obj.status.phase)
         if any(one.reason == "Unschedulable" for one in obj.status.conditions or ()):
-            self._note(obj.metadata.name, "turned down")
+            self._note(obj.metadata.name, "rejected")
         if obj.metadata.deletion_timestamp:
             self._note(obj.metadata.name, "leaving")
         if obj.metadata.annotation(names.RECREATED_FROM) and obj.status.phase == "Running":

@@ -45,6 +45,6 @@ def test_the_table_is_aligned_markdown() -> None:
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["`start`", "`filter`"]
 
 
-def test_each_missed_target_is_a_sentence_and_nothing_else_is() -> None:
+def test_each_missed_target_is_a_message_and_nothing_else_is() -> None:
     missed, kept = FILTER.row(6.0, 4.0), FILTER.row(4.0, 4.0)
     assert failures([missed, kept, START.row(1.0)]) == ["filter: 6.00 ms, and the target is 4.80."]

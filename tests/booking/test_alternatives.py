@@ -293,7 +293,7 @@ def test_one_gpu_is_not_offered_on_several_nodes_too() -> None:
 
 
 def test_where_nobody_may_book_any_gpu_of_a_model_there_is_no_alternative_and_no_error() -> None:
-    """A room that places all it promises had been asked for no GPU at all."""
+    """A room that places all that is booked had been asked for no GPU at all."""
     booked = a_record(day(1), day(4), user="bob", count=2, topology="single-node", plan=(Place("n0", 2),))
     nobody = Limits(max_gpus_per_booking=0)
     assert judged(a_request(end=day(2)), booked, limits=nobody).alternatives == ()

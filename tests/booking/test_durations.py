@@ -102,7 +102,7 @@ def test_a_hundred_years_are_enough(text: str) -> None:
     assert durations.read("P36525D") == durations.LONGEST
 
 
-def test_hours_stay_hours_in_a_sentence_and_days_stay_days() -> None:
+def test_hours_stay_hours_in_a_message_and_days_stay_days() -> None:
     assert durations.words(Duration(14, 1)) == "14 days 1 second"
     assert durations.words(Duration(0, 36 * 3600)) == "36 hours"
     assert durations.words(Duration(1, 90)) == "1 day 1 minute 30 seconds"

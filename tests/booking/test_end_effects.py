@@ -27,7 +27,7 @@ def test_by_default_bare_pods_end_and_come_back_without_a_gpu_and_those_of_contr
     )
 
 
-def test_pods_that_all_stay_are_described_in_one_sentence() -> None:
+def test_pods_that_all_stay_are_described_in_one_message() -> None:
     assert messages("demote", "demote") == (f"Its pods {STAY}", f"Its pods {STAY}")
 
 

@@ -115,12 +115,12 @@ def test_a_pod_that_leaves_when_it_must_takes_nothing() -> None:
     assert Held().on(a_pod().of("alice"), 0).left() == 2
 
 
-def test_a_device_whose_holder_nobody_may_evict_cannot_be_promised() -> None:
+def test_a_device_whose_holder_nobody_may_evict_cannot_be_booked() -> None:
     static = a_pod().of("alice").with_annotation(names.STATIC_POD, "x")
     assert Held().on(static, 0).left() == 1
 
 
-def test_a_device_in_a_namespace_that_is_spared_cannot_be_promised_until_that_ends() -> None:
+def test_a_device_in_a_namespace_that_is_never_evicted_cannot_be_booked_until_that_ends() -> None:
     held = Held().on(a_pod().of("alice"), 0)
     assert held.left() == 2
     spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
@@ -130,11 +130,11 @@ def test_a_device_in_a_namespace_that_is_spared_cannot_be_promised_until_that_en
     assert held.left() == 2
 
 
-def test_l6_devices_of_which_nobody_has_said_who_holds_them_are_not_promised() -> None:
+def test_l6_devices_of_which_nobody_has_said_who_holds_them_cannot_be_booked() -> None:
     assert Held().on(a_pod().of("alice")).left() == 1
 
 
-def test_l6_of_a_node_whose_agent_is_unresponsive_nothing_is_promised_that_begins_within_minutes() -> None:
+def test_l6_of_a_node_whose_agent_is_unresponsive_nothing_can_be_booked_that_begins_within_minutes() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     assert held.capacity.capacity().pauses == {}
@@ -166,7 +166,7 @@ def test_booked_pods_go_on_with_their_devices_on_an_unresponsive_node() -> None:
     assert (pause.node, pause.count) == ("n0", 1)
 
 
-def test_l6_a_node_whose_agent_has_been_unresponsive_for_an_hour_has_nothing_to_promise() -> None:
+def test_l6_of_a_node_whose_agent_has_been_unresponsive_for_an_hour_nothing_can_be_booked() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     held.clock.advance(3599)
@@ -186,7 +186,7 @@ def test_the_pods_of_a_booking_say_where_it_is() -> None:
     assert held.capacity.capacity().pins == {}
 
 
-def test_what_maia_has_promised_cannot_be_had_until_then() -> None:
+def test_what_maia_has_granted_cannot_be_had_until_then() -> None:
     until = "2030-01-01T00:00:00Z"
     pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
     assert Held().on(pod, 0).capacity.capacity().grants == {}

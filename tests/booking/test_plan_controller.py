@@ -125,7 +125,7 @@ def test_maintenance_is_written_on_its_node_moves_bookings_and_vanishes_when_it_
     assert kept.nodes.blocked()["n0"] == ""
 
 
-# --- how promises stand ------------------------------------------------------------------------------
+# --- how bookings stand ------------------------------------------------------------------------------
 def test_bookings_that_cannot_be_kept_are_counted_until_there_is_room_again(kept: Kept) -> None:
     kept.plan_controller.round()
     assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
@@ -156,7 +156,7 @@ def test_gpus_of_bookings_count_as_booked_while_these_run(kept: Kept) -> None:
     assert kept.plan_controller.status.booked == {A100: 2}
 
 
-def test_l6_while_the_cluster_is_not_known_nobody_says_how_promises_stand(kept: Kept) -> None:
+def test_l6_while_the_cluster_is_not_known_nobody_says_how_bookings_stand(kept: Kept) -> None:
     kept.plan_controller.round()
     kept.nodes.problem = "There have been no events of pods."
     kept.plan_controller.round()

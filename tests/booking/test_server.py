@@ -159,7 +159,7 @@ def test_a_database_of_another_kind_is_said(tmp_path: Path) -> None:
         build(settings(tmp_path, DATABASE="mysql://host/name"), FakeClock())
 
 
-def test_a_database_that_cannot_be_opened_ends_it_with_a_sentence(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_ends_it_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     done = failing(tmp_path, DATABASE=f"sqlite:///{tmp_path / 'folder'}")
 
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_database_of_ours_is_left_as_it_is(tmp_path: Path) -> 
     assert stranger.read_text() == "Dear all, " * 200
 
 
-def test_outside_a_pod_and_without_settings_it_ends_with_a_sentence() -> None:
+def test_outside_a_pod_and_without_settings_it_ends_with_a_message() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "booking.server"],
         env={"PATH": "/usr/bin"},

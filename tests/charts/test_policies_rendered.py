@@ -40,7 +40,7 @@ def test_every_policy_fails_closed_and_is_bound_once_to_deny(render: Render) -> 
     assert all(bound["validationActions"] == ["Deny", "Audit"] for bound in denying)
 
 
-def test_every_refusal_is_a_sentence_that_fits_a_line(render: Render) -> None:
+def test_every_refusal_is_a_message_that_fits_a_line(render: Render) -> None:
     for policy in of_kind(render(), "ValidatingAdmissionPolicy").values():
         for validation in policy["validations"]:
             assert validation["message"].endswith(".")
@@ -97,7 +97,7 @@ def test_they_name_the_scheduler_of_the_values(render: Render) -> None:
     assert "schedulerName == 'default-scheduler'" in str([v["expression"] for v in existing["validations"]])
 
 
-def test_a_webhook_that_may_be_passed_by_leaves_no_stamp_to_ask_for(render: Render) -> None:
+def test_a_webhook_that_may_be_passed_by_leaves_no_annotation_to_ask_for(render: Render) -> None:
     assert names.ADMITTED in str(gpu_pods(render())["validations"])
     (left,) = gpu_pods(render({"admission": {"failurePolicy": "Ignore"}}))["validations"]
     assert "nodeName" in left["expression"]

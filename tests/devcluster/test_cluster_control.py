@@ -154,7 +154,7 @@ def test_nonsense_harms_only_its_sender(control: Control, tmp_path: Path, line: 
     assert ended(control, "one") == 0
 
 
-def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
+def test_nobody_there_is_a_message(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="The cluster does not run: nobody answers at"):
         Control(tmp_path / "none").processes()
 
@@ -203,7 +203,7 @@ def test_a_request_of_which_nothing_was_read_is_made_again(tmp_path: Path, liste
         answering.result()
 
 
-def test_a_call_that_is_never_answered_fails_with_a_sentence(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_call_that_is_never_answered_fails_with_a_message(tmp_path: Path, listener: socket.socket) -> None:
     with ThreadPoolExecutor() as pool:
         hanging = pool.submit(hang_up, listener, times=TRIES)
         with pytest.raises(ClusterError, match="The cluster's first process does not answer: "):
@@ -211,14 +211,18 @@ def test_a_call_that_is_never_answered_fails_with_a_sentence(tmp_path: Path, lis
         hanging.result()
 
 
-def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, tmp_path: Path) -> None:
+def test_a_process_with_a_restart_policy_that_ends_by_itself_is_started_again(
+    control: Control, tmp_path: Path
+) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
 
     assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=PATIENCE)
     assert control.processes()["one"].restarted > 0
 
 
-def test_a_kept_process_is_started_again_however_often_others_ask(control: Control, tmp_path: Path) -> None:
+def test_a_process_with_a_restart_policy_is_started_again_however_often_others_ask(
+    control: Control, tmp_path: Path
+) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
 
     def again() -> bool:
@@ -227,7 +231,9 @@ def test_a_kept_process_is_started_again_however_often_others_ask(control: Contr
     assert poll(again, seconds=PATIENCE, every=0.001)
 
 
-def test_a_kept_process_that_was_killed_on_purpose_stays_dead(control: Control, tmp_path: Path) -> None:
+def test_a_process_with_a_restart_policy_that_was_killed_on_purpose_stays_dead(
+    control: Control, tmp_path: Path
+) -> None:
     start(control, "one", "echo $SAY; exec sleep 100", tmp_path, restarted_always=True)
     assert poll(lambda: "hello" in (tmp_path / "log").read_text(), seconds=PATIENCE)
     control.signal("one", 9)
@@ -238,7 +244,9 @@ def test_a_kept_process_that_was_killed_on_purpose_stays_dead(control: Control, 
     assert control.processes()["one"].exited == -9
 
 
-def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Control, tmp_path: Path) -> None:
+def test_a_process_with_a_restart_policy_can_be_started_again_after_it_was_killed(
+    control: Control, tmp_path: Path
+) -> None:
     start(control, "one", "echo $SAY; exec sleep 100", tmp_path, restarted_always=True)
     control.signal("one", 9)
     assert ended(control, "one") == -9
@@ -247,7 +255,7 @@ def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Contro
     assert poll(lambda: control.processes()["one"].exited is None, seconds=PATIENCE)
 
 
-def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
+def test_a_process_with_a_restart_policy_that_ends_by_itself_after_a_pause_is_started_again(
     control: Control, tmp_path: Path
 ) -> None:
     waits = f"echo $SAY; while ! test -e {tmp_path}/end; do sleep 0.05; done; exit 1"

@@ -51,7 +51,7 @@ def test_one_that_may_not_be_raised_does_not_matter_while_there_is_room_for_a_cl
     assert not raised([State(INSTANCES, SMALL, SMALL - INSTANCES.cluster)], allowed=False)
 
 
-def test_where_there_is_no_room_and_none_can_be_made_a_start_refuses_with_a_sentence() -> None:
+def test_where_there_is_no_room_and_none_can_be_made_a_start_refuses_with_a_message() -> None:
     with pytest.raises(ClusterError) as refused:
         raised([State(INSTANCES, SMALL, 110)], allowed=False)
     assert str(refused.value) == (

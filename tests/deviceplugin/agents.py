@@ -27,7 +27,7 @@ from deviceplugin.metrics import AgentMetrics
 from deviceplugin.plugin import DevicePlugin
 from tests.fakes.kubelet import FakeKubelet
 
-_stamp = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
+_started_at = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
 
 
 def devices(count: int = 4, **fields: Any) -> tuple[Device, ...]:
@@ -57,7 +57,7 @@ class RunningAgent:
         self.registry = CollectorRegistry()
         self.device_cache = DeviceCache()
         self.metrics = AgentMetrics(self.registry)
-        self.names = SocketNames(instance, next(_stamp))
+        self.names = SocketNames(instance, next(_started_at))
         self.advertise(devices() if advertised is None else tuple(advertised))
         self.pods = pods = PodSource(
             PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
@@ -91,7 +91,7 @@ class RunningAgent:
         self._thread = threading.Thread(target=self.registrar.run, args=(self._stop,), daemon=True)
 
     def advertise(self, devices: tuple[Device, ...], problem: str | None = None) -> None:
-        """Change what the agent hands out."""
+        """Change what the agent advertises."""
         self.device_cache.put(AdvertisedDevices(devices, problem=problem, reported=True))
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Which devices are handed out."""
+"""Which devices are advertised."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What is handed out of GPUs in MIG mode: names, and what pods that run reach already."""
+"""What is advertised of GPUs in MIG mode: names, and what pods that run reach already."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_in_strategy_single_a_node_without_mig_devices_has_whole_gpus() -> None:
     assert lists(SINGLE, gpu(0), gpu(1)) == {names.GPU_RESOURCE: [("GPU-0", True), ("GPU-1", True)]}
 
 
-def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_handed_out_and_it_is_said_why() -> None:
+def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_advertised_and_it_is_reported_why() -> None:
     uneven = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
     assert "several profiles: 1g.10gb, 3g.40gb" in (reasons(uneven)["MIG-0-1"] or "")
     mixed = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))

@@ -187,7 +187,7 @@ def test_without_gpus_the_agent_says_so_and_advertises_nothing(kubelet: FakeKube
         assert kubelet.registered == []
 
 
-def test_settings_that_cannot_be_used_end_it_with_a_sentence(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_used_end_it_with_a_message(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "deviceplugin"],
         cwd=REPOSITORY,

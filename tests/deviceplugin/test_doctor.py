@@ -186,6 +186,6 @@ def test_what_a_runtime_understands_is_known_by_its_version(version: str, severi
     assert runtime(version).severity == severity
 
 
-def test_an_error_of_nvml_is_a_sentence_of_its_own(patient: Patient) -> None:
+def test_an_error_of_nvml_has_a_message_of_its_own(patient: Patient) -> None:
     patient.nvml.fault = NvmlError("nvmlInit answers Unknown Error", code=999, call="nvmlInit")
     assert patient.wrong()[0] == "driver: nvmlInit answers Unknown Error"

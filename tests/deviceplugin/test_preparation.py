@@ -112,7 +112,7 @@ def test_before_the_first_report_nothing_is_known(tmp_path: Path) -> None:
     assert not machine.device_cache.now.listed
 
 
-def test_gpus_are_handed_out_with_a_specification(tmp_path: Path) -> None:
+def test_gpus_are_allocated_with_a_specification(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(1))
     assert machine.in_spec() == {"GPU-0", "GPU-1"}
@@ -183,7 +183,7 @@ def test_it_is_reported_only_where_we_hand_out_nodes(
     assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == warnings
 
 
-def test_a_problem_without_gpus_is_reported_and_nothing_is_handed_out(tmp_path: Path) -> None:
+def test_a_problem_without_gpus_is_reported_and_nothing_is_advertised(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(problem="NVML lists no GPU on this node")
     assert machine.device_cache.now.problem == "NVML lists no GPU on this node"

@@ -1,4 +1,4 @@
-"""The diagrams of where pods land show what the policies promise."""
+"""The diagrams of where pods land show the order that the policies document."""
 
 import pytest
 

@@ -38,7 +38,7 @@ def test_the_lines_of_the_log_that_are_named_are_written() -> None:
     assert [line for line in lines if f'"{line}"' not in SHIPPED] == []
 
 
-def test_the_sentences_of_logs_and_probes_that_are_named_are_said() -> None:
+def test_the_messages_of_logs_and_probes_that_are_named_are_written() -> None:
     for message in ("the webhook is not installed", "have not been read yet"):
         assert message in TEXT
         assert message in SHIPPED

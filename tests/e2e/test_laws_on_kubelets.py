@@ -71,7 +71,7 @@ def test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone(
 
 
 @pytest.mark.budget(15)
-def test_l7_forged_stamps_are_overwritten_at_creation(bob: Person, playground: Playground) -> None:
+def test_l7_forged_cover_annotations_are_overwritten_at_creation(bob: Person, playground: Playground) -> None:
     body = pod("forger")
     body["metadata"]["annotations"] |= {
         names.USER: "alice",

@@ -84,7 +84,7 @@ def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_fallen_ill(cluster: Clu
     assert cluster.bindings() == ["n0"]
 
 
-def test_a_repeat_for_another_node_does_not_overtake_an_unsettled_bind(cluster: Cluster) -> None:
+def test_a_repeat_for_another_node_does_not_overtake_an_unresolved_bind(cluster: Cluster) -> None:
     pod = unanswered(cluster)
 
     error = cluster.bind_to(pod, "n1")

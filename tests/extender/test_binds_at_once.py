@@ -127,7 +127,7 @@ def test_a_bind_waits_for_another_of_its_pod_no_longer_than_it_has_time(cluster:
     assert cluster.bind_to(pod) == ""
 
 
-def test_an_unseen_bind_is_not_settled_while_its_pod_is_bound_again(cluster: Cluster) -> None:
+def test_an_unseen_bind_is_not_resolved_while_its_pod_is_bound_again(cluster: Cluster) -> None:
     pod = cluster.create(a_pod("a").asks(1))
     cluster.ask(pod, "n0")
     cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))

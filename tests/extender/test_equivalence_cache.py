@@ -228,7 +228,7 @@ def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_t
     assert extender.filter(asked).node_names == ["n0"]
 
 
-def test_no_more_sheets_are_kept_than_there_is_room_for() -> None:
+def test_no_more_equivalence_classes_are_kept_than_there_is_room_for() -> None:
     extender = QuietExtender()
     for count in range(1, 3 * MIN_CLASSES):
         with extender.state.index.class_of(gpu_request_of(a_pod().asks(count).obj)):
@@ -236,7 +236,7 @@ def test_no_more_sheets_are_kept_than_there_is_room_for() -> None:
     assert len(extender.state.index) == MIN_CLASSES
 
 
-def test_equal_pods_share_a_sheet_and_different_requests_do_not() -> None:
+def test_equal_pods_share_an_equivalence_class_and_different_requests_do_not() -> None:
     first, second = gpu_request_of(a_pod("p").asks(1).obj), gpu_request_of(a_pod("q").asks(1).obj)
     keys = {gpu_request_of(pod.obj).key for pod in REQUESTING}
     assert first.key == second.key

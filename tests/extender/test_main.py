@@ -29,7 +29,7 @@ from tests.extender.settings import free_port, settings
 ROUNDS = 3
 
 
-def test_news_of_pods_wait_while_a_question_is_answered() -> None:
+def test_events_of_pods_wait_while_a_request_is_answered() -> None:
     clock = FakeClock()
     state = ClusterState(clock)
     following = follow(FakeKube(clock), state, clock, namespace="gpu-booking")
@@ -191,7 +191,7 @@ def test_a_wrong_setting_is_said(tmp_path: Path) -> None:
         settings(tmp_path, THREADS="many")
 
 
-def test_outside_a_pod_and_without_settings_it_ends_with_a_sentence() -> None:
+def test_outside_a_pod_and_without_settings_it_ends_with_a_message() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "extender"],
         env={"PATH": "/usr/bin"},

@@ -1,4 +1,4 @@
-"""A node with a GPU that is cut into MIG devices beside GPUs that are handed out whole."""
+"""A node with a GPU that is cut into MIG devices beside GPUs that are advertised whole."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def test_l2_who_is_adopted_by_a_booking_is_spared_whatever_its_class(cluster: Cl
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
 
 
-def test_l2_what_maia_has_granted_is_a_promise_where_the_settings_say_so(cluster: Cluster) -> None:
+def test_l2_what_maia_has_granted_counts_where_the_settings_say_so(cluster: Cluster) -> None:
     later = cluster.clock.now() + timedelta(hours=1)
     cluster.change("n1-a100", names.TERMINATE_AT, later.strftime("%Y-%m-%dT%H:%M:%SZ"))
     honours = Preempt(cluster.state, cluster.clock, Terms(home=names.NAMESPACE, maia=True))
@@ -107,7 +107,7 @@ def test_l6_an_unresponsive_agent_takes_its_node_out(cluster: Cluster) -> None:
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
 
 
-def test_nodes_that_are_promised_to_other_bookings_are_left_out_for_a_booked_pod(cluster: Cluster) -> None:
+def test_nodes_that_are_planned_for_other_bookings_are_left_out_for_a_booked_pod(cluster: Cluster) -> None:
     now, hour = cluster.clock.now(), timedelta(hours=1)
     cluster.book(a_booking("b-carol", user="carol", start=now, end=now + 9 * hour))
     offers = {"n1": offer("uid-n1-a100")}

@@ -1,4 +1,4 @@
-"""Pods that stay indefinitely and were refused promised devices: kube-scheduler watches no bookings."""
+"""Pods that stay indefinitely and were refused booked devices: kube-scheduler watches no bookings."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 class Barred:
-    """Bob is promised the only GPU that there is: a pod of a DaemonSet does not get it."""
+    """The only GPU that there is is planned for bob: a pod of a DaemonSet does not get it."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -78,7 +78,7 @@ def test_a_namespace_whose_pods_may_be_evicted_from_now_on_triggers_a_requeue(ba
     assert barred.triggers
 
 
-def test_a_pod_that_was_turned_down_for_its_agent_first_is_checked_too(barred: Barred) -> None:
+def test_a_pod_that_was_rejected_for_its_agent_first_is_checked_too(barred: Barred) -> None:
     barred.cluster.clock.advance(100)
     assert (
         AGENT["unresponsive"].with_code in barred.cluster.ask(barred.pod).failed_and_unresolvable_nodes["n0"]

@@ -1,4 +1,4 @@
-"""Booked pods and those that stay indefinitely leave alone what others are promised; others may have it."""
+"""Booked pods and those that stay indefinitely leave alone what is planned for others; others may have it."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Alice's booking runs, planned on n1; bob is promised all of n0 in two hours."""
+    """Alice's booking runs, planned on n1; all of n0 is planned for bob in two hours."""
     made = Cluster()
     made.add_node("n0", a100(0, "n0"), a100(1, "n0"))
     made.add_node("n1", a100(0, "n1"))
@@ -37,13 +37,13 @@ def booked(cluster: Cluster, name: str, node: str, *, start: int, count: int = 1
     )
 
 
-def test_a_booked_pod_is_kept_from_a_node_that_another_booking_is_promised(cluster: Cluster) -> None:
+def test_a_booked_pod_is_kept_from_a_node_that_is_planned_for_another_booking(cluster: Cluster) -> None:
     result = cluster.ask(cluster.create(a_pod().of("alice").asks(1)), "n0", "n1")
     assert result.node_names == ["n1"]
     assert result.failed_and_unresolvable_nodes == {"n0": predicates.BOOKED_BY_OTHERS.with_code}
 
 
-def test_the_sentence_is_the_same_each_time(cluster: Cluster) -> None:
+def test_the_message_is_the_same_each_time(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().of("alice").asks(1))
     first = cluster.ask(pod, "n0")
     cluster.clock.advance(30)
@@ -77,7 +77,7 @@ def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
 
 
 # --- pods that nobody will ever take away ------------------------------------------------------------------
-def test_l5_a_pod_that_stays_for_ever_takes_nothing_that_is_promised(cluster: Cluster) -> None:
+def test_l5_a_pod_that_stays_indefinitely_takes_nothing_that_is_planned(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1).of_a_daemon_set())
     refused = cluster.ask(pod, "n0", "n1")
     assert refused.failed_and_unresolvable_nodes == dict.fromkeys(
@@ -89,7 +89,7 @@ def test_l5_a_pod_that_stays_for_ever_takes_nothing_that_is_promised(cluster: Cl
     assert cluster.bind_to(pod, "n2") == ""
 
 
-def test_l5_single_devices_are_promised_as_well() -> None:
+def test_l5_single_devices_are_guaranteed_as_well() -> None:
     cluster = Cluster()
     for name in ("n0", "n1"):
         cluster.add_node(name, a100(0, name))
@@ -108,7 +108,7 @@ def test_a_pod_that_stays_indefinitely_may_have_what_is_of_another_model(cluster
     assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]
 
 
-def test_a_pod_that_stays_for_ever_may_be_anywhere_where_nothing_is_booked() -> None:
+def test_a_pod_that_stays_indefinitely_may_be_anywhere_where_nothing_is_booked() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"))
     assert cluster.ask(cluster.create(a_pod().asks(1).of_a_daemon_set()), "n0").node_names == ["n0"]

@@ -185,7 +185,7 @@ def test_the_reason_is_where_kube_scheduler_reads_it(verb: str) -> None:
     "body",
     [b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"Pod": null}', b'{"Pod": 1}', b"\xff\xfe", b"[" * 50_000],
 )
-def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, body: bytes) -> None:
+def test_a_malformed_body_is_refused_with_a_message(served: Served, verb: str, body: bytes) -> None:
     answer = served.post(f"/{verb}", body)
 
     assert answer.status_code == status_of(verb, 400)
@@ -244,7 +244,7 @@ def test_another_method_is_refused(served: Served, method: str) -> None:
     assert message(answer) == f"/filter does not answer {method}."
 
 
-def test_a_fault_of_ours_is_one_sentence_and_no_traceback() -> None:
+def test_a_fault_of_ours_is_one_message_and_no_traceback() -> None:
     def broken(_: ExtenderArgs) -> ExtenderFilterResult:
         raise ZeroDivisionError("secret detail")
 
@@ -274,7 +274,7 @@ def test_requests_are_counted_by_verb_and_status(served: Served) -> None:
     assert (counted(served, "filter", 200), counted(served, "filter", 400)) == (1.0, 1.0)
 
 
-def test_nodes_that_are_turned_down_are_counted_by_reason(served: Served) -> None:
+def test_nodes_that_are_rejected_are_counted_by_reason(served: Served) -> None:
     body = msgspec.json.encode({"Pod": a_pod().asks(9).raw, "NodeNames": ["n0", "n1", "elsewhere"]})
 
     served.post("/filter", body, buffered=True)

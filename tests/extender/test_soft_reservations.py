@@ -72,7 +72,7 @@ def test_a_node_with_room_for_both_is_not_left_out(burst: Burst) -> None:
     assert burst.fitting(second) == list(NODES)
 
 
-def test_no_pod_is_turned_down_for_a_soft_reservation(burst: Burst) -> None:
+def test_no_pod_is_rejected_for_a_soft_reservation(burst: Burst) -> None:
     first, second = burst.create("first"), burst.create("second")
     burst.chosen(first)
 
@@ -140,7 +140,7 @@ def test_a_bind_that_is_refused_leaves_no_reservation(burst: Burst) -> None:
     assert burst.fitting(second) == list(NODES)
 
 
-def test_what_an_unsettled_bind_has_given_the_pod_itself_is_not_in_its_way(burst: Burst) -> None:
+def test_what_an_unresolved_bind_has_given_the_pod_itself_is_not_in_its_way(burst: Burst) -> None:
     mine, small, large = burst.create("mine"), burst.create("small"), burst.create("large", gpus=2)
     burst.cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     assert burst.cluster.bind_to(mine, "n1")

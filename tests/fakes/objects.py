@@ -106,7 +106,7 @@ class PodBuilder:
     annotations: dict[str, str] = field(default_factory=dict)
     inits: tuple[dict[str, object], ...] = ()
     apps: tuple[dict[str, object], ...] = ()
-    turned_down: str = ""
+    rejection: str = ""
     created_at: datetime | None = None
     priority: int | None = None
     nominated: str | None = None
@@ -194,13 +194,13 @@ class PodBuilder:
 
     def unschedulable(self, message: str = "no") -> "PodBuilder":
         """The scheduler has tried it and found no node."""
-        return replace(self, turned_down=message)
+        return replace(self, rejection=message)
 
     @property
     def raw(self) -> dict[str, object]:
         """As the API server writes it."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        condition["message"] = self.turned_down
+        condition["message"] = self.rejection
         meta: dict[str, object] = {
             "name": self.name,
             "namespace": "default",
@@ -228,7 +228,7 @@ class PodBuilder:
             spec["schedulingGates"] = [{"name": gate} for gate in self.gates]
         status: dict[str, object] = {
             "phase": self.phase,
-            "conditions": [condition] if self.turned_down else [],
+            "conditions": [condition] if self.rejection else [],
         }
         if self.nominated:
             status["nominatedNodeName"] = self.nominated

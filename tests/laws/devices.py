@@ -199,7 +199,7 @@ def _usable(text: str, model: str) -> frozenset[Uuid]:
 
 
 def whole_devices(node: Node) -> tuple[Device, ...]:
-    """The GPUs of a node that are handed out whole."""
+    """The GPUs of a node that are advertised whole."""
     text = node.metadata.annotation(names.INVENTORY)
     return _whole(text) if text else ()
 

@@ -5,8 +5,8 @@ devices: there is a place for every booking that is free at all its instants. Th
 everything; where that takes too long, nothing is said.
 
 Judged when a Booking is written or grows, at every instant from then on at which its load rises. A device
-that becomes unhealthy later breaks no promise that was given before, nor does one that goes to a pod that
-nobody may evict; a promise that is given then counts on neither.
+that becomes unhealthy later breaks no guarantee that was given before, nor does one that goes to a pod that
+nobody may evict; a guarantee that is given then counts on neither.
 """
 
 from collections.abc import Iterator

@@ -85,7 +85,7 @@ NOW = "2026-11-23T09:00:00Z"
 
 
 def granted(cluster: FakeCluster, until: str, asked: str) -> None:
-    """A pod of bob's with MAIA's stamp, which its tools want ended."""
+    """A pod of bob's with MAIA's annotation, which its tools want ended."""
     cluster.opportunist("late", 1)
     cluster.annotate("late", names.TERMINATE_AT, until)
     cluster.annotate("late", names.END_ASKED, asked)

@@ -56,7 +56,7 @@ def test_models_are_counted_apart_and_unhealthy_devices_not_at_all(
         cluster.book("b-3", model=A6000, count=1)
 
 
-def test_devices_of_pods_that_nobody_may_evict_are_not_promised(
+def test_devices_of_pods_that_nobody_may_evict_cannot_be_booked(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     held = {"main": ("GPU-n0-0",)}
@@ -74,7 +74,7 @@ def test_a_pod_that_a_booking_covers_takes_nothing_from_it(cluster: FakeCluster,
     laws.finish()
 
 
-def test_a_device_that_becomes_unhealthy_breaks_no_promise(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_a_device_that_becomes_unhealthy_breaks_no_guarantee(cluster: FakeCluster, laws: LawWatcher) -> None:
     booking = cluster.book("b-1", count=4)
     cluster.add_node("n0", *(a100(i, health="unhealthy" if i else "healthy") for i in range(4)))
     cluster.end_booking("b-1", booking.spec.end - DAY)
@@ -113,7 +113,7 @@ def test_places_are_needed_for_all_the_time_and_not_only_for_each_instant(
         booked("b-5", 4, 6, count=2)
 
 
-def test_another_plan_promises_nothing_new(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_another_plan_guarantees_nothing_new(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1"))
     cluster.book("b-1", model=A6000, count=2, topology="single-node")
     cluster.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"))

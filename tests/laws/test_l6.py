@@ -140,14 +140,16 @@ def test_an_eviction_for_a_mirrored_booking_goes_on_without_the_mirror(
     laws.check()
 
 
-def test_a_pod_loses_its_stamp_when_it_is_decided_who_ends(over: FakeCluster, laws: LawWatcher) -> None:
+def test_a_pod_loses_its_cover_annotation_when_it_is_decided_who_ends(
+    over: FakeCluster, laws: LawWatcher
+) -> None:
     over.annotate("a", names.BOOKING, "b-1")
     over.kube.patch(BOOKINGS, "b-1", {"status": {"ending": []}}, subresource="status")
     over.annotate("a", names.BOOKING, None)
     laws.check()
 
 
-def test_a_pod_that_loses_its_stamp_before_that_is_decided_breaks_it(
+def test_a_pod_that_loses_its_cover_annotation_before_that_is_decided_breaks_it(
     over: FakeCluster, laws: LawWatcher
 ) -> None:
     over.annotate("a", names.BOOKING, "b-1")
@@ -155,7 +157,9 @@ def test_a_pod_that_loses_its_stamp_before_that_is_decided_breaks_it(
         over.annotate("a", names.BOOKING, None)
 
 
-def test_a_stamp_of_a_booking_that_still_runs_may_go(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_a_cover_annotation_of_a_booking_that_still_runs_may_go(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
     cluster.book()
     cluster.waiting("a")
     cluster.annotate("a", names.BOOKING, "b-1")

@@ -114,10 +114,10 @@ def test_renewals_and_heartbeats_are_no_change(served: FakeCluster, laws: LawWat
     assert_unchanged(before, laws.fingerprint())
 
 
-@pytest.mark.parametrize("what", ["stamp", "hold", "pod", "booking", "drift"])
+@pytest.mark.parametrize("what", ["annotation", "hold", "pod", "booking", "drift"])
 def test_whatever_a_restart_changes_breaks_it(served: FakeCluster, laws: LawWatcher, what: str) -> None:
     before = laws.fingerprint()
-    if what == "stamp":
+    if what == "annotation":
         served.annotate("a", names.BOOKING, "b-1")
     elif what == "hold":
         served.annotate("a", names.HOLD, '{"node": "n0", "devices": []}')

@@ -119,9 +119,9 @@ def test_a_running_pod_is_adopted_when_its_owners_booking_starts(
         now = playground.pod(hers)
         return now if now.metadata.annotation(names.BOOKING) == booking else None
 
-    stamped = playground.await_that("the pod is adopted", adopted)
-    assert stamped.metadata.annotation(names.TERMINATE_AT)
-    assert (stamped.metadata.uid, stamped.status.phase) == (was.metadata.uid, "Running")
+    adopted_pod = playground.await_that("the pod is adopted", adopted)
+    assert adopted_pod.metadata.annotation(names.TERMINATE_AT)
+    assert (adopted_pod.metadata.uid, adopted_pod.status.phase) == (was.metadata.uid, "Running")
     alice.release(booking)
     returned(playground, was)
 

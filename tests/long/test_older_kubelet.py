@@ -37,7 +37,7 @@ def agent(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[Da
     playground.await_gpus(NODE, GPUS)
 
 
-def test_pods_get_what_was_promised_and_their_names_may_be_used_again(
+def test_pods_get_the_assigned_devices_and_their_names_may_be_used_again(
     parts: Parts, playground: Playground, agent: Daemon
 ) -> None:
     playground.await_that("the pods are watched", lambda: WATCHED in agent.log.read_text() or None)

@@ -1,4 +1,4 @@
-"""Kubelet and node agent come and go; no pod fails, no device is given twice, what was promised is given."""
+"""Kubelet and node agent come and go; no pod fails, no device is given twice, what was assigned is given."""
 
 import signal
 import sys
@@ -20,7 +20,7 @@ GPUS = 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
-def test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_promised_devices(
+def test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_assigned_devices(
     cluster: Cluster, playground: Playground, number: signal.Signals
 ) -> None:
     before = playground.simple("before", node=NODE)

@@ -76,15 +76,15 @@ class Booked(WatchedCache):
 
     # --- what the parts do -------------------------------------------------------------------------------
     @step(2)
-    def stamps_are_written(self, _pick: Pick) -> str:
+    def cover_annotations_are_written(self, _pick: Pick) -> str:
         """The reclaimer writes on pods what covers them."""
         cover = self.cache.cover(self.clock.now())
         for uid, pod in list(self.pods.stored.items()):
             if uid in self.known.pods:
                 booking = cover.get(uid)
-                self._stamp(pod, booking.name if booking else None)
+                self._annotate(pod, booking.name if booking else None)
         return f"{len(cover)} are covered"
 
-    def _stamp(self, pod: Pod, name: str | None) -> None:
+    def _annotate(self, pod: Pod, name: str | None) -> None:
         if pod.metadata.annotation(names.BOOKING) != name:
             self.pods.put(annotated(pod, names.BOOKING, name))

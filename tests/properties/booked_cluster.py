@@ -51,7 +51,7 @@ class Running:
     user: str
     node: str
     devices: tuple[str, ...]
-    stamp: str | None = None
+    annotation: str | None = None
 
     @property
     def stays(self) -> bool:
@@ -124,11 +124,11 @@ class BookedCluster:
         self.mirror()
 
     def apply(self, name: str, running: Running) -> None:
-        """A pod is bound, or has another stamp."""
+        """A pod is bound, or has another cover annotation."""
         self.pods[name] = running
         builder = running.builder.on(running.node, {"main": running.devices})
-        if running.stamp:
-            builder = builder.with_annotation(names.BOOKING, running.stamp)
+        if running.annotation:
+            builder = builder.with_annotation(names.BOOKING, running.annotation)
         self.state.apply_pod(builder.at(next(self.versions)).obj)
 
     def wait(self, builder: PodBuilder) -> Pod:
@@ -181,8 +181,8 @@ class BookedCluster:
                 continue
             found = self._room(node, need, is_booked=booking is not None)
             if found is not None:
-                stamp = booking.name if booking else None
-                self.apply(name, Running(created, user, node, found, stamp))
+                annotation = booking.name if booking else None
+                self.apply(name, Running(created, user, node, found, annotation))
                 return node
         self.drop(name, created)
         return None
@@ -204,12 +204,12 @@ class BookedCluster:
                 self.drop(victim, self.pods[victim].builder)
         return tuple(free[:need]) if len(free) >= need else None
 
-    def stamp(self) -> Iterator[str]:
+    def annotate(self) -> Iterator[str]:
         """The reclaimer writes what covers the pods; names of those that are adopted by it."""
         cover = self.cover
         for name, running in list(self.pods.items()):
-            stamp = cover[name].name if name in cover else None
-            if stamp != running.stamp:
-                self.apply(name, replace(running, stamp=stamp))
-                if stamp:
+            annotation = cover[name].name if name in cover else None
+            if annotation != running.annotation:
+                self.apply(name, replace(running, annotation=annotation))
+                if annotation:
                     yield name

@@ -1,4 +1,4 @@
-"""What may be promised, worked out by hand: the rules, the sum of devices, and whether plans can be kept."""
+"""What may be booked, worked out by hand: the rules, the sum of devices, and whether plans can be kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class BookingReference(Machine):
         return wholes or any(each.end > self._now() and each.node in known for each in self.blocks)
 
     def _kept(self, model: str) -> frozenset[str]:
-        """Ids of the promises that have the place that their plan says, as long as they last from now on."""
+        """Ids of the bookings that have the place that their plan says, as long as they last from now on."""
         live = [each for each in self._live() if each.model == model]
         return frozenset(each.id for each in live if not self._is_lost(each) and self._has_room(each, live))
 

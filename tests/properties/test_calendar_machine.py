@@ -1,4 +1,4 @@
-"""Bookings through long histories on a real database: what is promised can be kept (laws L5, L9).
+"""Bookings through long histories on a real database: what is guaranteed can be kept (laws L5, L9).
 
 The reference knows the rules and the sum of devices. Where one node must have them all, or nodes are blocked,
 the sum is not enough: a refusal may then be right that the sum would not give, and plans say what is kept.
@@ -338,7 +338,7 @@ class CalendarMachine(CalendarsAndMirror):
     def _accepted(self, new: Record, kept: frozenset[str]) -> None:
         """What was moved for it is read again; nobody has lost a place by it, and the new one has one.
 
-        A promise whose node is gone may have none: that is nobody's fault (it is at risk).
+        A booking whose node is gone may have none: that is nobody's fault (it is at risk).
         """
         now_there = {each.id: each for each in self.store.records_ending_after(START)}
         for place, each in enumerate(self.books):
@@ -350,7 +350,7 @@ class CalendarMachine(CalendarsAndMirror):
                 self.books[place] = found
         self.changes = self.store.change()
         if self._is_tight(new.model, None):
-            assert kept | {new.id} <= self._kept(new.model), "a promise has no place any more"
+            assert kept | {new.id} <= self._kept(new.model), "a booking has no place any more"
 
     # --- what must be true -------------------------------------------------------------------------------
     def check(self) -> None:
@@ -383,7 +383,7 @@ class CalendarMachine(CalendarsAndMirror):
 TestCalendar = by_hypothesis(CalendarMachine, examples=6)
 
 
-def test_l5_what_is_promised_can_be_kept_through_a_long_history(
+def test_l5_what_is_guaranteed_can_be_kept_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(CalendarMachine) == length()

@@ -66,7 +66,7 @@ class EntitlementMachine(Booked):
         """A pod that is covered and says so stays covered, whatever other pod comes."""
         for _ in range(2):
             self.catch_up()
-            self.stamps_are_written(pick)
+            self.cover_annotations_are_written(pick)
         self.catch_up()
         now = self.clock.now()
         before = {

@@ -485,7 +485,7 @@ def _check_containers(pod: Pod, chosen: Assignment) -> None:
 TestPlacement = by_hypothesis(PlacementMachine, examples=12)
 
 
-def test_l1_what_is_promised_is_given_and_nothing_twice_through_a_long_history(
+def test_l1_what_is_assigned_is_given_and_nothing_twice_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(PlacementMachine) == length()

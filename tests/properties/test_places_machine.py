@@ -1,4 +1,4 @@
-"""Places through long histories: what was promised stays so, whichever pods run where (law L5).
+"""Places through long histories: what was guaranteed stays so, whichever pods run where (law L5).
 
 Where nothing breaks and nothing is taken out of service, no booking is ever at risk: not because pods are
 bound, or become booked where they are, not by a change of another booking, not by time. A booked pod finds
@@ -174,17 +174,17 @@ class PlacesMachine(Machine):
 
     # --- what must be true -------------------------------------------------------------------------------
     def check(self) -> None:
-        had = {name: pod for name, pod in self.cluster.pods.items() if pod.stamp}
+        had = {name: pod for name, pod in self.cluster.pods.items() if pod.annotation}
         running = {each.id for each in self.cluster.live() if each.start <= self.cluster.clock.now()}
         counts = {each.id: each.count for each in self.cluster.live()}
         cover = self.cluster.cover
         for name, pod in had.items():
-            used = sum(len(one.devices) for one in had.values() if one.stamp == pod.stamp)
-            if pod.stamp in running and used <= counts[pod.stamp]:
-                assert cover.get(name), f"{name} has lost the cover of {pod.stamp}"
+            used = sum(len(one.devices) for one in had.values() if one.annotation == pod.annotation)
+            if pod.annotation in running and used <= counts[pod.annotation]:
+                assert cover.get(name), f"{name} has lost the cover of {pod.annotation}"
         # The plan controller is quick: plans that concerned nobody come true before somebody is adopted.
         self.cluster.keep()
-        if adopted := sorted(self.cluster.stamp()):
+        if adopted := sorted(self.cluster.annotate()):
             self.said.append(f"adopted: {adopted}")
         self.cluster.keep()
         risk = self.cluster.at_risk()
@@ -222,7 +222,7 @@ class PlacesMachine(Machine):
 
 
 @pytest.mark.parametrize("seed", [1184963481, 3564754459, 403123852, 3869600486])
-def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to_nobody(seed: int) -> None:
+def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_given_to_nobody(seed: int) -> None:
     """Histories that broke the law: a booking was accepted where the plan controller alone knew of it."""
     assert history.play(PlacesMachine, seed=seed).steps == length()
 
@@ -230,7 +230,7 @@ def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to
 TestPlaces = by_hypothesis(PlacesMachine, examples=4)
 
 
-def test_l5_what_was_promised_stays_so_whichever_pods_run_where_through_a_long_history(
+def test_l5_what_was_guaranteed_stays_so_whichever_pods_run_where_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(PlacesMachine) == length()

@@ -26,7 +26,7 @@ EVENTS = {
     ("kind", "steps", "least"),
     [
         (LedgerMachine, 1000, EVENTS | {r"a_bind_is_decided: p\d+ on": 10}),
-        (EntitlementMachine, 1000, EVENTS | {r"stamps_are_written: [1-9]": 5}),
+        (EntitlementMachine, 1000, EVENTS | {r"cover_annotations_are_written: [1-9]": 5}),
         (PlacementMachine, 1000, EVENTS | {r"fit: bound to": 10, r"\[\] fit: ": 10}),
         (
             CalendarMachine,

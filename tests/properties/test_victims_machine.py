@@ -148,7 +148,7 @@ class VictimsMachine(ReclaimerWatches):
         return f"{name}: {spec.count} x {spec.model} from {spec.start} to {spec.end}"
 
     def _can_be_had(self, model: str, count: int) -> bool:
-        """Whether what is promised can be kept, were all devices well."""
+        """Whether what is planned can be kept, were all devices well."""
         there = sum(device.model == model for devices in self.cluster.devices.values() for device in devices)
         booked = sum(
             each.spec.count

@@ -36,7 +36,7 @@ def test_the_table_has_a_line_per_flake_below_its_head() -> None:
     ]
 
 
-def test_without_a_flake_the_table_is_a_sentence(tmp_path: Path) -> None:
+def test_without_a_flake_the_table_is_a_message(tmp_path: Path) -> None:
     assert table(read(tmp_path / "flakes.jsonl")) == ["No test has flaked here since flakes.jsonl was begun."]
 
 

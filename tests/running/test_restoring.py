@@ -46,7 +46,7 @@ def test_an_unchanged_state_is_not_reported() -> None:
         (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
-def test_every_difference_is_a_sentence(now: ClusterState, expected: str) -> None:
+def test_every_difference_is_a_message(now: ClusterState, expected: str) -> None:
     (message,) = differences(WAS, now)
     assert message.startswith(expected)
 

@@ -209,7 +209,7 @@ def test_an_extender_without_events_of_one_kind_for_minutes_binds_nobody(kind: s
     settled(world)
 
 
-def test_nothing_is_promised_or_ended_while_the_database_cannot_be_used(world: World) -> None:
+def test_nothing_is_booked_or_ended_while_the_database_cannot_be_used(world: World) -> None:
     _, hers = booked(world)
     until_the_end(world, but=70)
     world.spoil_database()

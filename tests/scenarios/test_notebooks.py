@@ -45,7 +45,7 @@ def test_a_notebook_for_which_no_gpu_is_free_starts_at_once_without_one(new_worl
     assert left(world, bobs) == []
 
 
-def test_a_booked_notebook_gets_the_gpu_that_was_promised(new_world: Worlds) -> None:
+def test_a_booked_notebook_gets_the_gpu_that_was_booked(new_world: Worlds) -> None:
     world = a_world(new_world)
     bobs = fill(world)
     world.alice.book()

@@ -1,4 +1,4 @@
-"""Bookings of several GPUs on one node, and pods that run where these are promised (law L5)."""
+"""Bookings of several GPUs on one node, and pods that run where these are planned (law L5)."""
 
 from datetime import timedelta
 
@@ -32,7 +32,7 @@ def _alice_runs_on_the_pair(new_world: Worlds) -> World:
     return world
 
 
-def test_l5_a_pod_that_runs_where_others_are_promised_is_not_adopted_and_goes_to_its_own_place(
+def test_l5_a_pod_that_runs_in_the_place_of_others_is_not_adopted_and_goes_to_its_own(
     new_world: Worlds,
 ) -> None:
     world = _alice_runs_on_the_pair(new_world)
@@ -69,7 +69,7 @@ def test_a_pod_that_is_not_adopted_is_not_ended_with_that_booking(new_world: Wor
     settled(world)
 
 
-def test_a_pod_is_adopted_as_soon_as_nobody_is_promised_its_place_any_more(new_world: Worlds) -> None:
+def test_a_pod_is_adopted_as_soon_as_its_place_is_planned_for_nobody_any_more(new_world: Worlds) -> None:
     world = _alice_runs_on_the_pair(new_world)
     uid = uid_of(world, "early")
     mine = world.alice.book(start=world.at(days=1), lasting=timedelta(days=3))

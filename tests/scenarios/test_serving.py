@@ -38,7 +38,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "bind": ServedNode.schedule,
     "answer": ServedNode.answer,
 }
-"""What the promise is about."""
+"""What the guarantee is about."""
 MORE_STEPS: Final[Mapping[str, Step]] = {
     "stop": lambda node: node.agent and node.stop(),
     "report": ServedNode.report,
@@ -79,7 +79,7 @@ def served() -> ServedNode:
 
 
 def play(node: ServedNode, history: Sequence[str]) -> None:
-    """One step after the other; after each the promise holds."""
+    """One step after the other; after each the guarantee holds."""
     for number, name in enumerate(history):
         (STEPS.get(name) or MORE_STEPS[name])(node)
         assert node.lost() <= node.deaths, f"{history[: number + 1]}\n{node.describe()}"

@@ -80,7 +80,7 @@ def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
 
 
 def whole_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
-    """(model in label form, device) of each GPU of a node that is handed out whole.
+    """(model in label form, device) of each GPU of a node that is advertised whole.
 
     MIG devices and the GPUs that are cut into them are left out.
     """

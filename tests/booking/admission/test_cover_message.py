@@ -225,7 +225,7 @@ def test_none_is_said_only_where_no_booking_runs(case: Case) -> None:
     gpus=st.integers(1, 12),
     others=st.integers(0, 12),
 )
-def test_sentences_are_short_whatever_the_names(name: str, count: int, gpus: int, others: int) -> None:
+def test_messages_are_short_whatever_the_names(name: str, count: int, gpus: int, others: int) -> None:
     pods = [an_older_pod(f"{number}{name}") for number in range(others)]
     where = in_namespace(a_new_pod(gpus, A6000, name), "x" * 63)
     for booking in (a_booking(name, model=name, count=count), a_booking(name, namespace=name)):

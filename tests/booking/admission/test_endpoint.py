@@ -124,7 +124,7 @@ class TestAnswers:
             ("GET", "/admit", 405, "/admit answers POST alone.\n"),
         ],
     )
-    def test_anything_else_is_refused_with_a_sentence(
+    def test_anything_else_is_refused_with_a_message(
         self, server: TlsServer, method: str, path: str, status: int, message: str
     ) -> None:
         with clients(server) as pool:

@@ -174,7 +174,7 @@ class TestWhoAsks:
         assert outcome.kind == "opportunistic"
 
     @pytest.mark.parametrize("creator", ["alice", "bob", HUB, "system:serviceaccount:default:default"])
-    def test_sentences_are_short(self, creator: str) -> None:
+    def test_messages_are_short(self, creator: str) -> None:
         _, outcome = reviewed(a_pod(annotations=dict(OURS)), creator)
         assert all(len(message) <= 256 for message in outcome.warnings)
 

@@ -219,7 +219,7 @@ class TestBadBodies:
             USERS.replace(b'"spec": {', b'"spec": {"x":' + b"[" * 50_000 + b"]" * 50_000 + b",", 1),
         ],
     )
-    def test_they_are_refused_with_a_sentence(self, admit: Webhook, body: bytes) -> None:
+    def test_they_are_refused_with_a_message(self, admit: Webhook, body: bytes) -> None:
         reply = admit(body)
         assert reply.status == HTTPStatus.BAD_REQUEST
         message = reply.body.decode()

@@ -1,4 +1,4 @@
-"""What cannot be had of a model over time: maintenance, what others have promised, and pauses."""
+"""What cannot be had of a model over time: maintenance, what MAIA has granted, and pauses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -71,21 +71,21 @@ def test_the_nodes_are_in_the_order_of_their_names() -> None:
     assert [load[0] for load in taken(*blocks)] == ["n0", "n1"]
 
 
-def test_what_others_have_promised_cannot_be_had_from_now_until_then() -> None:
+def test_what_others_have_granted_cannot_be_had_from_now_until_then() -> None:
     capacity = granted(Grant("n0", 1, hour(5)), Grant("n0", 2, hour(3)))
     assert taken(capacity=capacity) == [("n0", 1, 3, 3), ("n0", 3, 5, 1)]
 
 
-def test_what_others_have_promised_of_another_model_takes_nothing() -> None:
+def test_what_others_have_granted_of_another_model_takes_nothing() -> None:
     assert taken(capacity=granted(Grant("n0", 1, hour(5)), model=A6000)) == []
 
 
 @pytest.mark.parametrize("until", [0, 1])
-def test_a_promise_that_is_over_takes_nothing(until: int) -> None:
+def test_a_grant_that_is_over_takes_nothing(until: int) -> None:
     assert taken(capacity=granted(Grant("n0", 1, hour(until)))) == []
 
 
-def test_pauses_take_what_they_say_besides_blocks_and_promises() -> None:
+def test_pauses_take_what_they_say_besides_blocks_and_grants() -> None:
     capacity = replace(granted(Grant("n0", 1, hour(4))), pauses={A100: (Grant("n1", 2, hour(2)),)})
     found = taken(a_block("n0", 3, 6, count=1), capacity=capacity, pauses=[Grant("n0", 2, hour(2))])
     assert found == [("n0", 1, 2, 3), ("n0", 2, 3, 1), ("n0", 3, 4, 2), ("n0", 4, 6, 1)]

@@ -106,7 +106,7 @@ def test_a_booking_that_counts_no_more_takes_nothing(changed: Record) -> None:
     assert loads(before) == [(1, 3, 1)]
 
 
-def test_whether_a_promise_of_one_node_is_still_to_be_kept() -> None:
+def test_whether_a_booking_of_one_node_is_still_to_be_kept() -> None:
     made = calendar_of([pair("a", 1, 3), pair("b", 1, 5), single("c", 1, 9)])
     second = timedelta(seconds=1)
     assert made.has_wholes(day(5) - second)
@@ -115,7 +115,7 @@ def test_whether_a_promise_of_one_node_is_still_to_be_kept() -> None:
     assert not made.has_wholes(day(3), without="b")
 
 
-def test_promises_of_one_node_are_followed_through_changes() -> None:
+def test_bookings_of_one_node_are_followed_through_changes() -> None:
     made = calendar_of([pair("a", 1, 3), pair("b", 1, 3)])
     longer = made.after([pair("a", 1, 6), pair("c", 2, 4)], 2)
     assert longer.wholes == {"a": day(6), "b": day(3), "c": day(4)}

@@ -37,7 +37,7 @@ def holding(name: str, node: str, *indices: int) -> PodBuilder:
     return a_pod(name).of("alice").asks(len(devices)).on(node, {"main": devices})
 
 
-def promised(pod: PodBuilder) -> PodBuilder:
+def granted(pod: PodBuilder) -> PodBuilder:
     """MAIA has granted it its devices for an hour."""
     return pod.with_annotation(names.TERMINATE_AT, UNTIL.isoformat())
 
@@ -52,7 +52,7 @@ def test_the_devices_of_every_model_are_counted_node_by_node() -> None:
 
 
 def test_the_nodes_are_in_the_order_of_their_names_however_they_came() -> None:
-    held = [promised(holding(f"p-{name}", name, 0)) for name in ("n2", "n0", "n1")]
+    held = [granted(holding(f"p-{name}", name, 0)) for name in ("n2", "n0", "n1")]
     there = {name: (a100(0, name),) for name in ("n2", "n0", "n1")}
     instant = replace(an_instant(*held, **there), quiet=frozenset(there))
     found = supply(instant, WITH_MAIA)
@@ -80,41 +80,41 @@ def test_where_the_pods_of_a_booking_run_is_reported_for_each_of_its_nodes() -> 
 
 
 # --- what MAIA has granted -----------------------------------------------------------------------------
-def test_what_maia_has_promised_cannot_be_had_until_then_one_device_after_the_other() -> None:
-    instant = an_instant(holding("other", "n1", 1), promised(holding("pair", "n1", 0, 2)))
+def test_what_maia_has_granted_cannot_be_had_until_then_one_device_after_the_other() -> None:
+    instant = an_instant(holding("other", "n1", 1), granted(holding("pair", "n1", 0, 2)))
     assert grants(instant) == {A100: (Grant("n1", 1, UNTIL),), A6000: (Grant("n1", 1, UNTIL),)}
-    assert grants(an_instant(promised(holding("pair", "n0", 0, 1)))) == {A100: (Grant("n0", 1, UNTIL),) * 2}
+    assert grants(an_instant(granted(holding("pair", "n0", 0, 1)))) == {A100: (Grant("n0", 1, UNTIL),) * 2}
 
 
-def test_maias_promise_means_nothing_where_maia_does_not_count() -> None:
-    assert grants(an_instant(promised(holding("one", "n0", 0))), EvictionSettings()) == {}
+def test_a_grant_of_maia_means_nothing_where_maia_does_not_count() -> None:
+    assert grants(an_instant(granted(holding("one", "n0", 0))), EvictionSettings()) == {}
 
 
-def test_maias_promise_counts_until_its_last_microsecond() -> None:
-    instant = an_instant(promised(holding("one", "n0", 0)))
+def test_a_grant_of_maia_counts_until_its_last_microsecond() -> None:
+    instant = an_instant(granted(holding("one", "n0", 0)))
     assert grants(replace(instant, now=UNTIL - MICROSECOND)) == {A100: (Grant("n0", 1, UNTIL),)}
     assert grants(replace(instant, now=UNTIL)) == {}
 
 
-def test_what_a_booking_covers_is_no_promise_of_maias_and_can_be_had() -> None:
-    instant = an_instant(promised(holding("one", "n0", 0)), promised(holding("two", "n1", 0)))
+def test_what_a_booking_covers_is_not_granted_by_maia_and_can_be_had() -> None:
+    instant = an_instant(granted(holding("one", "n0", 0)), granted(holding("two", "n1", 0)))
     assert grants(replace(instant, cover={"uid-one": a_booking()})) == {A100: (Grant("n1", 1, UNTIL),)}
 
 
-def test_the_promise_to_a_pod_that_is_no_longer_known_is_not_counted_besides_its_devices() -> None:
-    instant = replace(an_instant(promised(holding("one", "n0", 0))), pods={})
+def test_the_grant_to_a_pod_that_is_no_longer_known_is_not_counted_besides_its_devices() -> None:
+    instant = replace(an_instant(granted(holding("one", "n0", 0))), pods={})
     found = supply(instant, WITH_MAIA)
     assert (found.grants, found.devices[A100]) == ({}, {"n0": 1, "n1": 2})
 
 
-def test_a_promised_device_that_cannot_be_had_anyhow_is_not_taken_twice() -> None:
-    instant = an_instant(promised(holding("one", "n0", 0, 1)), n0=(a100(0, health="unhealthy"), a100(1)))
+def test_a_granted_device_that_cannot_be_had_anyhow_is_not_taken_twice() -> None:
+    instant = an_instant(granted(holding("one", "n0", 0, 1)), n0=(a100(0, health="unhealthy"), a100(1)))
     found = supply(instant, WITH_MAIA)
     assert (found.devices, found.grants) == ({A100: {"n0": 1}}, {A100: (Grant("n0", 1, UNTIL),)})
 
 
 # --- nodes whose agent is unresponsive -------------------------------------------------------------------
-def test_l6_nothing_new_is_promised_of_an_unresponsive_node_for_a_while() -> None:
+def test_l6_nothing_new_can_be_booked_of_an_unresponsive_node_for_a_while() -> None:
     instant = replace(an_instant(), quiet=frozenset({"n1"}))
     then = EPOCH + PAUSE
     found = supply(instant, EvictionSettings())
@@ -141,7 +141,7 @@ def test_booked_pods_go_on_with_their_devices_of_an_unresponsive_node(
     assert found == {model: (Grant("n1", count, EPOCH + PAUSE),) for model, count in left.items()}
 
 
-def test_the_devices_of_pods_without_a_booking_are_not_promised_of_an_unresponsive_node() -> None:
+def test_devices_of_pods_without_a_booking_on_an_unresponsive_node_cannot_be_booked() -> None:
     instant = replace(an_instant(holding("other", "n0", 0)), quiet=frozenset({"n0"}))
     assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 2, EPOCH + PAUSE),)}
 

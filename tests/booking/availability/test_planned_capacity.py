@@ -110,7 +110,7 @@ def test_when_devices_come_and_go_plans_are_mended_and_nobody_is_at_risk_without
     assert bool(outcome.at_risk) == (not is_possible(cut, world.devices))
     rest = [r for r in cut if r.id not in outcome.at_risk]
     assert is_possible(rest, world.devices)
-    # Where nothing but single devices is promised any more, nobody needs a place.
+    # Where nothing but single devices is booked any more, nobody needs a place.
     if any(r.topology == "single-node" and r.count > 1 for r in live):
         assert world.spoilt(outcome.at_risk) is None
 
@@ -159,7 +159,7 @@ def test_the_sum_is_not_enough_for_a_booking_on_one_node() -> None:
     assert world.book(9, 11, 2) is not None
 
 
-def test_a_single_device_does_not_take_the_node_that_others_are_promised() -> None:
+def test_a_single_device_does_not_take_the_node_that_is_planned_for_others() -> None:
     world = World({"n0": 2, "n1": 1})
     assert world.book(5, 9, 2) is not None
     assert world.book(1, 7, 1, "any") is not None
@@ -314,7 +314,7 @@ def test_the_policys_buffer_stays_unbooked() -> None:
     )
 
 
-def test_those_booked_first_and_those_whose_pods_run_keep_their_promise() -> None:
+def test_those_booked_first_and_those_whose_pods_run_keep_their_place() -> None:
     world = World({"n0": 1, "n1": 1})
 
     def booked(name: str, day: int, **more: object) -> Record:

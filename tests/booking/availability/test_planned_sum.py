@@ -1,4 +1,4 @@
-"""How many devices can be promised where the sum over all nodes decides: at the edges, in words."""
+"""How many devices can be booked where the sum over all nodes decides: at the edges, in words."""
 
 import msgspec
 import pytest
@@ -63,7 +63,7 @@ def test_a_shortage_says_what_there_is_and_what_is_left_free_and_never_less_than
     assert short.message == f"Of the 4 GPUs of model {A100}{span}"
 
 
-def test_single_devices_that_would_take_a_promised_node_are_told_how_many_would_not() -> None:
+def test_of_single_devices_that_would_take_a_planned_node_it_is_reported_how_many_would_not() -> None:
     world = World({"n0": 2, "n1": 2})
     assert world.book(1, 5, 2) is not None
     for key, start, end in (("b-a", 1, 3), ("b-b", 3, 5)):
@@ -90,7 +90,7 @@ def test_a_booking_that_is_changed_is_not_in_its_own_way_and_in_no_way_of_anothe
     assert capacities(A100).lacking(the_sum(2), hour(3), hour(5)) is not None
 
 
-def test_a_place_that_is_not_easily_found_is_none_while_nobody_is_promised_a_node() -> None:
+def test_a_place_that_is_not_easily_found_is_none_while_nobody_has_booked_a_node() -> None:
     """Each node is free for one half of the time. The sum fits, so somebody will move in time."""
     world = World({"n0": 1, "n1": 1})
     for key, start, node in (("b-0", 2, "n0"), ("b-1", 4, "n1")):

@@ -1,4 +1,4 @@
-"""Pods of a booking that cannot be kept run on: what they hold is promised to nobody else."""
+"""Pods of a booking that cannot be kept run on: what they hold is planned for nobody else."""
 
 from booking.records import Place
 from tests.booking.availability.world import World, hour

@@ -1,4 +1,4 @@
-"""Which bookings keep their promise when nodes change, which move, and which are at risk (law L5)."""
+"""Which bookings keep their place when nodes change, which move, and which are at risk (law L5)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -136,13 +136,13 @@ def test_a_booking_that_is_too_large_is_passed_over_for_a_smaller_one_that_came_
     assert risks(*records, n0=2) == ["b"]
 
 
-# --- promises of one node -------------------------------------------------------------------------------
-def test_a_promise_of_one_node_needs_one_and_the_sum_does_not_do() -> None:
+# --- bookings of one node -------------------------------------------------------------------------------
+def test_a_booking_of_one_node_needs_one_and_the_sum_does_not_do() -> None:
     assert risks(whole("a"), n0=1, n1=1) == ["a"]
     assert risks(whole("a"), n0=2) == []
 
 
-def test_a_promise_of_one_node_that_is_over_makes_no_places_necessary() -> None:
+def test_a_booking_of_one_node_that_is_over_makes_no_places_necessary() -> None:
     records = [whole("a", "n0", start=0, end=5), booked("b", ("n9", 1))]
     assert kept(*records, now=5, n0=2) == Outcome()
     assert kept(*records, now=4, n0=4).plans == {"b": (Place("n0", 1),)}
@@ -264,7 +264,7 @@ def test_pods_on_a_node_that_is_gone_hold_nothing() -> None:
     )
 
 
-def test_what_others_have_promised_makes_places_necessary_and_cannot_be_had() -> None:
+def test_what_others_have_granted_makes_places_necessary_and_cannot_be_had() -> None:
     capacity = Capacity({A100: {"n0": 1, "n1": 1}}, grants={A100: (Grant("n0", 1, hour(5)),)})
     records = [booked("a", ("n0", 1), age=2), booked("b", ("n0", 1), start=5, age=1)]
     found = replanned(A100, calendar_of(records), capacity, hour(0))

@@ -14,20 +14,20 @@ PAIR = CapacityRequest(count=2, topology="single-node")
 
 
 class Unresponsive(World):
-    """n0 is unresponsive; a quarter of an hour is let pass before anything new is promised of it."""
+    """n0 is unresponsive; a quarter of an hour is let pass before anything new can be booked of it."""
 
     @property
     def capacity(self) -> Capacity:
         return replace(super().capacity, pauses={A100: (Grant("n0", 2, START + QUARTER),)})
 
 
-def test_what_begins_after_the_pause_is_promised_as_ever() -> None:
+def test_what_begins_after_the_pause_is_guaranteed_as_ever() -> None:
     world = Unresponsive({"n0": 2})
     assert world.book(1, 3, 2) is not None
     assert world.book(200, 300, 2) is not None
 
 
-def test_what_begins_at_once_is_promised_of_other_nodes_alone() -> None:
+def test_what_begins_at_once_is_guaranteed_on_other_nodes_alone() -> None:
     world = Unresponsive({"n0": 2, "n1": 2})
     at_once = world.book(0, 3, 2)
     assert at_once is not None

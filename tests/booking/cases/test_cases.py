@@ -42,7 +42,7 @@ def test_without_a_policy_file_it_is_the_manual(file: Path) -> None:
     assert (outcome.differs, outcome.broken) == (None, ())
 
 
-def test_an_answer_that_differs_is_reported_in_a_sentence(file: Path) -> None:
+def test_an_answer_that_differs_is_reported_in_a_message(file: Path) -> None:
     (outcome,) = replayed(file, f"{HEAD}{CASE}, expect: [cooldown]}}")
     assert outcome.differs == "It should be refused by cooldown, and it is accepted."
     (outcome,) = replayed(file, f"{HEAD}{CASE.replace('2d', '20d')}}}")
@@ -60,7 +60,7 @@ def test_the_policy_is_found_next_to_the_file(file: Path) -> None:
     assert outcome.differs is None
 
 
-def test_promises_for_one_node_are_kept_in_a_case_too(file: Path) -> None:
+def test_bookings_of_one_node_are_kept_in_a_case_too(file: Path) -> None:
     booked = "{user: bob, count: 1, start: 2026-03-01T09:00:00Z, end: 2026-03-09T09:00:00Z}"
     history = f"history:\n  - {booked}\n  - {booked.replace('count: 1', 'count: 2')}\n"
     two = CASE.replace("duration: 2d", "duration: 2d, count: 2")
@@ -198,7 +198,7 @@ def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_in_a_sentence(file: Path, text: str, expected: str) -> None:
+def test_a_file_that_makes_no_sense_is_refused_with_a_message(file: Path, text: str, expected: str) -> None:
     assert expected in refused(file, text)
 
 

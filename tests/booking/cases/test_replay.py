@@ -121,7 +121,7 @@ def test_of_others_only_their_gpus_count_and_only_while_they_have_them(
     assert broken(history=bookings, count=count) == rules
 
 
-def test_a_planned_booking_makes_room_where_that_keeps_its_promise() -> None:
+def test_a_planned_booking_makes_room_where_it_keeps_a_place() -> None:
     """Two single GPUs on two nodes are put together so that two on one node are left."""
     history = (booked("bob", 1, 5), booked("carol", 1, 5), booked("dora", 1, 5, topology="single-node"))
     assert broken(history=history, start=day(1), count=1) == set()

@@ -35,7 +35,7 @@ FOR = ("--for", "2d")
         pytest.param(("--namespace", "x" * 300, *FOR), "must be a text of 1 to 200", id="300 letters"),
     ],
 )
-def test_a_booking_that_cannot_be_made_is_refused_in_a_sentence(
+def test_a_booking_that_cannot_be_made_is_refused_with_a_message(
     terminal: Terminal, words: tuple[str, ...], says: str
 ) -> None:
     assert says in terminal.fails("book", A100, *words)

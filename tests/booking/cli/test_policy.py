@@ -134,7 +134,7 @@ def test_what_takes_long_shows_a_sign_of_life(
     assert "are decided as expected" in capsys.readouterr().out
 
 
-def test_a_file_that_cannot_be_used_is_reported_in_a_sentence(terminal: Terminal, cases: Path) -> None:
+def test_a_file_that_cannot_be_used_is_reported_in_a_message(terminal: Terminal, cases: Path) -> None:
     cases.write_text("cases: 1")
     assert "Traceback" not in terminal.fails("policy", "test", str(cases))
     (cases.parent / "policy.yaml").write_text("limits: {longest: never}")

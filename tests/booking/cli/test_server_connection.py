@@ -49,7 +49,7 @@ def test_outside_a_pod_a_missing_kubeconfig_is_reported(mounted: Path) -> None:
         _ = reached(mounted).namespace
 
 
-def test_an_api_server_that_is_away_is_one_sentence_for_people_and_nothing_for_programs(
+def test_an_api_server_that_is_away_is_one_message_for_people_and_nothing_for_programs(
     tmp_path: Path,
 ) -> None:
     """Reading is tried again, and the library that does so logs it: not where programs read the answer."""

@@ -108,7 +108,7 @@ def test_a_pod_is_explained_by_the_clocks_of_the_site(site: tuple[Site, str]) ->
     assert "until Wed 2026-03-04 09:00 UTC" in text
 
 
-def test_a_pod_that_is_not_there_is_a_sentence(site: tuple[Site, str]) -> None:
+def test_a_pod_that_is_not_there_is_a_message(site: tuple[Site, str]) -> None:
     done = run(site, "why", "pod/nothing", "--namespace", "vision")
     assert done.exit_code == 1
     assert "nothing" in done.stderr

@@ -93,7 +93,7 @@ def test_l6_nothing_is_planned_on_a_node_where_some_pods_whole_gpus_are_unknown(
     assert (found["n0"].by_model, set(found["n1"].by_model)) == ({}, {A100, A6000})
 
 
-def test_unknown_mig_devices_are_no_obstacle_to_planning_whole_ones() -> None:
+def test_unknown_mig_devices_do_not_hinder_planning_whole_ones() -> None:
     cluster = FakeCluster()
     resource = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
     cluster.cache.apply_pod(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
@@ -124,7 +124,7 @@ def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_e
     assert found == [["one"], [], [], ["one"]]
 
 
-def test_l2_a_pod_that_maia_has_promised_its_gpu_is_evictable_when_the_promise_ends() -> None:
+def test_l2_a_pod_that_maia_has_granted_its_gpu_is_evictable_when_the_grant_ends() -> None:
     cluster, terms = FakeCluster(), EvictionSettings(maia=True)
     until = (EPOCH + HOUR).isoformat()
     cluster.cache.apply_pod(holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).obj)
@@ -372,13 +372,13 @@ def test_of_several_such_instants_the_next_one_counts() -> None:
     assert HolderCache().at(replace(now, now=EPOCH + HOUR))["n0"].until == EPOCH + 2 * HOUR
 
 
-def test_maias_promises_are_waited_for_only_where_they_count() -> None:
+def test_grants_of_maia_are_waited_for_only_where_they_count() -> None:
     cluster = a_stage()
     granted(cluster)
     assert HolderCache().at(cluster.now())["n0"].until is None
 
 
-def test_what_is_terminating_and_promised_counts_otherwise_at_the_first_of_both_instants() -> None:
+def test_what_is_terminating_and_granted_counts_otherwise_at_the_first_of_both_instants() -> None:
     cluster = a_stage()
     until = (EPOCH + HOUR).isoformat()
     cluster.cache.apply_pod(

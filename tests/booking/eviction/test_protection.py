@@ -98,13 +98,13 @@ def test_l6_a_pod_of_which_some_device_is_unknown_is_not_evicted(held: Holding) 
     assert protection(pod, held, instant) == UNKNOWN
 
 
-def test_l2_maias_promise_protects_until_its_last_microsecond() -> None:
+def test_l2_a_grant_of_maia_protects_until_its_last_microsecond() -> None:
     instant = an_instant(granted(holding("one", "n0", 0)))
     assert why(replace(instant, now=EPOCH + HOUR - MICROSECOND)) == GRANTED
     assert why(replace(instant, now=EPOCH + HOUR)) is None
 
 
-def test_maias_promise_is_read_where_it_counts_and_whatever_instant_it_names() -> None:
+def test_a_grant_of_maia_is_read_where_it_counts_and_whatever_instant_it_names() -> None:
     pod = granted(holding("one", "n0", 0)).obj
     assert granted_until(pod, WITH_MAIA) == EPOCH + HOUR
     assert granted_until(pod, EvictionSettings()) is None
@@ -112,7 +112,7 @@ def test_maias_promise_is_read_where_it_counts_and_whatever_instant_it_names() -
     assert granted_until(granted(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
 
 
-def test_what_a_booking_of_ours_covers_or_says_nothing_is_no_promise_of_maias() -> None:
+def test_what_a_booking_of_ours_covers_or_says_nothing_is_not_granted_by_maia() -> None:
     ours = granted(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
     assert granted_until(ours, WITH_MAIA) is None
     assert granted_until(holding("one", "n0", 0).obj, WITH_MAIA) is None

@@ -21,7 +21,7 @@ LATER = text_of(EPOCH + timedelta(hours=1))
 
 
 class Site:
-    """A cluster in which MAIA's own webhook stamps pods, and somebody who asks its terminator."""
+    """A cluster in which MAIA's own webhook annotates pods, and somebody who asks its terminator."""
 
     def __init__(self) -> None:
         self.cluster = FakeCluster(terms=EvictionSettings(maia=True))
@@ -30,7 +30,7 @@ class Site:
         self.cluster.add_node()
 
     def pod(self, name: str, index: int, until: str) -> None:
-        """A pod of bob's that MAIA has stamped."""
+        """A pod of bob's that MAIA has annotated."""
         self.cluster.opportunist(name, index)
         change = {"metadata": {"annotations": {names.TERMINATE_AT: until}}}
         self.cluster.kube.patch(PODS, name, change, namespace="default")
@@ -186,7 +186,7 @@ def test_without_the_api_server_it_says_what_is_wrong(site: Site) -> None:
     assert (status, answer["status"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "error")
 
 
-def test_maias_stamp_stays_on_a_pod_that_no_booking_of_ours_covers(site: Site) -> None:
+def test_maias_annotation_stays_on_a_pod_that_no_booking_of_ours_covers(site: Site) -> None:
     site.pod("p", 0, LATER)
     site.cluster.reconcile(3)
     pod = site.cluster.kube.get(PODS, "p", namespace="default")

@@ -256,7 +256,7 @@ class TestLaw9:
 
 
 class TestHealth:
-    def test_before_the_first_round_nothing_is_promised(self, world: World) -> None:
+    def test_before_the_first_round_nothing_can_be_booked(self, world: World) -> None:
         assert world.mirror.unready_reason() == "The bookings have not been written to the cluster yet."
 
     def test_a_complete_round_is_good_for_thirty_seconds(self, world: World) -> None:

@@ -58,6 +58,6 @@ def test_programs_get_lengths_by_iso_8601() -> None:
 @pytest.mark.parametrize(
     "name", ["Europe/Stokholm", "../../etc/passwd", "", "/etc/localtime", "x" * 5000, "\0"]
 )
-def test_a_zone_that_there_is_not_is_refused_in_a_sentence(name: str) -> None:
+def test_a_zone_that_there_is_not_is_refused_with_a_message(name: str) -> None:
     with pytest.raises(ValueError, match=r"The zone .* is not known"):
         zone_of(name)

@@ -206,7 +206,7 @@ def test_a_limit_under_another_name_is_refused_with_the_right_one(knob: str, exp
         ("defaults: {buffer: 99999999999999999999}", "buffer"),
     ],
 )
-def test_a_text_that_is_no_policy_is_refused_in_a_sentence(text: str, expected: str) -> None:
+def test_a_text_that_is_no_policy_is_refused_with_a_message(text: str, expected: str) -> None:
     found = refused(text)
     assert any(expected in message for message in found), found
     assert all(len(message) < 400 and message.endswith(".") for message in found)

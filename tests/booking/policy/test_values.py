@@ -187,7 +187,7 @@ def test_what_is_written_for_programs_is_read_back_as_the_same(knob: str, days: 
 
 
 @given(st.sampled_from(KNOBS), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=3))
-def test_whatever_is_written_is_a_value_or_is_refused_in_a_short_sentence(knob: str, written: Any) -> None:
+def test_whatever_is_written_is_a_value_or_is_refused_with_a_short_message(knob: str, written: Any) -> None:
     said = ""
     try:
         found = read_value(knob, written)

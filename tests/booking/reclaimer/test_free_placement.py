@@ -61,7 +61,7 @@ def asks(snapshot: Snapshot) -> list[WaitingPod]:
         max_size=5,
     ),
 )
-def test_l3_a_pod_that_is_turned_down_could_not_be_served_with_those_before(
+def test_l3_a_pod_that_is_rejected_could_not_be_served_with_those_before(
     free: list[int], waiting: list[Waiting]
 ) -> None:
     snapshot = cluster(free, waiting)

@@ -1,4 +1,4 @@
-"""The notice: what it says, and that another process reads from it what was promised."""
+"""The notice: what it says, and that another process reads from it what was announced."""
 
 from datetime import datetime, timedelta
 
@@ -29,7 +29,7 @@ def test_it_says_no_earlier_than_it_is_and_at_most_a_second_later(microseconds: 
 
 
 @given(text=st.text())
-def test_no_other_text_promises_anything(text: str) -> None:
+def test_no_other_text_is_a_notice(text: str) -> None:
     assert notice_until(text, ALICES) is None
 
 

@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """Alice's pod runs on n0, of which bob is promised both GPUs in an hour; hers has begun, for n1."""
+    """Alice's pod runs on n0, of which both GPUs are planned for bob in an hour; hers has begun, for n1."""
     cluster = FakeCluster()
     cluster.add_node("n0", a100(0), a100(1))
     cluster.add_node("n1", a100(0, "n1"))

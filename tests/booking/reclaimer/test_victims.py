@@ -78,21 +78,21 @@ def test_the_mirror_of_a_static_pod_stays(cluster: FakeCluster) -> None:
     assert why(cluster, annotated(**{names.STATIC_POD: "4711"})) == "pods of a Node are never evicted"
 
 
-def test_maias_promise_counts_where_maia_is_honoured(cluster: FakeCluster) -> None:
+def test_a_grant_of_maia_counts_where_maia_is_honoured(cluster: FakeCluster) -> None:
     granted = until("2026-11-23T17:00:00Z")
     assert why(cluster, granted, WITH_MAIA) == "MAIA has granted it its GPUs"
     assert why(cluster, granted, WITHOUT) is None
 
 
 @pytest.mark.parametrize("instant", ["1900-01-01T08:00:00Z", "2026-11-23T09:00:00Z", "soon"])
-def test_maias_promise_counts_as_long_as_it_lasts(cluster: FakeCluster, instant: str) -> None:
+def test_a_grant_of_maia_counts_as_long_as_it_lasts(cluster: FakeCluster, instant: str) -> None:
     assert why(cluster, until(instant), WITH_MAIA) is None
 
 
-def test_an_instant_without_a_zone_is_a_promise_in_utc(cluster: FakeCluster) -> None:
+def test_an_instant_without_a_zone_is_a_grant_in_utc(cluster: FakeCluster) -> None:
     assert why(cluster, until("2026-11-23T17:00:00"), WITH_MAIA) is not None
 
 
-def test_our_own_annotation_is_no_promise_of_maias(cluster: FakeCluster) -> None:
+def test_our_own_annotation_is_not_granted_by_maia(cluster: FakeCluster) -> None:
     ours = until("2026-11-23T17:00:00Z", **{names.BOOKING: "b-1"})
     assert why(cluster, ours, WITH_MAIA) is None

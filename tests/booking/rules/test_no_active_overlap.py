@@ -59,5 +59,5 @@ def test_a_change_adds_no_booking() -> None:
     assert no_active_overlap(a_case(day(91), day(92), history=[running], changing=mine)) is None
 
 
-def test_where_models_are_counted_apart_another_model_is_no_obstacle() -> None:
+def test_where_models_are_counted_apart_another_model_breaks_no_rule() -> None:
     assert broken(a_record(day(-1), day(3), model=A6000), limits=Limits(scope="model")) is None

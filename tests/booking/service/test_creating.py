@@ -143,7 +143,7 @@ def test_who_books_in_their_own_name_is_not_written_down_as_somebody_else(
     assert service.create(ALICE, a_request(), user=user).created_by == ""
 
 
-def test_without_a_known_capacity_nothing_is_promised_and_no_key_is_taken(
+def test_without_a_known_capacity_nothing_is_booked_and_no_key_is_taken(
     store: Store, clock: FakeClock
 ) -> None:
     there: list[Capacity] = []

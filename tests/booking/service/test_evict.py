@@ -85,7 +85,7 @@ def test_an_order_is_written_on_the_pod_and_in_the_audit(service: BookingService
         ),
     ],
 )
-def test_what_does_not_go_by_order_is_refused_with_a_sentence(
+def test_what_does_not_go_by_order_is_refused_with_a_message(
     service: BookingService, kube: FakeKube, pod: dict[str, Any], rule: str
 ) -> None:
     a_running_pod(kube, **pod)

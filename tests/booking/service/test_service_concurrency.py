@@ -1,4 +1,4 @@
-"""L5: whatever happens at once, and whenever the process dies, nothing is promised twice and nothing lost."""
+"""L5: whatever happens at once, and whenever the process dies, nothing is booked twice and nothing lost."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def request_for(*which: int) -> BookingRequest:
     return a_request(start, start + timedelta(days=1 + lasts % 8), count=1 + count % 3)
 
 
-def assert_nothing_is_promised_twice(records: list[Record], most: int) -> None:
+def assert_nothing_is_booked_twice(records: list[Record], most: int) -> None:
     for record in records:
         assert peak(records, record.start, record.end) <= most
 
@@ -118,7 +118,7 @@ def test_l5_sixteen_writers_on_a_tight_calendar_overbook_no_instant_and_lose_not
     stored = store.records_ending_after(START)
     assert len(got) > 10
     assert sorted(record.id for record in got) == sorted(record.id for record in stored)
-    assert_nothing_is_promised_twice(stored, 4)
+    assert_nothing_is_booked_twice(stored, 4)
     assert sorted(record.change for record in stored) == list(range(1, len(stored) + 1))
 
 

@@ -217,7 +217,7 @@ def test_a_copy_never_replaces_a_file(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("backup", "/nowhere/copy"), ("restore", "/nowhere/copy"), ("schema", "1")]
 )
-def test_what_cannot_be_done_is_said_in_one_sentence(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_reported_in_one_message(words: tuple[str, ...], tmp_path: Path) -> None:
     done = command(f"sqlite:///{tmp_path / 'none.db'}", *words)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

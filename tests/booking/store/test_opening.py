@@ -119,7 +119,7 @@ def test_a_folder_is_no_database(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}")
 
 
-def test_a_folder_that_cannot_be_made_is_reported_in_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_in_a_message(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="It needs a folder that the booking server may write"):
         open_store(f"sqlite:///{tmp_path / 'file' / 'bookings.db'}")

@@ -1,4 +1,4 @@
-"""The database is gone for a while: nothing is promised, nothing is lost, and it goes on by itself."""
+"""The database is gone for a while: nothing is booked, nothing is lost, and it goes on by itself."""
 
 import sqlite3
 import threading
@@ -164,7 +164,7 @@ def test_a_writer_whose_server_goes_gets_an_error_and_what_was_answered_is_store
         assert reading.change() == len(stored)
 
 
-def test_no_sentence_shows_the_password(server: PostgresServer) -> None:
+def test_no_message_shows_the_password(server: PostgresServer) -> None:
     url = server.new_url()
     server.stop()
     with pytest.raises(StoreError) as refused:

@@ -127,7 +127,7 @@ def test_somebody_elses_booking_cannot_be_changed(served: Served) -> None:
     assert served.stored == 1
 
 
-def test_nothing_is_changed_while_nothing_can_be_promised(served: Served) -> None:
+def test_nothing_is_changed_while_nothing_can_be_booked(served: Served) -> None:
     booking = served.booked()
     served.not_guaranteed_reason = "The mirror rests."
     answer = change(served, booking, end="2026-03-06T09:00:00Z")

@@ -112,16 +112,16 @@ def test_a_booking_for_one_of_two_pods_makes_one_of_them_expired(served: Served)
     assert classes(served) == ["expired", "opportunistic"]
 
 
-def test_a_stamp_whose_instant_has_passed_makes_a_pod_expired_and_one_to_come_does_not(
+def test_a_terminate_at_that_has_passed_makes_a_pod_expired_and_one_to_come_does_not(
     served: Served,
 ) -> None:
     now = served.clock.now()
 
-    def stamped(name: str, index: int, until: datetime) -> PodBuilder:
+    def annotated(name: str, index: int, until: datetime) -> PodBuilder:
         pod = holding(served, name, index=index).with_annotation(names.BOOKING, "b-9")
         return pod.with_annotation(names.TERMINATE_AT, text_of(until))
 
-    cluster(served, stamped("a", 0, now - HOUR), stamped("b", 1, now + HOUR))
+    cluster(served, annotated("a", 0, now - HOUR), annotated("b", 1, now + HOUR))
     assert classes(served) == ["expired", "opportunistic"]
 
 

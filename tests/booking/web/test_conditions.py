@@ -139,7 +139,7 @@ class TestIdempotencyKey:
 
     @pytest.mark.parametrize("trouble", ["not_guaranteed_reason", "unknown_capacity"])
     @pytest.mark.parametrize("verb", ASKED)
-    def test_a_repeated_request_is_answered_again_even_while_nothing_can_be_promised(
+    def test_a_repeated_request_is_answered_again_even_while_nothing_can_be_booked(
         self, served: Served, verb: str, trouble: str
     ) -> None:
         booking = served.booked(start=None if verb == "release" else "2026-03-03T09:00:00Z")

@@ -106,7 +106,7 @@ def test_a_dry_run_is_refused_for_the_same_reasons_as_a_real_request(served: Ser
     assert rules(tried) == ["longest"]
 
 
-def test_a_dry_run_works_while_nothing_can_be_promised(served: Served) -> None:
+def test_a_dry_run_works_while_nothing_can_be_booked(served: Served) -> None:
     served.not_guaranteed_reason = "The mirror rests."
 
     assert served.book(query="?dry_run=true", model=A100, duration="P1D").status_code == 200
@@ -326,7 +326,7 @@ class TestTheMirror:
         assert int(answer.headers["Retry-After"]) > 0
         assert served.stored == 0
 
-    def test_a_booking_that_is_not_in_the_cluster_in_time_is_stored_but_not_promised(
+    def test_a_booking_that_is_not_in_the_cluster_in_time_is_stored_but_not_confirmed(
         self, served: Served
     ) -> None:
         served.mirror.writes = False

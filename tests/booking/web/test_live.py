@@ -164,7 +164,7 @@ def test_a_pod_is_explained_only_to_its_owner_and_to_administrators(busy: Served
     assert why(busy, "wait", "alice").status_code == 200
 
 
-def test_the_explanation_of_a_booked_pod_names_gpus_that_are_promised_to_others(served: Served) -> None:
+def test_the_explanation_of_a_booked_pod_names_gpus_that_are_planned_for_others(served: Served) -> None:
     now = served.clock.now()
     served.cache.replace_nodes([a_node("n0", a100(0), a100(1))])
     served.cache.apply_lease(a_lease("n0", renewed=now))

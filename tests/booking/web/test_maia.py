@@ -260,7 +260,7 @@ class TestCreation:
         assert served.post(booking=booking).status_code == 400
         assert served.stored == before
 
-    def test_nothing_is_promised_that_cannot_be_kept(self, served: Maia) -> None:
+    def test_nothing_is_guaranteed_that_cannot_be_kept(self, served: Maia) -> None:
         served.not_guaranteed_reason = "The mirror is late."
         before = served.stored
 

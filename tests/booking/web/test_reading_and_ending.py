@@ -187,7 +187,7 @@ def test_a_release_that_is_not_in_the_cluster_in_time_says_so(served: Served) ->
     assert answer.get_json()["mirrored"] is False
 
 
-def test_reading_continues_while_nothing_can_be_promised(served: Served) -> None:
+def test_reading_continues_while_nothing_can_be_booked(served: Served) -> None:
     booking = served.booked()
     served.not_guaranteed_reason = "The mirror rests."
     served.unknown_capacity = "The nodes of the cluster have not been read yet."

@@ -43,7 +43,7 @@ def test_where_nobody_needs_its_place_a_running_pod_is_adopted() -> None:
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_l5_a_running_pod_in_the_place_that_another_is_promised_is_not_adopted() -> None:
+def test_l5_a_running_pod_in_the_place_of_another_booking_is_not_adopted() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()
@@ -71,7 +71,7 @@ def test_a_pod_that_has_cover_keeps_it_whatever_is_planned() -> None:
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_the_stamp_of_another_booking_is_no_cover() -> None:
+def test_the_cover_annotation_of_another_booking_is_no_cover() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p").with_annotation(names.BOOKING, "b-0"))
     cluster.bobs()
@@ -163,7 +163,7 @@ def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> N
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_on_a_node_that_is_gone_nothing_is_promised_that_a_pod_could_be_in_the_way_of() -> None:
+def test_on_a_node_that_is_gone_nothing_is_planned_that_a_pod_could_be_in_the_way_of() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()

@@ -63,7 +63,7 @@ def test_where_only_single_devices_are_booked_every_node_is_right_and_nothing_is
     assert cluster.nodes(one, 1) == ["n0", "n1"]
 
 
-def test_a_node_that_another_booking_is_promised_whole_is_not_for_this_pod() -> None:
+def test_a_node_that_is_planned_whole_for_another_booking_is_not_for_this_pod() -> None:
     cluster = CachedCluster(2, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
     cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")

@@ -158,7 +158,7 @@ def test_a_pod_that_leaves_makes_room_for_the_next(cache: ClusterCache, gone: st
     assert is_covered(cache, second)
 
 
-def test_a_stamp_that_is_written_later_counts(cache: ClusterCache) -> None:
+def test_a_cover_annotation_that_is_written_later_counts(cache: ClusterCache) -> None:
     older, younger = of_alice("older"), of_alice("younger", minutes=1)
     cache.apply_pod(older.obj)
     cache.apply_pod(younger.obj)

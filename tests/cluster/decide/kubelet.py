@@ -1,4 +1,4 @@
-"""A kubelet's device manager in a few lines: what it would do with a pod whose devices were promised.
+"""A kubelet's device manager in a few lines: what it would do with a pod whose devices were assigned.
 
 Written from its behaviour (1.37.1), on purpose without our own code: sets instead of order.
 """

@@ -169,7 +169,7 @@ def test_a_user_of_the_booking_that_is_leaving_is_counted_as_using_nothing() -> 
 
 
 # --- a running pod in another booking's place --------------------------------------------------------
-def test_l5_a_place_that_is_promised_to_others_is_the_reason_for_its_pod() -> None:
+def test_l5_a_place_that_is_planned_for_others_is_the_reason_for_its_pod() -> None:
     found = why(alices(), a_booking(), barred={(ASKED, "b-1")})
     assert verdict(found) == ("place", "b-1")
     assert (found.users, found.left) == ((), 0)
@@ -257,7 +257,7 @@ def test_of_several_to_come_the_earliest_that_suits_is_reported(*, is_reversed: 
     ],
     ids=["namespace", "model", "count", "released before its start", "over"],
 )
-def test_a_booking_that_will_never_cover_the_pod_is_not_promised_to_it(booking: Booking) -> None:
+def test_a_booking_that_will_never_cover_the_pod_is_not_announced_to_it(booking: Booking) -> None:
     assert why(alices(gpus=2), booking) == Coverage(kind="none")
 
 

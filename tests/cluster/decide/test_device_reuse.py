@@ -11,7 +11,7 @@ from tests.fakes.objects import PodBuilder, a_pod
 MIG = "nvidia.com/mig-1g.5gb"
 
 
-def handed_out(pod: PodBuilder) -> dict[str, tuple[str, ...]]:
+def allocated(pod: PodBuilder) -> dict[str, tuple[str, ...]]:
     names = iter("ABCDEFGH")
     return device_reuse(container_needs(pod.obj), lambda _, amount: [next(names) for _ in range(amount)])
 
@@ -38,14 +38,14 @@ def handed_out(pod: PodBuilder) -> dict[str, tuple[str, ...]]:
 def test_containers_share_devices_as_the_kubelet_lets_them(
     pod: PodBuilder, expected: dict[str, tuple[str, ...]]
 ) -> None:
-    assert handed_out(pod) == expected
+    assert allocated(pod) == expected
 
 
 def test_devices_of_one_resource_are_not_used_again_for_another() -> None:
     pod = a_pod().init("setup", 2).asks(1, resource=MIG)
 
     assert demand(container_needs(pod.obj)) == {names.GPU_RESOURCE: 2, MIG: 1}
-    assert handed_out(pod) == {"setup": ("A", "B"), "main": ("C",)}
+    assert allocated(pod) == {"setup": ("A", "B"), "main": ("C",)}
 
 
 def test_a_pod_without_gpus_demands_nothing() -> None:

@@ -123,9 +123,9 @@ def test_a_booking_that_begins_as_another_ends_takes_its_pod_over_without_a_gap(
         a_booking("b-1", start=EPOCH - HOUR, end=EPOCH),
         a_booking("b-2", start=EPOCH, end=EPOCH + HOUR),
     )
-    stamped = of_alice("p").with_annotation(names.BOOKING, "b-1")
+    annotated = of_alice("p").with_annotation(names.BOOKING, "b-1")
     moments = (EPOCH - timedelta(microseconds=1), EPOCH)
-    assert [covered(stamped, bookings=bookings, now=now) for now in moments] == [{"p": "b-1"}, {"p": "b-2"}]
+    assert [covered(annotated, bookings=bookings, now=now) for now in moments] == [{"p": "b-1"}, {"p": "b-2"}]
 
 
 def test_a_pod_is_covered_by_one_booking_and_leaves_the_other_for_the_next() -> None:

@@ -64,26 +64,26 @@ def _granted(text: str = "2026-11-23T18:00:00Z") -> PodBuilder:
     return _running().with_annotation(names.TERMINATE_AT, text)
 
 
-def test_a_pod_s_terminate_at_is_maia_s_promise_where_maia_s_word_counts() -> None:
+def test_a_pod_s_terminate_at_is_a_grant_where_maia_s_word_counts() -> None:
     assert granted_until(_granted().obj, maia=True) == datetime(2026, 11, 23, 18, tzinfo=UTC)
 
 
-def test_where_maia_s_word_does_not_count_it_has_promised_nothing() -> None:
+def test_where_maia_s_word_does_not_count_it_has_granted_nothing() -> None:
     assert granted_until(_granted().obj, maia=False) is None
 
 
-def test_the_end_of_a_booking_of_ours_is_no_promise_of_maia_s() -> None:
+def test_the_end_of_a_booking_of_ours_is_not_granted_by_maia() -> None:
     assert granted_until(_granted().with_annotation(names.BOOKING, "b-1").obj, maia=True) is None
 
 
-def test_a_pod_on_which_the_name_of_a_booking_was_emptied_keeps_maia_s_promise() -> None:
+def test_a_pod_on_which_the_name_of_a_booking_was_emptied_keeps_maia_s_grant() -> None:
     assert granted_until(_granted().with_annotation(names.BOOKING, "").obj, maia=True) is not None
 
 
 @pytest.mark.parametrize(
     "pod", [_running(), _granted("whenever"), _granted("")], ids=["none", "no instant", "empty"]
 )
-def test_without_an_instant_that_can_be_read_nothing_is_promised(pod: PodBuilder) -> None:
+def test_without_an_instant_that_can_be_read_nothing_is_granted(pod: PodBuilder) -> None:
     assert granted_until(pod.obj, maia=True) is None
 
 

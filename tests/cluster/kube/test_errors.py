@@ -26,7 +26,7 @@ def test_every_status_has_its_error(code: int, kind: type[errors.StatusError]) -
     assert type(refused(REQUEST, refusal_of(code, b"{}"))) is kind
 
 
-def test_an_error_is_a_sentence_with_the_servers_words() -> None:
+def test_an_error_is_a_message_with_the_servers_words() -> None:
     body = b'{"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "nodes is forbidden"}'
     error = refused(REQUEST, refusal_of(403, body))
     assert str(error) == "GET /api/v1/nodes was answered with 403 Forbidden: nodes is forbidden"

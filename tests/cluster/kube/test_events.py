@@ -42,7 +42,7 @@ def world() -> World:
     return World()
 
 
-def test_an_event_names_the_pod_and_says_the_sentence(world: World) -> None:
+def test_an_event_names_the_pod_and_has_the_message(world: World) -> None:
     world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
     assert (event.type, event.reason, event.message) == (
@@ -65,7 +65,7 @@ def test_an_event_about_a_node_is_in_the_default_namespace(world: World) -> None
     assert raw["involvedObject"] == {"kind": "Node", "apiVersion": "v1", "name": "n0", "uid": "u2"}
 
 
-def test_a_repeated_sentence_is_counted(world: World) -> None:
+def test_a_repeated_message_is_counted(world: World) -> None:
     for _ in range(3):
         world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
         assert world.written
@@ -85,7 +85,7 @@ def test_after_ten_minutes_it_is_written_as_a_new_event(world: World) -> None:
     assert [event.count for event in world.written] == [1, 1]
 
 
-def test_another_sentence_is_another_event(world: World) -> None:
+def test_another_message_is_another_event(world: World) -> None:
     world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has an H200.")
     assert len(world.written) == 2
@@ -99,7 +99,7 @@ def test_an_event_that_has_expired_is_written_again(world: World) -> None:
     assert [event.count for event in world.written] == [1]
 
 
-def test_a_long_sentence_is_cut_to_what_the_server_accepts(world: World) -> None:
+def test_a_long_message_is_cut_to_what_the_server_accepts(world: World) -> None:
     world.recorder.normal(POD, "Long", "x" * 5000)
     assert [event.message for event in world.written] == ["x" * 1024]
 
@@ -118,7 +118,7 @@ def test_a_refused_event_is_counted_and_the_next_is_written(world: World) -> Non
     assert (world.outcome("refused"), world.outcome("written")) == (1, 1)
 
 
-def test_only_so_many_sentences_are_remembered(world: World) -> None:
+def test_only_so_many_messages_are_remembered(world: World) -> None:
     for i in range(events.MOST_REMEMBERED + 5):
         world.recorder.normal(POD, "Many", f"{i}")
         world.recorder.flush()

@@ -86,7 +86,7 @@ def test_of_two_files_the_first_that_says_something_counts_and_a_missing_one_say
         ),
     ],
 )
-def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_used_is_reported_in_a_message(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(BadConnectionError, match=message):
         kubeconfig.choose([tmp_path / "config"])

@@ -26,7 +26,7 @@ def test_a_node_without_annotation_has_no_devices() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"devices": [{"index": 0}]}', '{"devices": null}'])
-def test_an_unreadable_inventory_is_an_error_with_a_sentence(text: str) -> None:
+def test_an_unreadable_inventory_is_an_error_with_a_message(text: str) -> None:
     with pytest.raises(InventoryError, match=names.INVENTORY):
         decode_inventory(text)
 
@@ -49,7 +49,7 @@ def test_a_pod_without_assignment_has_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "[]", '{"main": "GPU-0"}', '{"main": [1]}'])
-def test_an_unreadable_assignment_is_an_error_with_a_sentence(text: str) -> None:
+def test_an_unreadable_assignment_is_an_error_with_a_message(text: str) -> None:
     with pytest.raises(AssignmentError, match=names.ASSIGNED):
         assignment_of(a_pod().with_annotation(names.ASSIGNED, text).obj)
 
@@ -61,6 +61,6 @@ def test_drift_is_read_back_as_it_was_written() -> None:
     assert drift_of(a_node("n0")) == {}
 
 
-def test_unreadable_drift_is_an_error_with_a_sentence() -> None:
+def test_unreadable_drift_is_an_error_with_a_message() -> None:
     with pytest.raises(AssignmentError, match=names.DRIFT):
         drift_of(a_node("n0", drift="[]"))

@@ -33,6 +33,6 @@ def test_nothing_in_use_is_another_matter_than_nothing_known() -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "[]", "{}", '{"at": "noon"}', '{"version": 2, "at": "2026-11-27T16:00:00Z"}']
 )
-def test_what_cannot_be_read_is_an_error_with_a_sentence(text: str) -> None:
+def test_what_cannot_be_read_is_an_error_with_a_message(text: str) -> None:
     with pytest.raises(UseError, match=names.USE):
         decode_use(text)

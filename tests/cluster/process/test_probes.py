@@ -57,7 +57,7 @@ class TestProbes:
         answer = ask(server, path)
         assert (answer.status, answer.data) == (200, b"ok\n")
 
-    def test_trouble_is_503_with_the_sentence(self, server: Server, checks: Checks) -> None:
+    def test_trouble_is_503_with_the_message(self, server: Server, checks: Checks) -> None:
         checks.synced = "no list yet"
         answer = ask(server, "/readyz")
         assert (answer.status, answer.data) == (503, b"pods: no list yet\n")
@@ -141,7 +141,7 @@ class TestServing:
 
         assert not server._thread.is_alive()
 
-    def test_a_taken_port_is_a_sentence(self, server: Server) -> None:
+    def test_a_taken_port_is_a_message(self, server: Server) -> None:
         with pytest.raises(
             ServeError, match=f"Cannot listen on 127.0.0.1 port {server.port}: Address already"
         ):

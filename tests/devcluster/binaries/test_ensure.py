@@ -168,7 +168,7 @@ def test_a_tool_that_fails_to_build_names_itself_and_is_built_alone_the_next_tim
     assert not set(after) & set(before[:-1])
 
 
-def test_the_command_ends_with_the_sentence_that_names_the_tool(
+def test_the_command_ends_with_the_message_that_names_the_tool(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_GO", "fail-helm")

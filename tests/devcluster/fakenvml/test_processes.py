@@ -93,7 +93,7 @@ def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_a_compiler_a_sentence_says_what_to_install(
+def test_without_a_compiler_a_message_says_what_to_install(
     fake: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(fake.folder))

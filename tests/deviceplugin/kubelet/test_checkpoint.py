@@ -67,7 +67,7 @@ def test_a_record_without_entries_is_empty() -> None:
         b"\xff\xfe",
     ],
 )
-def test_an_unknown_form_is_said_in_a_sentence(content: bytes) -> None:
+def test_an_unknown_form_is_reported_in_a_message(content: bytes) -> None:
     with pytest.raises(CheckpointError, match="checkpoint has a form that this version does not know"):
         decode(content, GPU)
 
@@ -76,7 +76,7 @@ def test_a_kubelet_that_has_never_written_one_has_given_nothing(tmp_path: Path) 
     assert CheckpointFile(tmp_path, GPU).read() == PodDevices()
 
 
-def test_a_record_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_reported_in_a_message(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     with pytest.raises(CheckpointError, match="cannot be read"):
         CheckpointFile(tmp_path, GPU).read()

@@ -85,7 +85,7 @@ def test_a_gpu_that_is_ill_counts() -> None:
     assert nvidias(labels(label_inputs(devices=after)))["gpu.count"] == "2"
 
 
-def test_mig_devices_are_not_labelled_where_they_are_not_handed_out() -> None:
+def test_mig_devices_are_not_labelled_where_they_are_not_advertised() -> None:
     found = labels(label_inputs(cut(card(0), "1g.10gb", "1g.10gb")))
     assert nvidias(found)["gpu.replicas"] == "0"
     assert not [key for key in nvidias(found) if key.startswith("mig-") or key == "mig.strategy"]

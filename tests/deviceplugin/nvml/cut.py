@@ -1,4 +1,4 @@
-"""GPUs that are cut, for tests of what is handed out."""
+"""GPUs that are cut, for tests of what is advertised."""
 
 import msgspec
 

@@ -326,7 +326,7 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_restarts() -> None
     assert played() == fault
 
 
-def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_sentence() -> None:
+def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_message() -> None:
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
         reports: list[NvmlReport] = []
         watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False)

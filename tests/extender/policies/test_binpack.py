@@ -1,4 +1,4 @@
-"""What binpack promises about the order of nodes."""
+"""The order of nodes that binpack documents."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What booked-reserve promises: pods that may be evicted go where nobody will need the devices soon."""
+"""booked-reserve: pods that may be evicted go where nobody will need the devices soon."""
 
 from hypothesis import given
 from hypothesis import strategies as st

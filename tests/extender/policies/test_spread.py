@@ -1,4 +1,4 @@
-"""What spread promises about the order of nodes."""
+"""The order of nodes that spread documents."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What topology promises: linked devices stay together, and on one NUMA node."""
+"""topology: linked devices stay together, and on one NUMA node."""
 
 from collections.abc import Iterable
 from itertools import combinations

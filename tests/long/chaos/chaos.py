@@ -49,7 +49,7 @@ class Chaos:
         self._playground = Playground(ground.kube, kubectl, namespace=NAMESPACE, laws=laws)
 
     def play(self, harms: list[Harm]) -> None:
-        """All of it; afterwards everybody is served, and all that was promised is so."""
+        """All of it; afterwards everybody is served, and all that was guaranteed is so."""
         stop = threading.Event()
         with running([*self.load.bodies(stop), partial(self.falls.run, stop)], stop):
             self._await("everybody has been served once", self.load.has_begun)
@@ -71,7 +71,7 @@ class Chaos:
 
     # --- afterwards ------------------------------------------------------------------------------------
     def _broken_guarantees(self) -> list[str]:
-        """Bookings that are not as the server has promised, or not in the cluster as they run: sentences."""
+        """Bookings that are not as the server has guaranteed, or not in the cluster as they run: messages."""
         shown = {booking: self._shown(booking) for booking in self._ground.guaranteed.bookings}
         broken = self._ground.guaranteed.broken(shown, SystemClock().now())
         return [*broken, *unmirrored(shown, self._laws.state.bookings)]

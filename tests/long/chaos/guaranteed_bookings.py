@@ -1,4 +1,4 @@
-"""What the booking server has promised to people, by its own answers: afterwards it must all be so. Pure.
+"""What the booking server has guaranteed to people, by its own answers: afterwards it must all be so. Pure.
 
 A request whose answer got lost has happened, or has not, and may yet happen after one that was answered. So
 several states are possible for each booking, of which one must be found.
@@ -65,9 +65,9 @@ class GuaranteedBookings:
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self.unanswered(method, path, body)
         elif not answer.is_refusal and (method, path) == ("POST", BOOKINGS):
-            self._promise(str(answer.body["id"]), answer.body)
+            self._guarantee(str(answer.body["id"]), answer.body)
         elif not answer.is_refusal and (asked := _asked(method, path)):
-            self._promise(asked[0], answer.body)
+            self._guarantee(asked[0], answer.body)
 
     def unanswered(self, method: str, path: str, body: Json | None) -> None:
         """Nobody knows what has become of a request."""
@@ -81,7 +81,7 @@ class GuaranteedBookings:
             self._doubtful[booking] = self._doubtful.get(booking, frozenset()) | after
 
     def broken(self, shown: Mapping[str, Json | None], now: datetime) -> list[str]:
-        """Messages about bookings that are gone, or are not as promised.
+        """Messages about bookings that are gone, or are not as guaranteed.
 
         Args:
             shown: booking -> what the server says of it; None where it knows none.
@@ -89,12 +89,12 @@ class GuaranteedBookings:
         """
         with self._lock:
             return [
-                f"{booking} is {shown.get(booking)}, and was promised to be one of {sorted(map(str, states))}"
-                for booking, promised in self._possible.items()
-                if not _is_one_of(shown.get(booking), states := promised | self._late(booking), now)
+                f"{booking} is {shown.get(booking)}, and has to be one of {sorted(map(str, states))}"
+                for booking, guaranteed in self._possible.items()
+                if not _is_one_of(shown.get(booking), states := guaranteed | self._late(booking), now)
             ]
 
-    def _promise(self, booking: str, said: Json) -> None:
+    def _guarantee(self, booking: str, said: Json) -> None:
         over = said["state"] if said.get("released") or said.get("cancelled") else None
         state = BookingState(said["model"], said["count"], moment(said["start"]), moment(said["end"]), over)
         with self._lock:

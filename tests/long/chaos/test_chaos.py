@@ -1,4 +1,4 @@
-"""Under load everything of the product and below it is killed at random, and every law and promise holds.
+"""Under load everything of the product and below it is killed at random, and every law and guarantee holds.
 
 ``CHAOS_SEED=... CHAOS_SECONDS=... pytest -s tests/long/chaos/test_chaos.py`` plays the same again; ``make
 chaos`` plays for fifteen minutes.
@@ -28,7 +28,7 @@ written. When it is back our watch may be there before a part's, which tries aga
 decides meanwhile on what it knew: its writes are guarded by resourceVersions, what else was true is not."""
 
 
-def test_every_law_and_every_promise_holds_whatever_is_killed() -> None:
+def test_every_law_and_every_guarantee_holds_whatever_is_killed() -> None:
     seed = new_seed(SEED)
     sys.stdout.write(f"To have the same harm again: {SEED}={seed} CHAOS_SECONDS={SECONDS:.0f}\n")
     harms = planned(seed, SECONDS, NODES)

@@ -1,4 +1,4 @@
-"""What was promised is compared with what is there: a lost booking is found, a lost answer is no breach."""
+"""What was guaranteed is compared with what is there: a lost booking is found, a lost answer is no breach."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ def guaranteed() -> GuaranteedBookings:
     return made
 
 
-def test_what_is_as_promised_is_no_breach(guaranteed: GuaranteedBookings) -> None:
+def test_what_is_as_guaranteed_is_no_breach(guaranteed: GuaranteedBookings) -> None:
     assert guaranteed.bookings == ("b-1",)
     assert not guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": booking(state="active")}, START)
@@ -69,7 +69,7 @@ def test_a_change_whose_answer_got_lost_may_be_there_or_not_and_nothing_else(
     assert guaranteed.broken({"b-1": booking(state="cancelled")}, NOW)
 
 
-def test_a_failing_server_has_promised_nothing_new_and_the_old_still_holds(
+def test_a_failing_server_has_guaranteed_nothing_new_and_the_old_still_holds(
     guaranteed: GuaranteedBookings,
 ) -> None:
     guaranteed.answered("POST", f"{ONE}/release", None, Answer(503, {}))
@@ -78,7 +78,7 @@ def test_a_failing_server_has_promised_nothing_new_and_the_old_still_holds(
     assert guaranteed.broken({"b-1": None}, NOW)
 
 
-def test_who_is_refused_was_promised_nothing() -> None:
+def test_who_is_refused_was_guaranteed_nothing() -> None:
     guaranteed = GuaranteedBookings()
     guaranteed.answered("POST", BOOKINGS, {}, Answer(422, {"violations": []}))
     guaranteed.answered("PATCH", ONE, {}, Answer(404, {}))

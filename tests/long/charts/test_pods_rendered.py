@@ -132,7 +132,7 @@ def test_the_node_agent_is_root_without_a_capability_and_writes_nothing_of_its_o
 
 
 @pytest.mark.parametrize("strategy", ["single", "mixed"])
-def test_the_node_agent_has_what_it_needs_to_see_mig_instances_only_where_they_are_handed_out(
+def test_the_node_agent_has_what_it_needs_to_see_mig_instances_only_where_they_are_advertised(
     render: Render, strategy: str
 ) -> None:
     def agent(values: dict[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Field:
         eventually(lambda: all(self.pod(name).spec.node_name for name in pods), deadline=PATIENCE)
         return {name: self.nodes.index(str(self.pod(name).spec.node_name)) for name in pods}
 
-    def turned_down(self, name: str) -> None:
+    def await_unschedulable(self, name: str) -> None:
         """Wait until its scheduler has found no node for a pod."""
 
         def said() -> bool:

@@ -211,7 +211,7 @@ def people(cluster: Cluster, webhook: ServedWebhook) -> People:
     return People(cluster)
 
 
-def test_a_booked_pod_gets_its_stamps_and_a_priority(people: People) -> None:
+def test_a_booked_pod_gets_its_cover_annotations_and_a_priority(people: People) -> None:
     pod = people.create("alice", a_pod())
     assert pod.annotations == {
         names.ADMITTED: "true",

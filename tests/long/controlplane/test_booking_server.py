@@ -269,7 +269,7 @@ def test_alice_books_shows_and_releases_with_her_own_token(
     )
 
 
-def test_a_booking_during_an_outage_is_not_promised_until_it_is_in_the_cluster(
+def test_a_booking_during_an_outage_is_not_confirmed_until_it_is_in_the_cluster(
     cluster: Cluster, server: Server, bookings: Objects
 ) -> None:
     alice = person_token(cluster, "alice", names.AUDIENCE)

@@ -86,11 +86,11 @@ def annotations_of(cluster: Cluster, pod: str) -> Json:
 
 
 @pytest.mark.usefixtures("parts")
-def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_stamped(cluster: Cluster) -> None:
-    stamp = {names.TERMINATE_AT: "1900-01-01T08:00:00Z"}
-    notebook = a_pod("notebook", gpus=1, **stamp, **{names.HUB_USER: "bob"})
+def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_annotated(cluster: Cluster) -> None:
+    annotation = {names.TERMINATE_AT: "1900-01-01T08:00:00Z"}
+    notebook = a_pod("notebook", gpus=1, **annotation, **{names.HUB_USER: "bob"})
     assert not why_refused(cluster, notebook, f"--as={HUB}")
-    assert annotations_of(cluster, "notebook").items() >= {**stamp, names.USER: "bob"}.items()
+    assert annotations_of(cluster, "notebook").items() >= {**annotation, names.USER: "bob"}.items()
     expired = {"status": "success", "expired_pods": ["notebook"]}
     eventually(lambda: asked(cluster, "GET", "/get-expired-pods") == expired, deadline=PATIENCE)
     assert asked(cluster, "POST", "/random-delete")["deleted_pod"] == ""

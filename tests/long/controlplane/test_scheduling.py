@@ -82,7 +82,7 @@ def test_no_class_that_may_be_made_displaces_a_pod_of_the_booked_class(field: Fi
     )
     field.placed("booked")
     field.create("web", scheduler=mode.other_pods, node=0, cpu=WHOLE_NODE, priority_class="highest")
-    field.turned_down("web")
+    field.await_unschedulable("web")
 
     assert not field.pod("web").status.nominated_node_name
     assert field.living() == {"booked", "web"}
@@ -163,7 +163,7 @@ def test_l2_where_only_booked_pods_have_the_model_nobody_is_evicted(field: Field
     field.placed("wrong")
     wanting = {"user": "bob", "priority_class": "important", "annotations": {names.MODEL: A100}}
     field.create("preempts", scheduler=mode.gpu_pods, gpus=2, node=2, **wanting)
-    field.turned_down("preempts")
+    field.await_unschedulable("preempts")
     assert not field.pod("preempts").status.nominated_node_name
     assert field.living() == {"hers", "wrong", "preempts"}
 

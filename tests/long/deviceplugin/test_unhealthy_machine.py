@@ -21,7 +21,7 @@ OF_ONE_GPU = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetFieldValues", "nvmlDevice
 
 
 def admitted(kubelet: FakeKubelet, *gpus: str) -> None:
-    """A pod comes, gets what it was promised, starts and ends."""
+    """A pod comes, gets what it was assigned, starts and ends."""
     pod = a_pod(*gpus)
     assert kubelet.admit(pod), pod.message
     assert kubelet.devices_of(pod.uid) == set(gpus)

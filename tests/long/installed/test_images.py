@@ -103,7 +103,7 @@ def test_it_has_what_its_part_needs_and_nothing_else(images: dict[Target, Image]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_is_as_small_as_was_promised(images: dict[Target, Image], target: Target) -> None:
+def test_it_is_as_small_as_documented(images: dict[Target, Image], target: Target) -> None:
     assert compressed(images[target].tar) / 1e6 <= TARGET_MB[target]
 
 

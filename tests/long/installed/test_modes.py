@@ -175,7 +175,7 @@ def site(played: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 def notebook(name: str, user: str, *, until: str | None = None) -> dict[str, Any]:
-    """A pod as a hub makes it, with MAIA's stamp if there is one."""
+    """A pod as a hub makes it, with MAIA's annotation if there is one."""
     body = a100(name)
     body["metadata"]["annotations"] |= {names.HUB_USER: user}
     if until:
@@ -268,7 +268,7 @@ def test_a_hubs_notebook_is_served_by_its_users_booking_and_people_stay_in_their
     assert {pod.metadata.annotation(names.USER) for pod in before.values()} == {"bob"}
 
 
-def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: Site) -> None:
+def test_maias_tools_are_answered_inside_the_cluster_and_its_annotations_count(site: Site) -> None:
     books, maia = site.namespace("notebooks"), site.namespace(OF_MAIA)
     hub, now = site.hub(books), SystemClock().now()
     granted = [notebook(f"granted-{n}", "bob", until=text_of(now + timedelta(hours=1))) for n in range(2)]

@@ -96,7 +96,7 @@ def _anybody(who: str) -> list[Attempt]:
             ("prolongs somebody's booking", "patch", f"{BOOKINGS}/{THEIRS}", {"spec": {"count": 8}}),
             ("says what ends", "patch", f"{BOOKINGS}/{THEIRS}/status", {"status": {"ending": []}}),
             ("deletes somebody's booking", "delete", f"{BOOKINGS}/{THEIRS}", {}),
-            ("stamps somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
+            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
             ("deletes somebody's pod", "delete", POD, {}),
             ("evicts somebody's pod", "create", f"{POD}/eviction", {"metadata": {"name": "theirs"}}),
             ("binds by the first door", "create", f"{POD}/binding", a_binding("theirs", "node-a")),
@@ -298,7 +298,7 @@ def _binding_ones(who: str) -> list[Attempt]:
         *_without_a_right(
             who,
             ("forges a booking", "create", BOOKINGS, a_booking("b-forged")),
-            ("stamps somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
+            ("annotates somebody's pod", "patch", POD, _annotated(**{names.USER: "mallory"})),
         ),
     ]
 

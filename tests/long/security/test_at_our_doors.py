@@ -121,7 +121,7 @@ def test_what_administrators_may_ask_is_refused_to_everybody_else_and_reported(
     assert {line["address"] for line in logged} == {site.cluster.host_address}
 
 
-def test_l7_who_forges_a_stamp_is_reported(site: Site) -> None:
+def test_l7_who_forges_a_cover_annotation_is_reported(site: Site) -> None:
     forged = a_pod(generateName="p-", annotations={names.USER: "bob", names.BOOKING: site.theirs})
     assert names.USER not in site.people.alice.create(pods(), forged, dry=True).annotations
     logged = lines(site.parts.controller(), "reserved keys were removed from a new pod")

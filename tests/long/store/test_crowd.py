@@ -1,4 +1,4 @@
-"""L5: sixteen writers at once, on both databases: nothing promised twice, nothing lost, no wrong refusal."""
+"""L5: sixteen writers at once, on both databases: nothing booked twice, nothing lost, no wrong refusal."""
 
 import os
 import secrets

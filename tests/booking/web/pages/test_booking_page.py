@@ -322,9 +322,7 @@ def test_a_form_that_is_sent_twice_books_once_and_filled_in_again_it_is_another(
 
 
 @pytest.mark.parametrize("late", ["not_guaranteed_reason", "unknown_capacity"])
-def test_a_form_that_is_sent_again_while_nothing_can_be_promised_has_its_booking(
-    site: Site, late: str
-) -> None:
+def test_a_form_that_is_sent_again_while_nothing_can_be_booked_has_its_booking(site: Site, late: str) -> None:
     crumb, once = token(site.see("/")), re.search(r'name="once" value="(\w+)"', site.see("/").text)
     assert once
 

@@ -67,7 +67,7 @@ def test_midnights_follow_the_clocks_through_a_change() -> None:
     assert midnights[2] - midnights[1] == timedelta(hours=23)
 
 
-def test_instants_in_sentences_are_written_in_the_zone() -> None:
+def test_instants_in_messages_are_written_in_the_zone() -> None:
     message = (
         f"From {wording.instant(NOW)} to {wording.instant(NOW + timedelta(seconds=5))}; version 2026-03-02."
     )

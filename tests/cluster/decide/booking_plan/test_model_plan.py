@@ -62,7 +62,7 @@ def test_what_is_placed_fits_at_every_instant_and_small_calendars_are_placed_whe
 
 
 @given(_ITEMS, _DEVICES)
-def test_one_after_the_other_nobody_is_promised_too_much_and_nobody_loses_a_place(
+def test_one_after_the_other_nobody_is_guaranteed_too_much_and_nobody_loses_a_place(
     items: list[Item], devices: dict[str, int]
 ) -> None:
     placed: dict[Item, str] = {}

@@ -181,7 +181,7 @@ def test_a_device_that_its_node_does_not_know_is_of_unknown_model() -> None:
     ]
 
 
-def test_where_others_are_promised_the_gpus_of_its_node_the_booking_does_not_cover_the_pod_there() -> None:
+def test_where_the_gpus_of_its_node_are_planned_for_others_the_booking_does_not_cover_the_pod_there() -> None:
     pod = running()
     known = covered(pod.obj, _barred(pod))
     assert list(messages(pod.obj, known)) == [

@@ -317,7 +317,7 @@ def _planned_for_others(pod: PodBuilder, *bookings: Booking) -> ExplanationSnaps
     return replace(snapshot(pod, bookings=bookings), placement_checks={A100: check} if check else {})
 
 
-def test_a_node_whose_gpus_are_promised_to_other_bookings_is_reported_with_the_time_of_the_plan() -> None:
+def test_a_node_whose_gpus_are_planned_for_other_bookings_is_reported_with_the_time_of_the_plan() -> None:
     pod, booking = alices().asks(1), a_booking()
     found = _waits(pod, _planned_for_others(pod, booking, _WHOLE), booking)
     assert found.because[:3] == (
@@ -361,7 +361,7 @@ def test_the_beginning_of_a_plan_is_reported_where_it_is_yet_to_come(
     )
 
 
-def test_of_a_node_that_is_full_and_promised_it_is_reported_that_it_is_full() -> None:
+def test_of_a_node_that_is_full_and_planned_for_others_it_is_reported_that_it_is_full() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
     full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
@@ -376,7 +376,7 @@ def test_of_a_node_that_is_full_and_promised_it_is_reported_that_it_is_full() ->
     assert f"n0: not enough GPUs of model {A100} on this node are free." in found.because
 
 
-def test_where_every_free_node_is_promised_the_pod_waits_for_those_bookings() -> None:
+def test_where_every_free_node_is_planned_for_bookings_the_pod_waits_for_those() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
     seen = replace(seen, node_snapshots={"n0": seen.node_snapshots["n0"]})
@@ -386,13 +386,13 @@ def test_where_every_free_node_is_promised_the_pod_waits_for_those_bookings() ->
     assert (found.is_settled, found.is_hopeless) == (False, False)
 
 
-def test_a_pod_without_a_booking_may_be_evicted_and_so_goes_where_others_are_promised_gpus() -> None:
+def test_a_pod_without_a_booking_may_be_evicted_and_so_goes_where_gpus_are_planned_for_others() -> None:
     pod = alices().asks(1)
     seen = _planned_for_others(pod, a_booking(), _WHOLE)
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0 and n1."
 
 
-def test_a_booking_of_a_model_without_promises_may_be_placed_anywhere() -> None:
+def test_a_booking_of_a_model_without_other_bookings_may_be_placed_anywhere() -> None:
     pod, booking = alices().asks(1), a_booking()
     seen = replace(_planned_for_others(pod, booking, _WHOLE), placement_checks={})
     assert _waits(pod, seen, booking).because[0] == "There are free GPUs for it on n0 and n1."
@@ -432,14 +432,14 @@ def test_a_pod_that_may_be_evicted_goes_where_one_that_stays_may_not() -> None:
 
 
 @pytest.mark.parametrize(("model", "nodes"), [(A6000, "n0 and n1"), (A100, "n1")])
-def test_a_pod_that_stays_takes_what_is_not_promised_of_the_models_that_it_accepts(
+def test_a_pod_that_stays_takes_what_is_not_planned_of_the_models_that_it_accepts(
     model: str, nodes: str
 ) -> None:
     pod = alices().asks(1).wants(model).of_a_daemon_set()
     assert _waits(pod, _permanent(pod)).because[0] == f"There are free GPUs for it on {nodes}."
 
 
-def test_parts_of_gpus_are_promised_to_no_booking() -> None:
+def test_parts_of_gpus_are_planned_for_no_booking() -> None:
     pod, booking = alices().asks(1, resource="nvidia.com/mig-1g.5gb").of_a_daemon_set(), a_booking()
     part = a100(5, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb", model="NVIDIA-A100-MIG")
     seen = replace(

@@ -111,7 +111,7 @@ def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
     assert hold_message(two).endswith("while 2 pods without a booking leave.")
 
 
-def test_every_sentence_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
+def test_every_message_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
     ledger = a_ledger()
     codes = [
         getattr(why_waiting(gpu_request_of(pod.obj), ledger.views(ledger.nodes())), "code", None)
