@@ -164,10 +164,10 @@ def _reclaim(base: _Base) -> Reclaimer:
     """The reclaimer: it acts where its replica holds the Lease."""
     settings, clock, kube = base.settings, base.clock, base.kube
     events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
-    departure = PodEvictor(
+    evictor = PodEvictor(
         kube, clock, events, scheduler=settings.scheduler_name, executor=base.executor, random=base.random
     )
-    departure.follow(base.following)
+    evictor.follow(base.following)
     base.following.follow_namespaces()
     base.following.follow_surroundings()
     elector = LeaderElector(
@@ -184,13 +184,13 @@ def _reclaim(base: _Base) -> Reclaimer:
         clock,
         base.cache,
         guards=Guards(leads=elector.leads, unready_reason=base.unready_reason),
-        leaving=departure,
+        evictor=evictor,
         write_event=_event_writer(events),
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,
     )
-    departure.seen.on_change(reclaimer.trigger)
+    evictor.seen.on_change(reclaimer.trigger)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)

@@ -22,7 +22,7 @@ class ReclaimerContext:
 
     kube: Kube
     clock: Clock
-    leaving: Evictor
+    evictor: Evictor
     write_event: WriteEvent
     metrics: ReclaimerMetrics
     failures: ApiFailures

@@ -64,15 +64,15 @@ def nothing() -> None:
 class Evictor(Protocol):
     """Evicts pods, and brings bare ones back."""
 
-    def foresee(self, pod: Pod, *, back: Back) -> None:
+    def prepare(self, pod: Pod, *, back: Back) -> None:
         """Start the reads and the dry run for a pod that is likely to be evicted in this pass.
 
         In the background: the caller can write the hold meanwhile. Nothing is written; the only effect is a
-        faster ``leave``.
+        faster ``evict``.
         """
         ...
 
-    def leave(
+    def evict(
         self,
         pod: Pod,
         why: EvictionCause,
@@ -123,7 +123,7 @@ class Evictor(Protocol):
         """Advance every comeback as far as it can go now.
 
         Preparations for a pod that is neither leaving nor wanted are undone. Pods that a kubelet has rejected
-        are removed and come back in here, too, without a call to ``leave``.
+        are removed and come back in here, too, without a call to ``evict``.
 
         Args:
             wanted: uids of the pods that are still meant to leave.

@@ -75,7 +75,7 @@ class Reclaimer:
         cache: ClusterCache,
         *,
         guards: Guards,
-        leaving: Evictor,
+        evictor: Evictor,
         write_event: WriteEvent,
         terms: EvictionSettings,
         metrics: ReclaimerMetrics,
@@ -86,7 +86,7 @@ class Reclaimer:
         self._clock = clock
         self._cache = cache
         self._guards = guards
-        self._leaving = leaving
+        self._evictor = evictor
         self._metrics = metrics
         self._terms = terms
         self._holder_cache = HolderCache()
@@ -96,7 +96,7 @@ class Reclaimer:
         context = ReclaimerContext(
             kube=kube,
             clock=clock,
-            leaving=leaving,
+            evictor=evictor,
             write_event=write_event,
             metrics=metrics,
             failures=self._failures,
@@ -204,7 +204,7 @@ class Reclaimer:
         if self._terms.maia:
             wanted |= {pod.metadata.uid for pod in asked_to_end(snapshot)}
         try:
-            self._leaving.reconcile(frozenset(wanted))
+            self._evictor.reconcile(frozenset(wanted))
         except ApiError as error:
             self._failures.note("comebacks", "", error)
         for pod in snapshot.noted.values():
@@ -215,7 +215,7 @@ class Reclaimer:
                 and not has_our_finalizer(pod)
             ):
                 try:
-                    self._leaving.clear_disruption(pod)
+                    self._evictor.clear_disruption(pod)
                 except ApiError as error:
                     self._failures.note("clear condition", pod.key, error)
 

@@ -76,7 +76,7 @@ EFFECTS: Final[dict[Step, Move]] = {
     "remove finalizer": lambda s: replace(s, has_finalizer=False),
     "forget": lambda s: replace(s, template="", stranger=False),
     "mark due": lambda s: replace(s, template="due"),
-    "let go": lambda s: replace(s, has_finalizer=False, victim="gone"),
+    "release victim": lambda s: replace(s, has_finalizer=False, victim="gone"),
     "create": lambda s: replace(s, returning="finalizer"),
     "release": lambda s: replace(s, returning="free"),
 }

@@ -45,7 +45,7 @@ class CheckedEvictor(FakeEvictor):
         super().__init__(cluster.kube)
         self._cluster = cluster
 
-    def leave(
+    def evict(
         self,
         pod: Pod,
         why: EvictionCause,
@@ -63,7 +63,7 @@ class CheckedEvictor(FakeEvictor):
         assert why.reason != "ended" or age < MIRROR_STALE_AFTER, (
             f"{pod.key} was ended by what may not be true"
         )
-        super().leave(pod, why, still=still, soon=soon)
+        super().evict(pod, why, still=still, soon=soon)
 
 
 class RandomCluster(FakeCluster):
@@ -71,7 +71,7 @@ class RandomCluster(FakeCluster):
 
     def __init__(self) -> None:
         super().__init__(terms=TERMS)
-        self.leaving = CheckedEvictor(self)
+        self.evictor = CheckedEvictor(self)
         self.restart()
         self.devices: dict[str, tuple[Device, ...]] = {}
 

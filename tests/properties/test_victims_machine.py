@@ -247,7 +247,7 @@ class VictimsMachine(ReclaimerWatches):
         if what == "a write":
             self.cluster.kube.fail("PATCH", error)
         else:
-            self.cluster.leaving.failing.append(error)
+            self.cluster.evictor.failing.append(error)
         self.is_disturbed = True
         return f"{what}: {error}"
 
@@ -275,7 +275,7 @@ class VictimsMachine(ReclaimerWatches):
     def a_budget_protects_or_not(self, pick: Pick) -> str:
         living = self.cluster.living()
         protected = {pick.one(living).metadata.name} if living and pick.chance(2) else set()
-        self.cluster.leaving.protected = protected
+        self.cluster.evictor.protected = protected
         return str(protected)
 
     @step()
@@ -301,14 +301,14 @@ class VictimsMachine(ReclaimerWatches):
     def _calm(self) -> None:
         """What waits to go wrong does not."""
         self.cluster.kube.calm()
-        self.cluster.leaving.failing.clear()
+        self.cluster.evictor.failing.clear()
         self.is_disturbed = False
 
     # --- how it is judged --------------------------------------------------------------------------------
     def _pass(self, *, is_current: bool) -> str:
         cluster = self.cluster
         before, disturbed = cluster.instant(), self.is_disturbed
-        version, left = cluster.version, len(cluster.leaving.left)
+        version, left = cluster.version, len(cluster.evictor.left)
         spared = cluster.reclaimer._holding.excluded
         cluster.reclaimer.reconcile()
         after = cluster.instant()
@@ -317,7 +317,7 @@ class VictimsMachine(ReclaimerWatches):
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
             self._judge(before, fresh, spared)
-        gone = [name for name, _ in cluster.leaving.left[left:]]
+        gone = [name for name, _ in cluster.evictor.left[left:]]
         return f"holds {sorted(fresh)}, {gone} evicted"
 
     def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
@@ -410,7 +410,7 @@ class VictimsMachine(ReclaimerWatches):
         """No more surprises: then everybody is served who can be, and nothing is left lying about."""
         cluster = self.cluster
         self._calm()
-        cluster.leaving.protected = set()
+        cluster.evictor.protected = set()
         cluster.leads, cluster.unready_reason = True, None
         cluster.mirror(well=True)
         for name in NODES:

@@ -245,7 +245,7 @@ class Ending:
             back=end_action.decided_back(booking),
         )
         try:
-            self._context.leaving.leave(pod, why, still=still)
+            self._context.evictor.evict(pod, why, still=still)
         except TooLateError as error:
             log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
             return

@@ -32,13 +32,13 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
         (pod, order)
         for pod in snapshot.noted.values()
         if is_live(pod)
-        and _is_heard(pod, snapshot)
+        and _is_node_known(pod, snapshot)
         and (order := order_of(pod)) is not None
         and never_evicted_reason(pod, namespaces=snapshot.namespaces, home=home) is None
     ]
 
 
-def _is_heard(pod: Pod, snapshot: Snapshot) -> bool:
+def _is_node_known(pod: Pod, snapshot: Snapshot) -> bool:
     """Whether the state of the pod's node is known (law L6); a pod that waits holds nothing."""
     node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
@@ -70,7 +70,7 @@ class Orders:
             event_reason=names.EVICTED_BY_ADMINISTRATOR,
         )
         try:
-            self._context.leaving.leave(pod, why, still=partial(self._is_still_ordered, pod.metadata.uid))
+            self._context.evictor.evict(pod, why, still=partial(self._is_still_ordered, pod.metadata.uid))
         except (ProtectedError, TooLateError) as error:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return

@@ -50,7 +50,7 @@ class Calls:
         except NotFound:
             return None
 
-    def rehearse(self, body: Json) -> None:
+    def dry_run(self, body: Json) -> None:
         """Create the pod in a dry run, under another name since its own is taken."""
         metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
         metadata["generateName"] = f"{body['metadata']['name'][:LONGEST_STEM]}-"
@@ -92,7 +92,7 @@ class Calls:
         """Write the notice on a pod without our finalizer: we do not bring it back."""
         return self._change(pod, {"annotations": {names.NOTICE: notice}}, versioned=False)
 
-    def let_go(self, pod: Pod) -> Pod:
+    def release_victim(self, pod: Pod) -> Pod:
         """Remove the finalizer. The label stays: by it our watch sees the pod's deletion."""
         return self._change(pod, {"finalizers": _others(pod)}, versioned=bool(_others(pod)))
 

@@ -8,7 +8,7 @@ another stopped:
 - the **returning** pod, which our finalizer keeps until the template is gone, so that a user who deletes it
   at once is not overruled.
 
-The order of writes: store, add finalizer, take | mark due, let go | create, forget, release.
+The order of writes: store, add finalizer, take | mark due, release victim | create, forget, release.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ Step = Literal[
     "remove finalizer",
     "restore",
     "mark due",
-    "let go",
+    "release victim",
     "create",
     "forget",
     "release",
@@ -46,7 +46,7 @@ MEANINGS: Mapping[Step, str] = {
     "remove finalizer": "Take finalizer and label off a victim that need not go.",
     "restore": "Store the template again: the victim leaves by our hand, and it is missing.",
     "mark due": "Write on the template that its pod must come back.",
-    "let go": "Take our finalizer off the victim.",
+    "release victim": "Take our finalizer off the victim.",
     "create": "Create the pod that comes back under the old name.",
     "forget": "Delete the template.",
     "release": "Take finalizer and label off the pod that came back.",
@@ -117,13 +117,13 @@ def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
         # Its user has deleted it, and wins.
         if template:
             return "forget"
-        return "let go" if has_our_finalizer(victim) else "done"
+        return "release victim" if has_our_finalizer(victim) else "done"
     if not has_our_finalizer(victim):
         return "wait" if template is None or is_due(template) else "mark due"
     if template is None:
         return "restore"
     if is_due(template):
-        return "let go"
+        return "release victim"
     return "mark due" if has_ended(victim) else "wait"
 
 

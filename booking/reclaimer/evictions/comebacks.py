@@ -173,8 +173,9 @@ class Comebacks:
             self.clear_disruption(victim)
         elif victim and step == "restore":
             self._restore(victim)
-        elif victim and step in ("let go", "remove finalizer"):
-            self._write(victim, self._calls.let_go if step == "let go" else self._calls.remove_finalizer)
+        elif victim and step in ("release victim", "remove finalizer"):
+            calls = self._calls
+            self._write(victim, calls.release_victim if step == "release victim" else calls.remove_finalizer)
         elif returning and step == "release":
             self._write(returning, self._calls.release)
 
@@ -230,7 +231,7 @@ class Comebacks:
         except Forbidden as error:
             if not _is_namespace_ending(error):
                 raise
-            self._write(victim, self._calls.let_go)
+            self._write(victim, self._calls.release_victim)
 
     def _create(self, uid: str, template: PodTemplate) -> None:
         if uid not in self._marked and not self._is_still_there(uid, template):

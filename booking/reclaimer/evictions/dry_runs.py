@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 log = structlog.get_logger(__name__)
 
-REHEARSALS: Final = 10
+DRY_RUN_ATTEMPTS: Final = 10
 """Attempts of a failing dry run before the pod is evicted all the same."""
 MOST_AHEAD: Final = 4
 """Pods whose dry run is started ahead in one pass; for all others it runs at their eviction."""
@@ -101,7 +101,7 @@ class DryRuns:
         """
         body = replacement_pod(whole, back=back, reason=reason)
         try:
-            self._calls.rehearse(body)
+            self._calls.dry_run(body)
         except (BadRequest, Forbidden, ServerError, Unprocessable) as error:
             return DryRun(whole, body, error)
         return DryRun(whole, body)
@@ -116,7 +116,7 @@ class DryRuns:
         """
         uid = whole.metadata.uid
         self._unanswered[uid] += 1
-        if self._unanswered[uid] < REHEARSALS:
+        if self._unanswered[uid] < DRY_RUN_ATTEMPTS:
             raise DryRunError(error.request, error.message) from error
         log.warning("the dry run of a comeback was not answered", pod=whole.metadata.name, error=str(error))
 

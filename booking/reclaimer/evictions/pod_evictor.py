@@ -81,8 +81,8 @@ class PodEvictor:
         """The cache of a third reflector: pods that kubelets have rejected."""
         random = random or unpredictable()
         self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
-        self._rejected_pods = RejectedPods(self.failed, clock, events, self.leave, random=random)
-        self._rehearsals = DryRuns(self._calls, clock, executor)
+        self._rejected_pods = RejectedPods(self.failed, clock, events, self.evict, random=random)
+        self._dry_runs = DryRuns(self._calls, clock, executor)
 
     def follow(self, following: Informers) -> None:
         """Add the reflectors that keep ``seen`` true."""
@@ -97,14 +97,14 @@ class PodEvictor:
         following.add("failed pods", failed)
 
     # --- away ------------------------------------------------------------------------------------------
-    def foresee(self, pod: Pod, *, back: Back) -> None:
+    def prepare(self, pod: Pod, *, back: Back) -> None:
         """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
         is_left = uid in self._returning.taken or is_terminating(pod) or is_owned(pod) or back == "never"
         if not is_left and self.seen.template(uid) is None:
-            self._rehearsals.begin(pod, back=back, reason="evicted")
+            self._dry_runs.begin(pod, back=back, reason="evicted")
 
-    def leave(
+    def evict(
         self,
         pod: Pod,
         why: EvictionCause,
@@ -118,7 +118,7 @@ class PodEvictor:
         going = _Going(why, still, soon)
         for left in reversed(range(ATTEMPTS)):
             try:
-                if self._leave(pod, going):
+                if self._begin(pod, going):
                     return
             except Conflict as error:
                 if not left:
@@ -127,14 +127,14 @@ class PodEvictor:
             except NotFound:
                 return  # gone meanwhile
 
-    def _leave(self, pod: Pod, going: "_Going") -> bool:
+    def _begin(self, pod: Pod, going: "_Going") -> bool:
         """Begin the eviction; False when it must be restarted."""
         why = going.why
         if is_owned(pod) and _may_be_evicted(why):
             self._evict(self._notified(pod, going), going, versioned=False)
             return True
-        rehearsal = self._rehearsals.begun(pod, back=why.back, reason=why.reason)
-        whole = rehearsal.whole if rehearsal else self._calls.whole(pod.metadata)
+        dry_run = self._dry_runs.begun(pod, back=why.back, reason=why.reason)
+        whole = dry_run.whole if dry_run else self._calls.whole(pod.metadata)
         if whole is None:
             return True
         victim = read(whole)
@@ -150,15 +150,17 @@ class PodEvictor:
         if why.back == "never":
             self._take(self._notified(victim, going), whole, going)
         else:
-            self._prepare(victim, whole, rehearsal, going)
+            self._evict_for_comeback(victim, whole, dry_run, going)
         return True
 
-    def _prepare(self, victim: Pod, whole: WholePod, rehearsal: DryRun | None, going: "_Going") -> None:
+    def _evict_for_comeback(
+        self, victim: Pod, whole: WholePod, dry_run: DryRun | None, going: "_Going"
+    ) -> None:
         """Make it ready to come back, and take it."""
         why, template = going.why, self.seen.template(victim.metadata.uid)
         while (step := next_step(Comeback(template=template, victim=victim, wanted=True))) in LEAVES:
             if step == "store":
-                tried = rehearsal or self._rehearsals.ask(whole, back=why.back, reason=why.reason)
+                tried = dry_run or self._dry_runs.ask(whole, back=why.back, reason=why.reason)
                 template = self._store(tried, why)
             elif step == "add finalizer":
                 going.soon()
@@ -197,7 +199,7 @@ class PodEvictor:
         if error is not None and why.reason == "refused" and FULL_QUOTA not in error.message:
             raise error  # it holds nothing: it stays where its owner sees it until it can come back
         if isinstance(error, ServerError):
-            self._rehearsals.doubt(whole, error)
+            self._dry_runs.doubt(whole, error)
         elif error is not None:
             # Evicted all the same: a pod cannot keep a GPU because its replacement is refused. A full quota
             # has room once the pod has left; anything else is reported now, and retried indefinitely.
@@ -205,7 +207,7 @@ class PodEvictor:
             if FULL_QUOTA not in error.message:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
                 self._events.warning(read(whole), names.COMEBACK_REFUSED, message)
-        self._rehearsals.answered(whole.metadata.uid)
+        self._dry_runs.answered(whole.metadata.uid)
         template = self._calls.store(
             whole.metadata, tried.body, reason=why.reason, message=why.message, back=why.back
         )
@@ -278,14 +280,14 @@ class PodEvictor:
         Raises:
             Unreachable: the API server cannot be asked.
         """
-        self._rehearsals.forget_all_but(wanted)
+        self._dry_runs.forget_all_but(wanted)
         self._returning.reconcile(wanted | self._rejected_pods.uids)
         self._rejected_pods.reconcile()
 
 
 @dataclass(frozen=True, slots=True)
 class _Going:
-    """The arguments of one eviction: see ``Evictor.leave``."""
+    """The arguments of one eviction: see ``Evictor.evict``."""
 
     why: EvictionCause
     still: Callable[[], bool]

@@ -34,15 +34,15 @@ class RejectedPods:
         failed: FailedPodCache,
         clock: Clock,
         events: EventWriter,
-        leave: Callable[[Pod, EvictionCause], None],
+        evict: Callable[[Pod, EvictionCause], None],
         *,
         random: Random,
     ) -> None:
-        """Args: leave: evicts a pod; random: spreads attempts over time."""
+        """Args: evict: evicts a pod; random: spreads attempts over time."""
         self._failed = failed
         self._clock = clock
         self._events = events
-        self._leave = leave
+        self._evict = evict
         self._pauses = Backoffs(clock, random)
         self._reported: set[str] = set()
 
@@ -84,7 +84,7 @@ class RejectedPods:
         why = EvictionCause("refused", said(pod), GRACE_SECONDS, back="as-it-was")
         uid = pod.metadata.uid
         try:
-            self._leave(pod, why)
+            self._evict(pod, why)
         except Unreachable:
             raise
         except ApiError as error:

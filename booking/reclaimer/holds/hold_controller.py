@@ -97,7 +97,7 @@ class HoldController:
         self._clock = context.clock
         self._excluded = UnevictablePods(context.clock)
         self._budgets = Budgets(context, terms)
-        self._parting = VictimEviction(context, terms, spared=self._excluded, budgets=self._budgets)
+        self._victim_eviction = VictimEviction(context, terms, excluded=self._excluded, budgets=self._budgets)
         self._bars = BarredNodes(context.kube, context.clock)
         self._asked = RecentRequests(context.clock)
         self._timers: dict[str, _Timer] = {}
@@ -147,7 +147,7 @@ class HoldController:
         uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
         self._needed.setdefault(uid, needed)
         if plan.at_once:
-            self._parting.foresee(filter(None, map(self._context.seen, hold.victims)))
+            self._victim_eviction.prepare(filter(None, map(self._context.seen, hold.victims)))
         pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)})
         if pod is None:
             return
@@ -220,7 +220,7 @@ class HoldController:
     def reconcile(self, snapshot: Snapshot) -> None:
         """One step for every hold, notice and bar that is there; what fails is tried in the next pass."""
         self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
-        self._parting.forget_all_but(frozenset(snapshot.pods))
+        self._victim_eviction.forget_all_but(frozenset(snapshot.pods))
         now = self._clock.monotonic()
         self._needed = {
             uid: at
@@ -234,7 +234,7 @@ class HoldController:
                 self._context.metrics.holds.labels("bound").inc()
             if pod.metadata.annotation(names.HOLD) and uid not in self._dropped and is_live(pod):
                 self._guarded(pod, partial(self._step, pod, snapshot))
-        for victim in self._parting.notices.stale(snapshot):
+        for victim in self._victim_eviction.notices.stale(snapshot):
             self._guarded(victim, partial(self._spare, victim))
         for pod in self._bars.worn_out(snapshot):
             self._guarded(pod, partial(self._bars.lift, pod))
@@ -300,7 +300,7 @@ class HoldController:
     def _part(self, case: Case, victims: tuple[Pod, ...], timer: _Timer) -> None:
         uid = case.pod.metadata.uid
         try:
-            sent = self._parting.reconcile(case, victims)
+            sent = self._victim_eviction.reconcile(case, victims)
         except NotNowError as error:
             self._drop(case.pod, str(error))
             return
@@ -365,8 +365,8 @@ class HoldController:
         )
 
     def _spare(self, victim: Pod) -> None:
-        self._context.leaving.withdraw(victim.metadata.uid)
-        self._parting.notices.take_back(victim)
+        self._context.evictor.withdraw(victim.metadata.uid)
+        self._victim_eviction.notices.take_back(victim)
 
     def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
         """Write on the pod in the state that was decided on; as it is then, None when it is another by now.

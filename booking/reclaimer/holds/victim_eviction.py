@@ -54,12 +54,17 @@ class VictimEviction:
     """Gives victims their notices and evicts them. Not thread-safe."""
 
     def __init__(
-        self, context: ReclaimerContext, terms: EvictionSettings, *, spared: UnevictablePods, budgets: Budgets
+        self,
+        context: ReclaimerContext,
+        terms: EvictionSettings,
+        *,
+        excluded: UnevictablePods,
+        budgets: Budgets,
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._terms = terms
-        self._spared = spared
+        self._excluded = excluded
         self._budgets = budgets
         self.notices: Final = Notices(context.kube, context.clock, context.write_event)
         self._asked = RecentRequests(context.clock)
@@ -70,11 +75,11 @@ class VictimEviction:
         self._refused = {uid: times for uid, times in self._refused.items() if uid in uids}
         self.notices.forget_all_but(uids)
 
-    def foresee(self, victims: Iterable[Pod]) -> None:
+    def prepare(self, victims: Iterable[Pod]) -> None:
         """Note that the victims which get no notice are likely to be evicted in this very pass."""
         for victim in victims:
             if notice_seconds(victim, self._terms) == 0:
-                self._context.leaving.foresee(victim, back=self._back(victim))
+                self._context.evictor.prepare(victim, back=self._back(victim))
 
     def reconcile(self, case: Case, victims: tuple[Pod, ...]) -> float | None:
         """Take one step for each victim; returns when the first of them was evicted, None where none was.
@@ -165,13 +170,13 @@ class VictimEviction:
             back=self._back(victim),
             notice=None if is_notified else text,
         )
-        leave = partial(self._context.leaving.leave, victim, still=last.is_valid, soon=last.begin)
+        evict = partial(self._context.evictor.evict, victim, still=last.is_valid, soon=last.begin)
         try:
-            leave(why)
+            evict(why)
         except ProtectedError:
             if not self._budgets.is_passed_over(case.pod):
                 raise
-            leave(replace(why, overrides_budget=True))
+            evict(replace(why, overrides_budget=True))
             self._passed_over(case, victim)
         else:
             self._budgets.served(case.pod)
@@ -189,7 +194,7 @@ class VictimEviction:
     def _not_now(self, victim: Pod, why: str) -> NotNowError:
         """Leave the victim out of the next plans; returns the error that says why."""
         self._refused.pop(victim.metadata.uid, None)
-        self._spared.add(victim.metadata.uid)
+        self._excluded.add(victim.metadata.uid)
         return NotNowError(f"the pod {victim.key} cannot be evicted now: {why}")
 
 

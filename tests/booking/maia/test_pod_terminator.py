@@ -57,7 +57,7 @@ class Site:
     def left(self) -> list[str]:
         """The pods that have been ended after some passes."""
         self.cluster.reconcile(3)
-        return [name for name, _ in self.cluster.leaving.left]
+        return [name for name, _ in self.cluster.evictor.left]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> N
     answer = site.ask("POST", "/delete-expired-pod", asked)
     assert answer == (HTTPStatus.OK, {"status": "success", "deleted_pod": "p"})
     assert site.left() == ["p"]
-    assert site.cluster.leaving.why["p"].reason == "ended"
+    assert site.cluster.evictor.why["p"].reason == "ended"
 
 
 def test_the_leader_ends_it_though_another_was_asked(site: Site) -> None:
@@ -128,7 +128,7 @@ def test_a_pod_in_its_time_and_a_booked_one_do_not_end(site: Site) -> None:
 def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
-    site.cluster.leaving.meanwhile = lambda: site.cluster.book(user="bob")
+    site.cluster.evictor.meanwhile = lambda: site.cluster.book(user="bob")
     assert site.left() == []
 
 

@@ -197,7 +197,7 @@ class World:
             overrides_budget=overrides_budget,
         )
         self.recorder = FakeRecorder()
-        self.departure = self.process()
+        self.evictor = self.process()
         self.victim = self.kube.put(PODS, (refused_pod if reason == "refused" else gpu_pod)(**pod))
         self.wanted = True
         self.kubelet_works = True
@@ -208,7 +208,7 @@ class World:
 
     def restart(self) -> None:
         self.kube.dies_after = None
-        self.departure = self.process()
+        self.evictor = self.process()
 
     # --- one round -------------------------------------------------------------------------------------
     def sync(self, *, pods: bool = True, templates: bool = True) -> None:
@@ -216,12 +216,12 @@ class World:
         selection = Selection(label_selector=SELECTED)
         if pods:
             page = self.kube.list(PODS, selection)
-            self.departure.seen.pods.replace(page.items, page.resource_version)
+            self.evictor.seen.pods.replace(page.items, page.resource_version)
             failed = self.kube.list(FAILED_PODS, Selection(field_selector=FAILED))
-            self.departure.failed.replace(failed.items, failed.resource_version)
+            self.evictor.failed.replace(failed.items, failed.resource_version)
         if templates:
             of_templates = self.kube.list(POD_TEMPLATES, selection)
-            self.departure.seen.templates.replace(of_templates.items, of_templates.resource_version)
+            self.evictor.seen.templates.replace(of_templates.items, of_templates.resource_version)
 
     def pod(self, name: str = "p") -> Pod | None:
         """Who has the name now; not one of our calls."""
@@ -234,9 +234,9 @@ class World:
         uid = self.victim.metadata.uid
         is_meant = self.wanted and self.why.reason != "refused"  # those it finds itself
         wanted = is_meant and now is not None and now.metadata.uid == uid and is_live(now)
-        self.departure.reconcile(frozenset({uid} if wanted else ()))
+        self.evictor.reconcile(frozenset({uid} if wanted else ()))
         if wanted and now is not None:
-            self.departure.leave(now, self.why)
+            self.evictor.evict(now, self.why)
 
     def kubelet(self) -> None:
         """Let terminating pods end."""

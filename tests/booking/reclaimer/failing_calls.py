@@ -104,12 +104,12 @@ class Scenario(FakeCluster):
             self.faulty = FaultyKube(self.kube)
             self.kube = self.faulty
         self.faulty.ours = False
-        self.departure = PodEvictor(self.kube, self.clock, FakeRecorder(), executor=self.executor)
+        self.pod_evictor = PodEvictor(self.kube, self.clock, FakeRecorder(), executor=self.executor)
         super().restart()
 
-    def departures(self) -> Evictor:
+    def evictor_in_use(self) -> Evictor:
         """The real ones."""
-        return self.departure
+        return self.pod_evictor
 
     def sync(self) -> None:
         """Let both caches catch up."""
@@ -117,8 +117,8 @@ class Scenario(FakeCluster):
         ours = Selection(label_selector=f"{names.COMEBACK}=true")
         pods = self.kube.list(PODS, ours)
         templates = self.kube.list(POD_TEMPLATES, ours)
-        self.departure.seen.pods.replace(pods.items, pods.resource_version)
-        self.departure.seen.templates.replace(templates.items, templates.resource_version)
+        self.pod_evictor.seen.pods.replace(pods.items, pods.resource_version)
+        self.pod_evictor.seen.templates.replace(templates.items, templates.resource_version)
 
     # --- rounds --------------------------------------------------------------------------------------
     def play(self, is_over: Callable[["Scenario"], bool] | None = None) -> None:

@@ -45,7 +45,7 @@ class FakeEvictor:
         self._kube = kube
         self.left: list[tuple[str, str]] = []
         """Name and reason of every pod that was evicted or ended."""
-        self.foreseen: list[tuple[str, Back]] = []
+        self.prepared: list[tuple[str, Back]] = []
         """Name of every pod that was likely to go, and how it was to come back."""
         self.why: dict[str, EvictionCause] = {}
         """Name -> the cause of its last eviction or end."""
@@ -61,10 +61,10 @@ class FakeEvictor:
         self.meanwhile: Callable[[], object] = lambda: None
         """What happens between the decision and the eviction."""
 
-    def foresee(self, pod: Pod, *, back: Back) -> None:
-        self.foreseen.append((pod.metadata.name, back))
+    def prepare(self, pod: Pod, *, back: Back) -> None:
+        self.prepared.append((pod.metadata.name, back))
 
-    def leave(
+    def evict(
         self,
         pod: Pod,
         why: EvictionCause,
@@ -110,7 +110,7 @@ class FakeCluster:
     def __init__(self, *, terms: EvictionSettings | None = None, executor: Executor = in_turn) -> None:
         self.clock = FakeClock(EPOCH)
         self.kube = FakeKube(self.clock)
-        self.leaving = FakeEvictor(self.kube)
+        self.evictor = FakeEvictor(self.kube)
         self.events: list[tuple[str, str, str]] = []
         """Name, reason and message of every Event."""
         self.executor = executor
@@ -132,7 +132,7 @@ class FakeCluster:
             self.clock,
             self.cache,
             guards=Guards(leads=lambda: self.leads, unready_reason=lambda: self.unready_reason),
-            leaving=self.departures(),
+            evictor=self.evictor_in_use(),
             write_event=lambda pod, reason, message: self.events.append((pod.metadata.name, reason, message)),
             terms=self.terms,
             metrics=self.metrics,
@@ -143,9 +143,9 @@ class FakeCluster:
         """The API server as the process under test sees it."""
         return self.kube
 
-    def departures(self) -> Evictor:
+    def evictor_in_use(self) -> Evictor:
         """How pods leave."""
-        return self.leaving
+        return self.evictor
 
     def sync(self) -> None:
         """Let the cache catch up with the API server."""
@@ -321,11 +321,11 @@ class FakeCluster:
 
     def evicted(self) -> list[str]:
         """Names of the pods that were evicted, in order."""
-        return [name for name, reason in self.leaving.left if reason == "evicted"]
+        return [name for name, reason in self.evictor.left if reason == "evicted"]
 
     def ended(self) -> list[str]:
         """Names of the pods that were ended, in order."""
-        return [name for name, reason in self.leaving.left if reason == "ended"]
+        return [name for name, reason in self.evictor.left if reason == "ended"]
 
     def reasons(self, name: str) -> list[str]:
         """Reasons of the Events on a pod, in order."""

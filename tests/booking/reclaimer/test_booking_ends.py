@@ -163,7 +163,7 @@ def test_what_was_decided_waits_for_the_mirror(cluster: FakeCluster) -> None:
     cluster.renew()
     cluster.reconcile(2)
     assert cluster.ended() == []
-    assert cluster.leaving.wanted == frozenset()
+    assert cluster.evictor.wanted == frozenset()
 
 
 def test_evictions_go_on_while_the_mirror_is_stale() -> None:
@@ -189,7 +189,7 @@ def test_a_booking_that_is_gone_from_the_api_server_ends_nobody(cluster: FakeClu
 
 def test_an_end_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     cluster.after(3600)
-    cluster.leaving.failing.append(Unreachable(Request("DELETE", "/"), "connection refused"))
+    cluster.evictor.failing.append(Unreachable(Request("DELETE", "/"), "connection refused"))
     cluster.reconcile()
     assert cluster.ended() == []
     cluster.after(1)
@@ -235,9 +235,9 @@ def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(c
         cluster.book("b-2")
 
     cluster.after(3600)
-    cluster.leaving.meanwhile = booked_meanwhile
+    cluster.evictor.meanwhile = booked_meanwhile
     cluster.reconcile()
-    cluster.leaving.meanwhile = lambda: None
+    cluster.evictor.meanwhile = lambda: None
     cluster.renew()
     cluster.reconcile(3)
     assert cluster.ended() == []
@@ -245,6 +245,6 @@ def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(c
 
 def test_an_end_that_took_long_to_prepare_is_checked_again_and_done(cluster: FakeCluster) -> None:
     cluster.after(3600)
-    cluster.leaving.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
+    cluster.evictor.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
     cluster.reconcile()
     assert cluster.ended() == ["a"]

@@ -21,7 +21,7 @@ def cluster_with(*protected: str, limit: float | None = LIMIT) -> FakeCluster:
     cluster.fill()
     cluster.book()
     cluster.waiting("a")
-    cluster.leaving.protected.update(protected)
+    cluster.evictor.protected.update(protected)
     return cluster
 
 
@@ -37,7 +37,7 @@ def since(cluster: FakeCluster) -> str | None:
 
 
 def overridden(cluster: FakeCluster) -> list[str]:
-    return [name for name, why in cluster.leaving.why.items() if why.overrides_budget]
+    return [name for name, why in cluster.evictor.why.items() if why.overrides_budget]
 
 
 def test_after_the_limit_the_booking_passes_over_a_budget_and_that_is_on_record() -> None:
@@ -128,7 +128,7 @@ def test_a_mark_that_cannot_be_read_is_written_again(text: str) -> None:
 def test_pods_that_the_api_server_refuses_to_evict_are_not_taken_for_protected_ones() -> None:
     cluster = cluster_with()
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
-    cluster.leaving.failing += [refused(Request("POST", "/"), refusal)] * 12
+    cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 12
     wait(cluster, 9)
     assert since(cluster) is None
     assert overridden(cluster) == []

@@ -1,4 +1,4 @@
-"""The whole chain with the real departures: evicted, ended, come back without a GPU, at any restart (L4)."""
+"""The whole chain with the real evictor: evicted, ended, come back without a GPU, at any restart (L4)."""
 
 from collections.abc import Callable
 
@@ -35,12 +35,12 @@ class Chain(FakeCluster):
         """Another process goes on."""
         self.recorded: list[tuple[str, str, str]] = []
         """Name, reason and sentence of every Event about leaving and coming back."""
-        self.departure = PodEvictor(self.api(), self.clock, Recorder(self.recorded), executor=self.executor)
+        self.pod_evictor = PodEvictor(self.api(), self.clock, Recorder(self.recorded), executor=self.executor)
         super().restart()
 
-    def departures(self) -> Evictor:
+    def evictor_in_use(self) -> Evictor:
         """The real ones."""
-        return self.departure
+        return self.pod_evictor
 
     def sync(self) -> None:
         """Let both caches catch up."""
@@ -48,8 +48,8 @@ class Chain(FakeCluster):
         ours = Selection(label_selector=f"{names.COMEBACK}=true")
         pods = self.kube.list(PODS, ours)
         templates = self.kube.list(POD_TEMPLATES, ours)
-        self.departure.seen.pods.replace(pods.items, pods.resource_version)
-        self.departure.seen.templates.replace(templates.items, templates.resource_version)
+        self.pod_evictor.seen.pods.replace(pods.items, pods.resource_version)
+        self.pod_evictor.seen.templates.replace(templates.items, templates.resource_version)
 
     def end(self, name: str) -> None:
         """The kubelet has ended a terminating pod."""

@@ -71,13 +71,13 @@ OURS = {"leaving": True, "ours": True}
         # it leaves by our hand
         (Comeback(victim=victim(**OURS), template=STORED), "wait"),
         (Comeback(victim=victim(**OURS, ended=True), template=STORED), "mark due"),
-        (Comeback(victim=victim(**OURS, ended=True), template=DUE), "let go"),
+        (Comeback(victim=victim(**OURS, ended=True), template=DUE), "release victim"),
         (Comeback(victim=victim(**OURS, ended=True, has_finalizer=False), template=DUE), "wait"),
         (Comeback(victim=victim(**OURS, has_finalizer=False), template=STORED), "mark due"),
         (Comeback(victim=victim(**OURS)), "restore"),
         # its user has deleted it
         (Comeback(victim=victim(leaving=True), template=STORED, wanted=True), "forget"),
-        (Comeback(victim=victim(leaving=True)), "let go"),
+        (Comeback(victim=victim(leaving=True)), "release victim"),
         (Comeback(victim=victim(leaving=True, has_finalizer=False)), "done"),
         # it is gone
         (Comeback(template=DUE), "create"),

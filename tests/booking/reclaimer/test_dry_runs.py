@@ -17,12 +17,12 @@ def evict(world: World) -> None:
     """It leaves."""
     pod = world.pod()
     assert pod is not None
-    world.departure.leave(pod, world.why)
+    world.evictor.evict(pod, world.why)
 
 
 def test_what_was_asked_ahead_is_not_asked_again() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     assert world.asked == ASKED
     evict(world)
     assert world.asked == [*ASKED, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
@@ -31,7 +31,7 @@ def test_what_was_asked_ahead_is_not_asked_again() -> None:
 def test_nothing_is_written_by_asking_ahead() -> None:
     world = World()
     before = world.kube.raw(PODS, "p", namespace=NAMESPACE)
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     assert world.kube.raw(PODS, "p", namespace=NAMESPACE) == before
     assert world.templates == 0
     assert len(world.kube.list(PODS).items) == 1
@@ -39,7 +39,7 @@ def test_nothing_is_written_by_asking_ahead() -> None:
 
 def test_a_pod_that_has_changed_since_it_was_asked_about_is_asked_about_again() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     change = {"metadata": {"labels": {"new": "yes"}}}
     world.kube.patch(PODS, "p", change, namespace=NAMESPACE)
     evict(world)
@@ -52,7 +52,7 @@ def test_a_pod_that_has_changed_since_it_was_asked_about_is_asked_about_again() 
 
 def test_an_answer_that_is_too_old_is_not_used() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     world.clock.advance(DECIDED_WITHIN + 0.1)
     evict(world)
     assert world.asked[:4] == ASKED * 2
@@ -60,16 +60,16 @@ def test_an_answer_that_is_too_old_is_not_used() -> None:
 
 def test_an_answer_outlives_a_pass_in_which_the_hold_was_refused() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="without-gpu")
-    world.departure.reconcile(frozenset())
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
+    world.evictor.reconcile(frozenset())
+    world.evictor.prepare(world.victim, back="without-gpu")
     evict(world)
     assert world.asked.count("POST pods?dryRun=All") == 1
 
 
 def test_one_that_is_to_come_back_in_another_way_is_asked_about_again() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="as-it-was")
+    world.evictor.prepare(world.victim, back="as-it-was")
     evict(world)
     assert world.asked[:4] == ASKED * 2
     world.play()
@@ -82,7 +82,7 @@ def test_one_that_is_to_come_back_in_another_way_is_asked_about_again() -> None:
 def test_a_pod_that_is_deleted_while_it_is_asked_about_is_left_alone() -> None:
     world = World()
     world.kube.then = {1: world.user_deletes}
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     evict(world)
     assert not any("eviction" in asked for asked in world.asked)
     assert world.templates == 0
@@ -90,10 +90,10 @@ def test_a_pod_that_is_deleted_while_it_is_asked_about_is_left_alone() -> None:
 
 def test_a_pod_of_which_nobody_comes_back_is_not_asked_about() -> None:
     world = World()
-    world.departure.foresee(world.victim, back="never")
+    world.evictor.prepare(world.victim, back="never")
     owner = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
     owned = world.kube.put(PODS, gpu_pod("owned", ownerReferences=[owner]))
-    world.departure.foresee(owned, back="without-gpu")
+    world.evictor.prepare(owned, back="without-gpu")
     assert world.asked == []
 
 
@@ -102,7 +102,7 @@ def test_a_pod_that_is_made_ready_already_is_not_asked_about() -> None:
     world.kubelet_works = False
     world.round()
     asked = len(world.asked)
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     assert len(world.asked) == asked
 
 
@@ -110,14 +110,14 @@ def test_of_many_only_some_are_asked_about_ahead() -> None:
     world = World()
     many = [world.kube.put(PODS, gpu_pod(f"p{number}")) for number in range(MOST_AHEAD + 3)]
     for pod in many:
-        world.departure.foresee(pod, back="without-gpu")
+        world.evictor.prepare(pod, back="without-gpu")
     assert world.asked.count("POST pods?dryRun=All") == MOST_AHEAD
 
 
 def test_that_the_api_server_could_not_be_asked_is_reported_when_the_pod_leaves() -> None:
     world = World()
     world.kube.then = {1: _no_answer}
-    world.departure.foresee(world.victim, back="without-gpu")
+    world.evictor.prepare(world.victim, back="without-gpu")
     with pytest.raises(Unreachable):
         evict(world)
     evict(world)

@@ -48,7 +48,7 @@ def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays(
     cluster = ended(EvictionSettings())
     assert decided(cluster) == (("uid-bare",), "without-gpu")
     assert cluster.ended() == ["bare"]
-    assert cluster.leaving.why["bare"].back == "without-gpu"
+    assert cluster.evictor.why["bare"].back == "without-gpu"
     assert cluster.exists("owned")
 
 
@@ -100,13 +100,13 @@ def test_a_controllers_pod_may_be_ended_too_and_is_left_to_its_controller(action
     cluster = ended(EvictionSettings(end_action_with_controller=action))
     assert decided(cluster)[0] == ("uid-bare", "uid-owned")
     assert sorted(cluster.ended()) == ["bare", "owned"]
-    assert "Its controller may make another pod" in cluster.leaving.why["owned"].message
+    assert "Its controller may make another pod" in cluster.evictor.why["owned"].message
 
 
 def test_a_bare_pod_may_be_gone_for_good() -> None:
     cluster = ended(EvictionSettings(end_action_without_controller="delete"))
     assert decided(cluster) == (("uid-bare",), "never")
-    why = cluster.leaving.why["bare"]
+    why = cluster.evictor.why["bare"]
     assert why.back == "never"
     assert why.message.endswith("It does not come back.")
 
@@ -134,7 +134,7 @@ def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAc
     cluster.restart()
     cluster.reconcile(2)
     assert cluster.ended() == ["a"]
-    assert cluster.leaving.why["a"].back == "never"
+    assert cluster.evictor.why["a"].back == "never"
 
 
 def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() -> None:
@@ -147,7 +147,7 @@ def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() ->
     cluster.kube.patch(BOOKINGS, "b-1", {"status": {"ending": ["uid-a"]}}, subresource="status")
     cluster.after(3600)
     cluster.reconcile()
-    assert cluster.leaving.why["a"].back == "without-gpu"
+    assert cluster.evictor.why["a"].back == "without-gpu"
 
 
 def test_the_event_of_a_waiting_pod_says_that_it_goes_on_waiting() -> None:

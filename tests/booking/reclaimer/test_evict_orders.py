@@ -33,8 +33,8 @@ def test_the_pod_that_an_order_names_is_evicted_once_with_who_ordered_it_and_why
 ) -> None:
     cluster.annotate(name, names.EVICT, ORDER)
     cluster.reconcile(3)
-    assert cluster.leaving.left == [(name, "evicted")]
-    why = cluster.leaving.why[name]
+    assert cluster.evictor.left == [(name, "evicted")]
+    why = cluster.evictor.why[name]
     assert why.event_reason == names.EVICTED_BY_ADMINISTRATOR
     assert why.message == "The administrator root has ordered that this pod must go: the rack is on fire"
     assert why.back == "without-gpu"
@@ -44,41 +44,41 @@ def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.ON_EVICT, "requeue")
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(2)
-    assert cluster.leaving.why["a"].back == "as-it-was"
+    assert cluster.evictor.why["a"].back == "as-it-was"
 
 
 @pytest.mark.parametrize("text", ["", "true", "{}", '{"by": "root"}', '{"by": 1, "reason": 2, "at": 3}'])
 def test_what_is_no_order_evicts_nobody(cluster: FakeCluster, text: str) -> None:
     cluster.annotate("a", names.EVICT, text)
     cluster.reconcile(3)
-    assert cluster.leaving.left == []
+    assert cluster.evictor.left == []
 
 
 def test_an_order_that_is_taken_back_is_none(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.EVICT, ORDER)
-    cluster.leaving.meanwhile = lambda: (cluster.annotate("a", names.EVICT, None), cluster.sync())
+    cluster.evictor.meanwhile = lambda: (cluster.annotate("a", names.EVICT, None), cluster.sync())
     cluster.reconcile()
-    assert cluster.leaving.left == []
+    assert cluster.evictor.left == []
 
 
 def test_a_disruption_budget_is_waited_for(cluster: FakeCluster) -> None:
-    cluster.leaving.protected.add("b")
+    cluster.evictor.protected.add("b")
     cluster.annotate("b", names.EVICT, ORDER)
     cluster.reconcile(2)
-    assert cluster.leaving.left == []
-    assert cluster.pod("b").metadata.uid in cluster.leaving.wanted
-    cluster.leaving.protected.clear()
+    assert cluster.evictor.left == []
+    assert cluster.pod("b").metadata.uid in cluster.evictor.wanted
+    cluster.evictor.protected.clear()
     cluster.clock.advance(2)
     cluster.renew()
     cluster.reconcile()
-    assert cluster.leaving.left == [("b", "evicted")]
+    assert cluster.evictor.left == [("b", "evicted")]
 
 
 def test_on_a_node_that_is_unresponsive_nobody_is_evicted(cluster: FakeCluster) -> None:
     cluster.clock.advance(timedelta(minutes=5).total_seconds())
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(3)
-    assert cluster.leaving.left == []
+    assert cluster.evictor.left == []
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_what_never_leaves_does_not_leave_by_order(cluster: FakeCluster, metadat
     cluster.kube.patch(PODS, "a", {"metadata": metadata}, namespace="default")
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(3)
-    assert cluster.leaving.left == []
+    assert cluster.evictor.left == []

@@ -37,7 +37,7 @@ def test_the_pod_that_loses_least_is_held_notified_and_evicted(cluster: FakeClus
     assert cluster.evicted() == ["b3"]
     assert "default/a" in (cluster.annotation("b3", names.NOTICE) or "")
     assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
-    assert cluster.leaving.wanted == {"uid-b3"}
+    assert cluster.evictor.wanted == {"uid-b3"}
 
 
 def test_nothing_is_evicted_before_the_hold_is_seen_in_our_own_cache(cluster: FakeCluster) -> None:
@@ -167,8 +167,8 @@ def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
     cluster.reconcile(2)
     assert cluster.annotation("b3", names.NOTICE) is None
     assert cluster.reasons("b3") == [names.EVICTION_NOTICE, names.EVICTION_WITHDRAWN]
-    assert cluster.leaving.withdrawn == ["uid-b3"]
-    assert cluster.leaving.wanted == frozenset()
+    assert cluster.evictor.withdrawn == ["uid-b3"]
+    assert cluster.evictor.wanted == frozenset()
 
 
 def test_nobody_leaves_for_a_pod_that_its_user_has_just_deleted(cluster: FakeCluster) -> None:
@@ -207,7 +207,7 @@ def test_an_unresponsive_agent_ends_the_hold(cluster: FakeCluster) -> None:
 
 
 def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> None:
-    cluster.leaving.protected.add("b3")
+    cluster.evictor.protected.add("b3")
     cluster.reconcile(2)
     assert cluster.held() is None
     cluster.reconcile(2)
@@ -217,11 +217,11 @@ def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> 
 
 def test_a_protected_victim_is_thought_of_again_after_a_while(cluster: FakeCluster) -> None:
     for name in ("b0", "b1", "b2", "b3"):
-        cluster.leaving.protected.add(name)
+        cluster.evictor.protected.add(name)
     for _ in range(12):
         cluster.reconcile()
     assert cluster.held() is None
-    cluster.leaving.protected.clear()
+    cluster.evictor.protected.clear()
     cluster.after(SPARED_FOR)
     cluster.reconcile()
     assert cluster.evicted() == ["b3"]
@@ -234,7 +234,7 @@ def test_pods_that_are_protected_for_good_are_notified_ever_more_rarely() -> Non
     cluster.book()
     cluster.waiting("a")
     for name in ("b0", "b1", "b2", "b3"):
-        cluster.leaving.protected.add(name)
+        cluster.evictor.protected.add(name)
     for _ in range(600):
         cluster.after(1)
     notified = [name for name, reason, _ in cluster.events if reason == names.EVICTION_NOTICE]
@@ -303,7 +303,7 @@ def test_an_unreachable_api_server_costs_the_pod_nothing(cluster: FakeCluster) -
 
 
 def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
-    cluster.leaving.failing.append(DOWN)
+    cluster.evictor.failing.append(DOWN)
     cluster.reconcile(2)
     assert cluster.evicted() == []
     cluster.after(1)
@@ -312,7 +312,7 @@ def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
 
 def test_a_victim_whose_eviction_is_refused_again_and_again_is_replaced(cluster: FakeCluster) -> None:
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
-    cluster.leaving.failing += [refused(Request("POST", "/"), refusal)] * 3
+    cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 3
     cluster.reconcile(2)
     cluster.after(1)
     assert cluster.kept().victims == ("uid-b3",)
@@ -323,7 +323,7 @@ def test_a_victim_whose_eviction_is_refused_again_and_again_is_replaced(cluster:
 
 
 def test_a_webhook_that_does_not_answer_is_held_against_no_victim(cluster: FakeCluster) -> None:
-    cluster.leaving.failing += [DryRunError(Request("POST", "/"), "failed calling webhook")] * 5
+    cluster.evictor.failing += [DryRunError(Request("POST", "/"), "failed calling webhook")] * 5
     cluster.reconcile(2)
     for _ in range(4):
         cluster.after(1)
@@ -420,9 +420,9 @@ def test_a_controller_that_stalled_between_decision_and_eviction_checks_again_fi
         cluster.book("b-2", user="bob", count=4)
 
     cluster.reconcile()
-    cluster.leaving.meanwhile = booked_meanwhile
+    cluster.evictor.meanwhile = booked_meanwhile
     cluster.reconcile()
-    cluster.leaving.meanwhile = lambda: None
+    cluster.evictor.meanwhile = lambda: None
     cluster.renew()
     cluster.reconcile(3)
     assert cluster.evicted() == []
@@ -430,7 +430,7 @@ def test_a_controller_that_stalled_between_decision_and_eviction_checks_again_fi
 
 def test_an_eviction_that_took_long_to_prepare_is_checked_again_and_done(cluster: FakeCluster) -> None:
     cluster.reconcile()
-    cluster.leaving.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
+    cluster.evictor.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
     cluster.reconcile()
     assert cluster.evicted() == ["b3"]
 
@@ -439,6 +439,6 @@ def test_a_controller_that_lost_the_lead_between_decision_and_eviction_evicts_no
     cluster: FakeCluster,
 ) -> None:
     cluster.reconcile()
-    cluster.leaving.meanwhile = lambda: setattr(cluster, "leads", False)
+    cluster.evictor.meanwhile = lambda: setattr(cluster, "leads", False)
     cluster.reconcile()
     assert cluster.evicted() == []

@@ -11,11 +11,11 @@ def test_law_l3_an_overload_does_not_make_another_pod_the_victim() -> None:
     cluster.book()
     cluster.waiting("a")
     overload = Refusal(code=429, reason="TooManyRequests", message="slow down", retry_after=1)
-    cluster.leaving.failing += [refused(Request("POST", "/"), overload)] * 6
+    cluster.evictor.failing += [refused(Request("POST", "/"), overload)] * 6
     cluster.reconcile()
     planned = cluster.kept()
     for _ in range(8):
         cluster.after(1.5)
     assert cluster.kept() == planned
     assert cluster.evicted() == ["b3"]
-    assert cluster.leaving.withdrawn == []
+    assert cluster.evictor.withdrawn == []

@@ -1,6 +1,6 @@
 import pytest
 
-from booking.reclaimer.evictions.dry_runs import REHEARSALS
+from booking.reclaimer.evictions.dry_runs import DRY_RUN_ATTEMPTS
 from booking.reclaimer.evictor import DryRunError, ProtectedError, TooLateError
 from cluster import names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
@@ -110,7 +110,7 @@ def test_a_disruption_budget_protects_from_eviction() -> None:
     world.kube.protect(world.victim.metadata.uid)
     world.sync()
     with pytest.raises(ProtectedError, match="team/p cannot be evicted now"):
-        world.departure.leave(world.victim, world.why)
+        world.evictor.evict(world.victim, world.why)
     world.wanted = False
     world.play()
     assert world.pod() is not None
@@ -133,9 +133,9 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
     world.wanted = False
     world.sync()
     if by == "withdraw":
-        world.departure.withdraw(world.victim.metadata.uid)
+        world.evictor.withdraw(world.victim.metadata.uid)
     else:
-        world.departure.reconcile(frozenset())
+        world.evictor.reconcile(frozenset())
     pod = world.pod()
     assert pod is not None
     assert (pod.metadata.finalizers, pod.metadata.labels) == (None, None)
@@ -145,9 +145,9 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
 def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
     world = World()
     world.sync()
-    world.departure.leave(world.victim, world.why)
+    world.evictor.evict(world.victim, world.why)
     world.wanted = False
-    world.departure.withdraw(world.victim.metadata.uid)
+    world.evictor.withdraw(world.victim.metadata.uid)
     world.play()
     came_back(world)
 
@@ -155,11 +155,11 @@ def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
 def test_leaving_again_and_again_asks_nothing_more() -> None:
     world = World()
     world.sync()
-    world.departure.leave(world.victim, world.why)
+    world.evictor.evict(world.victim, world.why)
     asked = len(world.asked)
     for _ in range(3):
-        world.departure.leave(world.victim, world.why)
-        world.departure.reconcile(frozenset({world.victim.metadata.uid}))
+        world.evictor.evict(world.victim, world.why)
+        world.evictor.reconcile(frozenset({world.victim.metadata.uid}))
     assert len(world.asked) == asked
 
 
@@ -167,7 +167,7 @@ def test_a_pod_that_was_created_again_under_the_name_is_not_touched() -> None:
     world = World()
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     again = world.kube.put(PODS, gpu_pod())
-    world.departure.leave(world.victim, world.why)
+    world.evictor.evict(world.victim, world.why)
     assert world.pod() == again
 
 
@@ -202,7 +202,7 @@ def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
     name = f"{names.COMEBACK_PREFIX}x"
     world.kube.put(POD_TEMPLATES, {"metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}})
     world.sync()
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
     assert world.templates == 2
 
 
@@ -211,16 +211,16 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     other = world.kube.put(PODS, gpu_pod("q"))
     world.sync()
     for victim in (world.victim, other):
-        world.departure.leave(victim, world.why)
+        world.evictor.evict(victim, world.why)
     world.kubelet()
     world.sync()
     world.kube.fail("POST", refused())
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
     world.sync()
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
     world.kube.fail("POST", refused())
     world.sync()
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
     found = [world.pod(name) for name in "pq"]
     assert [pod is not None and not asks_for_gpus(pod) for pod in found].count(True) == 1
 
@@ -230,7 +230,7 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
     world.sync()
     world.kube.down = True
     with pytest.raises(Unreachable):
-        world.departure.leave(world.victim, world.why)
+        world.evictor.evict(world.victim, world.why)
     world.kube.down = False
     world.play()
     came_back(world)
@@ -241,7 +241,7 @@ def test_a_failing_dry_run_is_tried_again() -> None:
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
     world.sync()
     with pytest.raises(DryRunError):
-        world.departure.leave(world.victim, world.why)
+        world.evictor.evict(world.victim, world.why)
     assert world.templates == 0
     world.play()
     came_back(world)
@@ -250,12 +250,12 @@ def test_a_failing_dry_run_is_tried_again() -> None:
 def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
     world = World()
     world.sync()
-    for _ in range(REHEARSALS - 1):
+    for _ in range(DRY_RUN_ATTEMPTS - 1):
         world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
         with pytest.raises(DryRunError):
-            world.departure.leave(world.victim, world.why)
+            world.evictor.evict(world.victim, world.why)
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
-    world.departure.leave(world.victim, world.why)
+    world.evictor.evict(world.victim, world.why)
     left = world.pod()
     assert left is not None
     assert is_terminating(left)
@@ -277,7 +277,7 @@ def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
 
 
 @pytest.mark.parametrize("where", [{"name": "q"}, {"namespace": "else"}], ids=["name", "namespace"])
-def test_law_l4_a_pod_elsewhere_that_claims_to_be_the_one_that_came_back_is_not(
+def test_law_l4_a_pod_elsewhere_with_the_marks_of_the_one_that_came_back_is_not(
     where: dict[str, str],
 ) -> None:
     world = World()
@@ -352,7 +352,7 @@ def test_a_victim_that_is_stored_but_without_our_finalizer_is_asked_about_ever_m
     wanted = frozenset({world.victim.metadata.uid})
     asked = len(world.asked)
     for _ in range(100):
-        world.departure.reconcile(wanted)
+        world.evictor.reconcile(wanted)
         world.clock.advance(0.1)
     assert 1 < len(world.asked) - asked <= 10
 
@@ -360,11 +360,11 @@ def test_a_victim_that_is_stored_but_without_our_finalizer_is_asked_about_ever_m
 def test_events_of_pods_and_templates_trigger_the_loop() -> None:
     world = World()
     triggered: list[str] = []
-    world.departure.seen.on_change(lambda: triggered.append("event"))
-    seen = world.departure.seen
+    world.evictor.seen.on_change(lambda: triggered.append("event"))
+    seen = world.evictor.seen
     world.sync()
     assert len(triggered) == 3
-    world.departure.leave(world.victim, world.why)
+    world.evictor.evict(world.victim, world.why)
     assert len(triggered) == 3
     (template,) = world.kube.list(POD_TEMPLATES).items
     seen.templates.upsert(template)
@@ -388,8 +388,8 @@ def until_due(world: World) -> PodTemplate:
 def test_law_l4_a_leader_whose_watches_lag_behind_brings_nobody_back_twice() -> None:
     world = World()
     until_due(world)
-    behind = world.departure
-    world.departure = world.process()
+    behind = world.evictor
+    world.evictor = world.process()
     world.play()
     came_back(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
@@ -405,9 +405,9 @@ def test_law_l4_late_events_of_a_template_bring_no_pod_back_twice() -> None:
     came_back(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     world.sync(templates=False)
-    world.departure.seen.templates.upsert(template)
+    world.evictor.seen.templates.upsert(template)
     asked = len(world.asked)
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
     assert world.pod() is None
     assert len(world.asked) == asked
 
@@ -417,7 +417,7 @@ def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
     world = World("ended" if reason == "ended" else "evicted")
     world.sync()
     with pytest.raises(TooLateError, match="team/p"):
-        world.departure.leave(world.victim, world.why, still=lambda: False)
+        world.evictor.evict(world.victim, world.why, still=lambda: False)
     pod = world.pod()
     assert pod is not None
     assert pod.metadata.deletion_timestamp is None
@@ -434,6 +434,6 @@ def test_what_was_prepared_too_late_serves_the_next_decision() -> None:
     world = World()
     world.sync()
     with pytest.raises(TooLateError):
-        world.departure.leave(world.victim, world.why, still=lambda: False)
+        world.evictor.evict(world.victim, world.why, still=lambda: False)
     world.play()
     came_back(world)

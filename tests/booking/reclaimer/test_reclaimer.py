@@ -42,7 +42,7 @@ def test_nothing_is_done_while_the_cache_cannot_be_trusted(cluster: FakeCluster)
 
 
 def test_comebacks_that_cannot_be_carried_on_keep_nothing_else_waiting(cluster: FakeCluster) -> None:
-    cluster.leaving.stuck = Unreachable(Request("GET", "/"), "connection refused")
+    cluster.evictor.stuck = Unreachable(Request("GET", "/"), "connection refused")
     cluster.reconcile(2)
     assert cluster.evicted() == ["b3"]
 

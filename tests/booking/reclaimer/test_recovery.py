@@ -33,24 +33,24 @@ def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_renew(clu
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))
     cluster.reconcile(2)
-    assert cluster.leaving.left == []
+    assert cluster.evictor.left == []
 
     cluster.start_agent("n1")
     cluster.reconcile(2)
-    assert cluster.leaving.left == [("cheap-0", "evicted")]
+    assert cluster.evictor.left == [("cheap-0", "evicted")]
 
 
 def test_l3_a_hold_outlives_an_agent_that_could_not_renew(cluster: FakeCluster) -> None:
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))
     cluster.reconcile(2)
-    assert cluster.leaving.left == [("cheap-0", "evicted")]
+    assert cluster.evictor.left == [("cheap-0", "evicted")]
 
     outage(cluster)
     cluster.reconcile(2)
     cluster.start_agent("n1")
     cluster.reconcile(2)
-    assert cluster.leaving.left == [("cheap-0", "evicted")]
+    assert cluster.evictor.left == [("cheap-0", "evicted")]
     assert [hold.node for hold in cluster.snapshot().holds.values()] == ["n1"]
 
 
@@ -79,7 +79,7 @@ def test_l3_after_an_outage_a_node_that_is_not_ready_again_yet_is_waited_for(
 
     cluster.kube.put(NODES, {**cluster.kube.raw(NODES, "n1"), "spec": {}, "status": {}})
     cluster.reconcile(3)
-    assert cluster.leaving.left == [("cheap-0", "evicted")]
+    assert cluster.evictor.left == [("cheap-0", "evicted")]
 
 
 def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(cluster: FakeCluster) -> None:
@@ -89,4 +89,4 @@ def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(cluster: Fake
     for _ in range(4):
         cluster.after(RECOVERS_WITHIN / 3)
     cluster.reconcile(2)
-    assert [name for name, _ in cluster.leaving.left] == ["costly-0"]
+    assert [name for name, _ in cluster.evictor.left] == ["costly-0"]

@@ -15,7 +15,7 @@ WORDS = "Allocate failed due to no healthy devices present"
 
 def reconcile(world: World) -> None:
     world.sync()
-    world.departure.reconcile(frozenset())
+    world.evictor.reconcile(frozenset())
 
 
 def came_back(world: World) -> Pod:
@@ -186,7 +186,7 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
     world.clock.advance(2)
     world.kube.down = True
     with pytest.raises(Unreachable):
-        world.departure.reconcile(frozenset())
+        world.evictor.reconcile(frozenset())
     world.kube.down = False
     world.play()
     came_back(world)
@@ -230,10 +230,10 @@ def test_the_condition_on_it_says_that_it_was_not_its_user() -> None:
 def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
     world = World("refused")
     reconcile(world)
-    assert world.departure.failed.rejected != ()
-    (one,) = world.departure.failed.rejected
-    world.departure.failed.remove(one.pod)
-    assert world.departure.failed.rejected == ()
+    assert world.evictor.failed.rejected != ()
+    (one,) = world.evictor.failed.rejected
+    world.evictor.failed.remove(one.pod)
+    assert world.evictor.failed.rejected == ()
 
 
 def test_nothing_is_asked_while_it_waits() -> None:

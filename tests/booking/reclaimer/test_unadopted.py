@@ -51,7 +51,7 @@ def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(cluster:
     cluster.after(3)
     cluster.reconcile()
     assert cluster.evicted() == ["a"]
-    assert cluster.leaving.why["a"].back == "as-it-was"
+    assert cluster.evictor.why["a"].back == "as-it-was"
 
 
 @pytest.mark.parametrize(("value", "back"), [("delete", "never"), ("recreate-without-gpu", "without-gpu")])
@@ -62,7 +62,7 @@ def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster, value: str, 
     cluster.reconcile()
     cluster.after(3)
     cluster.reconcile()
-    assert cluster.leaving.why["a"].back == back
+    assert cluster.evictor.why["a"].back == back
 
 
 def test_it_does_not_end_with_the_booking(cluster: FakeCluster) -> None:

@@ -4,33 +4,33 @@ from booking.reclaimer.holds.unevictable import SPARED_AT_MOST, SPARED_FOR, Unev
 from cluster.fake.clock import FakeClock
 
 
-def test_a_pod_is_spared_for_a_while_and_longer_each_time() -> None:
+def test_a_pod_is_excluded_for_a_while_and_longer_each_time() -> None:
     clock = FakeClock()
-    spared = UnevictablePods(clock)
+    excluded = UnevictablePods(clock)
     for pause in (SPARED_FOR, 2 * SPARED_FOR, 4 * SPARED_FOR):
-        spared.add("p")
+        excluded.add("p")
         clock.advance(pause - 1)
-        assert spared.uids == {"p"}
+        assert excluded.uids == {"p"}
         clock.advance(1)
-        assert spared.uids == frozenset()
+        assert excluded.uids == frozenset()
 
 
 def test_no_pause_is_longer_than_the_longest() -> None:
     clock = FakeClock()
-    spared = UnevictablePods(clock)
+    excluded = UnevictablePods(clock)
     for _ in range(20):
-        spared.add("p")
+        excluded.add("p")
     clock.advance(SPARED_AT_MOST)
-    assert spared.uids == frozenset()
+    assert excluded.uids == frozenset()
 
 
 def test_what_is_known_of_a_pod_goes_with_it() -> None:
     clock = FakeClock()
-    spared = UnevictablePods(clock)
-    spared.add("p")
-    spared.add("p")
-    spared.forget_all_but(frozenset())
-    assert spared.uids == frozenset()
-    spared.add("p")
+    excluded = UnevictablePods(clock)
+    excluded.add("p")
+    excluded.add("p")
+    excluded.forget_all_but(frozenset())
+    assert excluded.uids == frozenset()
+    excluded.add("p")
     clock.advance(SPARED_FOR)
-    assert spared.uids == frozenset()
+    assert excluded.uids == frozenset()

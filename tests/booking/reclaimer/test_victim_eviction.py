@@ -34,7 +34,7 @@ def said(instant: datetime) -> str:
 
 def test_a_victim_leaves_in_the_very_pass_in_which_the_hold_was_written_if_our_watch_is_quick() -> None:
     cluster = cluster_with()
-    cluster.leaving.meanwhile = cluster.sync
+    cluster.evictor.meanwhile = cluster.sync
     cluster.sync()
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == ["b3"]
@@ -59,7 +59,7 @@ def test_law_l2_a_pod_that_is_booked_while_the_hold_is_written_stays() -> None:
         cluster.book("b-2", user="bob", count=4)
         cluster.sync()
 
-    cluster.leaving.meanwhile = booked_meanwhile
+    cluster.evictor.meanwhile = booked_meanwhile
     cluster.reconcile(4)
     assert cluster.evicted() == []
     assert cluster.annotation("b3", names.NOTICE) is None
@@ -72,7 +72,7 @@ def test_a_controller_that_lost_the_lead_while_the_hold_was_written_evicts_nobod
         cluster.sync()
         cluster.leads = False
 
-    cluster.leaving.meanwhile = deposed
+    cluster.evictor.meanwhile = deposed
     cluster.sync()
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == []
@@ -87,7 +87,7 @@ def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
         cluster.sync()
         cluster.gone("a")
 
-    cluster.leaving.meanwhile = slowly
+    cluster.evictor.meanwhile = slowly
     cluster.sync()
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == []
@@ -96,7 +96,7 @@ def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
 def test_free_devices_are_waited_for_before_anybody_is_even_notified() -> None:
     cluster = cluster_with(gpus=2)
     cluster.gone("b0")
-    cluster.leaving.meanwhile = cluster.sync
+    cluster.evictor.meanwhile = cluster.sync
     cluster.reconcile()
     assert cluster.kept().devices == ("GPU-n0-0", "GPU-n0-3")
     assert (cluster.evicted(), cluster.reasons("b3")) == ([], [])
@@ -113,7 +113,7 @@ def test_how_long_a_decision_takes_is_measured_from_the_change_that_made_it_need
     cluster = cluster_with()
     cluster.sync()
     cluster.clock.advance(0.25)
-    cluster.leaving.meanwhile = cluster.sync
+    cluster.evictor.meanwhile = cluster.sync
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == ["b3"]
     assert decisions(cluster) == [1, 0.25]
@@ -127,7 +127,7 @@ def test_a_hold_that_is_refused_since_somebody_wrote_to_the_new_pod_counts_from_
     assert cluster.held() is None
     cluster.clock.advance(0.125)
     cluster.sync()
-    cluster.leaving.meanwhile = cluster.sync
+    cluster.evictor.meanwhile = cluster.sync
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == ["b3"]
     assert decisions(cluster) == [1, 0.125]
@@ -263,7 +263,7 @@ def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: 
 
 def test_a_protected_pod_that_was_given_no_time_gets_no_event_of_it() -> None:
     cluster = cluster_with()
-    cluster.leaving.protected.add("b3")
+    cluster.evictor.protected.add("b3")
     cluster.reconcile(4)
     assert cluster.evicted() == ["b2"]
     assert cluster.reasons("b3") == []
@@ -272,8 +272,8 @@ def test_a_protected_pod_that_was_given_no_time_gets_no_event_of_it() -> None:
 def test_a_refusal_in_the_very_pass_of_the_hold_counts_like_any() -> None:
     cluster = cluster_with()
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
-    cluster.leaving.failing += [refused(Request("POST", "/"), refusal)] * 3
-    cluster.leaving.meanwhile = cluster.sync
+    cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 3
+    cluster.evictor.meanwhile = cluster.sync
     cluster.reconcile()
     cluster.after(1)
     cluster.after(1)

@@ -31,8 +31,8 @@ def named(world: World, name: str = "p") -> Pod:
 def taken_away(world: World, why: EvictionCause = EVICTED, name: str = "p") -> str:
     """A pod that the controller has just evicted; its uid."""
     victim = world.kube.put(PODS, gpu_pod(name))
-    departure = PodEvictor(world.kube, world.clock, FakeRecorder())
-    departure.leave(victim, why)
+    evictor = PodEvictor(world.kube, world.clock, FakeRecorder())
+    evictor.evict(victim, why)
     assert is_terminating(named(world, name))
     return victim.metadata.uid
 
@@ -72,10 +72,10 @@ def test_a_pod_that_was_evicted_comes_back_once(why: EvictionCause) -> None:
 def test_who_was_only_made_ready_to_go_stays_where_it_runs() -> None:
     world = World()
     victim = world.kube.put(PODS, gpu_pod("p"))
-    departure = PodEvictor(world.kube, world.clock, FakeRecorder())
+    evictor = PodEvictor(world.kube, world.clock, FakeRecorder())
     world.kube.protect(victim.metadata.uid)
     with pytest.raises(ProtectedError):
-        departure.leave(victim, EVICTED)
+        evictor.evict(victim, EVICTED)
     assert world.kube.list(POD_TEMPLATES).items
     assert world.uninstall(), world.said
     (pod,) = world.pods

@@ -117,9 +117,9 @@ class Harness:
         self.recorder = FakeRecorder()
         self.victim = self.running(notebook())
         clock = SystemClock()
-        self.departure = PodEvictor(kube, clock, self.recorder)
+        self.evictor = PodEvictor(kube, clock, self.recorder)
         following = Informers(kube, ClusterCache(clock), clock, namespace=namespace)
-        self.departure.follow(following)
+        self.evictor.follow(following)
         for kind in ("comebacks", "templates", "failed pods"):
             threading.Thread(target=following.threads[kind], args=(stop,), daemon=True).start()
 
@@ -155,7 +155,7 @@ class Harness:
     def settles(self) -> bool:
         """One more pass; whether nothing of a comeback is left."""
         try:
-            self.departure.reconcile(frozenset())
+            self.evictor.reconcile(frozenset())
             self.kubelet()
         except ApiError:
             return False
@@ -183,7 +183,7 @@ def why(reason: Reason) -> EvictionCause:
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
 def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(harness: Harness, reason: Reason) -> None:
-    harness.departure.leave(harness.victim, why(reason))
+    harness.evictor.evict(harness.victim, why(reason))
     leaving = harness.pod()
     assert leaving is not None
     assert is_terminating(leaving)
@@ -209,7 +209,7 @@ def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(harness: Harness, reas
 
 def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> None:
     requeued = replace(why("evicted"), back="as-it-was", notice="At 09:00.")
-    harness.departure.leave(harness.victim, requeued)
+    harness.evictor.evict(harness.victim, requeued)
     leaving = harness.pod()
     assert leaving is not None
     assert leaving.metadata.annotation(names.NOTICE) == "At 09:00."
@@ -248,9 +248,7 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(harness: Harne
 
 def test_law_l4_a_user_who_deletes_a_refused_pod_wins(harness: Harness) -> None:
     harness.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
-    eventually(
-        lambda: harness.departure.reconcile(frozenset()) or harness.recorder.reasons, deadline=PATIENCE
-    )
+    eventually(lambda: harness.evictor.reconcile(frozenset()) or harness.recorder.reasons, deadline=PATIENCE)
     harness.kube.delete(PODS, "p", namespace=harness.namespace)
     eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)
 
@@ -261,7 +259,7 @@ def test_a_budget_that_is_passed_over_keeps_nobody(harness: Harness) -> None:
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
     }
     harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
-    harness.departure.leave(harness.victim, replace(why("evicted"), overrides_budget=True))
+    harness.evictor.evict(harness.victim, replace(why("evicted"), overrides_budget=True))
     eventually(harness.returned, deadline=PATIENCE)
     pod = harness.pod()
     assert pod is not None
@@ -276,10 +274,10 @@ def test_law_l4_a_user_who_deletes_the_victim_first_wins(harness: Harness) -> No
     }
     harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
     with pytest.raises(ProtectedError, match="cannot be evicted now"):
-        harness.departure.leave(harness.victim, why("evicted"))
+        harness.evictor.evict(harness.victim, why("evicted"))
     assert harness.templates == 1
     harness.kube.delete(PODS, "p", namespace=harness.namespace, uid=uid)
-    harness.departure.leave(harness.victim, why("evicted"))
+    harness.evictor.evict(harness.victim, why("evicted"))
     eventually(harness.settles, deadline=PATIENCE)
     assert harness.pod() is None
 
@@ -291,8 +289,8 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(harness: Harness) 
     }
     harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
     with pytest.raises(ProtectedError):
-        harness.departure.leave(harness.victim, why("evicted"))
-    harness.departure.withdraw(harness.victim.metadata.uid)
+        harness.evictor.evict(harness.victim, why("evicted"))
+    harness.evictor.withdraw(harness.victim.metadata.uid)
     now = harness.pod()
     assert now is not None
     assert (now.metadata.uid, now.metadata.finalizers) == (harness.victim.metadata.uid, None)
@@ -300,6 +298,6 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(harness: Harness) 
 
 
 def test_in_a_namespace_that_ends_the_victim_does_not_stay(harness: Harness) -> None:
-    harness.departure.leave(harness.victim, why("evicted"))
+    harness.evictor.evict(harness.victim, why("evicted"))
     harness.kube.delete(NAMESPACES, harness.namespace)
     eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)
