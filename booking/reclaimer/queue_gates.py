@@ -39,7 +39,7 @@ class QueueGates:
         self._asked = RecentRequests(context.clock)
         self._expected: dict[tuple[str, str], float] = {}
         """(uid of an ungated pod, node) -> since when there is room for it there."""
-        self._averse: frozenset[tuple[str, str]] = frozenset()
+        self._unbound: frozenset[tuple[str, str]] = frozenset()
         """(uid, node) of pods that were not bound there in time; kept while they wait."""
         self._seen: list[Any] = []
         """What the last step was decided on, and ungated nobody."""
@@ -73,7 +73,7 @@ class QueueGates:
         self._forget()
 
     def _forget(self) -> None:
-        self._expected, self._averse, self._seen = {}, frozenset(), []
+        self._expected, self._unbound, self._seen = {}, frozenset(), []
 
     def _advance(self, snapshot: Snapshot) -> None:
         begun = self._clock.monotonic()
@@ -81,7 +81,7 @@ class QueueGates:
             return
         waiting = [pod for pod in snapshot.pods.values() if not pod.spec.node_name]
         self._give_up(waiting)
-        seen = _all_that_counts(snapshot, waiting, self._averse)
+        seen = _all_that_counts(snapshot, waiting, self._unbound)
         if seen == self._seen:
             return
         found = step(
@@ -90,7 +90,7 @@ class QueueGates:
                 node_snapshots=snapshot.node_snapshots,
                 nodes=snapshot.nodes,
                 cover=snapshot.cover,
-                averse=self._averse,
+                unbound=self._unbound,
             )
         )
         now = self._clock.monotonic()
@@ -103,9 +103,9 @@ class QueueGates:
         """Give up on a node where a pod has had room for so long and was not bound, for whatever reason."""
         now, uids = self._clock.monotonic(), {pod.metadata.uid for pod in waiting}
         late = {pair for pair, since in self._expected.items() if now - since >= BOUND_WITHIN}
-        kept = {pair for pair in self._averse | late if pair[0] in uids}
-        if kept != self._averse:
-            self._averse = frozenset(kept)
+        kept = {pair for pair in self._unbound | late if pair[0] in uids}
+        if kept != self._unbound:
+            self._unbound = frozenset(kept)
 
     def _ungate(self, found: Step) -> None:
         for pod in found.ungated:
@@ -131,7 +131,9 @@ class QueueGates:
         log.info("the queue gate was removed from a pod", pod=pod.key, uid=meta.uid)
 
 
-def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[tuple[str, str]]) -> list[Any]:
+def _all_that_counts(
+    snapshot: Snapshot, waiting: list[Pod], unbound: frozenset[tuple[str, str]]
+) -> list[Any]:
     """All that a step is decided on, as the same objects where nothing has changed: cheap to compare."""
     agents = [snapshot.node_snapshots[name][1] for name in snapshot.node_snapshots]
     cover = [snapshot.cover.get(pod.metadata.uid) for pod in waiting]
@@ -141,5 +143,5 @@ def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[t
         list(snapshot.nodes.values()),
         waiting,
         cover,
-        averse,
+        unbound,
     ]

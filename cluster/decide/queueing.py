@@ -42,7 +42,7 @@ AHEAD: Final = 2
 """Pods that are ungated though there is no room for them. Each costs the scheduler a try at every change of a
 pod; two kinds of GPUs that are full at one time are many."""
 
-Averse = AbstractSet[tuple[str, str]]
+Unbound = AbstractSet[tuple[str, str]]
 """(uid, node): the pod was ungated, had room there and was not bound."""
 
 
@@ -57,7 +57,7 @@ class GateQueue:
     nodes: Mapping[str, Node]
     cover: Mapping[str, Booking] = field(default_factory=dict)
     """Uid -> the booking that covers the pod."""
-    averse: Averse = frozenset()
+    unbound: Unbound = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class _Room:
 
     def __init__(self, line: GateQueue) -> None:
         self._nodes = line.nodes
-        self._averse = line.averse
+        self._unbound = line.unbound
         self._left = {
             name: view
             for name, (view, agent) in sorted(line.node_snapshots.items())
@@ -188,7 +188,7 @@ class _Room:
         node = self._nodes.get(name)
         return (
             node is not None
-            and (pod.metadata.uid, name) not in self._averse
+            and (pod.metadata.uid, name) not in self._unbound
             and not node_rejection(pod, node)
         )
 

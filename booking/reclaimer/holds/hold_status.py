@@ -74,7 +74,7 @@ def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
     A victim that comes back without a GPU may be faster than the pod that it left for.
     """
     left = [uid for uid in hold.victims if (v := snapshot.pods.get(uid)) is None or is_terminating(v)]
-    return bool(left) and _checker(pod, hold, snapshot).averse(snapshot.nodes[hold.node]) is None
+    return bool(left) and _checker(pod, hold, snapshot).unresolvable_reason(snapshot.nodes[hold.node]) is None
 
 
 def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:

@@ -54,7 +54,7 @@ class WaitingPod:
             and view.published
             and node not in self.closed
             and self.snapshot.places.allow(self.booking, node, self.need)
-            and self.checker.averse(known) is None
+            and self.checker.unresolvable_reason(known) is None
         )
 
     def fits(self, node: str, checker: Checker | None = None) -> bool:

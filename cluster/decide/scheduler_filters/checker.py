@@ -40,7 +40,7 @@ class Checker:
         self._constraints = [constraint for constraint in constraints if constraint]
         self._known = around.known.setdefault(_node_terms(pod), {})
 
-    def averse(self, node: Node) -> str | None:
+    def unresolvable_reason(self, node: Node) -> str | None:
         """Why the pod would not be placed on the node whichever pods leave it; None without such a reason."""
         name = node.metadata.name
         if name not in self._known:
@@ -54,8 +54,8 @@ class Checker:
             node: one of the cluster's.
             without: uids; terminating pods count as gone anyway.
         """
-        if averse := self.averse(node):
-            return averse
+        if unresolvable := self.unresolvable_reason(node):
+            return unresolvable
         load = self._around.load(node.metadata.name)
         gone = [other for other in load.others if other.uid in without] if without else []
         if short := self._resources.rejection(node, load, gone):

@@ -48,10 +48,12 @@ class ClusterObjects:
                     yield node, other
 
     @cached_property
-    def repelling(self) -> tuple[Standing, ...]:
+    def with_anti_affinity(self) -> tuple[Standing, ...]:
         """Pods that have anti-affinity terms."""
         found = (
-            (self.nodes.get(name), load.repelling) for name, load in self.loads.items() if load.repelling
+            (self.nodes.get(name), load.with_anti_affinity)
+            for name, load in self.loads.items()
+            if load.with_anti_affinity
         )
         return tuple((node, other) for node, others in found if node for other in others)
 
@@ -67,8 +69,8 @@ class ClusterObjects:
                 kept.append(newcomer)
             loads[name] = load_of(kept)
         later = replace(self, loads=loads)
-        if not any(one.get(name, _EMPTY).repelling for name in homes for one in (self.loads, loads)):
-            vars(later)["repelling"] = self.repelling  # no pod that counts has come or gone
+        if not any(one.get(name, _EMPTY).with_anti_affinity for name in homes for one in (self.loads, loads)):
+            vars(later)["with_anti_affinity"] = self.with_anti_affinity  # no pod that counts has come or gone
         return later
 
     def _homes(self, uids: frozenset[str], node: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ class ExistingPod(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     labels: Mapping[str, str]
     requests: Amounts
-    repels: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
     """Its required anti-affinity: pods that it does not want near."""
     ports: tuple[Taken, ...] = ()
     claims: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class NodePods(msgspec.Struct, frozen=True, gc=False):
 
     others: tuple[ExistingPod, ...] = ()
     used: Mapping[str, int] = _NOTHING
-    repelling: tuple[ExistingPod, ...] = ()
+    with_anti_affinity: tuple[ExistingPod, ...] = ()
 
 
 def other_of(pod: Pod) -> ExistingPod | None:
@@ -53,7 +53,7 @@ def other_of(pod: Pod) -> ExistingPod | None:
         namespace=pod.metadata.namespace,
         labels=pod.metadata.labels or _NO_LABELS,
         requests=requests(pod),
-        repels=terms_of(anti, pod.metadata.namespace),
+        anti_affinity=terms_of(anti, pod.metadata.namespace),
         ports=ports_of(pod),
         claims=tuple(
             volume.persistent_volume_claim.claim_name
@@ -70,7 +70,9 @@ def load_of(others: Iterable[ExistingPod]) -> NodePods:
     for other in kept:
         for name, amount in other.requests:
             used[name] = used.get(name, 0) + amount
-    return NodePods(others=kept, used=used, repelling=tuple(other for other in kept if other.repels))
+    return NodePods(
+        others=kept, used=used, with_anti_affinity=tuple(other for other in kept if other.anti_affinity)
+    )
 
 
 def ports_of(pod: Pod) -> tuple[Taken, ...]:

@@ -27,23 +27,25 @@ class PodAffinity:
         affinity = pod.spec.affinity
         self._near = _reaches(affinity.pod_affinity if affinity else None, self._namespace, around)
         self._far = _reaches(affinity.pod_anti_affinity if affinity else None, self._namespace, around)
-        self._wanted, self._hated, self._haters = DomainCounts(), DomainCounts(), DomainCounts()
-        self._count_haters(around)
+        self._affinity_counts, self._anti_affinity_counts = DomainCounts(), DomainCounts()
+        self._existing_anti_affinity_counts = DomainCounts()
+        self._count_existing_anti_affinity(around)
         if self._near or self._far:
             self._count_others(around)
 
     def __bool__(self) -> bool:
         """Whether any node could be out of the question for it."""
-        return bool(self._near or self._hated or self._haters)
+        return bool(self._near or self._anti_affinity_counts or self._existing_anti_affinity_counts)
 
     def rejection(self, node: Node, without: frozenset[str]) -> str | None:
         """Why the pod may not be on the node, these pods being gone."""
         if not self._comes_near(node, without):
             return ALONE
         far = (_domain(node, term.topology_key) for term in self._far)
-        if self._hated and _any(far, self._hated, without):
+        if self._anti_affinity_counts and _any(far, self._anti_affinity_counts, without):
             return REPELLED
-        if self._haters and _any((node.metadata.labels or {}).items(), self._haters, without):
+        existing, domains = self._existing_anti_affinity_counts, (node.metadata.labels or {}).items()
+        if existing and _any(domains, existing, without):
             return UNWANTED
         return None
 
@@ -53,24 +55,24 @@ class PodAffinity:
         if not all(term.topology_key in labels for term in self._near):
             return False
         domains = ((term.topology_key, labels[term.topology_key]) for term in self._near)
-        if all(self._wanted.count(domain, without) > 0 for domain in domains):
+        if all(self._affinity_counts.count(domain, without) > 0 for domain in domains):
             return True
-        return self._wanted.total(without) == 0 and _all(self._near, self._namespace, self._labels)
+        return self._affinity_counts.total(without) == 0 and _all(self._near, self._namespace, self._labels)
 
-    def _count_haters(self, around: ClusterObjects) -> None:
+    def _count_existing_anti_affinity(self, around: ClusterObjects) -> None:
         known = around.namespaces.get(self._namespace)
         about = (known.metadata.labels if known else None) or {}
-        for node, other in around.repelling:
-            terms = [t for t in other.repels if t.speaks_of(self._namespace, about, self._labels)]
-            self._haters.add(other.uid, _domains(node, terms))
+        for node, other in around.with_anti_affinity:
+            terms = [t for t in other.anti_affinity if t.speaks_of(self._namespace, about, self._labels)]
+            self._existing_anti_affinity_counts.add(other.uid, _domains(node, terms))
 
     def _count_others(self, around: ClusterObjects) -> None:
         for node, other in around.standing():
             if self._near and _all(self._near, other.namespace, other.labels):
-                self._wanted.add(other.uid, _domains(node, self._near))
-            hating = [reach for reach in self._far if reach.includes(other.namespace, other.labels)]
-            if hating:
-                self._hated.add(other.uid, _domains(node, hating))
+                self._affinity_counts.add(other.uid, _domains(node, self._near))
+            matching = [reach for reach in self._far if reach.includes(other.namespace, other.labels)]
+            if matching:
+                self._anti_affinity_counts.add(other.uid, _domains(node, matching))
 
 
 def _reaches(affinity: PodAffinityTerms | None, namespace: str, around: ClusterObjects) -> tuple[Reach, ...]:

@@ -83,7 +83,7 @@ class TestInTheirTurn:
     def test_a_pod_that_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
         found = line(waiting("stuck", age=9), waiting("ahead", age=8), waiting("next").behind(), free=1)
         assert ungated(found) == []
-        assert ungated(replace(found, averse=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
+        assert ungated(replace(found, unbound=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
             "next"
         ]
 
@@ -132,7 +132,7 @@ class World:
     pods: dict[str, Pod]
     booked: frozenset[str]
     refused: frozenset[str]
-    averse: set[tuple[str, str]] = field(default_factory=set)
+    unbound: set[tuple[str, str]] = field(default_factory=set)
     bound: dict[str, Pod] = field(default_factory=dict)
 
     def line(self) -> GateQueue:
@@ -146,7 +146,7 @@ class World:
             node_snapshots={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
             nodes=self.nodes,
             cover={uid: a_booking() for uid in self.booked & self.pods.keys()},
-            averse=frozenset(self.averse),
+            unbound=frozenset(self.unbound),
         )
 
     def lift(self, pods: Sequence[Pod]) -> None:
@@ -243,10 +243,10 @@ def test_nobody_waits_behind_the_gate_while_a_gpu_is_free_that_the_scheduler_wou
         world.lift(found.ungated)
         if world.schedule() or found.ungated:
             continue
-        late = set(found.expected.items()) - world.averse
+        late = set(found.expected.items()) - world.unbound
         if not late:
             break
-        world.averse |= late
+        world.unbound |= late
     last = world.line()
     for uid, pod in world.pods.items():
         if is_queued(pod) and not other_gates(pod):

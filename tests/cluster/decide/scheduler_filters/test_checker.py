@@ -150,10 +150,10 @@ def test_a_checker_serves_many_nodes_and_many_sets_of_pods_that_leave() -> None:
 
 
 # --- what no pod's leaving changes -------------------------------------------------------------------
-def test_a_node_that_would_not_take_the_pod_even_empty_is_told_apart_from_a_full_one() -> None:
+def test_a_node_that_would_not_take_the_pod_even_empty_is_distinguished_from_a_full_one() -> None:
     tainted, full = a_node("n0", taints=[TAINT]), a_node("n1", cpu="0")
     checker = checker_for(a_pod(**sized("1")), around(tainted, full))
-    assert (checker.averse(tainted), checker.averse(full)) == (TAINTED, None)
+    assert (checker.unresolvable_reason(tainted), checker.unresolvable_reason(full)) == (TAINTED, None)
     assert checker.why_not(full) == TOO_BIG
 
 
@@ -165,7 +165,7 @@ def test_pods_with_equal_requirements_of_nodes_share_their_answers() -> None:
         a_pod("q", **sized("4")),
         a_pod("r", affinity=required("podAffinity", term(ZONE, selector(app="db")))),
     ]
-    assert [checker_for(pod, there).averse(node) for pod in alike] == [TAINTED] * 3
+    assert [checker_for(pod, there).unresolvable_reason(node) for pod in alike] == [TAINTED] * 3
     assert list(there.known.values()) == [{"n0": TAINTED}]
 
 
@@ -196,16 +196,19 @@ def test_pods_with_other_requirements_of_nodes_have_answers_of_their_own(
 ) -> None:
     node = a_node(taints=[TAINT])
     there = around(node)
-    assert checker_for(a_pod(), there).averse(node) == TAINTED
-    assert checker_for(a_pod(**TOLERANT), there).averse(node) is None
-    assert checker_for(a_pod(**spec), there).averse(node) == reason
+    assert checker_for(a_pod(), there).unresolvable_reason(node) == TAINTED
+    assert checker_for(a_pod(**TOLERANT), there).unresolvable_reason(node) is None
+    assert checker_for(a_pod(**spec), there).unresolvable_reason(node) == reason
 
 
 def test_an_answer_is_remembered_whether_the_node_would_do_or_not() -> None:
     good, bad = a_node("n0"), a_node("n1", unschedulable=True)
     there = around(good, bad)
     checker = checker_for(a_pod(), there)
-    assert [checker.averse(good), checker.averse(bad)] == [None, CORDONED]
+    assert [checker.unresolvable_reason(good), checker.unresolvable_reason(bad)] == [None, CORDONED]
     changed = [a_node("n0", unschedulable=True), a_node("n1")]
-    assert [checker.averse(node) for node in changed] == [None, CORDONED]
-    assert [checker_for(a_pod(), around(*changed)).averse(node) for node in changed] == [CORDONED, None]
+    assert [checker.unresolvable_reason(node) for node in changed] == [None, CORDONED]
+    assert [checker_for(a_pod(), around(*changed)).unresolvable_reason(node) for node in changed] == [
+        CORDONED,
+        None,
+    ]

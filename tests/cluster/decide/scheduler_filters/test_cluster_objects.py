@@ -38,13 +38,15 @@ def test_pods_count_only_on_nodes_that_exist() -> None:
     there = around(n0=(plain("p"),), n9=(plain("q"), SHY))
 
     assert [(node.metadata.name, other.uid) for node, other in there.standing()] == [("n0", "uid-p")]
-    assert there.repelling == ()
+    assert there.with_anti_affinity == ()
 
 
 def test_pods_with_anti_affinity_are_found_with_their_nodes() -> None:
     there = around(n0=(plain("p"),), n1=(plain("q"), SHY))
 
-    assert [(node.metadata.name, other.uid) for node, other in there.repelling] == [("n1", "uid-shy")]
+    assert [(node.metadata.name, other.uid) for node, other in there.with_anti_affinity] == [
+        ("n1", "uid-shy")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_what_a_placed_pod_requests_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "node", "without", "repelling"),
+    ("pod", "node", "without", "with_anti_affinity"),
     [
         (plain("new"), "n0", set(), ["uid-shy"]),
         (plain("new"), "n1", {"uid-shy"}, []),
@@ -105,12 +107,12 @@ def test_what_a_placed_pod_requests_is_used() -> None:
     ],
     ids=["nobody with anti-affinity", "one leaves the node", "one leaves another node", "one comes"],
 )
-def test_repelling_pods_are_found_again_after_a_pod_is_placed(
-    pod: Pod, node: str, without: set[str], repelling: list[str]
+def test_pods_with_anti_affinity_are_found_again_after_a_pod_is_placed(
+    pod: Pod, node: str, without: set[str], with_anti_affinity: list[str]
 ) -> None:
     there = around(n1=(SHY,))
-    assert [other.uid for _, other in there.repelling] == ["uid-shy"]
+    assert [other.uid for _, other in there.with_anti_affinity] == ["uid-shy"]
 
     later = there.placing(pod, node, without=frozenset(without))
 
-    assert [other.uid for _, other in later.repelling] == repelling
+    assert [other.uid for _, other in later.with_anti_affinity] == with_anti_affinity

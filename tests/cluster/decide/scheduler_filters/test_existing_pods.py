@@ -39,7 +39,7 @@ def test_what_others_can_meet_of_a_pod_is_kept() -> None:
     assert found is not None
     assert (found.uid, found.namespace, found.labels) == ("uid-p", cases.TEAM, {"app": "web"})
     assert found.requests == (("cpu", 1000),)
-    assert [term.topology_key for term in found.repels] == [cases.ZONE]
+    assert [term.topology_key for term in found.anti_affinity] == [cases.ZONE]
     assert found.claims == ("data", "more")
 
 
@@ -61,10 +61,10 @@ def test_what_the_pods_of_a_node_request_is_added_up() -> None:
 
     assert load.used == {"cpu": 750, "memory": 7}
     assert load.others == (first, shy, second)
-    assert load.repelling == (shy,)
+    assert load.with_anti_affinity == (shy,)
 
 
 def test_a_node_without_pods_uses_nothing() -> None:
     load = load_of([])
 
-    assert (load.others, load.used, load.repelling) == ((), {}, ())
+    assert (load.others, load.used, load.with_anti_affinity) == ((), {}, ())
