@@ -19,7 +19,7 @@ class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     topology: Topology
-    spared: int = 0
+    buffer: int = 0
     """Devices that must stay unbooked in addition: the policy's buffer."""
 
 
@@ -27,7 +27,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """Why devices cannot be had over a span."""
 
     free: int
-    """How many could be had all the time, spared ones not counted; on one node, where one is wanted."""
+    """How many could be had all the time, the buffer not counted; on one node, where one is wanted."""
     total: int
     """How many there are at present."""
     message: str

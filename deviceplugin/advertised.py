@@ -15,7 +15,7 @@ from cluster.objects.inventory import Device, resource_of
 from deviceplugin.device_nodes import DeviceNodes
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.nvml.mig_strategy import EMPTY, NOT_HANDED_OUT, MigStrategy, unequal
+from deviceplugin.nvml.mig_strategy import EMPTY, NOT_ADVERTISED, MigStrategy, unequal
 
 ABSENT = "NVML does not list this GPU any more"
 TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
@@ -142,7 +142,7 @@ def listed(
         elif device.uuid in held.get(today, ()):
             former = [today]
         for name in former:
-            why = f"It is handed out in another way than as {name} now"
+            why = f"It is advertised in another way than as {name} now"
             found.setdefault(name, []).append(_unhealthy_for(device, why))
     return {name: tuple(some) for name, some in sorted(found.items())}
 
@@ -173,7 +173,7 @@ def _unknown(uuid: str, resource: str) -> Device:
 def _uncut(device: NodeDevice, way: AdvertisingOptions, parents: AbstractSet[str | None]) -> str | None:
     """Why neither a GPU in MIG mode nor its MIG devices are advertised."""
     if way.mig is MigStrategy.NONE:
-        return NOT_HANDED_OUT
+        return NOT_ADVERTISED
     return None if device.uuid in parents else EMPTY
 
 

@@ -155,7 +155,7 @@ def _driver_files(settings: Settings) -> Finding:
 
 
 def _sockets(settings: Settings) -> Iterator[Finding]:
-    yield _socket("kubelet", settings.device_plugins / "kubelet.sock", "wrong", "no GPU can be handed out")
+    yield _socket("kubelet", settings.device_plugins / "kubelet.sock", "wrong", "no GPU can be allocated")
     without = "the API server is asked instead"
     yield _socket("kubelet's Pods API", settings.pods_api_socket, "warning", without)
     without = "pods of a kubelet without the Pods API cannot be told apart"

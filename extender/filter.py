@@ -42,14 +42,14 @@ class Filter:
             return _error(pod, str(error))
         self._state.remember(pod)
         seen = self._state.index.number
-        spared: frozenset[str] = frozenset()
+        soft_reserved: frozenset[str] = frozenset()
         if request.hold:
             answer = self._with_hold(pod, request, request.hold, names)
         else:
-            answer, spared = self._sorted(pod, request, names)
+            answer, soft_reserved = self._sorted(pod, request, names)
         is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
         # A node that is left out for a moment has not rejected the pod.
-        rejected = answer.rejected - spared if spared else answer.rejected
+        rejected = answer.rejected - soft_reserved if soft_reserved else answer.rejected
         self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
         if answer.only:
             self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
@@ -81,12 +81,12 @@ class Filter:
             other = {name: self._state.evaluate(request, name) for name in alone}
             if plan_rejection := self._state.plan_rejection_or_none(pod, request):
                 other |= _denied(plan_rejection, names, equivalence.fitting, other)
-            spared = self._spared(request, names, equivalence.fitting, other)
-            other |= dict.fromkeys(spared, RESERVED)
+            soft_reserved = self._soft_reserved(request, names, equivalence.fitting, other)
+            other |= dict.fromkeys(soft_reserved, RESERVED)
             answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
-            return answer, frozenset(spared)
+            return answer, frozenset(soft_reserved)
 
-    def _spared(
+    def _soft_reserved(
         self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts
     ) -> list[str]:
         """Nodes whose last devices other pods are about to get; none where the pod would fit nowhere else."""
@@ -94,12 +94,12 @@ class Filter:
         if not reserved or not request.demand:
             return []
         fits = _fits(names, fitting, other)
-        spared = [
+        soft_reserved = [
             name
             for name in fits
             if name in reserved and not self._state.fits_beside(request, name, reserved[name])
         ]
-        return spared if len(spared) < len(fits) else []
+        return soft_reserved if len(soft_reserved) < len(fits) else []
 
 
 def _denied(

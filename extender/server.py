@@ -105,7 +105,7 @@ class App:
         priority: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Args: verbs: path -> how its request is decoded, and what answers it."""
-        self._way = priority
+        self._priority = priority
         self._verbs = verbs
         self._unready_reason = unready_reason
         self._clock = clock
@@ -152,7 +152,7 @@ class App:
             raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} does not answer {method}.")
         if path == BIND:  # it usually waits for the API server
             return self._verb(path, environ)
-        with self._way():
+        with self._priority():
             return self._verb(path, environ)
 
     def _verb(self, path: str, environ: "WSGIEnvironment") -> Any:

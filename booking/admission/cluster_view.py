@@ -29,7 +29,7 @@ class CachedClusterView:
         found = self._cache.namespaces.get(namespace)
         if found is None:
             return Place(name=namespace)
-        return Place(name=namespace, owner=found.owner, is_spared=found.is_spared)
+        return Place(name=namespace, owner=found.owner, is_protected=found.is_protected)
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         """Bookings and pods of its user, and what covers what."""

@@ -37,7 +37,7 @@ class Place:
     name: str = ""
     owner: str | None = None
     """User id to whom the namespace's pods belong that controllers create."""
-    is_spared: bool = False
+    is_protected: bool = False
     """Whether no pod of it is evicted for a booking."""
 
 

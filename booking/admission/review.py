@@ -230,7 +230,7 @@ def _cover_warning(case: _Case, now: datetime) -> str:
         return f"{case.why}."
     if granted:
         return f"{case.why}, but MAIA's {names.TERMINATE_AT} covers it until {day(granted)}."
-    if case.place.is_spared:
+    if case.place.is_protected:
         return f"{case.why}, but no pod of namespace {case.place.name} is evicted for a booking."
     return f"{case.why}: {MAY_BE_EVICTED}"
 

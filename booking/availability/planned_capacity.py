@@ -93,7 +93,7 @@ class PlannedCapacity:
         """Why they cannot be had in all of ``[start, end)``; None when they can."""
         if end <= start:
             return None
-        free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.spared
+        free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.buffer
         if wanted.count > free:
             return self._short(wanted, max(0, free), start, end)
         if self._needs_place(wanted) and self._placed(wanted, start, end) is None:
@@ -147,7 +147,7 @@ class PlannedCapacity:
         return load
 
     def _sum(self, wanted: CapacityRequest) -> Sum:
-        return Sum(self._load, self._total - wanted.spared - wanted.count)
+        return Sum(self._load, self._total - wanted.buffer - wanted.count)
 
     # --- the booking plan ----------------------------------------------------------------------------
     def _needs_place(self, wanted: CapacityRequest) -> bool:
@@ -277,11 +277,11 @@ class PlannedCapacity:
 
     # --- messages -----------------------------------------------------------------------------------
     def _short(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
-        spared = f", {wanted.spared} of them to be left free," if wanted.spared else ""
+        left_free = f", {wanted.buffer} of them to be left free," if wanted.buffer else ""
         return Shortage(
             free=free,
             total=self._total,
-            message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{spared} {free} "
+            message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{left_free} {free} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
             f"and {wording.asked_for(wanted.count)}.",
         )

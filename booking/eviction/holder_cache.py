@@ -92,7 +92,7 @@ class HolderCache:
     def __init__(self) -> None:
         self._nodes: dict[str, NodeHolders] = {}
         self._namespaces: Mapping[str, Namespace] = {}
-        self._spared: frozenset[str] = frozenset()
+        self._protected: frozenset[str] = frozenset()
         self._terms: EvictionSettings | None = None
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
@@ -110,11 +110,11 @@ class HolderCache:
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
         """Whether the settings, or what administrators say of namespaces, are not those of before."""
-        spared = self._spared
+        protected = self._protected
         if instant.namespaces is not self._namespaces:
-            spared = frozenset(name for name, one in instant.namespaces.items() if one.is_spared)
-        same = spared == self._spared and instant.terms == self._terms
-        self._namespaces, self._spared, self._terms = instant.namespaces, spared, instant.terms
+            protected = frozenset(name for name, one in instant.namespaces.items() if one.is_protected)
+        same = protected == self._protected and instant.terms == self._terms
+        self._namespaces, self._protected, self._terms = instant.namespaces, protected, instant.terms
         return not same
 
 

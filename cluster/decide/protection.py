@@ -96,7 +96,7 @@ def _of_its_place(pod: Pod, namespaces: Mapping[str, Namespace], home: str) -> s
     if namespace in OUT_OF_REACH or namespace == home:
         return f"pods of the namespace {namespace} are never evicted"
     known = namespaces.get(namespace)
-    if known is not None and known.is_spared:
+    if known is not None and known.is_protected:
         return f"an administrator has said that no pod of the namespace {namespace} is evicted"
     return None
 

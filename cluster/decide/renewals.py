@@ -32,7 +32,7 @@ class Renewals:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
         self._newest: float | None = None
-        self._heard_again: float | None = None
+        self._resumed_at: float | None = None
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
         """A Lease as it is now; an older state than the one that is known changes nothing.
@@ -55,7 +55,7 @@ class Renewals:
             at = _counts_from(known, lease, monotonic)
         self._seen[name] = _Seen(lease=lease, at=at, seen=seen)
         if self._newest is not None and at - self._newest > WATCH_STALE_AFTER:
-            self._heard_again = at
+            self._resumed_at = at
         self._newest = at if self._newest is None else max(at, self._newest)
 
     def forget_lease(self, name: str) -> None:
@@ -83,7 +83,7 @@ class Renewals:
         """
         if self._newest is not None and monotonic - self._newest > WATCH_STALE_AFTER:
             return 0.0
-        return None if self._heard_again is None else monotonic - self._heard_again
+        return None if self._resumed_at is None else monotonic - self._resumed_at
 
     def holder(self, name: str, *, monotonic: float, now: datetime) -> str | None:
         """The holder of a Lease at this instant; None when it has none or has expired.

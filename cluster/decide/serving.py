@@ -72,7 +72,7 @@ class Serving(Liveness):
     def __init__(self) -> None:
         super().__init__()
         self._doubted = float("-inf")
-        self._heard: float | None = None
+        self._last_lease_at: float | None = None
         self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
         """Node -> when the newest pod was admitted that has run, by the node's clock."""
@@ -80,9 +80,9 @@ class Serving(Liveness):
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
         """A Lease as it is now, of any holder: an event of one shows that the watch works for all."""
-        if self._heard is not None and monotonic - self._heard > MISSED_AFTER:
+        if self._last_lease_at is not None and monotonic - self._last_lease_at > MISSED_AFTER:
             self.doubt(monotonic)
-        self._heard = monotonic
+        self._last_lease_at = monotonic
         node = names.node_of_lease(lease.metadata.name)
         before = None if node is None else self.state(node, monotonic=monotonic)
         super().apply_lease(lease, monotonic=monotonic, now=now)
@@ -92,7 +92,7 @@ class Serving(Liveness):
     def doubt(self, since: float) -> None:
         """Renewals may have been missed until then: a node counts after a later renewal."""
         self._doubted = since
-        self._heard = None
+        self._last_lease_at = None
         for node in self.nodes():
             self.turn(node)
 

@@ -14,7 +14,7 @@ def demand(needs: Iterable[ContainerNeed]) -> dict[str, int]:
     Args:
         needs: in the order in which the kubelet serves containers (``container_needs``).
 
-    Counted, not handed out: the API server accepts a pod that asks for 10**18 devices.
+    Counted, not allocated: the API server accepts a pod that asks for 10**18 devices.
     """
     taken: dict[str, int] = {}
     reusable: dict[str, int] = {}

@@ -15,6 +15,6 @@ class Namespace(Partial, frozen=True):
         return self.metadata.annotation(names.OWNER) or None
 
     @property
-    def is_spared(self) -> bool:
+    def is_protected(self) -> bool:
         """Whether no pod of it may be evicted for a booking."""
         return (self.metadata.annotation(names.NEVER_EVICT) or "").strip().lower() == "true"

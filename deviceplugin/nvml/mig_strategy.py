@@ -18,7 +18,7 @@ class MigStrategy(StrEnum):
     """Each profile is a resource of its own, ``nvidia.com/mig-1g.10gb``, next to whole GPUs."""
 
 
-NOT_HANDED_OUT: Final = "The GPU is in MIG mode, and MIG devices are not handed out"
+NOT_ADVERTISED: Final = "The GPU is in MIG mode, and MIG devices are not advertised"
 EMPTY: Final = "The GPU is in MIG mode, and there is no MIG device on it"
 
 

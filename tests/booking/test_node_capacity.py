@@ -123,8 +123,8 @@ def test_a_device_whose_holder_nobody_may_evict_cannot_be_booked() -> None:
 def test_a_device_in_a_namespace_that_is_never_evicted_cannot_be_booked_until_that_ends() -> None:
     held = Held().on(a_pod().of("alice"), 0)
     assert held.left() == 2
-    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    held.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    held.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
     assert held.left() == 1
     held.cache.replace_namespaces([])
     assert held.left() == 2

@@ -8,7 +8,7 @@ from deviceplugin.advertised import AdvertisingOptions, advertised
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.nvml.mig_strategy import NOT_HANDED_OUT
+from deviceplugin.nvml.mig_strategy import NOT_ADVERTISED
 
 
 def gpu(uuid: str, minor: int | None = 0, **fields: object) -> NodeDevice:
@@ -44,4 +44,4 @@ def test_the_reason_that_nvml_gives_for_an_unhealthy_gpu_stays() -> None:
 def test_a_gpu_in_mig_mode_is_listed_as_unhealthy_and_its_parts_are_not_listed() -> None:
     part = gpu("MIG-1", published=Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="A"))
     (device,) = advertised([gpu("A", partitioned=True), part], NODES, AdvertisingOptions())
-    assert (device.uuid, device.reason) == ("A", NOT_HANDED_OUT)
+    assert (device.uuid, device.reason) == ("A", NOT_ADVERTISED)

@@ -17,7 +17,7 @@ from deviceplugin.advertised import (
 from deviceplugin.device_nodes import DeviceNode, DeviceNodes
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.nvml.mig_strategy import EMPTY, NOT_HANDED_OUT, MigStrategy
+from deviceplugin.nvml.mig_strategy import EMPTY, NOT_ADVERTISED, MigStrategy
 from tests.deviceplugin.nvml.cut import gpu, part, reasons
 
 MIXED = AdvertisingOptions(strategy=Strategy.CDI, mig=MigStrategy.MIXED)
@@ -48,7 +48,7 @@ def lists(way: AdvertisingOptions, *devices: NodeDevice, **held: str) -> dict[st
 
 def test_in_strategy_none_mig_devices_are_not_published_and_their_gpu_is_unhealthy() -> None:
     assert reasons(advertised_by(NONE, gpu(0, cut=True), part(0, 1), gpu(1))) == {
-        "GPU-0": NOT_HANDED_OUT,
+        "GPU-0": NOT_ADVERTISED,
         "GPU-1": None,
     }
     assert lists(NONE, gpu(0, cut=True), part(0, 1)) == {names.GPU_RESOURCE: [("GPU-0", False)]}

@@ -61,7 +61,7 @@ def test_a_renewal_only_postpones_the_next_check(watched: Watched) -> None:
     assert watched.changed(1) == ["n0", "n1"]
 
 
-def test_an_agent_that_is_heard_of_again_is_checked_at_once(watched: Watched) -> None:
+def test_an_agent_that_responds_again_is_checked_at_once(watched: Watched) -> None:
     for _ in range(8):
         watched.cluster.clock.advance(10)
         watched.cluster.renew("n0")

@@ -235,7 +235,7 @@ def test_a_pod_without_gpus_waits_for_no_kubelet(deciding: Deciding) -> None:
     assert deciding.made(deciding.cluster.create(a_pod("web-2"))).assumed.node == "n0", "nor for an agent"
 
 
-def test_a_pod_that_would_not_fit_anyway_is_told_so_at_once(deciding: Deciding) -> None:
+def test_it_is_reported_at_once_of_a_pod_that_would_not_fit_anyway(deciding: Deciding) -> None:
     deciding.made(deciding.pod("first"))
     with pytest.raises(BindError, match="not enough GPUs") as refusal:
         deciding.made(deciding.pod("large", gpus=2))

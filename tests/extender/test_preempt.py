@@ -75,9 +75,9 @@ def test_l2_what_maia_has_granted_counts_where_the_settings_say_so(cluster: Clus
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
 
 
-def test_pods_of_a_namespace_that_an_administrator_spares_are_spared(cluster: Cluster) -> None:
-    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    cluster.state.replace_namespaces([msgspec.convert(spared, Namespace)])
+def test_pods_of_a_namespace_that_an_administrator_protects_stay(cluster: Cluster) -> None:
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
 
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
 

@@ -96,7 +96,7 @@ def test_where_our_watch_is_ahead_the_pod_is_as_we_know_it(rejected: Rejected) -
     assert rejected.now(older).models == {A6000}
 
 
-def test_a_pod_that_only_the_scheduler_has_heard_of_is_covered_by_its_booking(rejected: Rejected) -> None:
+def test_a_pod_that_only_the_scheduler_knows_is_covered_by_its_booking(rejected: Rejected) -> None:
     unheard = a_pod("news").asks(1).of("bob").obj
     now = rejected.cluster.clock.now()
     assert rejected.now(unheard).models == set()

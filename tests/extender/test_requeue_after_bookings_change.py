@@ -68,8 +68,8 @@ def test_a_gpu_elsewhere_that_the_booking_may_have_instead_triggers_a_requeue(ba
 
 
 def test_a_namespace_whose_pods_may_be_evicted_from_now_on_triggers_a_requeue(barred: Barred) -> None:
-    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    barred.cluster.state.replace_namespaces([msgspec.convert(spared, Namespace)])
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    barred.cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
     assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
     barred.pass_time(2 * PLAN_CHECKED_EVERY, rounds=8)
     assert barred.triggers == 0

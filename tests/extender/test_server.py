@@ -58,12 +58,12 @@ class Served:
             Metrics(self.registry),
             limit=LIMIT,
             binds_at_once=1,
-            priority=self._way,
+            priority=self._priority,
         )
         self.client = Client(self.app)
 
     @contextmanager
-    def _way(self) -> Iterator[None]:
+    def _priority(self) -> Iterator[None]:
         self.answering += 1
         yield
         self.answering -= 1

@@ -21,7 +21,7 @@ class _PlainCapacity:
 
     def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
         """By the peak of the load."""
-        free = max(0, self._capacity - wanted.spared - calendar.peak(self._loads, start, end))
+        free = max(0, self._capacity - wanted.buffer - calendar.peak(self._loads, start, end))
         if wanted.count <= free:
             return None
         return Shortage(

@@ -1,7 +1,7 @@
 """Where may a pod be placed that is never evicted: does every booking keep its place (law L5)?
 
 A pod that may be evicted is no danger to a booking. A pod that stays indefinitely, such as one of a namespace
-that an administrator has spared, or a DaemonSet's, is like a lost device. Used by the extender, and by the
+that an administrator protects, or a DaemonSet's, is like a lost device. Used by the extender, and by the
 explanation why such a pod waits.
 """
 

@@ -18,7 +18,7 @@ def test_a_namespace_is_as_administrators_wrote_it() -> None:
     assert view.place("lab") == Place(name="lab")
     made = {"name": "lab", "annotations": {names.OWNER: "alice", names.NEVER_EVICT: "true"}}
     cache.apply_namespace(msgspec.convert({"metadata": made}, Namespace))
-    assert view.place("lab") == Place(name="lab", owner="alice", is_spared=True)
+    assert view.place("lab") == Place(name="lab", owner="alice", is_protected=True)
 
 
 def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> None:

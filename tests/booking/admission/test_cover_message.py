@@ -59,7 +59,7 @@ def said(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
     return clause(Case(new, others, tuple(bookings)).verdict(), new.metadata.namespace)
 
 
-class TestSentences:
+class TestMessages:
     def test_covered(self) -> None:
         booking = a_booking("b-1", count=2, end=EPOCH + timedelta(days=4, hours=8))
         assert said(a_new_pod(2), bookings=[booking]) == (

@@ -110,8 +110,8 @@ class TestWaiting:
     def test_a_pod_that_asks_no_scheduler_now_keeps_its_gpu(self, spec: Json) -> None:
         assert reviewed(a_notebook(**spec), HUB, full())[1].kind == "opportunistic"
 
-    def test_in_a_namespace_that_is_spared_the_warning_says_so(self) -> None:
-        view = FakeClusterView(places={"default": Place(name="default", is_spared=True)})
+    def test_in_a_protected_namespace_the_warning_says_so(self) -> None:
+        view = FakeClusterView(places={"default": Place(name="default", is_protected=True)})
         assert reviewed(a_pod(), "bob", view)[1].warnings == (
             "No running booking, but no pod of namespace default is evicted for a booking.",
         )

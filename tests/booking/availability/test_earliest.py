@@ -125,5 +125,5 @@ def test_where_one_node_has_room_and_the_buffer_is_not_kept_the_search_goes_on()
                 plan=(Place(node, count),),
             )
             world.records[record.id] = record
-    wanted = CapacityRequest(count=2, topology="single-node", spared=1)
+    wanted = CapacityRequest(count=2, topology="single-node", buffer=1)
     assert world.free_capacity().earliest(wanted, Days(hour(1), Duration(0, 3600))) == hour(50)

@@ -304,12 +304,12 @@ def test_a_block_of_another_model_takes_nothing() -> None:
 def test_the_policys_buffer_stays_unbooked() -> None:
     world = World({"n0": 4})
     short = world.free_capacity().lacking(
-        CapacityRequest(count=3, topology="any", spared=2), hour(1), hour(2)
+        CapacityRequest(count=3, topology="any", buffer=2), hour(1), hour(2)
     )
     assert short is not None
     assert (short.free, short.total) == (2, 4)
     assert (
-        world.free_capacity().lacking(CapacityRequest(count=2, topology="any", spared=2), hour(1), hour(2))
+        world.free_capacity().lacking(CapacityRequest(count=2, topology="any", buffer=2), hour(1), hour(2))
         is None
     )
 

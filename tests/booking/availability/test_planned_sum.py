@@ -13,8 +13,8 @@ from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
 
-def the_sum(count: int, spared: int = 0) -> CapacityRequest:
-    return CapacityRequest(count=count, topology="any", spared=spared)
+def the_sum(count: int, buffer: int = 0) -> CapacityRequest:
+    return CapacityRequest(count=count, topology="any", buffer=buffer)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
 
 
 @pytest.mark.parametrize(
-    ("count", "spared", "free", "said"),
+    ("count", "buffer", "free", "said"),
     [
         (4, 0, 3, " 3 can be had all the time from {} to {}, and 4 are asked for."),
         (
@@ -52,11 +52,11 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
     ],
 )
 def test_a_shortage_says_what_there_is_and_what_is_left_free_and_never_less_than_nothing(
-    count: int, spared: int, free: int, said: str
+    count: int, buffer: int, free: int, said: str
 ) -> None:
     world = World({"n0": 4})
     assert world.book(1, 3, 1, "any") is not None
-    short = world.free_capacity().lacking(the_sum(count, spared), hour(1), hour(2))
+    short = world.free_capacity().lacking(the_sum(count, buffer), hour(1), hour(2))
     assert short is not None
     assert short.free == free
     span = said.format("2026-03-02 10:00 UTC", "2026-03-02 11:00 UTC")
@@ -106,7 +106,7 @@ def test_a_place_that_is_not_easily_found_is_none_while_nobody_has_booked_a_node
 
 
 @pytest.mark.parametrize(
-    ("count", "spared", "not_before", "length", "start"),
+    ("count", "buffer", "not_before", "length", "start"),
     [
         (1, 0, 0, 9, 0),
         (2, 0, 0, 2, 0),
@@ -118,9 +118,9 @@ def test_a_place_that_is_not_easily_found_is_none_while_nobody_has_booked_a_node
     ],
 )
 def test_the_earliest_start_of_single_devices_is_where_the_sum_fits_for_so_long(
-    count: int, spared: int, not_before: int, length: int, start: int | None
+    count: int, buffer: int, not_before: int, length: int, start: int | None
 ) -> None:
     world = World({"n0": 2})
     assert world.book(2, 4, 1, "any") is not None
-    found = world.free_capacity().earliest(the_sum(count, spared), Lasting(hour(not_before), length * HOUR))
+    found = world.free_capacity().earliest(the_sum(count, buffer), Lasting(hour(not_before), length * HOUR))
     assert found == (None if start is None else hour(start))

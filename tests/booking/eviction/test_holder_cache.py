@@ -282,32 +282,32 @@ def test_a_node_is_not_read_again_when_its_booked_pods_are_covered_by_another_bo
     assert read_again(first, second) == []
 
 
-def with_namespace(snapshot: StatusSnapshot, **spared: bool) -> StatusSnapshot:
+def with_namespace(snapshot: StatusSnapshot, **protected: bool) -> StatusSnapshot:
     """What administrators say of namespaces."""
     namespaces = {
         name: Namespace(metadata=Meta(name=name, annotations={names.NEVER_EVICT: str(said)}))
-        for name, said in spared.items()
+        for name, said in protected.items()
     }
     return replace(snapshot, namespaces=namespaces)
 
 
-def test_l2_everything_is_read_again_when_a_namespace_is_spared_and_when_it_no_longer_is() -> None:
+def test_l2_everything_is_read_again_when_a_namespace_is_protected_and_when_it_no_longer_is() -> None:
     free = a_stage().now()
-    spared = with_namespace(free, default=True)
-    then, found = after(free, spared)
+    protected = with_namespace(free, default=True)
+    then, found = after(free, protected)
     assert evictable(then["n0"].by_model[A100]) == ["one"]
     assert evictable(found["n0"].by_model[A100]) == []
-    assert read_again(free, spared) == read_again(spared, free) == ["n0", "n1"]
-    assert read_again(spared, with_namespace(free, default=False)) == ["n0", "n1"]
+    assert read_again(free, protected) == read_again(protected, free) == ["n0", "n1"]
+    assert read_again(protected, with_namespace(free, default=False)) == ["n0", "n1"]
 
 
-def test_nothing_is_read_again_when_namespaces_change_and_the_same_are_spared() -> None:
+def test_nothing_is_read_again_when_namespaces_change_and_the_same_are_protected() -> None:
     free = a_stage().now()
     assert read_again(free, with_namespace(free, default=False)) == []
     assert read_again(with_namespace(free, vision=True), with_namespace(free, vision=True, new=False)) == []
 
 
-def test_a_change_of_what_is_spared_is_noticed_after_one_that_changed_nothing() -> None:
+def test_a_change_of_what_is_protected_is_noticed_after_one_that_changed_nothing() -> None:
     free, cache = a_stage().now(), HolderCache()
     for snapshot in (free, with_namespace(free, vision=False), with_namespace(free, default=True)):
         found = cache.at(snapshot)

@@ -265,7 +265,7 @@ def test_of_the_booking_that_is_asked_about_the_given_one_counts_and_not_the_kno
 @pytest.mark.parametrize(
     ("hours", "is_over"), [((3, 1), True), ((3, 0), True), ((3, -1), False), ((1, 3), False), ((1, 1), False)]
 )
-def test_only_of_bookings_that_are_over_and_were_not_empty_anybody_is_told(
+def test_only_bookings_that_are_over_and_were_not_empty_are_reported(
     hours: tuple[int, int], *, is_over: bool
 ) -> None:
     booking = a_past("b0", count=1, hours=hours)

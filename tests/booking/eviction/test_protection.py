@@ -21,7 +21,7 @@ WITH_MAIA: Final = EvictionSettings(maia=True)
 LEAVES: Final = "it is leaving already"
 BOOKED: Final = "it is booked itself"
 GRANTED: Final = "MAIA has granted it its GPUs"
-SPARED: Final = "an administrator has said that no pod of the namespace default is evicted"
+PROTECTED: Final = "an administrator has said that no pod of the namespace default is evicted"
 UNKNOWN: Final = "nobody has said which devices it holds"
 MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -49,7 +49,7 @@ def booked(instant: StatusSnapshot) -> StatusSnapshot:
     return replace(instant, cover=dict.fromkeys(instant.pods, a_booking()))
 
 
-def spared(instant: StatusSnapshot) -> StatusSnapshot:
+def protected(instant: StatusSnapshot) -> StatusSnapshot:
     meta = Meta(name="default", annotations={names.NEVER_EVICT: "true"})
     return replace(instant, namespaces={"default": Namespace(metadata=meta)})
 
@@ -57,11 +57,11 @@ def spared(instant: StatusSnapshot) -> StatusSnapshot:
 def test_of_several_reasons_the_one_that_ends_first_is_reported() -> None:
     pod = granted(holding("one", "n0", 0))
     running, leaving = an_instant(pod), an_instant(pod.terminating())
-    assert why(booked(spared(leaving))) == LEAVES
-    assert why(booked(spared(running))) == BOOKED
-    assert why(spared(running)) == GRANTED
+    assert why(booked(protected(leaving))) == LEAVES
+    assert why(booked(protected(running))) == BOOKED
+    assert why(protected(running)) == GRANTED
     plain = an_instant(holding("one", "n0", 0))
-    assert why(spared(plain), is_known=False) == SPARED
+    assert why(protected(plain), is_known=False) == PROTECTED
     assert why(plain, is_known=False) == UNKNOWN
     assert why(plain) is None
 

@@ -154,15 +154,15 @@ def test_annotations_of_maia_are_ignored_where_it_is_not_enabled(served: Served)
 
 def test_a_pod_that_may_not_be_evicted_is_protected_for_whatever_reason(served: Served) -> None:
     daemon = holding(served).of_a_daemon_set()
-    spared = holding(served, "lab", index=1).obj
-    spared = msgspec.structs.replace(
-        spared, metadata=msgspec.structs.replace(spared.metadata, namespace="spared")
+    protected = holding(served, "lab", index=1).obj
+    protected = msgspec.structs.replace(
+        protected, metadata=msgspec.structs.replace(protected.metadata, namespace="protected")
     )
     served.cache.apply_namespace(
-        Namespace(metadata=Meta(name="spared", annotations={names.NEVER_EVICT: "true"}))
+        Namespace(metadata=Meta(name="protected", annotations={names.NEVER_EVICT: "true"}))
     )
     partly = holding(served, "partly", index=2).asks(1, container="second")
-    cluster(served, daemon, spared, partly, bookings=(over(served),))
+    cluster(served, daemon, protected, partly, bookings=(over(served),))
     assert classes(served) == ["protected", "protected", "protected"]
     assert following(served) == []
 

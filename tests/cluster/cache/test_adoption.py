@@ -149,7 +149,7 @@ def test_a_booking_for_one_node_follows_its_running_pod_where_all_of_it_has_room
     assert cluster.covered() == {}
 
 
-@pytest.mark.parametrize("why", ["static", "spared"])
+@pytest.mark.parametrize("why", ["static", "protected"])
 def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.bobs()
@@ -157,8 +157,8 @@ def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> N
     if why == "static":
         pod = pod.with_annotation(names.STATIC_POD, "x")
     else:
-        spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-        cluster.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
+        protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+        cluster.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
     cluster.run(pod)
     assert cluster.covered() == {"p": "b-1"}
 

@@ -147,10 +147,10 @@ def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() 
     assert not bears()
     cluster.node(1, 1, version=3)
     assert bears()
-    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
     cluster.cache.apply_pod(a_pod().asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj)
     assert bears()
-    cluster.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
+    cluster.cache.replace_namespaces([msgspec.convert(protected, Namespace)])
     assert not bears()
     cluster.clock.advance((one.spec.end - START).total_seconds())
     assert bears()

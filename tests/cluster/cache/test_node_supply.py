@@ -35,7 +35,7 @@ class Story:
     def step(self) -> None:
         """Something happens."""
         self.random.choice(
-            (self.node, self.pod, self.pod, self.booking, self.spared, self.time, self.lease)
+            (self.node, self.pod, self.pod, self.booking, self.protected, self.time, self.lease)
         )()
 
     def node(self) -> None:
@@ -57,7 +57,7 @@ class Story:
         meta = msgspec.structs.replace(made.metadata, resource_version=str(self.next()))
         self.cache.apply_booking(msgspec.structs.replace(made, metadata=meta))
 
-    def spared(self) -> None:
+    def protected(self) -> None:
         said = {names.NEVER_EVICT: self.random.choice(("true", "false"))}
         meta = {"name": "default", "annotations": said, "resourceVersion": str(self.next())}
         self.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))

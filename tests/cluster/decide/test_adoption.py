@@ -176,7 +176,7 @@ _SPARED = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "t
         (running(), {"namespaces": {"default": msgspec.convert(_SPARED, Namespace)}}),
         (running(), {"home": "default"}),
     ],
-    ids=["of a DaemonSet", "static", "of a spared namespace", "of our own namespace"],
+    ids=["of a DaemonSet", "static", "of a protected namespace", "of our own namespace"],
 )
 def test_a_pod_that_is_never_evicted_is_covered_wherever_it_runs(
     pod: PodBuilder, more: dict[str, Any]

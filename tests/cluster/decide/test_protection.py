@@ -46,7 +46,7 @@ def _metadata(raw: dict[str, object]) -> dict[str, object]:
     return found
 
 
-def _spared(name: str = "default", value: str = "true") -> dict[str, Namespace]:
+def _protected(name: str = "default", value: str = "true") -> dict[str, Namespace]:
     written = {"metadata": {"name": name, "annotations": {names.NEVER_EVICT: value}}}
     return {name: msgspec.convert(written, Namespace)}
 
@@ -150,24 +150,25 @@ def test_which_namespace_is_the_product_s_own_is_configured() -> None:
     assert never_evicted_reason(_in("elsewhere"), namespaces={}, home="elsewhere") is not None
 
 
-def test_a_pod_of_a_namespace_that_an_administrator_has_spared_is_never_evicted() -> None:
+def test_a_pod_of_a_namespace_that_an_administrator_protects_is_never_evicted() -> None:
     said = "an administrator has said that no pod of the namespace default is evicted"
-    assert _never(_running().obj, _spared()) == said
+    assert _never(_running().obj, _protected()) == said
 
 
 @pytest.mark.parametrize(
-    ("value", "is_spared"), [("true", True), (" True ", True), ("false", False), ("", False), ("yes", False)]
+    ("value", "is_protected"),
+    [("true", True), (" True ", True), ("false", False), ("", False), ("yes", False)],
 )
-def test_a_namespace_is_spared_by_the_value_true_alone(value: str, *, is_spared: bool) -> None:
-    assert (_never(_running().obj, _spared(value=value)) is not None) == is_spared
+def test_a_namespace_is_protected_by_the_value_true_alone(value: str, *, is_protected: bool) -> None:
+    assert (_never(_running().obj, _protected(value=value)) is not None) == is_protected
 
 
-def test_a_namespace_that_is_spared_protects_the_pods_of_no_other() -> None:
-    assert _never(_running().obj, _spared("research")) is None
+def test_a_protected_namespace_protects_the_pods_of_no_other() -> None:
+    assert _never(_running().obj, _protected("research")) is None
 
 
-def test_kubernetes_own_namespaces_are_reported_as_such_even_where_they_are_spared() -> None:
-    reason = _never(_in("kube-system"), _spared("kube-system"))
+def test_kubernetes_own_namespaces_are_reported_as_such_even_where_they_are_protected() -> None:
+    reason = _never(_in("kube-system"), _protected("kube-system"))
     assert reason == "pods of the namespace kube-system are never evicted"
 
 
@@ -200,7 +201,7 @@ def test_a_pod_s_namespace_is_reported_before_its_owner() -> None:
     assert _never(_in("kube-system", _running().of_a_daemon_set())) == (
         "pods of the namespace kube-system are never evicted"
     )
-    assert _never(_running().of_a_daemon_set().obj, _spared()) == (
+    assert _never(_running().of_a_daemon_set().obj, _protected()) == (
         "an administrator has said that no pod of the namespace default is evicted"
     )
 
@@ -235,7 +236,7 @@ def test_that_a_pod_is_never_evicted_is_reported_before_what_it_holds() -> None:
 
 def test_the_namespaces_and_our_own_are_considered_for_what_lasts_too() -> None:
     pod, holding = _running().obj, holding_of(_running().obj)
-    assert lasting_protection(pod, holding, namespaces=_spared(), home=HOME) is not None
+    assert lasting_protection(pod, holding, namespaces=_protected(), home=HOME) is not None
     assert lasting_protection(pod, holding, namespaces={}, home="default") is not None
 
 

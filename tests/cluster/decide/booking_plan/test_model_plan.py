@@ -156,7 +156,7 @@ def test_what_is_overfull_is_found_and_what_has_no_node_is_known() -> None:
 
 
 @given(_ITEMS, _DEVICES, st.data())
-def test_a_changed_plan_is_the_one_that_would_be_made_anew(
+def test_a_changed_plan_is_the_one_that_a_fresh_computation_makes(
     items: list[Item], devices: dict[str, int], data: st.DataObject
 ) -> None:
     nodes = st.sampled_from([*devices, "gone"])

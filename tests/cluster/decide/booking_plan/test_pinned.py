@@ -72,7 +72,7 @@ def test_of_two_only_as_many_follow_as_have_pods() -> None:
     assert found == [("n0", False, 1), ("n1", False, 1)]
 
 
-def test_devices_beside_are_told_apart_from_each_other() -> None:
+def test_devices_beside_are_distinguished_from_each_other() -> None:
     booking = _planned("b-1", 90, ("n0", 3))
     model_plan = ModelPlan({"n0": 3, "n1": 0, "n2": 0}, booking.placed())
     pins = {"b-1": {"n1": 2, "n2": 1}}

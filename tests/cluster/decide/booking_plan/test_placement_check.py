@@ -174,7 +174,7 @@ def test_a_node_that_has_lost_a_device_holds_once_what_has_not_begun_moves() -> 
     assert not _check({"n0": 1, "n1": 0}, _single("b-1", "n0"), later).holds()
 
 
-def test_what_has_begun_moves_only_for_the_booking_server_s_keeper_and_only_without_pods() -> None:
+def test_what_has_begun_moves_only_for_the_plan_controller_and_only_without_pods() -> None:
     booked = _single("b-1", "n0")
     assert not _check({"n0": 0, "n1": 1}, booked).holds()
     assert _check({"n0": 0, "n1": 1}, booked).holds(with_begun=True)

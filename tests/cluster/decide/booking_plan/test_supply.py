@@ -140,7 +140,7 @@ def test_a_pod_that_holds_several_devices_counts_with_all_of_them() -> None:
     assert node_supply(_view(_held(stays)), _snapshot(stays)) == NodeSupply({}, {A100: 0}, {})
 
 
-def test_pods_of_two_bookings_are_told_apart() -> None:
+def test_pods_of_two_bookings_are_distinguished() -> None:
     one = _running("p").obj
     two = a_pod("q").asks(1).on("n0", {"main": (SECOND.uuid,)}).obj
     cover = {one.metadata.uid: a_booking("b-1"), two.metadata.uid: a_booking("b-2")}
@@ -197,7 +197,7 @@ def test_l6_a_pod_whose_devices_are_only_partly_known_keeps_those_that_are() -> 
     )
 
 
-def _spared(name: str) -> Namespace:
+def _protected(name: str) -> Namespace:
     written = {"metadata": {"name": name, "annotations": {names.NEVER_EVICT: "true"}}}
     return msgspec.convert(written, Namespace)
 
@@ -207,10 +207,10 @@ def _spared(name: str) -> Namespace:
     [
         ({}, True),
         ({"home": "default"}, False),
-        ({"namespaces": {"default": _spared("default")}}, False),
-        ({"namespaces": {"research": _spared("research")}}, True),
+        ({"namespaces": {"default": _protected("default")}}, False),
+        ({"namespaces": {"research": _protected("research")}}, True),
     ],
-    ids=["an ordinary one", "our own", "a spared one", "not the spared one"],
+    ids=["an ordinary one", "our own", "a protected one", "not the protected one"],
 )
 def test_whether_a_held_device_can_be_had_depends_on_its_holder_s_namespace(
     changes: dict[str, Any], *, is_had: bool

@@ -217,13 +217,13 @@ def test_what_maia_has_granted_counts_until_its_end(granted: datetime, *, counts
     assert _taking(running(), granted=granted) == [word if counts else _ANY_TIME]
 
 
-def _spared() -> ExplanationSnapshot:
+def _protected() -> ExplanationSnapshot:
     meta = a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata
     return replace(snapshot(running()), namespaces={"default": Namespace(metadata=meta)})
 
 
 def test_what_protects_a_pod_for_good_is_reported_before_what_maia_has_granted() -> None:
-    assert _taking(running(), _spared(), granted=NOW + DAY) == [
+    assert _taking(running(), _protected(), granted=NOW + DAY) == [
         (
             "Its GPUs are not taken for bookings: an administrator has said that no pod of the namespace"
             " default is evicted."

@@ -364,8 +364,8 @@ def test_a_hold_is_explained_to_its_pod_and_to_its_victim() -> None:
 
 def test_protection_grant_and_evict_order_are_shown() -> None:
     pod = running()
-    spared = Namespace(metadata=a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata)
-    seen = replace(snapshot(pod), namespaces={"default": spared})
+    protected = Namespace(metadata=a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata)
+    seen = replace(snapshot(pod), namespaces={"default": protected})
     assert "no pod of the namespace default is evicted" in explain_pod(pod.obj, seen).because[-1]
     granted = explain_pod(pod.obj, snapshot(pod), granted=NOW + DAY)
     assert "MAIA has granted it its GPUs until 2026-11-24 10:00 UTC" in granted.because[-1]

@@ -274,7 +274,7 @@ def test_a_pod_is_hopeless_only_if_every_node_is() -> None:
     assert _waits(pod, replace(seen, nodes={n: tainted(n) for n in ("n0", "n1")})).is_hopeless
 
 
-def test_a_lasting_reason_of_one_node_and_full_ones_are_told_apart() -> None:
+def test_a_lasting_reason_of_one_node_and_full_ones_are_distinguished() -> None:
     nodes = {"n0": (a100(0),), "n1": (a6000(0, "n1"),)}
     pod = alices().asks(1).wants(A100)
     found = _waits(pod, replace(_over(nodes, pod), nodes={"n0": tainted("n0")}))
