@@ -1,0 +1,122 @@
+"""Words that others have replaced (docs/vocabulary.md) are in no name of a test, function, class, module."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+import pytest
+
+from tests.architecture.checkout import PACKAGES, name_of, python_of, tree_of
+
+REPLACED: Final = {
+    "anew": "rebuilt",
+    "averse": "unresolvable",
+    "claim": "holding, or volume claim",
+    "claims": "holdings, or volume claims",
+    "deaf": "without events",
+    "farewell": "what remains",
+    "for_ever": "indefinitely",
+    "goodbye": "release of a Lease",
+    "graves": "tombstones",
+    "handed_out": "advertised, or allocated",
+    "haters": "anti-affinity",
+    "heard": "known, or responsive",
+    "keeper": "controller",
+    "obstacle": "rejection, or reason",
+    "promise": "guarantee, plan, assignment, or grant of MAIA",
+    "promised": "guaranteed, planned, assigned, or granted by MAIA",
+    "promises": "guarantees, plans, assignments, or grants of MAIA",
+    "revive": "restart",
+    "scene": "scenario",
+    "sick": "unhealthy",
+    "stamp": "cover annotation",
+    "stamped": "annotated",
+    "stamps": "cover annotations",
+    "told": "reported, or distinguished",
+    "turned_down": "rejected",
+    "wish": "request",
+}
+"""A word, or some that follow each other, in small letters -> what is written instead."""
+
+THEIRS: Final = ("volume_claim",)
+"""What Kubernetes calls so."""
+ALLOWED: Final = {
+    "booking/store/migrations/0002_promises.py": "promises",  # databases have stored its name
+    # Claims of a JSON Web Token.
+    "booking/web/login/id_tokens.py": "claims",
+    "cluster/kube/token_request.py": "claims",
+    "tests/booking/web/login/test_id_tokens.py": "claims",
+    # PersistentVolumeClaims.
+    "cluster/decide/scheduler_filters/volume_binding.py": "claim",
+    "cluster/objects/volumes.py": "claim",
+    "tests/cluster/cache/test_scheduling_objects.py": "claims",
+    "tests/cluster/decide/explain/test_scheduler_message.py": "claims",
+    "tests/cluster/decide/scheduler_filters/cases.py": "claim",
+    "tests/cluster/decide/scheduler_filters/test_volume_binding.py": "claim claims",
+}
+"""File -> words that its names may have."""
+
+
+def names_in(file: str, tree: ast.Module) -> Iterator[str]:
+    """Folders, module, classes and functions of a file."""
+    yield from PurePath(file).with_suffix("").parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+
+
+def replaced_in(name: str) -> set[str]:
+    """The replaced words of a name, whether it is written with capitals or with underscores."""
+    words = f"_{re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()}_"
+    for theirs in THEIRS:
+        words = words.replace(f"_{theirs}_", "_")
+    return {word for word in REPLACED if f"_{word}_" in words}
+
+
+def found() -> set[tuple[str, str, str]]:
+    """(File, name, replaced word in it) of the whole checkout."""
+    return {
+        (name_of(path), name, word)
+        for path in python_of(*PACKAGES, "docs", "tests")
+        for name in names_in(name_of(path), tree_of(path))
+        for word in replaced_in(name)
+    }
+
+
+def test_no_name_has_a_word_that_another_has_replaced() -> None:
+    assert [
+        f"{file}: {name} has {word}: write {REPLACED[word]}"
+        for file, name, word in sorted(found())
+        if word not in ALLOWED.get(file, "").split()
+    ] == []
+
+
+def test_every_exception_is_needed() -> None:
+    needed = {(file, word) for file, _, word in found()}
+    assert {(file, word) for file, words in ALLOWED.items() for word in words.split()} <= needed
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("test_a_pod_gets_what_was_promised", {"promised"}),
+        ("_promise", {"promise"}),
+        ("PromiseOfOneNode", {"promise"}),
+        ("pods_are_turned_down_for_ever", {"turned_down", "for_ever"}),
+        ("0002_promises", {"promises"}),
+        ("timestamp", set()),
+        ("for_everybody", set()),
+        ("a_volume_claim", set()),
+        ("VolumeClaim", set()),
+        ("a_claim", {"claim"}),
+    ],
+)
+def test_a_replaced_word_is_found_by_itself_alone(name: str, words: set[str]) -> None:
+    assert replaced_in(name) == words
+
+
+def test_folders_modules_classes_and_functions_have_names() -> None:
+    tree = ast.parse("class A:\n    async def b(self):\n        def c(): ...\n")
+    assert list(names_in("room/module.py", tree)) == ["room", "module", "A", "b", "c"]
