@@ -34,7 +34,7 @@ class Init:
         self.outlives = False
         """Whether the cluster stays when its owner ends."""
 
-    def revive(self) -> None:
+    def restart_crashed(self) -> None:
         """Start processes again that have ended by themselves, where they are `restarted_always`."""
         names, self._crashed = self._crashed, []
         for name in names:
@@ -166,15 +166,15 @@ def serve(path: str, owner: int) -> None:
         listener.bind(path)
         listener.listen(64)
         while True:
-            heard = [wake.fileno(), listener.fileno(), *([] if init.outlives else [owner])]
-            ready, _, _ = select.select(heard, [], [])
+            readable = [wake.fileno(), listener.fileno(), *([] if init.outlives else [owner])]
+            ready, _, _ = select.select(readable, [], [])
             if owner in ready:
                 return
             if wake.fileno() in ready:
                 signals = wake.recv(4096)
                 init.reap()
                 if signal.SIGALRM in signals:
-                    init.revive()
+                    init.restart_crashed()
             if listener.fileno() in ready:
                 _serve_one(init, listener.accept()[0])
 

@@ -204,10 +204,10 @@ def _measurer(
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
     )
-    looker = HolderSource(sources.device_cache, sources.record, sources.pods.at_once)
+    holder_source = HolderSource(sources.device_cache, sources.record, sources.pods.at_once)
     metrics = UseMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(
-        looker.snapshot,
+        holder_source.snapshot,
         metrics,
         SquatterReporter(recorder),
         everybody=sources.pods.everybody,

@@ -93,7 +93,7 @@ class PublisherSources:
     label: Callable[[Node], Node] = lambda node: node
     """Writes the labels of the Node; returns the Node after the change."""
     report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
-    """Told the devices when the Node says what it should."""
+    """Gets the devices when the Node says what it should."""
 
 
 class GpuEventReporter:

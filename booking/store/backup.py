@@ -18,7 +18,7 @@ from booking.errors import StoreError
 from booking.store import dump_file
 from booking.store.connection import Connection
 from booking.store.dump_file import Head, Row
-from booking.store.engine import in_sentences
+from booking.store.engine import readable_errors
 from booking.store.models import TABLES, VERSION, AuditRow, BookingRow, DeniedRow, MetaRow, SessionRow
 from booking.store.opening import alone_with, engine_of
 from booking.store.schema import create, drop_all, version_of
@@ -41,7 +41,7 @@ def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
     address = address_of(url)
     if isinstance(address, Path) and not address.exists():
         raise StoreError(f"There is no booking database {address}.")
-    with closing(engine_of(url)) as engine, in_sentences(engine.name), closing(engine.connect()) as line:
+    with closing(engine_of(url)) as engine, readable_errors(engine.name), closing(engine.connect()) as line:
         line.begin(engine.reads)
         if version_of(line.database, engine.name) != VERSION:
             raise StoreError(
@@ -69,7 +69,7 @@ def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int
     head, rows = dump_file.read(file)
     if head.schema != VERSION:
         raise StoreError(f"{file} has schema {head.schema}, and schema {VERSION} is known here.")
-    with closing(engine_of(url)) as engine, in_sentences(engine.name), closing(engine.connect()) as line:
+    with closing(engine_of(url)) as engine, readable_errors(engine.name), closing(engine.connect()) as line:
         with alone_with(line.database):
             _empty(line.database, engine.name, overwrite=overwrite)
             create(line.database, store_id=head.store_id, change=head.change)

@@ -67,7 +67,7 @@ class Engine(Protocol):
 
 
 @contextmanager
-def in_sentences(name: str) -> Iterator[None]:
+def readable_errors(name: str) -> Iterator[None]:
     """Errors of the database become a StoreError; nobody outside needs peewee to understand them."""
     try:
         yield

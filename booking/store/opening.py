@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from booking.errors import StoreError
-from booking.store.engine import Engine, in_sentences
+from booking.store.engine import Engine, readable_errors
 from booking.store.postgres import PostgresEngine
 from booking.store.schema import bring_to, create_or_check, version_of
 from booking.store.sqlite import SqliteEngine
@@ -32,7 +32,7 @@ def open_store(url: str) -> Store:
     """
     engine = engine_of(url)
     try:
-        with in_sentences(engine.name):
+        with readable_errors(engine.name):
             store_id, incarnation = prepared(engine)
         return Store(engine, store_id=store_id, incarnation=incarnation)
     except BaseException:
@@ -48,7 +48,7 @@ def migrated(url: str, version: int) -> None:
     """
     with (
         closing(engine_of(url)) as engine,
-        in_sentences(engine.name),
+        readable_errors(engine.name),
         closing(engine.connect()) as line,
         alone_with(line.database),
     ):

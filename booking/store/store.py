@@ -16,7 +16,7 @@ import peewee
 from booking.errors import StoreError, StoreGoneError
 from booking.records import Record
 from booking.store.connection import Connection
-from booking.store.engine import Engine, in_sentences, message
+from booking.store.engine import Engine, message, readable_errors
 from booking.store.group_commit import GroupCommit, PendingWrite
 from booking.store.pool import Pool
 from booking.store.queries import Reading, Writing
@@ -99,7 +99,7 @@ class Store:
             StoreError: the database cannot be used.
         """
         self._engine.check()
-        with in_sentences(self._engine.name), self._pool.begun(self._engine.reads) as line:
+        with readable_errors(self._engine.name), self._pool.begun(self._engine.reads) as line:
             yield Reading(line, self._change_of(line, self._engine.asks))
             line.commit()
 

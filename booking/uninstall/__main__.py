@@ -58,7 +58,7 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
         clearing.pods,
         clearing.nodes,
         clearing.objects,
-        lambda: clearing.farewell(settings.scheduler_name),
+        lambda: clearing.report_remaining(settings.scheduler_name),
     ]
     done = in_order(steps, Patience(clock=clock, seconds=settings.timeout_seconds), say)
     events.flush()

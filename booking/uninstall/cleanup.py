@@ -64,7 +64,7 @@ class Cleanup:
         without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
         return None
 
-    def farewell(self, scheduler: str) -> None:
+    def report_remaining(self, scheduler: str) -> None:
         """Say what stays, and what nobody will do any more.
 
         Raises:

@@ -40,7 +40,7 @@ def off_a_pod(pod: Pod) -> Json | None:
     """The change after which the pod is rid of us, None where it is already."""
     meta = pod.metadata
     of_maia = names.TERMINATE_AT if meta.annotation(names.BOOKING) is None else None
-    change = _without(meta, spared=STORY | {of_maia})
+    change = _without(meta, kept=STORY | {of_maia})
     spec = {"schedulingGates": [{"name": gate} for gate in other_gates(pod)]} if is_queued(pod) else {}
     if names.COMEBACK in (meta.finalizers or ()):
         change["finalizers"] = [one for one in meta.finalizers or () if one != names.COMEBACK]
@@ -54,7 +54,7 @@ def off_a_pod(pod: Pod) -> Json | None:
 
 def off_a_node(meta: Meta) -> Json | None:
     """The patch that takes off a Node what its agent saw and wrote, and maintenance; None: nothing."""
-    change = _without(meta, spared=frozenset())
+    change = _without(meta, kept=frozenset())
     if written := written_labels(meta):
         change["labels"] = {**dict.fromkeys(sorted(written)), **change.get("labels", {})}
     return {"metadata": {"uid": meta.uid, **change}} if change else None
@@ -70,13 +70,13 @@ def is_left(lease: str, *, keeps_bookings: bool) -> bool:
     return lease in _LEASES or names.node_of_lease(lease) is not None
 
 
-def _without(meta: Meta, *, spared: frozenset[str | None]) -> Json:
+def _without(meta: Meta, *, kept: frozenset[str | None]) -> Json:
     ours: Json = {
-        "annotations": _ours(meta.annotations or (), spared),
-        "labels": _ours(meta.labels or (), spared),
+        "annotations": _ours(meta.annotations or (), kept),
+        "labels": _ours(meta.labels or (), kept),
     }
     return {part: keys for part, keys in ours.items() if keys}
 
 
-def _ours(keys: Iterable[str], spared: frozenset[str | None]) -> dict[str, None]:
-    return {key: None for key in sorted(keys) if names.is_ours(key) and key not in spared}
+def _ours(keys: Iterable[str], kept: frozenset[str | None]) -> dict[str, None]:
+    return {key: None for key in sorted(keys) if names.is_ours(key) and key not in kept}

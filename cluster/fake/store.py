@@ -66,7 +66,7 @@ class Store:
         self.history = History(FIRST, history)
         self.listeners: list[Listener] = []
         self.watches: list[Callable[[Change], None]] = []
-        """Told before the listeners."""
+        """Called before the listeners."""
         self._tables: dict[str, Table] = {}
         self._unreported: deque[Change] = deque()
         self._reporting = False

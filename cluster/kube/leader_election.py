@@ -91,7 +91,7 @@ class LeaderElector:
         """When our newest renewal was sent; None while we do not hold the Lease."""
         self._version: str | None = None
         """Of our newest write; None when the Lease must be read first."""
-        self._claimed: datetime | None = None
+        self._acquired_at: datetime | None = None
         """``acquireTime`` of our newest attempt: by it we know our own Lease after a lost answer."""
         self._watched: tuple[str, float] | None = None
         """Another's Lease: its resourceVersion, and since when we have seen it unchanged."""
@@ -179,15 +179,15 @@ class LeaderElector:
             transitions = (lease.spec.lease_transitions or 0) + 1
             self._log.info("acquiring the lease", previous_holder=lease.spec.holder_identity)
             sent = self._clock.monotonic()
-            self._write(sent, version, self._claim(transitions))
+            self._write(sent, version, self._acquired(transitions))
 
     def _is_ours(self, lease: Lease) -> bool:
         """Whether this process has taken it: another process of the same name does not count."""
         spec = lease.spec
         return (
             spec.holder_identity == self._holder
-            and self._claimed is not None
-            and spec.acquire_time == self._claimed
+            and self._acquired_at is not None
+            and spec.acquire_time == self._acquired_at
         )
 
     def _is_free(self, lease: Lease) -> bool:
@@ -201,17 +201,17 @@ class LeaderElector:
     def _is_of_our_predecessor(self, lease: Lease) -> bool:
         """Whether it was taken in our place, and not by us: we have taken none yet."""
         holder = lease.spec.holder_identity or ""
-        return self._place is not None and self._claimed is None and holder.startswith(f"{self._place}_")
+        return self._place is not None and self._acquired_at is None and holder.startswith(f"{self._place}_")
 
     def _create(self) -> None:
         self._renewed = None
-        body = {"metadata": {"name": self._name}, "spec": self._claim(0)}
+        body = {"metadata": {"name": self._name}, "spec": self._acquired(0)}
         sent = self._clock.monotonic()
         self._held(self._kube.create(LEASES, body, namespace=self._namespace), sent)
 
-    def _claim(self, transitions: int) -> dict[str, Any]:
-        self._claimed = self._clock.now()
-        at = micro_time(self._claimed)
+    def _acquired(self, transitions: int) -> dict[str, Any]:
+        self._acquired_at = self._clock.now()
+        at = micro_time(self._acquired_at)
         return {
             "holderIdentity": self._holder,
             "leaseDurationSeconds": self._timing.duration,

@@ -32,14 +32,14 @@ def build(tool: Tool, toolchain: Toolchain, folder: Path, report: Report) -> Non
     counter = Counter(subject, listing)
     report(counter.progress)
 
-    def heard(line: str) -> bool:
+    def is_progress(line: str) -> bool:
         was_progress = counter.line(line)
         report(counter.progress)
         return was_progress
 
     out = folder / f"{tool.name}.out"
     out.mkdir()
-    go.run(f"Building {subject}", ["build", *flags, "-v", "-o", f"{out}/", tool.packages], heard)
+    go.run(f"Building {subject}", ["build", *flags, "-v", "-o", f"{out}/", tool.packages], is_progress)
     _take(tool, out, folder)
     report(Progress(subject, "done"))
 
@@ -49,7 +49,7 @@ def _list_packages(go: Go, subject: str, arguments: list[str], report: Report) -
     go_sum = (MODULES / subject.split(" ", 1)[0] / "go.sum").read_text(encoding="utf-8")
     progress = Progress(subject, "reading packages")
 
-    def heard(line: str) -> bool:
+    def is_progress(line: str) -> bool:
         nonlocal progress
         is_download = line.startswith("go: downloading ")
         if is_download:
@@ -61,7 +61,7 @@ def _list_packages(go: Go, subject: str, arguments: list[str], report: Report) -
 
     report(progress)
     what = f"Fetching the modules of {subject}"
-    return go.run(what, ["list", "-deps", "-f", LISTING, *arguments], heard)
+    return go.run(what, ["list", "-deps", "-f", LISTING, *arguments], is_progress)
 
 
 def _take(tool: Tool, out: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ from devcluster.binaries.failures import message
 from devcluster.binaries.toolchain import Toolchain
 
 HEARTBEAT: Final = 1.0
-"""Seconds after which a silent Go is heard as an empty line, so that a clock on the screen goes on."""
+"""Seconds after which a silent Go counts as an empty line, so that a clock on the screen goes on."""
 
 
 def go_environment(toolchain: Toolchain, *, cgo: bool, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -37,10 +37,11 @@ class Go:
         self._folder = folder
         self._environment = go_environment(toolchain, cgo=cgo, inherited=os.environ)
 
-    def run(self, what: str, arguments: list[str], heard: Callable[[str], bool]) -> str:
-        """Run it to its end; its stdout. `heard` gets each line of stderr, and an empty one a silent second.
+    def run(self, what: str, arguments: list[str], is_progress: Callable[[str], bool]) -> str:
+        """Run it to its end; its stdout.
 
-        It says whether a line was mere progress; all others explain a failure.
+        `is_progress` gets each line of stderr, and an empty one for a silent second. It says whether a line
+        was mere progress; all others explain a failure.
 
         Raises:
             BuildError: it failed, or there is no such command.
@@ -49,7 +50,7 @@ class Go:
         lines: list[str] = []
 
         def keep(line: str) -> None:
-            if not heard(line):
+            if not is_progress(line):
                 lines.append(line)
 
         with subprocess.Popen(
@@ -70,8 +71,8 @@ class Go:
         return output.decode()
 
 
-def _listen(process: subprocess.Popen[bytes], heard: Callable[[str], None]) -> bytes:
-    """Both outputs of a process until they end: stdout is gathered, stderr is heard line by line."""
+def _listen(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> bytes:
+    """Both outputs of a process until they end: stdout is gathered, stderr is passed on line by line."""
     output = bytearray()
     unfinished = b""
     for stream, data in _chunks([process.stdout, process.stderr]):
@@ -80,9 +81,9 @@ def _listen(process: subprocess.Popen[bytes], heard: Callable[[str], None]) -> b
             continue
         *lines, unfinished = (unfinished + data).split(b"\n")
         for line in lines or ([] if data else [b""]):
-            heard(line.decode(errors="replace"))
+            take(line.decode(errors="replace"))
     if unfinished:
-        heard(unfinished.decode(errors="replace"))
+        take(unfinished.decode(errors="replace"))
     return bytes(output)
 
 

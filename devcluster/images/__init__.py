@@ -42,11 +42,11 @@ def ensure(report: Report = silent) -> tuple[Image, ...]:
         report(compiling)
         program = draft / "program"
 
-        def heard(line: str) -> bool:
+        def is_progress(line: str) -> bool:
             report(compiling)
             return not line
 
-        go.run("Building the images' program", [*BUILD, "-o", str(program), "."], heard)
+        go.run("Building the images' program", [*BUILD, "-o", str(program), "."], is_progress)
         for image in _images(draft):
             write_image(image.tar, image.name, program, called=image.tar.stem)
         program.unlink()

@@ -49,7 +49,7 @@ class Periods:
     """Between two attempts to find a library, a driver or a GPU."""
     reread: float = 60.0
     """Between two inventories, to find MIG devices that no event has reported."""
-    revive: float = 60.0
+    restart: float = 60.0
     """Between two initialisations while a GPU does not respond: some recover only then."""
     rescan: float = 3600.0
     """The same while all respond, to find new GPUs that the driver does not report. Rarely: events in between
@@ -66,7 +66,7 @@ class UsageReport:
     """GPU -> how it was used."""
 
 
-def _unheard(_loads: UsageReport) -> None:
+def _ignore(_loads: UsageReport) -> None:
     return
 
 
@@ -88,7 +88,7 @@ class GpuWatch:
         health: HealthState | None = None,
         memory: FaultStore | None = None,
         patient: bool = True,
-        measured: Callable[[UsageReport], None] = _unheard,
+        measured: Callable[[UsageReport], None] = _ignore,
     ) -> None:
         """NVML is not called yet.
 
@@ -211,7 +211,7 @@ class GpuWatch:
                 stream.close()
 
     def _over(self, begun: float, stop: threading.Event) -> bool:
-        period = self._periods.revive if self._health.unresponsive else self._periods.rescan
+        period = self._periods.restart if self._health.unresponsive else self._periods.rescan
         return stop.is_set() or self._rebound or self._clock.monotonic() - begun >= period
 
     def _answering(self) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ def test_every_outcome_of_admission_is_named_where_it_is_counted() -> None:
     assert [outcome for outcome in typing.get_args(Outcome) if outcome not in documentation] == []
 
 
-def sentences() -> list[str]:
+def rejection_messages() -> list[str]:
     """Every constant sentence of why a pod does not fit on a node."""
     found: list[str] = [NOT_LEADING]
     for name, value in vars(predicates).items():
@@ -230,7 +230,7 @@ def sentences() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("message", sentences())
+@pytest.mark.parametrize("message", rejection_messages())
 def test_a_pod_s_reason_to_wait_is_explained(message: str) -> None:
     assert message in OPERATIONS
 

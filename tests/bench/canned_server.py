@@ -71,7 +71,7 @@ class Cluster:
         self._versions = itertools.count(2)
         self._free: dict[str, Any] | None = None
 
-    def let_go(self, node: int) -> float:
+    def release(self, node: int) -> float:
         """A GPU of a node becomes free, the one before is taken: milliseconds until somebody is called."""
         if self._free is not None:
             self.queued.put(_frame("ADDED", self._free))
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/expire":
             self.cluster.expired.set()
         elif self.path == "/free":
-            self._answer(msgspec.json.encode(self.cluster.let_go(int(body))))
+            self._answer(msgspec.json.encode(self.cluster.release(int(body))))
             return
         self._answer(b"{}")
 

@@ -93,7 +93,7 @@ def test_no_more_than_there_are_and_on_one_node_no_more_than_it_has(
     assert [violation.actual for violation in violations] == [count] * len(found)
 
 
-def test_of_a_cluster_without_gpus_nobody_is_told_a_number() -> None:
+def test_of_a_cluster_without_gpus_no_number_is_reported() -> None:
     (violation,) = of_demand(A100, 9, topology="any", capacity=Capacity({}))
     assert violation.message == f"There is no GPU model '{A100}' here: no node reports GPUs at present."
     (violation,) = of_demand("H100", 9, topology="any", capacity=Capacity({A100: {}}))

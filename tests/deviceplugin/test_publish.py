@@ -193,7 +193,7 @@ def test_an_unreadable_inventory_on_the_node_is_replaced() -> None:
     assert changes(gone, node) == {names.INVENTORY: None}
 
 
-def test_the_thread_writes_at_once_what_the_board_says() -> None:
+def test_the_thread_writes_at_once_what_the_device_cache_has() -> None:
     bench = Bench()
     stop = threading.Event()
     thread = threading.Thread(target=bench.publisher.run, args=(stop,))

@@ -124,7 +124,7 @@ class Restoring:
         self._parts = parts
         self._was = was
 
-    def revive(self) -> list[str]:
+    def restart_daemons(self) -> list[str]:
         """Continue what was stopped, start again what has ended; what was so, by name.
 
         Raises:

@@ -74,7 +74,7 @@ def _person(name: str, ground: Playground, bed: Testbed, test: str) -> Iterator[
     try:
         yield somebody
     finally:
-        bed.revive(test)
+        bed.restart_daemons(test)
         somebody.leave()
 
 
@@ -97,7 +97,7 @@ def playground(
         for node in NODES:
             ground.await_gpus(node, GPUS)
         yield ground
-        testbed.revive(test)
+        testbed.restart_daemons(test)
         laws.finish()
         assert not parts.crashed()
     finally:

@@ -122,10 +122,10 @@ class Testbed:
         finally:
             started.restoring, self._pinned = usual, False
 
-    def revive(self, test: str) -> None:
+    def restart_daemons(self, test: str) -> None:
         """After a test, as long as its objects are there: every process of the cluster runs again."""
         with suppress(ClusterError):  # `restore` will find the same
-            for line in self._now.restoring.revive():
+            for line in self._now.restoring.restart_daemons():
                 _say(f"{test} left it so: {line}")
 
     def restore(self, test: str, tidy: Callable[[], None]) -> None:
@@ -136,7 +136,7 @@ class Testbed:
             tidy: removes what the test has made.
         """
         try:
-            self._now.restoring.revive()
+            self._now.restoring.restart_daemons()
             tidy()
             left = self._now.restoring.finish()
         except LawBrokenError:

@@ -229,7 +229,7 @@ def test_what_the_mirror_has_said_on_its_lease_is_read(kept: Kept) -> None:
     assert mirror.written("another database") is None
 
 
-def test_the_goodbye_of_an_agent_is_read(kept: Kept) -> None:
+def test_the_released_lease_of_an_agent_is_read(kept: Kept) -> None:
     lease = kept.read("Lease", names.node_lease("node-a"), Lease).metadata
     assert lease.annotation(names.STOPPING)
     assert decode_use(lease.annotation(names.USE) or "") == USE

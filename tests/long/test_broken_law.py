@@ -10,7 +10,7 @@ pytestmark = pytest.mark.e2e
 
 FIXTURES = """
 from tests.long.conftest import *
-from tests.long.test_double_allocation import farewell, gate, lister, provocation
+from tests.long.test_double_allocation import pre_stop_hook, gate, lister, provocation
 
 from tests.running import outcome
 

@@ -52,7 +52,7 @@ def gate(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Gate]:
     made.open()
 
 
-class Farewell:
+class PreStopHook:
     """A preStop hook: the kubelet asks it before it stops a container, and waits for the answer."""
 
     def __init__(self, address: str) -> None:
@@ -81,21 +81,21 @@ class Farewell:
         address, port = self._server.server_address[:2]
         return {"httpGet": {"host": address, "port": port, "path": "/"}}
 
-    def let_go(self) -> None:
+    def allow_end(self) -> None:
         """Pods that are asked about may end from now on."""
         self._may_go.set()
 
     def close(self) -> None:
         """Answer the calls that wait, and no more."""
-        self.let_go()
+        self.allow_end()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 @pytest.fixture
-def farewell(cluster: Cluster) -> Iterator[Farewell]:
-    made = Farewell(cluster.host_address)
+def pre_stop_hook(cluster: Cluster) -> Iterator[PreStopHook]:
+    made = PreStopHook(cluster.host_address)
     yield made
     made.close()
 
@@ -113,29 +113,29 @@ class Provocation:
     """What makes the kubelet give one device twice: all that waits for the test, and who lists meanwhile."""
 
     gate: Gate
-    farewell: Farewell
+    pre_stop_hook: PreStopHook
     lister: Daemon
 
 
 @pytest.fixture
-def provocation(gate: Gate, farewell: Farewell, lister: Daemon) -> Provocation:
-    return Provocation(gate, farewell, lister)
+def provocation(gate: Gate, pre_stop_hook: PreStopHook, lister: Daemon) -> Provocation:
+    return Provocation(gate, pre_stop_hook, lister)
 
 
 def provoke(playground: Playground, by: Provocation, *, agent: Daemon, resource: str) -> str:
     """End the first pod while the second's Allocate is in flight and somebody lists; the second's name."""
     gate, lister = by.gate, by.lister
-    first = create(playground, "first", resource=resource, before_it_stops=by.farewell.hook)
+    first = create(playground, "first", resource=resource, before_it_stops=by.pre_stop_hook.hook)
     playground.await_phase([first])
     gate.shut()
     asked = agent.log.read_text().count("allocate")
     playground.delete(first, grace_seconds=GRACE_SECONDS)
-    playground.await_that("the kubelet stops the first pod", by.farewell.asked.is_set)
+    playground.await_that("the kubelet stops the first pod", by.pre_stop_hook.asked.is_set)
     second = create(playground, "second", resource=resource)
     playground.await_that(
         "the second pod's Allocate is in flight", lambda: agent.log.read_text().count("allocate") > asked
     )
-    by.farewell.let_go()
+    by.pre_stop_hook.allow_end()
     playground.await_that(
         "the first pod is gone", lambda: first not in {p.metadata.name for p in playground.pods()}
     )

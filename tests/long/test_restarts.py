@@ -150,9 +150,7 @@ def test_the_extender_restarts_and_knows_what_was_given_before(parts: Parts, pla
     playground.check_law_1()
 
 
-def test_an_agent_that_says_goodbye_marks_its_lease(
-    cluster: Cluster, parts: Parts, playground: Playground
-) -> None:
+def test_an_agent_that_stops_marks_its_lease(cluster: Cluster, parts: Parts, playground: Playground) -> None:
     agent = parts.agent(NODE)
     agent.kill(signal.SIGTERM)
     playground.await_that("the agent has gone", lambda: agent.exited is not None)

@@ -32,7 +32,7 @@ def test_processes_that_stand_still_or_have_ended_run_again_and_are_named(
     cluster.pause(f"{NODE}/kubelet")
     cluster.pause("kube-apiserver")
 
-    testbed.revive("test_x")
+    testbed.restart_daemons("test_x")
 
     said = capsys.readouterr().out
     for what in (

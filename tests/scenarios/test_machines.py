@@ -138,7 +138,7 @@ def test_on_a_node_whose_agent_is_unresponsive_nobody_is_bound_or_evicted(new_wo
     assert len(left(world, bobs)) == 1
 
 
-def test_an_agent_that_says_goodbye_is_given_nobody_until_it_is_back(new_world: Worlds) -> None:
+def test_an_agent_that_releases_its_lease_is_given_nobody_until_it_is_back(new_world: Worlds) -> None:
     world = new_world({"n0": (a100(0), a100(1))})
     world.agents["n0"].release_lease()
     world.run(2)

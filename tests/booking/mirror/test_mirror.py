@@ -334,7 +334,7 @@ class TestThread:
             assert list(world.objects) == ["b-1"]
             assert world.clock.now() == START
 
-    def test_without_a_poke_it_checks_every_five_seconds(self, world: World) -> None:
+    def test_without_a_trigger_it_checks_every_five_seconds(self, world: World) -> None:
         with world.running():
             world.clock.until_waiting()
             change = world.source.put(a_record("b-1"))

@@ -58,7 +58,7 @@ def test_whom_nobody_can_be_is_refused_to_administrators_and_not_named_to_others
         beneficiary(ALICE, user, RULES)
 
 
-def test_who_is_no_administrator_is_told_what_only_they_may_do() -> None:
+def test_who_is_no_administrator_gets_a_message_about_what_only_they_may_do() -> None:
     demand_administrator(ROOT, "see the audit")
     with pytest.raises(NotAllowedError, match="Only administrators may see the audit, and 'bob' is none"):
         demand_administrator(BOB, "see the audit")

@@ -30,7 +30,7 @@ class World:
         return self.kube.get(LEASES, NAME, namespace=names.NAMESPACE)
 
     @property
-    def says_goodbye(self) -> bool:
+    def is_released(self) -> bool:
         return self.lease.metadata.annotation(names.STOPPING) is not None
 
 
@@ -153,14 +153,14 @@ def test_the_older_agent_takes_it_back_when_the_newer_releases_it(world: World) 
     with pytest.raises(Conflict):
         older.renew()
     assert older.renew()
-    assert not world.says_goodbye
+    assert not world.is_released
 
 
 def test_a_release_is_written_on_the_own_lease(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     agent.release_lease()
-    assert world.says_goodbye
+    assert world.is_released
 
 
 def test_after_the_release_nothing_is_renewed(world: World) -> None:
@@ -169,7 +169,7 @@ def test_after_the_release_nothing_is_renewed(world: World) -> None:
     agent.release_lease()
     assert not agent.renew()
     agent.release_lease()
-    assert world.says_goodbye
+    assert world.is_released
 
 
 def test_an_agent_that_was_replaced_does_not_release_the_lease(world: World) -> None:
@@ -177,7 +177,7 @@ def test_an_agent_that_was_replaced_does_not_release_the_lease(world: World) -> 
     older.renew()
     newer.renew()
     older.release_lease()
-    assert not world.says_goodbye
+    assert not world.is_released
 
 
 def test_an_agent_that_is_replaced_during_its_release_does_not_harm_the_newer(world: World) -> None:
@@ -186,7 +186,7 @@ def test_an_agent_that_is_replaced_during_its_release_does_not_harm_the_newer(wo
     world.kube.before("PATCH", newer.renew)
     older.release_lease()
     assert world.lease.spec.holder_identity == "b"
-    assert not world.says_goodbye
+    assert not world.is_released
 
 
 def test_the_next_start_of_the_agent_removes_the_release(world: World) -> None:
@@ -194,7 +194,7 @@ def test_the_next_start_of_the_agent_removes_the_release(world: World) -> None:
     agent.renew()
     agent.release_lease()
     world.agent("a again").renew()
-    assert not world.says_goodbye
+    assert not world.is_released
 
 
 def test_a_release_never_fails(world: World) -> None:
@@ -282,14 +282,14 @@ def test_it_is_released_as_soon_as_the_node_serves_no_more_and_taken_again_when_
     agent.run(Stopping(world.clock, 1))
     serves = False
     agent.run(Stopping(world.clock, 0.1))
-    assert world.says_goodbye
+    assert world.is_released
     assert agent.age() is None
     asked = len(world.kube.calls)
     agent.run(Stopping(world.clock, 60))
     assert len(world.kube.calls) == asked
     serves = True
     agent.run(Stopping(world.clock, 0.1))
-    assert not world.says_goodbye
+    assert not world.is_released
     assert agent.age() is not None
 
 
@@ -300,7 +300,7 @@ def test_a_release_that_fails_is_tried_again(world: World) -> None:
     serves = False
     world.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "refused"))
     agent.run(Stopping(world.clock, 3))
-    assert world.says_goodbye
+    assert world.is_released
 
 
 def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(world: World) -> None:
@@ -308,7 +308,7 @@ def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(wo
     older.renew()
     newer.renew()
     older.release()
-    assert not world.says_goodbye
+    assert not world.is_released
     assert world.lease.spec.holder_identity == "b"
 
 
@@ -350,5 +350,5 @@ def test_annotations_are_removed_with_the_release(world: World) -> None:
     agent.renew()
     agent.renew()
     agent.release_lease()
-    assert world.says_goodbye
+    assert world.is_released
     assert world.lease.metadata.annotation(names.USE) is None

@@ -75,6 +75,6 @@ def test_a_part_of_the_record_is_about_these_pods_alone_under_every_resource() -
     assert RECORD.of_pods(set()).devices == frozenset()
 
 
-def test_devices_are_told_apart_by_resource_and_one_without_devices_is_left_out() -> None:
+def test_devices_are_distinguished_by_resource_and_one_without_devices_is_left_out() -> None:
     assert RECORD.by_resource(GPU) == {GPU: {"A", "B", "C"}, MIG: {"M1", "M2"}}
     assert PodDevices().by_resource(GPU) == {}

@@ -237,7 +237,7 @@ class Watched:
             numa_from_sysfs(fake.sys_root),
             self.reports.append,
             clock=self.clock,
-            periods=Periods(wait=0.05, probe=0.05, retry=0.05, revive=1.0, rescan=1.0),
+            periods=Periods(wait=0.05, probe=0.05, retry=0.05, restart=1.0, rescan=1.0),
         )
         self.thread = threading.Thread(target=self.watch.run, args=(self.stop,))
 

@@ -14,7 +14,7 @@ def pod(exit_code: int, *, container: str = "server", when: str = "lastState") -
 
 
 @pytest.mark.parametrize("when", ["state", "lastState"])
-def test_a_container_that_ends_with_an_error_has_fallen(when: str) -> None:
+def test_a_container_that_ends_with_an_error_has_crashed(when: str) -> None:
     assert unasked(ended([pod(1, when=when)]), ()) == [Ended("c-1", "one", "server", 1, "Error")]
 
 

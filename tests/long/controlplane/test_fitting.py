@@ -170,7 +170,7 @@ def differences(
     return wrong
 
 
-def test_every_claim_and_every_key_by_itself(ground: Ground) -> None:
+def test_every_volume_claim_and_every_key_by_itself(ground: Ground) -> None:
     claims = [*(claim["metadata"]["name"] for claim in cases.CLAIMS), cases.UNKNOWN_CLAIM]
     bodies = [a_pod("", **EVERYWHERE, volumes=[mount(claim)]) for claim in claims]
     for key in (cases.ZONE, cases.HOST, cases.RACK):

@@ -204,7 +204,7 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
     victim, booked = life.somebody_leaves()
     releases.type(REMOVING, "helm uninstall gpu-booking --namespace gpu-booking")
     removed(life, releases, victim)
-    assert releases.left() == OF_BOOKINGS | OF_THE_MACHINE | claim_and(life.booking)
+    assert releases.left() == OF_BOOKINGS | OF_THE_MACHINE | volume_claim_and(life.booking)
     anybody_can_create_pods(cluster)
     life.makes_way(victim, booked)
 
@@ -255,7 +255,7 @@ def removed(life: Life, releases: Releases, victim: str) -> None:
     assert not [path for path in sockets.iterdir() if path.name.startswith(names.PRODUCT)]
 
 
-def claim_and(booking: str) -> set[str]:
+def volume_claim_and(booking: str) -> set[str]:
     return {f"PersistentVolumeClaim {names.PRODUCT}-database", f"Booking {booking}"}
 
 
