@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Partial, ready
+from cluster.objects.meta import UNREADABLE, Partial, ready
 from cluster.objects.nodes import Node
 
 
@@ -53,5 +53,5 @@ def device_orders_of(node: Node) -> dict[str, DeviceOrder]:
     text = node.metadata.annotation(names.DEVICE_ORDERS)
     try:
         return _ORDERS.decode(text) if text else {}
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise DeviceOrdersError(f"The annotation {names.DEVICE_ORDERS} cannot be read: {error}.") from error

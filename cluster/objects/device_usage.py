@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Partial, Versioned, ready
+from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 
 MOST_SQUATTERS: Final = 20
 """Number of entries that are reported, those with the most memory; ``more`` counts the others."""
@@ -79,5 +79,5 @@ def decode_use(text: str) -> NodeUsage:
     """
     try:
         return msgspec.json.decode(text, type=NodeUsage)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise UseError(f"The annotation {names.USE} cannot be read: {error}.") from error

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Versioned, ready
+from cluster.objects.meta import UNREADABLE, Versioned, ready
 from cluster.objects.pods import Pod
 
 
@@ -32,5 +32,5 @@ def order_of(pod: Pod) -> EvictOrder | None:
     text = pod.metadata.annotation(names.EVICT)
     try:
         return None if text is None else msgspec.json.decode(text, type=EvictOrder)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

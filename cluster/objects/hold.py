@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Versioned, ready
+from cluster.objects.meta import UNREADABLE, Versioned, ready
 from cluster.objects.pods import Pod
 
 
@@ -55,5 +55,5 @@ def hold_of(pod: Pod) -> Hold | None:
         return None
     try:
         return msgspec.json.decode(text, type=Hold)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise HoldError(f"The annotation {names.HOLD} of {pod.key} cannot be read: {error}.") from error

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Partial, Versioned, ready
+from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
 _UNSAID: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
@@ -78,7 +78,7 @@ def decode_inventory(text: str) -> tuple[Device, ...]:
     """
     try:
         devices = _by_parent(msgspec.json.decode(text, type=Inventory).devices, _full)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise InventoryError(f"The annotation {names.INVENTORY} is not an inventory: {error}.") from error
     if nameless := [device.uuid for device in devices if not device.model]:
         raise InventoryError(f"The annotation {names.INVENTORY} says no model of {nameless[0]}.")

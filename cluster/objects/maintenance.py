@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Partial, ready
+from cluster.objects.meta import UNREADABLE, Partial, ready
 
 
 class BlocksError(ValueError):
@@ -48,5 +48,5 @@ def decode_blocks(text: str) -> tuple[MaintenanceBlock, ...]:
     """
     try:
         return _BLOCKS.decode(text)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BlocksError(f"The annotation {names.BLOCKS} cannot be read: {error}.") from error

@@ -7,6 +7,8 @@ import msgspec
 
 K = TypeVar("K")
 
+UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
+"""What msgspec raises for a text that it cannot read: the second for thousands of nested brackets."""
 _LONGEST_COUNT: Final = 9
 """Digits."""
 

@@ -6,7 +6,7 @@
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Versioned, ready
+from cluster.objects.meta import UNREADABLE, Versioned, ready
 
 
 @ready
@@ -26,5 +26,5 @@ def replaced_in(annotations: dict[str, str]) -> Replaced:
     """What was replaced; nothing where the annotation is missing or cannot be read."""
     try:
         return msgspec.json.decode(annotations.get(names.REPLACED, "{}"), type=Replaced)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return Replaced()

@@ -1,0 +1,39 @@
+"""Which labels of a node its agent wrote."""
+
+import pytest
+
+from cluster import names
+from cluster.objects.meta import Meta
+from cluster.objects.node_labels import encode_written, others_labels, written_labels
+
+OURS = names.LABELS
+NFD = names.FEATURE_LABELS
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "ours"),
+    [
+        (["a", "b"], {}, []),
+        (["a", "b"], {OURS: "a"}, ["a"]),
+        (["a"], {OURS: " a , b,,"}, ["a"]),
+        ([], {OURS: "a"}, []),
+        (["a", "b"], {OURS: "a,b", NFD: "b"}, ["a"]),
+        (["a", "b"], {OURS: "a,b", f"second.{NFD}": "a"}, ["b"]),
+        (["a", "b"], {OURS: "a,b", NFD: "a", f"second.{NFD}": "b"}, []),
+        (["a"], {OURS: "a", f"{NFD}.second": "a", f"second{NFD}": "a"}, ["a"]),
+    ],
+)
+def test_a_label_is_ours_that_we_wrote_that_is_there_and_that_nobody_else_owns(
+    labels: list[str], annotations: dict[str, str], ours: list[str]
+) -> None:
+    meta = Meta(labels=dict.fromkeys(labels, "v"), annotations=annotations)
+    assert sorted(written_labels(meta)) == ours
+
+
+def test_what_is_written_is_remembered_in_one_spelling() -> None:
+    assert encode_written(frozenset({"b", "a"})) == "a,b"
+    assert encode_written(frozenset()) is None
+
+
+def test_a_node_without_labels_and_annotations_has_none() -> None:
+    assert written_labels(Meta()) == others_labels(Meta()) == frozenset()

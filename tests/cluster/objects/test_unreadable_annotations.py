@@ -1,0 +1,113 @@
+"""Annotations of ours that are no JSON, of another shape, of a newer version, or made to be unreadable."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from cluster import names
+from cluster.objects.device_orders import DeviceOrdersError, device_orders_of
+from cluster.objects.device_usage import UseError, decode_use
+from cluster.objects.evict_orders import order_of
+from cluster.objects.hold import HoldError, hold_of
+from cluster.objects.inventory import InventoryError, inventory_of
+from cluster.objects.maintenance import BlocksError, decode_blocks
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from cluster.objects.replaced_fields import Replaced, replaced_in
+from tests.fakes.objects import EPOCH, a_pod
+
+BRACKETS: Final = "[" * 5_000 + "]" * 5_000
+"""What ``DEEP`` stands for, below a field that nobody knows: more than a reader can follow."""
+AT: Final = '"at": "2026-11-23T09:00:00Z"'
+START_AND_END: Final = '"start": "2026-11-23T09:00:00Z", "end": "2026-11-23T10:00:00Z"'
+
+
+def on_node(key: str, text: str) -> Node:
+    return Node(metadata=Meta(name="n0", annotations={key: text}))
+
+
+def hold(text: str) -> object:
+    return hold_of(a_pod().with_annotation(names.HOLD, text).obj)
+
+
+def inventory(text: str) -> object:
+    return inventory_of(on_node(names.INVENTORY, text))
+
+
+def device_orders(text: str) -> object:
+    return device_orders_of(on_node(names.DEVICE_ORDERS, text))
+
+
+@pytest.mark.parametrize(
+    ("read", "error", "key", "text"),
+    [
+        (hold, HoldError, names.HOLD, "{"),
+        (hold, HoldError, names.HOLD, '{"node": "n0"}'),
+        (hold, HoldError, names.HOLD, '{"node": "n0", "devices": null}'),
+        (hold, HoldError, names.HOLD, '{"node": "n0", "devices": [], "at": "noon"}'),
+        (hold, HoldError, names.HOLD, '{"version": 2, "node": "n0", "devices": []}'),
+        (hold, HoldError, names.HOLD, '{"node": "n0", "devices": [], "new": DEEP}'),
+        (inventory, InventoryError, names.INVENTORY, '{"version": 2}'),
+        (inventory, InventoryError, names.INVENTORY, '{"devices": [{"uuid": "A", "health": "ill"}]}'),
+        (inventory, InventoryError, names.INVENTORY, '{"new": DEEP}'),
+        (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, "[]"),
+        (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": null}'),
+        (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": {"cleared": "today"}}'),
+        (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": {"new": DEEP}}'),
+        (decode_use, UseError, names.USE, f'{{{AT}, "new": DEEP}}'),
+        (decode_blocks, BlocksError, names.BLOCKS, f'[{{{START_AND_END}, "count": "all"}}]'),
+        (decode_blocks, BlocksError, names.BLOCKS, f'[{{{START_AND_END}, "new": DEEP}}]'),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_that_names_the_annotation(
+    read: Callable[[str], object], error: type[Exception], key: str, text: str
+) -> None:
+    with pytest.raises(error, match=key):
+        read(text.replace("DEEP", BRACKETS))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        f'{{"by": "alice", {AT}}}',
+        '{"by": "alice", "reason": "fire", "at": "now"}',
+        f'{{"version": 2, "by": "alice", "reason": "fire", {AT}}}',
+        f'{{"by": "alice", "reason": "fire", {AT}, "new": DEEP}}',
+    ],
+)
+def test_an_evict_order_that_cannot_be_read_is_none(text: str) -> None:
+    assert order_of(a_pod().with_annotation(names.EVICT, text.replace("DEEP", BRACKETS)).obj) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        '{"schedulerName": 1}',
+        '{"version": 2, "schedulerName": "mine"}',
+        '{"schedulerName": "mine", "new": DEEP}',
+    ],
+)
+def test_replaced_fields_that_cannot_be_read_are_none(text: str) -> None:
+    assert replaced_in({names.REPLACED: text.replace("DEEP", BRACKETS)}) == Replaced()
+
+
+def test_what_a_newer_writer_adds_within_the_version_is_skipped() -> None:
+    found = hold_of(a_pod().with_annotation(names.HOLD, '{"node": "n0", "devices": ["A"], "new": [1]}').obj)
+    assert found is not None
+    assert (found.node, found.devices) == ("n0", ("A",))
+    order = order_of(
+        a_pod().with_annotation(names.EVICT, f'{{"by": "a", "reason": "r", {AT}, "new": 1}}').obj
+    )
+    assert order is not None
+    assert order.at == EPOCH
+
+
+@pytest.mark.parametrize("read", [hold, inventory, device_orders])
+def test_an_empty_text_says_as_little_as_none(read: Callable[[str], object]) -> None:
+    assert not read("")
