@@ -12,10 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from booking.durations import Duration
 from cluster.objects.bookings import Topology
+from cluster.objects.meta import Instant
 
 State = Literal["planned", "active", "ended", "cancelled"]
-Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-"""An instant that says its offset: one without is refused where it is parsed."""
 
 _VERSION_LETTERS: Final = 16
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import msgspec
 import msgspec.yaml
 
-from booking.records import Instant
 from cluster.objects.bookings import Topology
+from cluster.objects.meta import Instant
 
 Amount = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,9 +16,9 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.predicates import AGENT
 from cluster.objects.inventory import Device
+from cluster.objects.meta import Instant
 from cluster.objects.pods import Pod
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 NodeState = Literal["ready", "unresponsive", "stopping"]
 DeviceState = Literal["free", "booked", "opportunistic", "held", "unhealthy", "partitioned"]
 
@@ -42,7 +41,7 @@ class HolderNow(msgspec.Struct, frozen=True, kw_only=True, rename={"holder_class
     has granted it; its booking, or what MAIA has granted, is over (expired); none of these (opportunistic).
     The last two may be evicted for a booked pod."""
     booking: str | None
-    until: Moment | None
+    until: Instant | None
     """Until when its booking, or what MAIA has granted, keeps the device."""
     memory_used_mib: int | None
     """Memory of the device that its processes use; null where it is not known."""
@@ -89,7 +88,7 @@ class NextNow(msgspec.Struct, frozen=True, kw_only=True):
 class Now(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster at one instant."""
 
-    at: Moment
+    at: Instant
     nodes: tuple[NodeNow, ...]
     next: tuple[NextNow, ...]
     """Pods that would be evicted, by model and then in the order of eviction."""

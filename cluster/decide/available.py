@@ -1,6 +1,7 @@
 """Which devices of a node a pod may be given now: free devices, or the devices of its hold and nothing else.
 
-``predicates`` and ``placement`` build on it, so filter counts on the devices that are chosen.
+``predicates`` and ``placement`` build on it, so that filter accepts a node for the devices that are chosen
+there.
 """
 
 from collections.abc import Iterable, Iterator

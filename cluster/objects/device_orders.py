@@ -8,13 +8,12 @@ What is not said is not ordered. The node agent obeys within a second.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import UNREADABLE, Partial, ready
+from cluster.objects.meta import UNREADABLE, Instant, Partial, ready
 from cluster.objects.nodes import Node
 
 
@@ -28,7 +27,7 @@ class DeviceOrder(Partial, frozen=True):
 
     cordoned: str | None = None
     """The administrator who takes it out of use for new pods, and why; None: it is in use."""
-    cleared: datetime | None = None
+    cleared: Instant | None = None
     """When an administrator last cleared it. Each such order is carried out once."""
 
 

@@ -11,13 +11,12 @@ Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius,
 said is not known. It is for people: nothing is decided by it.
 """
 
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
+from cluster.objects.meta import UNREADABLE, Instant, Partial, Versioned, ready
 
 MOST_SQUATTERS: Final = 20
 """Number of entries that are reported, those with the most memory; ``more`` counts the others."""
@@ -59,7 +58,7 @@ class Squatter(Partial, frozen=True):
 class NodeUsage(Versioned, frozen=True, kw_only=True):
     """All devices that were measured at one moment."""
 
-    at: datetime
+    at: Instant
     devices: tuple[DeviceUsage, ...] = ()
     squatters: tuple[Squatter, ...] = ()
     more: int = 0

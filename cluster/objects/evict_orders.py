@@ -3,12 +3,10 @@
 JSON: ``{"by": "alice", "reason": "the rack is on fire", "at": "2026-11-27T16:00:00Z"}``.
 """
 
-from datetime import datetime
-
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import UNREADABLE, Versioned, ready
+from cluster.objects.meta import UNREADABLE, Instant, Versioned, ready
 from cluster.objects.pods import Pod
 
 
@@ -19,7 +17,7 @@ class EvictOrder(Versioned, frozen=True, kw_only=True):
     by: str
     """User id."""
     reason: str
-    at: datetime
+    at: Instant
 
 
 def encode_order(order: EvictOrder) -> str:

@@ -6,13 +6,12 @@ What is not said means all: all models, all devices.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import UNREADABLE, Partial, ready
+from cluster.objects.meta import UNREADABLE, Instant, Partial, ready
 
 
 class BlocksError(ValueError):
@@ -23,8 +22,8 @@ class BlocksError(ValueError):
 class MaintenanceBlock(Partial, frozen=True):
     """Devices of a node that cannot be had in ``[start, end)``."""
 
-    start: datetime
-    end: datetime
+    start: Instant
+    end: Instant
     model: str | None = None
     """In label form; None means all."""
     count: int | None = None

@@ -1,11 +1,13 @@
 """Object metadata, and the base of every partial struct."""
 
 from datetime import datetime
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
 K = TypeVar("K")
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+"""An instant that says its offset: one without is refused where it is parsed."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 """What msgspec raises for a text that it cannot read: the second for thousands of nested brackets."""

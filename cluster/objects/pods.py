@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from cluster import names
-from cluster.objects.meta import Meta, Partial
+from cluster.objects.meta import Instant, Meta, Partial
 from cluster.objects.quantity import parse_count
 from cluster.objects.selectors import Affinity, SpreadConstraint
 from cluster.objects.volumes import PodVolume
@@ -206,13 +206,15 @@ def is_live(pod: Pod) -> bool:
 
 def first_created(pod: Pod) -> datetime:
     """When the pod was created first: one that came back keeps its place (``names.FIRST_CREATED``)."""
+    created = pod.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC)
     text = pod.metadata.annotation(names.FIRST_CREATED)
-    if text:
-        try:
-            return msgspec.convert(text, datetime, strict=False)
-        except msgspec.ValidationError:
-            pass  # ours alone to write; what cannot be read counts for nothing
-    return pod.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC)
+    if not text:
+        return created
+    try:
+        first: datetime = msgspec.convert(text, Instant, strict=False)
+    except msgspec.ValidationError:
+        return created  # ours alone to write; what cannot be read counts for nothing
+    return first
 
 
 def has_condition(pod: Pod, kind: str) -> bool:

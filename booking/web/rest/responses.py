@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -12,8 +12,7 @@ from booking.service import ModelAvailability
 from booking.store_records import AuditEntry, Block, Denied, Exemption
 from booking.web.problems import Offer
 from cluster.objects.bookings import Topology
-
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+from cluster.objects.meta import Instant
 
 
 class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,14 +25,14 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     count: int
     topology: Topology
     namespace: str | None
-    start: Moment
-    end: Moment
-    created: Moment
+    start: Instant
+    end: Instant
+    created: Instant
     version: str
     """The ETag, without its quotes: another one as soon as anybody has changed it. A place in the plan is no
     matter of it."""
-    released: Moment | None = None
-    cancelled: Moment | None = None
+    released: Instant | None = None
+    cancelled: Instant | None = None
     created_by: str | None = None
     """The administrator who booked on behalf of the user."""
     ended_by: str | None = None
@@ -77,8 +76,8 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     topology: Topology
     namespace: str | None
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
     nodes: tuple[Place, ...]
     """Where the plan would have it."""
 
@@ -97,8 +96,8 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
     """None: of every model."""
     count: int | None
     """None: all of the node."""
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
     reason: str
 
 
@@ -107,8 +106,8 @@ class BookedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     user: str
     count: int
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,8 +129,8 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
     """The free devices over time, by model."""
 
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
     models: tuple[ModelAnswer, ...]
 
 
@@ -162,8 +161,8 @@ class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     model: str
     count: int
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
 
 
 class AddedBlock(Block, frozen=True, kw_only=True):
@@ -195,8 +194,8 @@ class WouldExempt(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, Any]
     model: str | None
     """None: of every model."""
-    start: Moment
-    end: Moment
+    start: Instant
+    end: Instant
     reason: str
 
 

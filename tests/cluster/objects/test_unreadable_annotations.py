@@ -14,11 +14,14 @@ from cluster.objects.inventory import InventoryError, inventory_of
 from cluster.objects.maintenance import BlocksError, decode_blocks
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
+from cluster.objects.pods import first_created
 from cluster.objects.replaced_fields import Replaced, replaced_in
 from tests.fakes.objects import EPOCH, a_pod
 
 BRACKETS: Final = "[" * 5_000 + "]" * 5_000
 """What ``DEEP`` stands for, below a field that nobody knows: more than a reader can follow."""
+LOCAL: Final = '"2026-11-23T09:00:00"'
+"""A time without a zone: no instant, and compared with one it would raise."""
 AT: Final = '"at": "2026-11-23T09:00:00Z"'
 START_AND_END: Final = '"start": "2026-11-23T09:00:00Z", "end": "2026-11-23T10:00:00Z"'
 
@@ -54,10 +57,13 @@ def device_orders(text: str) -> object:
         (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, "[]"),
         (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": null}'),
         (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": {"cleared": "today"}}'),
+        (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, f'{{"GPU-0": {{"cleared": {LOCAL}}}}}'),
         (device_orders, DeviceOrdersError, names.DEVICE_ORDERS, '{"GPU-0": {"new": DEEP}}'),
+        (decode_use, UseError, names.USE, f'{{"at": {LOCAL}}}'),
         (decode_use, UseError, names.USE, f'{{{AT}, "new": DEEP}}'),
         (decode_blocks, BlocksError, names.BLOCKS, f'[{{{START_AND_END}, "count": "all"}}]'),
         (decode_blocks, BlocksError, names.BLOCKS, f'[{{{START_AND_END}, "new": DEEP}}]'),
+        (decode_blocks, BlocksError, names.BLOCKS, f'[{{"start": {LOCAL}, "end": {LOCAL}}}]'),
     ],
 )
 def test_what_cannot_be_read_is_an_error_that_names_the_annotation(
@@ -75,6 +81,7 @@ def test_what_cannot_be_read_is_an_error_that_names_the_annotation(
         "[]",
         f'{{"by": "alice", {AT}}}',
         '{"by": "alice", "reason": "fire", "at": "now"}',
+        f'{{"by": "alice", "reason": "fire", "at": {LOCAL}}}',
         f'{{"version": 2, "by": "alice", "reason": "fire", {AT}}}',
         f'{{"by": "alice", "reason": "fire", {AT}, "new": DEEP}}',
     ],
@@ -106,6 +113,11 @@ def test_what_a_newer_writer_adds_within_the_version_is_skipped() -> None:
     )
     assert order is not None
     assert order.at == EPOCH
+
+
+def test_a_first_creation_without_a_zone_counts_for_nothing() -> None:
+    pod = a_pod().with_annotation(names.FIRST_CREATED, "2026-11-20T09:00:00").obj
+    assert first_created(pod) == first_created(a_pod().obj)
 
 
 @pytest.mark.parametrize("read", [hold, inventory, device_orders])
