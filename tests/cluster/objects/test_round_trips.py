@@ -94,6 +94,11 @@ def test_maintenance_is_read_back_and_its_text_depends_on_no_order(blocks: list[
     assert encode_blocks(reversed(blocks)) == text
 
 
+def test_blocks_that_differ_in_their_count_alone_have_one_order() -> None:
+    few, many = (MaintenanceBlock(start=EPOCH, end=EPOCH, count=count) for count in (1, 2))
+    assert encode_blocks([few, many]) == encode_blocks([many, few])
+
+
 def test_the_default_of_a_field_is_not_said() -> None:
     assert encode_hold(Hold(node="n0", devices=("A",))) == '{"node":"n0","devices":["A"]}'
     assert encode_replaced(Replaced()) == "{}"
