@@ -95,9 +95,11 @@ def test_one_kill_ends_a_whole_cluster_and_the_next_start_needs_no_help(which: s
     assert_files_are_gone(NAME)
 
 
+# SIGHUP ends it also where the tests run under nohup, which has all processes ignore it.
 OWNER = (
-    "import sys, time; from devcluster.cluster import Cluster\n"
+    "import signal, sys, time; from devcluster.cluster import Cluster\n"
     "from devcluster.spec import ClusterSpec, NodeSpec\n"
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     "cluster = Cluster.start(ClusterSpec(name=sys.argv[1], nodes=(NodeSpec(name='node-a'),)))\n"
     "print('up', flush=True)\n"
     "time.sleep(600)"
@@ -108,13 +110,17 @@ OWNER = (
 def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals) -> None:
     before = Machine.now(paths_of(NAME).mark)
     with subprocess.Popen([sys.executable, "-c", OWNER, NAME], stdout=subprocess.PIPE) as owner:
-        assert owner.stdout
-        assert owner.stdout.readline() == b"up\n"
-        cluster = Cluster.attach(NAME)
-        run_a_pod(cluster)
-        inside = processes_like(cluster.pid)
-        assert len(inside) > len(cluster.daemons)
-        owner.send_signal(number)
+        try:
+            assert owner.stdout
+            assert owner.stdout.readline() == b"up\n"
+            cluster = Cluster.attach(NAME)
+            run_a_pod(cluster)
+            inside = processes_like(cluster.pid)
+            assert len(inside) > len(cluster.daemons)
+            owner.send_signal(number)
+            assert owner.wait(PATIENCE) == -number
+        finally:
+            owner.kill()  # else a test that fails waits for it, and the next ones find the name in use
     watch = Stopwatch()
     assert poll(lambda: not alive(inside), seconds=PATIENCE, every=0.01), "processes outlive their owner"
     sys.stdout.write(f"all of it has ended {watch.seconds:.2f} s after its owner\n")
