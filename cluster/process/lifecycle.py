@@ -64,10 +64,6 @@ class Process:
         """End the process in good order, from any thread."""
         self._ends.put(_End(reason))
 
-    def fail(self, reason: str) -> None:
-        """End the process with exit code 1, from any thread."""
-        self._ends.put(_End(reason, failed=True))
-
     def run(self) -> int:
         """Start the threads, block until the end, close; the exit code.
 

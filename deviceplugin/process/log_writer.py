@@ -30,13 +30,9 @@ class AsyncLogStream:
         self._patience = patience
         self._lines: queue.Queue[str | None] = queue.Queue(longest)
         self._lost = 0
+        """Lines for which there was no room, and which were not reported yet."""
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
-
-    @property
-    def lost(self) -> int:
-        """Lines for which there was no room, and of which nothing was said yet."""
-        return self._lost
 
     def write(self, text: str, /) -> int:
         """Take a line. Never waits, never fails."""

@@ -36,11 +36,6 @@ class TestEnding:
         process.end("the work is done")
         assert process.run() == 0
 
-    def test_a_reported_failure_is_one(self, process: Process) -> None:
-        process.thread("worker", waits)
-        process.fail("the lease is lost")
-        assert process.run() == 1
-
     def test_a_crashed_thread_ends_the_process_with_one_line_that_has_the_exception(
         self, process: Process
     ) -> None:

@@ -42,14 +42,12 @@ def test_a_pipe_that_is_full_holds_up_nobody_and_what_was_lost_is_said() -> None
     with capture_logs() as said, AsyncLogStream(pipe, longest=3) as lines:
         for number in range(10):
             lines.write(f"{number}\n")
-        lost = lines.lost
-        assert lost >= 6
         pipe.emptied.set()
         eventually(lambda: said, deadline=60)
     kept = [int(line) for line in pipe.text.split()]
     assert kept == sorted(kept)
-    assert len(kept) == 10 - lost
-    assert [line["lines"] for line in said] == [lost]
+    assert len(kept) <= 4
+    assert [line["lines"] for line in said] == [10 - len(kept)]
 
 
 def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process() -> None:
