@@ -2,7 +2,7 @@
 
 During the first two the kubelet admits no other pod of the node, without any time limit, and an error fails
 the pod for good. So this module uses no NVML, no lock that a thread in the driver could hold, and no API
-server (except for the first pods after a kubelet start), and every failure in it still ends in an answer.
+server (except where the kubelet's Pods API does not answer), and every failure in it still ends in an answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
