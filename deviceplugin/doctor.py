@@ -158,7 +158,7 @@ def _sockets(settings: Settings) -> Iterator[Finding]:
     yield _socket("kubelet", settings.device_plugins / "kubelet.sock", "wrong", "no GPU can be allocated")
     without = "the API server is asked instead"
     yield _socket("kubelet's Pods API", settings.pods_api_socket, "warning", without)
-    without = "pods of a kubelet without the Pods API cannot be told apart"
+    without = "pods of a kubelet without the Pods API cannot be distinguished"
     yield _socket("kubelet's PodResources API", settings.pod_resources_socket, "warning", without)
 
 

@@ -39,9 +39,9 @@ from cluster.process.stop_events import wake_at
 log = structlog.get_logger(__name__)
 
 RECOVERS_WITHIN: Final = 30.0
-"""Seconds in which a live node has been heard: a request may have to time out first."""
+"""Seconds within which every live node has renewed its Lease: a request may have to time out first."""
 _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Keys of the taints with which Kubernetes marks nodes that it does not hear."""
+"""Keys of the taints with which Kubernetes marks nodes whose kubelet is unresponsive."""
 EVERY: Final = 0.5
 """Seconds between two passes when nothing changes."""
 WRITES_FOR: Final = 0.25
@@ -267,9 +267,9 @@ def is_recovering(snapshot: Snapshot) -> bool:
     """Whether Leases may look expired only because the API server was away.
 
     When the API server was away for a minute all signs of life are old: agents' Leases, and the kubelets'
-    own, for whose silence Kubernetes calls nodes not ready a moment after the API server is back. Whose is
-    renewed first is chance: a plan made in that moment would take GPUs from a node only because it was the
-    quicker one, and a hold would be dropped for a node that is about to be heard (law L3).
+    own, so Kubernetes calls nodes not ready a moment after the API server is back. Whose is renewed first is
+    chance: a plan made in that moment would take GPUs from a node only because it was the quicker one, and a
+    hold would be dropped for a node that is about to renew its Lease (law L3).
     """
     since = snapshot.since_watch_stale
     if since is None or since >= RECOVERS_WITHIN:
@@ -281,6 +281,6 @@ def is_recovering(snapshot: Snapshot) -> bool:
 
 
 def _is_reachable(node: Node) -> bool:
-    """Whether Kubernetes hears the node's kubelet; a node that says nothing about it is believed."""
+    """Whether the node's kubelet responds to Kubernetes; a node that reports nothing counts as reachable."""
     ready = next((c.status for c in node.status.conditions or () if c.type == "Ready"), "True")
     return ready == "True" and not any(taint.key in _UNREACHABLE for taint in node.spec.taints or ())

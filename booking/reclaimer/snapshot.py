@@ -53,7 +53,7 @@ class Snapshot:
     mirror_age: float | None = None
     """Seconds since the Booking objects were said to be true, None when nobody has said so."""
     since_watch_stale: float | None = None
-    """Seconds since Leases are heard of again after an outage, 0 during one, None when there was none."""
+    """Seconds since events of Leases arrive again after an outage, 0 during one, None when there was none."""
     scheduler_age: float | None = None
     """Seconds since our kube-scheduler renewed its Lease, None where it has none that we see."""
 

@@ -121,7 +121,7 @@ MIXED_MODELS: Final = Cause(
 UNHEALTHY: Final = Cause(
     "unhealthy",
     "not enough GPUs{} on this node are healthy",
-    "the GPUs recover, or are replaced; the node's inventory says what ails them",
+    "the GPUs recover, or are replaced; the node's inventory gives the reason",
 )
 HELD_MISMATCH: Final = Cause(
     "hold-mismatch",

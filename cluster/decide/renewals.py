@@ -88,7 +88,7 @@ class Renewals:
     def holder(self, name: str, *, monotonic: float, now: datetime) -> str | None:
         """The holder of a Lease at this instant; None when it has none or has expired.
 
-        It runs out on either clock: a renewal that was read late (after the process stood still) is old by
+        It runs out on either clock: a renewal that was read late (after the process was paused) is old by
         its text. So this is meant for a holder on this machine, whose wall clock is ours.
         """
         known = self._seen.get(name)

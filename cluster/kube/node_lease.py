@@ -151,7 +151,7 @@ class LeaseRenewer:
         """Release the Lease for good; never raises, may be called again.
 
         Returns:
-            Whether it was held until now, and is marked: others hear of it only now.
+            Whether it was held until now, and is marked: others learn of it only now.
         """
         with self._lock:
             if self._gone:

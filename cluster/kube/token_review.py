@@ -77,7 +77,7 @@ class TokenReviews:
             ValueError: no audience: tokens for the API server itself would do.
         """
         if not any(audiences):
-            raise ValueError("Tokens can only be told apart by an audience: name at least one.")
+            raise ValueError("Only an audience distinguishes our tokens from others: name at least one.")
         self._kube = kube
         self._audiences = tuple(audiences)
 

@@ -39,8 +39,8 @@ EXPORT nvmlReturn nvmlDeviceGetCount_v2(unsigned *count) {
     return leave(&call);
 }
 
-/* Hands out the handle of a GPU of the frozen list, unless it is lost. */
-static nvmlReturn hand_out(const char *uuid, Handle **device) {
+/* Gives the handle of a GPU of the frozen list, unless it is lost. */
+static nvmlReturn give_handle(const char *uuid, Handle **device) {
     const Gpu *gpu = find_gpu(uuid);
     *device = handle_of(uuid);
     if (!*device) return MEMORY;
@@ -55,7 +55,7 @@ EXPORT nvmlReturn nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle **device)
     unlock();
     if (!before(__func__, uuid, &call.code) || !begin(&call)) return call.code;
     const char *known = roster((int)index);
-    call.code = device && known ? hand_out(known, device) : INVALID_ARGUMENT;
+    call.code = device && known ? give_handle(known, device) : INVALID_ARGUMENT;
     return leave(&call);
 }
 
@@ -65,7 +65,7 @@ EXPORT nvmlReturn nvmlDeviceGetHandleByUUID(const char *uuid, Handle **device) {
     call.code = uuid && device ? NOT_FOUND : INVALID_ARGUMENT;
     for (int i = 0; call.code == NOT_FOUND && i < roster_size(); i++) {
         const Gpu *gpu = find_gpu(roster(i));
-        if (!strcmp(roster(i), uuid)) call.code = hand_out(uuid, device);
+        if (!strcmp(roster(i), uuid)) call.code = give_handle(uuid, device);
         for (int m = 0; gpu && call.code == NOT_FOUND && m < gpu->mig_count; m++)
             if (!strcmp(gpu->migs[m].uuid, uuid)) call.code = (*device = handle_of(uuid)) ? SUCCESS : MEMORY;
     }
@@ -78,7 +78,7 @@ EXPORT nvmlReturn nvmlDeviceGetHandleByPciBusId_v2(const char *address, Handle *
     call.code = address && device ? NOT_FOUND : INVALID_ARGUMENT;
     for (int i = 0; call.code == NOT_FOUND && i < roster_size(); i++) {
         const Gpu *gpu = find_gpu(roster(i));
-        if (gpu && (!strcmp(gpu->pci, address) || !strcmp(gpu->pci + 4, address))) call.code = hand_out(roster(i), device);
+        if (gpu && (!strcmp(gpu->pci, address) || !strcmp(gpu->pci + 4, address))) call.code = give_handle(roster(i), device);
     }
     return leave(&call);
 }

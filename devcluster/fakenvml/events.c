@@ -112,7 +112,7 @@ static long now_ms(void) {
 }
 
 /* TIMEOUT: nothing yet. Events come before the error that a GPU of the set is lost. */
-static nvmlReturn look(EventSet *set, nvmlEventData_t *data) {
+static nvmlReturn poll_once(EventSet *set, nvmlEventData_t *data) {
     Call call;
     Event event;
     if (!begin(&call)) return call.code;
@@ -130,7 +130,7 @@ EXPORT nvmlReturn nvmlEventSetWait_v2(EventSet *set, nvmlEventData_t *data, unsi
     if (!before(__func__, NULL, &code)) return code;
     if (!set || !data) return INVALID_ARGUMENT;
     for (;;) {
-        code = look(set, data);
+        code = poll_once(set, data);
         long left = deadline - now_ms();
         if (code != TIMEOUT || left <= 0) return code;
         pause_ms(left < SLICE_MS ? left : SLICE_MS);

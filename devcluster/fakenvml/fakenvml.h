@@ -54,7 +54,7 @@ enum { MAX_GPUS = 128, MAX_LINKS = 36, MAX_PROCESSES = 64, MAX_MIG = 16, MAX_RUL
 typedef int nvmlReturn;
 typedef unsigned long long u64;
 
-/* What the library hands out as nvmlDevice_t: it names a GPU or a MIG device and is never freed. */
+/* What the library gives its callers as nvmlDevice_t: it names a GPU or a MIG device and is never freed. */
 typedef struct { char uuid[96]; } Handle;
 
 typedef struct { unsigned pid, gi, ci; u64 bytes; char kind; } Process;

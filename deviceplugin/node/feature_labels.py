@@ -39,7 +39,7 @@ FAMILIES: Final = {
 LATER_FAMILIES: Final = {(7, 5): "turing", (8, 9): "ada-lovelace"}
 """Families that begin within the numbers of an earlier one."""
 INVALID: Final = "INVALID"
-"""In the product, where MIG strategy ``single`` hands nothing out."""
+"""In the product, where MIG strategy ``single`` advertises nothing."""
 
 _DISALLOWED: Final = re.compile(r"[^A-Za-z0-9-_. ]")
 

@@ -11,7 +11,7 @@ class MigStrategy(StrEnum):
     """How GPUs in MIG mode are advertised."""
 
     NONE = "none"
-    """Neither they nor their MIG devices are advertised."""
+    """Their MIG devices are not advertised, and they are unhealthy themselves."""
     SINGLE = "single"
     """All GPUs of the node are partitioned alike; their MIG devices are advertised as ``nvidia.com/gpu``."""
     MIXED = "mixed"
@@ -31,10 +31,12 @@ def unequal(devices: Iterable[NodeDevice]) -> str | None:
     profiles = sorted({device.published.profile for device in present if device.published.profile})
     if len(profiles) > 1:
         return (
-            "MIG strategy single hands nothing out while the node has MIG devices of several profiles: "
+            "MIG strategy single advertises nothing while the node has MIG devices of several profiles: "
             f"{', '.join(profiles)}"
         )
     whole = [device for device in present if device.published.parent is None and not device.partitioned]
     if profiles and whole:
-        return "MIG strategy single hands nothing out while some GPUs of the node are in MIG mode, others not"
+        return (
+            "MIG strategy single advertises nothing while some GPUs of the node are in MIG mode, others not"
+        )
     return None

@@ -104,7 +104,7 @@ def test_what_a_pod_has_stays_well_when_the_node_is_not_cut_alike_any_more() -> 
 
 
 @pytest.mark.parametrize("way", [MIXED, SINGLE])
-def test_a_gpu_in_mig_mode_without_a_mig_device_is_nothing_to_hand_out(way: AdvertisingOptions) -> None:
+def test_a_gpu_in_mig_mode_without_a_mig_device_has_nothing_to_advertise(way: AdvertisingOptions) -> None:
     assert reasons(advertised_by(way, gpu(0, cut=True))) == {"GPU-0": EMPTY}
     assert lists(way, gpu(0, cut=True)) == {}
 

@@ -174,7 +174,7 @@ def test_a_missing_node_of_unified_memory_is_reported_once_with_what_to_do(tmp_p
 @pytest.mark.parametrize(
     ("strategy", "warnings"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
 )
-def test_it_is_reported_only_where_we_hand_out_nodes(
+def test_it_is_reported_only_where_we_give_containers_the_device_nodes(
     tmp_path: Path, strategy: Strategy, warnings: int
 ) -> None:
     machine = Machine(tmp_path, strategy)

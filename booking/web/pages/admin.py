@@ -63,7 +63,7 @@ _MOMENT: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Refused:
-    """A form that was not accepted: which, why, and what stood in it."""
+    """A form that was not accepted: which, why, and what was in it."""
 
     form: str
     messages: tuple[str, ...]

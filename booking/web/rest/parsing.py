@@ -28,7 +28,7 @@ class Given:
 
     values: Mapping[str, Any]
     duplicated: frozenset[str] = frozenset()
-    """Names that stood more than once: what they mean is anybody's guess."""
+    """Names that came more than once: what they mean is anybody's guess."""
 
 
 @dataclass(frozen=True)
