@@ -36,7 +36,7 @@ class Duration(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse negative lengths."""
         if self.days < 0 or self.seconds < 0:
-            raise ValueError("A length is not less than nothing.")
+            raise ValueError("A length cannot be negative.")
 
     def __bool__(self) -> bool:
         """Whether it is more than nothing."""

@@ -203,7 +203,7 @@ def runtime(version: str) -> Finding:
     name, _, numbers = version.partition("://")
     found = re.match(r"v?(\d+)\.(\d+)", numbers)
     if found is None or name not in _RUNTIMES:
-        return Finding(about, "warning", f"Nobody knows whether {version or 'it'} understands CDI.")
+        return Finding(about, "warning", f"It is not known whether {version or 'it'} understands CDI.")
     number = (int(found[1]), int(found[2]))
     if number < _RUNTIMES[name]:
         least = ".".join(map(str, _RUNTIMES[name]))

@@ -141,7 +141,7 @@ def _problem(view: NodeView, agent: AgentState, snapshot: StatusSnapshot) -> str
     if view.fault:
         return _message(view.fault)
     if unknown := sum(view.unknown.values()):
-        return f"Of {unknown} devices that pods hold nobody has said which they are."
+        return f"Pods hold {unknown} devices, and it is not known which."
     return "The node is cordoned." if node and node.spec.unschedulable else None
 
 

@@ -125,8 +125,8 @@ def _wrong_spans(limits: Limits) -> list[str]:
     ]
     if not Duration().nominal < limits.shortest.nominal <= limits.longest.nominal:
         wrong.append(
-            f"The policy's shortest booking ({iso(limits.shortest)}) is longer than nothing and not over its "
-            f"longest ({iso(limits.longest)})."
+            f"The policy's shortest booking ({iso(limits.shortest)}) must be longer than zero and not over "
+            f"its longest ({iso(limits.longest)})."
         )
     if limits.granularity is not None and not is_grid(limits.granularity):
         wrong.append(

@@ -86,7 +86,7 @@ def _refuse_what_is_not_needed(text: str) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise PolicyError([Mistake(line, "", "Nothing in a policy is so deep inside something else.")])
+            raise PolicyError([Mistake(line, "", "This is nested too deeply for a policy.")])
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise PolicyError(
                 [Mistake(line, "", "A policy has no anchors (&) and aliases (*): write it out.")]

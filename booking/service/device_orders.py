@@ -93,7 +93,7 @@ def _named(node: Node, gpu: str) -> str:
     try:
         devices = inventory_of(node)
     except InventoryError as error:
-        raise UnknownGpuError(f"Nobody knows the GPUs of {node.metadata.name}: {error}") from error
+        raise UnknownGpuError(f"The GPUs of {node.metadata.name} are not known: {error}") from error
     uuid = uuid_of(devices, gpu)
     if uuid is None:
         known = ", ".join(f"{device.index} ({device.uuid})" for device in devices if device.parent is None)

@@ -53,7 +53,7 @@ def version_of(database: Any, name: str) -> int | None:
     rows = database.execute_sql("SELECT version FROM meta WHERE id = 1").fetchall()
     if not rows:
         raise StoreError(
-            f"The booking database {name} says nothing about itself: it is damaged, restore it from a backup."
+            f"The booking database {name} has no identity: it is damaged, restore it from a backup."
         )
     return int(rows[0][0])
 

@@ -159,7 +159,7 @@ class Store:
         rows = line.rows(ask)
         if not rows:
             raise StoreError(
-                f"The booking database {self._engine.name} says nothing about itself: it is damaged, restore"
+                f"The booking database {self._engine.name} has no identity: it is damaged, restore"
                 " it from a backup."
             )
         ((store_id, incarnation, change),) = rows

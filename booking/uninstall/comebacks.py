@@ -67,7 +67,7 @@ class ComebackDrain:
         where = f"{meta.namespace}/{template.template['metadata']['name']}"
         victim = self._seen.comeback(uid, wanted=False).victim
         if victim and is_terminating(victim) and next_step(self._seen.comeback(uid, wanted=False)) == "wait":
-            return f"{where} still ends on node {victim.spec.node_name}"
+            return f"{where} is still terminating on node {victim.spec.node_name}"
         refused = self._events.refused.get(uid)
         if refused:
             return f"{where}: {refused} (deleting PodTemplate {meta.name} gives it up)"

@@ -56,7 +56,7 @@ class Stopping:
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
         if webhook or policy:
-            self._say("New pods pass by GPU Booking from now on.")
+            self._say("GPU Booking does not see new pods from now on.")
         return None
 
     def _gone(self, parts: Sequence[str]) -> str | None:
@@ -67,7 +67,7 @@ class Stopping:
         selected = f"{names.OUR_PODS},{names.COMPONENT} in ({','.join(parts)})"
         pods, _ = everything(self._kube, PODS, Selection(namespace=self._namespace, label_selector=selected))
         left = [_place(pod) for pod in pods]
-        return f"Pods of GPU Booking still end: {some(left)}." if left else None
+        return f"Pods of GPU Booking are still terminating: {some(left)}." if left else None
 
     def _is_held(self, leases: Sequence[str]) -> str | None:
         held = [name for name in leases if self._is_renewed(name)]

@@ -70,7 +70,7 @@ def lasting_protection(
     if found:
         return found
     if holding is None or holding.unknown or not holding.devices:
-        return "nobody has said which devices it holds"
+        return "it is not known which devices it holds"
     return None
 
 

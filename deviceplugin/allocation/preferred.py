@@ -279,7 +279,7 @@ def _why_unknown(request: AllocationRequest, state: NodeState, found: tuple[Unse
     if state.holdings is None:
         return "The kubelet's checkpoint could not be read, so the pod that is being admitted is unknown."
     if not _knows_who_lives(state):
-        return "The pods of this node could not be had, so the pod that is being admitted is unknown."
+        return "The pods of this node could not be read, so the pod that is being admitted is unknown."
     names = ", ".join(waiting.pod.key for waiting in found) or "none"
     return f"The pod that is being admitted is unknown; waiting for {request.size} devices: {names}."
 

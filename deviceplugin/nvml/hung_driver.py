@@ -49,7 +49,7 @@ def abandoning_a_hung_driver(target: Target, clock: Clock, overdue: Callable[[],
                 )
                 attempt = _Attempt(target, stop)
         if not clock.wait(attempt.ended, PATIENCE):
-            raise HangingDriverError("The driver does not give control back: its thread is left behind.")
+            raise HangingDriverError("The call does not return: its thread is left behind.")
         if attempt.errors:
             raise attempt.errors[0]
 

@@ -194,7 +194,7 @@ class GpuWatch:
             answering = self._answering()
             stream = self._nvml.events(answering)
             self._events_unavailable = tuple(
-                f"Events of {gpu} cannot be had: {why}" for gpu, why in stream.events_unavailable.items()
+                f"Events of {gpu} are unavailable: {why}" for gpu, why in stream.events_unavailable.items()
             )
             try:
                 self._report_changes(None)

@@ -30,7 +30,7 @@ class WatchedClock:
         """A message when the loop is stuck in its work; None while it goes round or waits."""
         if self._rests or self._clock.monotonic() - self._at < LONGEST_ROUND:
             return None
-        return f"The loop {self.name!r} has not come round for {LONGEST_ROUND:g} s."
+        return f"The loop {self.name!r} has not run for {LONGEST_ROUND:g} s."
 
     # --- the clock --------------------------------------------------------------------------------------
 

@@ -109,8 +109,8 @@ def test_hours_stay_hours_in_a_message_and_days_stay_days() -> None:
     assert durations.words(Duration()) == "0 seconds"
 
 
-def test_there_is_no_length_under_nothing() -> None:
-    with pytest.raises(ValueError, match="not less than nothing"):
+def test_a_length_is_never_negative() -> None:
+    with pytest.raises(ValueError, match="cannot be negative"):
         Duration(-1)
 
 

@@ -143,7 +143,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(timeout=60) == 1
         log = running.log.read_text()
-    assert "The driver does not give control back: its thread is left behind." in log
+    assert "The call does not return: its thread is left behind." in log
     assert "threads did not end within the grace period" not in log
     eventually(lambda: kubelet.allocatable == 0)
 

@@ -112,7 +112,7 @@ class Floor:
     kept: Mapping[Uuid, frozenset[Uid]]
     """For whom a device is kept."""
     murky: frozenset[str]
-    """Nodes on which some pod holds devices of which nobody has said which they are."""
+    """Nodes on which some pod holds devices of which it is not known which they are."""
 
     def usable(self, node: str, model: str) -> frozenset[Uuid]:
         """Healthy whole devices of a model on a node."""
@@ -127,7 +127,7 @@ class Plot:
 
     holders: Mapping[Uuid, frozenset[Uid]]
     is_murky: bool
-    """Whether some pod holds devices of which nobody has said which they are."""
+    """Whether some pod holds devices of which it is not known which they are."""
 
 
 def floor_of(state: State) -> Floor:

@@ -48,7 +48,7 @@ class Known:
         return bind.node if bind else None
 
     def devices(self, pod: Pod) -> frozenset[str] | None:
-        """The devices that a pod with a place holds; None where nobody has said which they are."""
+        """The devices that a pod with a place holds; None where it is not known which they are."""
         uid, node = pod.metadata.uid, self.place(pod)
         drift = self.drift(node) if node else {}
         if uid in drift:
@@ -109,7 +109,7 @@ class Known:
         return found
 
     def unknown(self, node: str) -> dict[str, int]:
-        """Resource -> how many are held of which nobody has said which they are."""
+        """Resource -> how many are held of which it is not known which they are."""
         found: dict[str, int] = {}
         resources = {device.uuid: _resource_of(device) for device in self.inventory(node)}
         for pod in self.everybody().values():

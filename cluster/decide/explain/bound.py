@@ -31,7 +31,7 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
         yield from _holds(holding, {device.uuid: device for device in view.devices})
         yield from _choice(pod, frozenset(holding.devices), booking)
     else:
-        yield f"It is on {node}; nobody has said which GPUs it holds."
+        yield f"It is on {node}; it is not known which GPUs it holds."
     if booking and any(place.node == node for place in booking.spec.places):
         yield "Its booking is planned on this node."
     if agent != "alive":
@@ -48,7 +48,7 @@ def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
     if lost := sorted(holding.devices.keys() - devices.keys()):
         yield f"Of what it was given, {holding.node} does not know {listed(lost)} any more."
     if (unknown := sum(holding.unknown.values()) - len(lost)) > 0:
-        yield f"Of {counted(unknown, 'more GPU')} that it asks for, nobody has said which it holds."
+        yield f"Of {counted(unknown, 'more GPU')} that it asks for, it is not known which it holds."
     for device in found:
         if not device.is_healthy:
             why = (device.reason or "nobody says why").rstrip(".")

@@ -196,7 +196,7 @@ def _of_scheduler(pod: Pod) -> Iterator[str]:
 def _why_no_hold(pod: Pod) -> Iterator[str]:
     """What keeps the reclaimer from making room for the pod, as written on it."""
     if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
-        yield f"Nothing is kept for it on {_some(barred)} for a while: it was in vain there."
+        yield f"Nothing is kept for it on {_some(barred)} for a while: it did not help there."
     if since := pod.metadata.annotation(names.BUDGETS_SINCE):
         yield f"Disruption budgets alone keep others from leaving for it, since {since}."
 

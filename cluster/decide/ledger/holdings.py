@@ -50,7 +50,7 @@ def holding_of(pod: Pod) -> Holding | None:
 def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
     """The holding on a node whose devices are known: those that the pod can have been given for what it asks.
 
-    Nobody has said which the others are that it asks for.
+    Which the others are that it asks for is not known.
 
     Args:
         holding: by the pod's own annotations.

@@ -22,7 +22,7 @@ LEAVES: Final = "it is leaving already"
 BOOKED: Final = "it is booked itself"
 GRANTED: Final = "MAIA has granted it its GPUs"
 PROTECTED: Final = "an administrator has said that no pod of the namespace default is evicted"
-UNKNOWN: Final = "nobody has said which devices it holds"
+UNKNOWN: Final = "it is not known which devices it holds"
 MICROSECOND: Final = timedelta(microseconds=1)
 
 

@@ -153,11 +153,11 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_that_has_them() 
     )
     assert refused(text) == [
         (
-            "Line 5, pools.a: The policy's shortest booking (P20D) is longer than nothing "
+            "Line 5, pools.a: The policy's shortest booking (P20D) must be longer than zero "
             "and not over its longest (PT12H)."
         ),
         (
-            "Line 8, groups.g: The policy's shortest booking (PT1H) is longer than nothing "
+            "Line 8, groups.g: The policy's shortest booking (PT1H) must be longer than zero "
             "and not over its longest (PT10M)."
         ),
     ]
@@ -190,7 +190,7 @@ def test_a_limit_under_another_name_is_refused_with_the_right_one(knob: str, exp
         ("defaults: !!python/object/apply:os.system [ls]", "Line 1: A policy has no tags"),
         ("--- {}\n--- {}", "This is not YAML"),
         ("\0", "This is not YAML"),
-        ("[" * 5000, "so deep inside"),
+        ("[" * 5000, "nested too deeply"),
         ("defaults: {buffer: [1]}", "This must be one value"),
         ("defaults: {[1]: 2}", "A key is a name"),
         ("users: {'': {}}", "A key is a name"),

@@ -166,7 +166,7 @@ def test_a_node_that_is_changed_all_the_time_is_given_up_after_five_tries(
 
 @pytest.mark.parametrize(
     ("inventory", "said"),
-    [("{", "Nobody knows the GPUs of n0"), (None, "n0 has no GPU 0; it has none"), ("[]", "Nobody knows")],
+    [("{", "The GPUs of n0 are not known"), (None, "n0 has no GPU 0; it has none"), ("[]", "are not known")],
 )
 def test_of_a_node_whose_gpus_nobody_knows_none_is_ordered(
     service: BookingService, kube: FakeKube, inventory: str | None, said: str

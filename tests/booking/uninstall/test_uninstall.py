@@ -128,7 +128,7 @@ def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
     taken_away(world)
     world.kubelets_work = False
     assert not world.uninstall()
-    assert any("team/p still ends on node n0" in message for message in world.said)
+    assert any("team/p is still terminating on node n0" in message for message in world.said)
     assert "uninstall again" in world.said[-1]
     world.kubelets_work = True
     assert world.uninstall(), world.said

@@ -22,7 +22,7 @@ from tests.fakes.objects import EPOCH, PodBuilder, a_pod
 
 HOME = "gpu-booking"
 INSTANT = timedelta(microseconds=1)
-UNKNOWN = "nobody has said which devices it holds"
+UNKNOWN = "it is not known which devices it holds"
 
 
 def _running() -> PodBuilder:

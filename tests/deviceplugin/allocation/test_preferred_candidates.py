@@ -115,12 +115,12 @@ def test_of_several_pods_that_match_none_gets_what_one_of_them_was_assigned() ->
         (
             NodeState(GPU, PodDevices(), None),
             Verdict.PODS_UNAVAILABLE,
-            "The pods of this node could not be had, so the pod that is being admitted is unknown.",
+            "The pods of this node could not be read, so the pod that is being admitted is unknown.",
         ),
         (
             view(pod("1"), remembered=True),
             Verdict.PODS_UNAVAILABLE,
-            "The pods of this node could not be had, so the pod that is being admitted is unknown.",
+            "The pods of this node could not be read, so the pod that is being admitted is unknown.",
         ),
         (
             view(pod("1", 2)),

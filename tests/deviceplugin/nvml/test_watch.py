@@ -44,7 +44,7 @@ def test_a_gpu_whose_events_cannot_be_had_is_reported_and_probed_all_the_same() 
         nvml.gpus[0].lost = True
 
     reports = watched(nvml, lose, *[nothing] * 10)
-    assert reports[1].events_unavailable == ("Events of GPU-0 cannot be had: No permission.",)
+    assert reports[1].events_unavailable == ("Events of GPU-0 are unavailable: No permission.",)
     assert reasons(reports[2])["GPU-0"] == "The GPU is lost"
 
 

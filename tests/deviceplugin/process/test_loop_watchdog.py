@@ -17,7 +17,7 @@ def test_a_loop_that_is_stuck_in_its_work_is_reported() -> None:
     assert check() is None
     other.wait(threading.Event(), 0)
     clock.advance(2)
-    assert check() == f"The loop 'preparation' has not come round for {LONGEST_ROUND:g} s."
+    assert check() == f"The loop 'preparation' has not run for {LONGEST_ROUND:g} s."
     loop.wait(threading.Event(), 0)
     assert check() is None
 

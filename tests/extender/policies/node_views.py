@@ -22,7 +22,7 @@ def devices(links: dict[int, dict[int, int]], numa: list[int | None]) -> tuple[D
 
 
 def view(has: tuple[Device, ...], held: frozenset[int] = frozenset(), *, unknown: int = 0) -> NodeView:
-    """A node, some of whose devices somebody holds; of ``unknown`` more nobody has said which they are."""
+    """A node, some of whose devices somebody holds; of ``unknown`` more it is not known which they are."""
     ledger = Ledger()
     ledger.apply_node(a_node("n", *has))
     if held:

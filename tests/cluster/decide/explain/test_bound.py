@@ -55,7 +55,7 @@ def test_a_pod_of_an_unknown_node_or_without_a_holding_holds_no_gpu_that_is_know
 
 def test_a_pod_that_the_agent_has_not_reported_holds_nobody_knows_which_gpus() -> None:
     assert _where(alices().asks(1).on("n0"), snapshot(alices().asks(1).on("n0"))) == [
-        "It is on n0; nobody has said which GPUs it holds."
+        "It is on n0; it is not known which GPUs it holds."
     ]
 
 
@@ -127,7 +127,7 @@ def test_of_devices_that_nobody_has_named_the_number_is_reported(gpus: int, more
     found = _here(alices().asks(gpus).on("n0"), a100(0), drift='{"uid-p":{"main":["GPU-n0-0"]}}')
     assert found[:2] == [
         f"It is on n0 and holds GPU 0 ({A100}).",
-        f"Of {more} that it asks for, nobody has said which it holds.",
+        f"Of {more} that it asks for, it is not known which it holds.",
     ]
 
 
@@ -239,7 +239,7 @@ def test_pods_of_the_products_own_namespace_keep_their_gpus() -> None:
 
 def test_a_pod_whose_devices_nobody_knows_keeps_them() -> None:
     assert _taking(alices().asks(1).on("n0")) == [
-        "Its GPUs are not taken for bookings: nobody has said which devices it holds."
+        "Its GPUs are not taken for bookings: it is not known which devices it holds."
     ]
 
 

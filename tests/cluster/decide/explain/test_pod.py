@@ -303,7 +303,7 @@ def test_barred_nodes_and_disruption_budgets_are_reasons_of_a_waiting_booked_pod
     pod = alices().asks(1).with_annotation(names.BARRED, "n7,n8")
     pod = pod.with_annotation(names.BUDGETS_SINCE, "2026-11-23T09:30:00Z")
     found = explained(pod, *taken()[:1], *holding_all(), bookings=(a_booking(), a_booking("b-2", user="bob")))
-    assert "Nothing is kept for it on n7 and n8 for a while: it was in vain there." in found.because
+    assert "Nothing is kept for it on n7 and n8 for a while: it did not help there." in found.because
     assert (
         "Disruption budgets alone keep others from leaving for it, since 2026-11-23T09:30:00Z."
         in found.because
@@ -320,7 +320,7 @@ def test_devices_that_are_unknown_to_the_node_or_unnamed_are_reported() -> None:
     ledger.apply_pod(pod.obj)
     partly = explain_pod(pod.obj, replace(snapshot(pod), node_snapshots={"n0": (ledger.view("n0"), "alive")}))
     assert f"It is on n0 and holds GPU 0 ({A100})." in partly.because
-    assert "Of 1 more GPU that it asks for, nobody has said which it holds." in partly.because
+    assert "Of 1 more GPU that it asks for, it is not known which it holds." in partly.because
 
 
 def test_a_part_of_a_gpu_is_called_by_its_profile() -> None:

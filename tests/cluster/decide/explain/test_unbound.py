@@ -27,7 +27,7 @@ _ELSEWHERE = "another node; or those bookings end or are moved"
 _IN_LINE = (
     f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
 )
-_IN_VAIN = "Nothing is kept for it on n7 and n8 for a while: it was in vain there."
+_IN_VAIN = "Nothing is kept for it on n7 and n8 for a while: it did not help there."
 
 
 def _waits(pod: PodBuilder, seen: ExplanationSnapshot, booking: Booking | None = None) -> Waits:
