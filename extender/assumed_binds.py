@@ -46,8 +46,8 @@ class AssumedBinds:
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
                 # A bind of the pod that is under way knows more than we would find out: leave it.
-                with self._keyed_lock.held(uid, within=0) as is_alone:
-                    if is_alone:
+                with self._keyed_lock.held(uid, within=0) as is_held:
+                    if is_held:
                         self._resolve(uid, assumption)
 
     def _since(self, uid: str, assumption: AssumedBind, now: float) -> tuple[AssumedBind, float]:

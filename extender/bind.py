@@ -86,7 +86,7 @@ class Bind:
         until = self._clock.monotonic() + BUDGET
         assumed, result = None, BOUND
         try:
-            assumed = self._bind_alone(arguments, until)
+            assumed = self._bind_locked(arguments, until)
         except BindError as error:
             result = ExtenderBindingResult(error=str(error))
             self._state.soft.release(arguments.pod_uid)
@@ -101,10 +101,10 @@ class Bind:
         )
         return result
 
-    def _bind_alone(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
+    def _bind_locked(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
         """As ``_bind``, while nothing else works on the pod."""
-        with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_alone:
-            if not is_alone:
+        with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_held:
+            if not is_held:
                 raise BindError(UNDER_WAY)
             return self._bind_in_turn(arguments, until)
 

@@ -45,7 +45,7 @@ class Request(Partial, frozen=True):
 
 
 @ready
-class Question(Partial, frozen=True):
+class AdmissionReview(Partial, frozen=True):
     """The AdmissionReview that the API server sends."""
 
     api_version: str

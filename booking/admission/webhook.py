@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from booking.admission.admission_review import API_VERSION, KIND, Answer, Question, Request, Response
+from booking.admission.admission_review import API_VERSION, KIND, AdmissionReview, Answer, Request, Response
 from booking.admission.metrics import Metrics
 from booking.admission.pod_reader import BadPodError
 from booking.admission.review import ClusterView, Outcome, Review, ReviewRequest
@@ -87,7 +87,7 @@ class Webhook:
     def __call__(self, body: bytes) -> Reply:
         """Answer one request, whatever it is."""
         try:
-            request = question_in(body).request
+            request = admission_review_in(body).request
             problem = self.problem()
             if problem:
                 return self._refused(HTTPStatus.SERVICE_UNAVAILABLE, problem)
@@ -127,20 +127,20 @@ class Webhook:
         return refusal(status, message)
 
 
-def question_in(body: bytes) -> Question:
+def admission_review_in(body: bytes) -> AdmissionReview:
     """The AdmissionReview.
 
     Raises:
         BadRequestError: it is none, or of another version.
     """
     try:
-        question = msgspec.json.decode(body, type=Question)
+        review = msgspec.json.decode(body, type=AdmissionReview)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"The body is no AdmissionReview: {error}.") from error
-    if (question.api_version, question.kind) != (API_VERSION, KIND):
-        got = f"{question.api_version} {question.kind}"[:100]
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        got = f"{review.api_version} {review.kind}"[:100]
         raise BadRequestError(f"This webhook answers {API_VERSION} {KIND}, not {got}.")
-    return question
+    return review
 
 
 def _object_in(request: Request) -> dict[str, Any]:

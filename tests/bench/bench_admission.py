@@ -15,7 +15,7 @@ from booking.admission.certificate_authority import KeyPair, new_authority, new_
 from booking.admission.endpoint import PATH, Endpoint
 from booking.admission.metrics import Metrics
 from booking.admission.review import Outcome
-from booking.admission.webhook import JSON, Reply, answer, question_in
+from booking.admission.webhook import JSON, Reply, admission_review_in, answer
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
@@ -80,7 +80,9 @@ class _Empty:
 
     def __call__(self, body: bytes) -> Reply:
         self.times += 1
-        return Reply(HTTPStatus.OK, answer(question_in(body).request, Outcome(kind="untouched")), JSON)
+        return Reply(
+            HTTPStatus.OK, answer(admission_review_in(body).request, Outcome(kind="untouched")), JSON
+        )
 
 
 @contextmanager

@@ -32,16 +32,16 @@ def test_the_scheduler_has_a_fast_client_unless_the_caller_says_otherwise(tmp_pa
 
 
 def test_the_schedulers_profile_is_the_callers(tmp_path: Path) -> None:
-    wished = {
+    wanted = {
         "profiles": [{"schedulerName": "gpu-booking"}],
         "extenders": [{"urlPrefix": "http://127.0.0.1:9999", "filterVerb": "filter"}],
         "clientConnection": {"qps": 50},
     }
 
-    written = json.loads(scheduler.configuration(plan(tmp_path, scheduler=wished)))
+    written = json.loads(scheduler.configuration(plan(tmp_path, scheduler=wanted)))
 
-    assert written["profiles"] == wished["profiles"]
-    assert written["extenders"] == wished["extenders"]
+    assert written["profiles"] == wanted["profiles"]
+    assert written["extenders"] == wanted["extenders"]
     assert written["clientConnection"]["qps"] == 50
     assert written["clientConnection"]["burst"] == 2000
     assert written["kind"] == "KubeSchedulerConfiguration"

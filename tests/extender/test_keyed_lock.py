@@ -12,8 +12,8 @@ def test_the_second_for_one_pod_waits_for_the_first() -> None:
     keyed_lock = KeyedLock(clock)
 
     def work(name: str) -> None:
-        with keyed_lock.held("uid", LONG) as is_alone:
-            assert is_alone
+        with keyed_lock.held("uid", LONG) as is_held:
+            assert is_held
             order.append(name)
 
     with ThreadPoolExecutor(2) as pool:
@@ -34,8 +34,8 @@ def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> Non
     keyed_lock = KeyedLock(clock)
 
     def work(within: float) -> bool:
-        with keyed_lock.held("uid", within) as is_alone:
-            return is_alone
+        with keyed_lock.held("uid", within) as is_held:
+            return is_held
 
     with ThreadPoolExecutor(2) as pool:
         with keyed_lock.held("uid", LONG):

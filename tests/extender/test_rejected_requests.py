@@ -97,11 +97,11 @@ def test_where_our_watch_is_ahead_the_pod_is_as_we_know_it(rejected: Rejected) -
 
 
 def test_a_pod_that_only_the_scheduler_knows_is_covered_by_its_booking(rejected: Rejected) -> None:
-    unheard = a_pod("news").asks(1).of("bob").obj
+    unknown = a_pod("unknown").asks(1).of("bob").obj
     now = rejected.cluster.clock.now()
-    assert rejected.now(unheard).models == set()
+    assert rejected.now(unknown).models == set()
     rejected.cluster.book(a_booking("b-2", user="bob", start=now, end=now + timedelta(days=1)))
-    assert rejected.now(unheard).models == {A100}
+    assert rejected.now(unknown).models == {A100}
 
 
 def test_an_amount_that_cannot_be_read_leaves_what_filter_saw(rejected: Rejected) -> None:

@@ -108,14 +108,14 @@ def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_ne
     cluster: Cluster,
 ) -> None:
     known = cluster.create(a_pod("known").asks(9))
-    for seen in (known, a_pod("unheard").asks(9).at(50).obj, a_pod("newer").asks(9).at(500).obj):
+    for seen in (known, a_pod("unknown").asks(9).at(50).obj, a_pod("newer").asks(9).at(500).obj):
         cluster.ask(seen)
     assert len(cluster.state.rejections) == 3
 
     cluster.pods.replace([known], "100")
 
     assert set(cluster.state.rejections) == {"uid-known", "uid-newer"}
-    assert cluster.state.remembered("uid-unheard") is None
+    assert cluster.state.remembered("uid-unknown") is None
 
 
 def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> None:

@@ -57,8 +57,8 @@ def test_what_cases_share_is_listed_at_the_top_and_what_is_a_case_s_own_with_it(
 def test_a_booking_is_one_gpu_of_the_only_model_unless_it_says_more() -> None:
     plain = Booked(user="bob", start=day(0), end=day(2))
     assert (plain.count, plain.model, plain.id, plain.topology, plain.waived) == (1, "", "", None, False)
-    told = {"user": "bob", **SPAN, "count": 3, "topology": "any", "waived": True, "released": SPAN["end"]}
-    (found,) = read(history=[told]).history
+    stored = {"user": "bob", **SPAN, "count": 3, "topology": "any", "waived": True, "released": SPAN["end"]}
+    (found,) = read(history=[stored]).history
     assert (found.count, found.topology, found.waived, found.released) == (3, "any", True, day(2))
 
 

@@ -20,7 +20,7 @@ EVERY: Final = 0.5
 LONGEST_STAY: Final = 10.0
 PATIENCE: Final = 40.0
 """Seconds after which somebody gives a booking back even though not every pod runs yet; some wait twice."""
-FAREWELL: Final = 10.0
+BACK_WITHIN: Final = 10.0
 """Seconds in which pods may come back before their user tidies up."""
 
 
@@ -98,7 +98,7 @@ class Booked:
     def _leave(self, stop: threading.Event) -> None:
         """Give the booking back, see the pods end, and tidy up."""
         self._until(stop, self._release, PATIENCE)
-        self._until(stop, lambda: self._pods.all_are("without", "over", "missing"), FAREWELL)
+        self._until(stop, lambda: self._pods.all_are("without", "over", "missing"), BACK_WITHIN)
         self._until(stop, self._tidy, PATIENCE)
 
     def _until(self, stop: threading.Event, deed: Callable[[], bool], seconds: float) -> None:

@@ -15,7 +15,7 @@ from booking.admission.endpoint import PATH, Endpoint
 from booking.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in
 from booking.admission.metrics import Metrics
 from booking.admission.review import Outcome
-from booking.admission.webhook import JSON, Reply, answer, question_in
+from booking.admission.webhook import JSON, Reply, admission_review_in, answer
 from booking.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.fake.clock import eventually
@@ -101,7 +101,9 @@ class Asked:
 
     def __call__(self, body: bytes) -> Reply:
         self.times += 1
-        return Reply(HTTPStatus.OK, answer(question_in(body).request, Outcome(kind="untouched")), JSON)
+        return Reply(
+            HTTPStatus.OK, answer(admission_review_in(body).request, Outcome(kind="untouched")), JSON
+        )
 
 
 @pytest.fixture(scope="module")
