@@ -51,7 +51,7 @@ def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
         yield f"Of {counted(unknown, 'more GPU')} that it asks for, it is not known which it holds."
     for device in found:
         if not device.is_healthy:
-            why = (device.reason or "nobody says why").rstrip(".")
+            why = (device.reason or "no reason is known").rstrip(".")
             yield f"GPU {device.index} is not healthy: {why}."
 
 

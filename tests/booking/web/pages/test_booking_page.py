@@ -282,11 +282,11 @@ def test_the_table_of_nodes_says_of_every_day_what_the_graphic_shows(site: Site)
     assert (gpus, rest[-1]) == ("4", "4")
 
 
-def test_the_tables_say_what_is_booked_and_cannot_be_had_as_the_graphic_does(site: Site) -> None:
+def test_the_tables_say_what_is_booked_and_unavailable_as_the_graphic_does(site: Site) -> None:
     now = site.clock.now()
     for node in ("node-a", "node-b"):
         site.add(now, now + DAY, count=4, node=node)
-    assert "cannot be had" not in said(site.see(f"/?open={A100}")).casefold()
+    assert "unavailable" not in said(site.see(f"/?open={A100}")).casefold()
     site.block(
         Block(
             id="m-1",
@@ -302,10 +302,10 @@ def test_the_tables_say_what_is_booked_and_cannot_be_had_as_the_graphic_does(sit
     )
     page = site.see(f"/?open={A100}")
     days, nodes, *_ = re.findall(r"<table.*?</table>", page.text, re.DOTALL)
-    assert re.findall(r'<th scope="col"[^>]*>(.*?)</th>', days)[6] == "Cannot be had"
+    assert re.findall(r'<th scope="col"[^>]*>(.*?)</th>', days)[6] == "Unavailable"
     first, _, last = re.findall(r'<tr><th scope="row">(.*?)</tr>', days, re.DOTALL)[:3]
     assert [re.findall(r'<td class="n">(.*?)</td>', row)[5] for row in (first, last)] == ["4", "0"]
-    assert "4 that cannot be had" in unescape(nodes)
+    assert "4 that are unavailable" in unescape(nodes)
     assert "all A100 SXM4 80GB, " in said(page)
 
 

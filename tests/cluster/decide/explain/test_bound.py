@@ -132,7 +132,7 @@ def test_of_devices_that_nobody_has_named_the_number_is_reported(gpus: int, more
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"), [("XID 79.", "XID 79"), ("XID 79", "XID 79"), (None, "nobody says why")]
+    ("reason", "said"), [("XID 79.", "XID 79"), ("XID 79", "XID 79"), (None, "no reason is known")]
 )
 def test_a_device_that_is_not_healthy_is_reported_with_its_reason(reason: str | None, said: str) -> None:
     pod = alices().asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")})
