@@ -4,10 +4,13 @@ Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numb
 ``"2000m"`` and ``"2k"`` are all that can occur for them.
 """
 
+import re
 from decimal import Decimal, InvalidOperation, Overflow
 from functools import lru_cache
 from typing import Final
 
+_NUMBER: Final = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+"""Python's own numbers may have underscores, blanks around them and digits of any script, too."""
 _SUFFIXES = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -67,10 +70,12 @@ def parse_amount(text: str) -> Decimal:
     """
     suffix = text.lstrip("+-0123456789.")
     number = text.removesuffix(suffix) if suffix in _SUFFIXES else text
+    if not _NUMBER.fullmatch(number):
+        raise QuantityError(f"{text!r} is not a Kubernetes quantity.")
     try:
         value = Decimal(number) * _SUFFIXES.get(suffix, Decimal(1))
     except (InvalidOperation, Overflow) as error:
         raise QuantityError(f"{text!r} is not a Kubernetes quantity.") from error
-    if not value.is_finite() or not 0 <= value <= _LARGEST:
+    if not 0 <= value <= _LARGEST:
         raise QuantityError(f"{text!r} is not an amount of anything.")
     return value

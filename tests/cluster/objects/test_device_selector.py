@@ -62,7 +62,7 @@ def test_memory_is_given_in_mebibytes_or_as_a_quantity(text: str, found: int) ->
     assert mebibytes(text) == found
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1", "1e", "9" * 5000, "40 Gi"])
+@pytest.mark.parametrize("text", ["", "much", "-1", "1e", "9" * 5000, "40 Gi", "40_960", "\uff14Gi"])
 def test_memory_that_means_nothing_is_no_amount(text: str) -> None:
     with pytest.raises(QuantityError):
         mebibytes(text)
