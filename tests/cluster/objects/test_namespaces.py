@@ -1,0 +1,44 @@
+"""What administrators write on Namespaces."""
+
+import pytest
+
+from cluster import names
+from cluster.objects.meta import Meta
+from cluster.objects.namespaces import Namespace
+
+
+def noted(key: str, text: str) -> Namespace:
+    return Namespace(metadata=Meta(name="team", annotations={key: text}))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_protected"),
+    [
+        ("true", True),
+        ("True", True),
+        ("TRUE", True),
+        (" true\n", True),
+        ("false", False),
+        ("", False),
+        ("yes", False),
+        ("1", False),
+        ("true-ish", False),
+        ("not true", False),
+    ],
+)
+def test_a_namespace_is_protected_where_it_says_true(text: str, *, is_protected: bool) -> None:
+    assert noted(names.NEVER_EVICT, text).is_protected is is_protected
+
+
+def test_the_protection_is_an_annotation_and_no_label() -> None:
+    assert not Namespace(metadata=Meta(labels={names.NEVER_EVICT: "true"})).is_protected
+
+
+def test_pods_that_controllers_create_belong_to_whom_the_namespace_names() -> None:
+    assert noted(names.OWNER, "alice").owner == "alice"
+
+
+@pytest.mark.parametrize("namespace", [Namespace(), noted(names.OWNER, ""), noted(names.USER, "alice")])
+def test_a_namespace_that_names_nobody_has_no_owner(namespace: Namespace) -> None:
+    assert namespace.owner is None
+    assert not namespace.is_protected
