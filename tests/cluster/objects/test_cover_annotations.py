@@ -3,12 +3,15 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
 from cluster.objects.bookings import Booking, BookingSpec
-from cluster.objects.cover_annotations import cover_annotations_of, instant_in, text_of
+from cluster.objects.cover_annotations import cover_annotations_of, instant_in, terminate_at, text_of
 from cluster.objects.meta import Meta
-from tests.fakes.objects import A100, EPOCH
+from cluster.objects.pods import Pod
+from tests.fakes.objects import A100, EPOCH, a_booking
 
 
 def test_a_covered_pod_says_by_what_and_until_when() -> None:
@@ -44,3 +47,55 @@ def test_what_maia_writes_is_read_in_every_spelling(text: str, hour: int) -> Non
 )
 def test_a_text_that_is_no_instant_says_nothing(text: str | None) -> None:
     assert instant_in(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        pytest.param("0", datetime(1970, 1, 1, tzinfo=UTC), id="nothing"),
+        pytest.param("-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), id="less than nothing"),
+        pytest.param("1795424400", EPOCH, id="whole seconds"),
+        pytest.param("1795424400.5", EPOCH + timedelta(milliseconds=500), id="a fraction"),
+    ],
+)
+def test_seconds_since_1970_are_an_instant(text: str, instant: datetime) -> None:
+    assert instant_in(text) == instant
+
+
+YEAR_1000, YEAR_9999 = -30_610_224_000, 253_402_300_799
+ZONES = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(st.integers(YEAR_1000 + 10**5, YEAR_9999 - 10**5), st.integers(0, 999_999), ZONES)
+def test_what_we_write_is_read_back_to_the_second(second: int, micros: int, zone: timezone) -> None:
+    whole = datetime.fromtimestamp(second, zone)
+    assert instant_in(text_of(whole.replace(microsecond=micros))) == whole
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_an_instant_in_utc_or_none(text: str) -> None:
+    found = instant_in(text)
+    assert found is None or found.utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "instant"),
+    [
+        pytest.param({}, None, id="missing"),
+        pytest.param({names.TERMINATE_AT: "soon"}, None, id="unreadable"),
+        pytest.param({names.TERMINATE_AT: "2026-11-23T09:00:00Z"}, EPOCH, id="as we write it"),
+        pytest.param({names.TERMINATE_AT: "2026-11-23 09:00:00"}, EPOCH, id="as MAIA writes it"),
+        pytest.param({names.STATE_DOMAIN + "/terminate-at": "2026-11-23T09:00:00Z"}, None, id="another key"),
+    ],
+)
+def test_when_a_pod_must_end_is_in_the_annotation_that_maia_knows(
+    annotations: dict[str, str], instant: datetime | None
+) -> None:
+    assert terminate_at(Pod(metadata=Meta(annotations=annotations))) == instant
+
+
+def test_the_annotations_of_a_covered_pod_say_when_it_must_end() -> None:
+    """Admission and reclaimer write them, and what reads the pod finds the end of the booking."""
+    booking = a_booking(end=EPOCH + timedelta(hours=7))
+    pod = Pod(metadata=Meta(annotations=cover_annotations_of(booking)))
+    assert terminate_at(pod) == booking.spec.end

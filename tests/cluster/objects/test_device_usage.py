@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use, encode_use
@@ -36,3 +39,79 @@ def test_nothing_in_use_is_another_matter_than_nothing_known() -> None:
 def test_what_cannot_be_read_is_an_error_with_a_message(text: str) -> None:
     with pytest.raises(UseError, match=names.USE):
         decode_use(text)
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    use = NodeUsage(at=AT, devices=(DeviceUsage(uuid="GPU-1", power=0),))
+    assert encode_use(use) == '{"at":"2026-11-27T16:00:00Z","devices":[{"uuid":"GPU-1","power":0}]}'
+
+
+def test_the_form_that_is_documented_is_read() -> None:
+    text = """{"at": "2026-11-27T16:00:00Z",
+     "devices": [{"uuid": "GPU-1", "utilisation": 87, "memory": 40213, "temperature": 61, "power": 288,
+                  "pods": {"uid-a": 40100}}],
+     "squatters": [{"device": "GPU-1", "pid": 4711, "command": "python3", "memory": 2048}]}"""
+    found = decode_use(text)
+    (device,), (squatter,) = found.devices, found.squatters
+    assert (found.at, found.more) == (AT, 0)
+    assert (device.utilisation, device.memory, device.temperature, device.power) == (87, 40213, 61, 288)
+    assert device.pods == {"uid-a": 40100}
+    assert (squatter.device, squatter.pid, squatter.command, squatter.memory) == (
+        "GPU-1",
+        4711,
+        "python3",
+        2048,
+    )
+    assert (squatter.uid, squatter.namespace, squatter.name, squatter.user) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"devices": [{"utilisation": 1}]},
+        {"devices": [{"uuid": "GPU-1", "memory": "1Gi"}]},
+        {"devices": [{"uuid": "GPU-1", "pods": {"a": None}}]},
+        {"squatters": [{"device": "GPU-1"}]},
+        {"squatters": [{"pid": 1}]},
+        {"more": None},
+        {"at": None},
+    ],
+    ids=[
+        "no UUID",
+        "memory as a text",
+        "a pod without memory",
+        "no process",
+        "no device",
+        "null",
+        "no instant",
+    ],
+)
+def test_one_entry_of_another_shape_makes_the_whole_unreadable(wrong: dict[str, object]) -> None:
+    with pytest.raises(UseError, match=names.USE):
+        decode_use(msgspec.json.encode({"at": AT, **wrong}).decode())
+
+
+AMOUNTS = st.none() | st.integers(0, 10**6)
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+DEVICES = st.builds(
+    DeviceUsage,
+    uuid=WORDS,
+    utilisation=AMOUNTS,
+    memory=AMOUNTS,
+    temperature=AMOUNTS,
+    power=AMOUNTS,
+    pods=st.none() | st.dictionaries(WORDS, st.integers(0, 10**6), max_size=2),
+)
+SQUATTERS = st.builds(
+    Squatter, device=WORDS, pid=st.integers(0, 2**22), command=WORDS, memory=AMOUNTS, user=st.none() | WORDS
+)
+
+
+@given(
+    st.lists(DEVICES, max_size=3).map(tuple), st.lists(SQUATTERS, max_size=2).map(tuple), st.integers(0, 99)
+)
+def test_any_use_is_read_back(
+    devices: tuple[DeviceUsage, ...], squatters: tuple[Squatter, ...], more: int
+) -> None:
+    use = NodeUsage(at=AT, devices=devices, squatters=squatters, more=more)
+    assert decode_use(encode_use(use)) == use

@@ -1,11 +1,16 @@
 """Annotations of ours that are no JSON, of another shape, of a newer version, or made to be unreadable."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
+from cluster.objects.assignment import AssignmentError, assignment_of, drift_of
 from cluster.objects.device_orders import DeviceOrdersError, device_orders_of
 from cluster.objects.device_usage import UseError, decode_use
 from cluster.objects.evict_orders import order_of
@@ -123,3 +128,75 @@ def test_a_first_creation_without_a_zone_counts_for_nothing() -> None:
 @pytest.mark.parametrize("read", [hold, inventory, device_orders])
 def test_an_empty_text_says_as_little_as_none(read: Callable[[str], object]) -> None:
     assert not read("")
+
+
+def assignment(text: str) -> object:
+    return assignment_of(a_pod().asks(1).with_annotation(names.ASSIGNED, text).obj)
+
+
+def drift(text: str) -> object:
+    return drift_of(on_node(names.DRIFT, text))
+
+
+def evict_order(text: str) -> object:
+    return order_of(a_pod().with_annotation(names.EVICT, text).obj)
+
+
+def replaced(text: str) -> object:
+    return replaced_in({names.REPLACED: text})
+
+
+READERS: Final = (
+    pytest.param(hold, HoldError, id="hold"),
+    pytest.param(inventory, InventoryError, id="inventory"),
+    pytest.param(device_orders, DeviceOrdersError, id="device orders"),
+    pytest.param(decode_use, UseError, id="use"),
+    pytest.param(decode_blocks, BlocksError, id="maintenance"),
+    pytest.param(assignment, AssignmentError, id="assignment"),
+    pytest.param(drift, AssignmentError, id="drift"),
+    pytest.param(evict_order, (), id="evict order"),
+    pytest.param(replaced, (), id="replaced fields"),
+)
+"""Each reader, and the only error that it may raise."""
+WORDS: Final = st.sampled_from(
+    [
+        *("node", "devices", "victims", "at", "version", "uuid", "model", "health", "parent", "start", "end"),
+        *("count", "by", "reason", "cordoned", "cleared", "schedulerName", "squatters", "main", "GPU-0"),
+        "2026-11-23T09:00:00Z",
+    ]
+)
+JSON: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+"""Values that nearly are what some annotation holds."""
+
+
+@pytest.mark.parametrize(("read", "error"), READERS)
+@given(value=JSON)
+def test_whatever_json_stands_there_is_read_or_is_the_readers_own_error(
+    read: Callable[[str], object], error: type[Exception], value: object
+) -> None:
+    with suppress(error):
+        read(msgspec.json.encode(value).decode())
+
+
+@pytest.mark.parametrize(("read", "error"), READERS)
+@given(text=st.text(max_size=30))
+def test_whatever_text_stands_there_is_read_or_is_the_readers_own_error(
+    read: Callable[[str], object], error: type[Exception], text: str
+) -> None:
+    with suppress(error):
+        read(text)
+
+
+@pytest.mark.parametrize(("read", "error"), READERS)
+@pytest.mark.parametrize(
+    "text", [BRACKETS, f'{{"main": {BRACKETS}}}', '{"main": ' * 5_000, "\ufeff{}", "\x00"]
+)
+def test_a_text_that_is_made_to_be_unreadable_is_no_other_error(
+    read: Callable[[str], object], error: type[Exception], text: str
+) -> None:
+    with suppress(error):
+        read(text)
