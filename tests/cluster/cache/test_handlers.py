@@ -1,0 +1,204 @@
+"""What a reflector reports of each kind is what the cache holds: lists, changes, and what is gone."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.cache.handlers import Bookings, Leases, Namespaces, Nodes, Pods
+from cluster.fake.clock import FakeClock
+from cluster.objects.namespaces import Namespace
+from tests.fakes.objects import EPOCH, a100, a_booking, a_lease, a_node, a_pod
+
+
+def a_namespace(name: str, version: int) -> Namespace:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": meta}, Namespace)
+
+
+def versioned(obj: Any, version: int) -> Any:
+    meta = msgspec.structs.replace(obj.metadata, resource_version=str(version))
+    return msgspec.structs.replace(obj, metadata=meta)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of object, its handler, and what the cache knows of it."""
+
+    plural: str
+    handler: Callable[[ClusterCache], Any]
+    make: Callable[[str, int], Any]
+    known: Callable[[ClusterCache], Collection[Any]]
+    notifies: bool = True
+
+    def versions(self, cache: ClusterCache) -> dict[str, str]:
+        """Name -> resourceVersion of what is known."""
+        return {one.metadata.name: one.metadata.resource_version for one in self.known(cache)}
+
+
+KINDS = [
+    Kind(
+        "pods",
+        Pods,
+        lambda name, version: a_pod(name).asks(1).at(version).obj,
+        lambda cache: cache.pods.values(),
+    ),
+    Kind(
+        "nodes",
+        Nodes,
+        lambda name, version: a_node(name, a100(0, name), version=version),
+        lambda cache: cache.nodes.values(),
+    ),
+    Kind(
+        "bookings",
+        Bookings,
+        lambda name, version: versioned(a_booking(name), version),
+        lambda cache: cache.bookings.values(),
+    ),
+    Kind("namespaces", Namespaces, a_namespace, lambda cache: cache.namespaces.values()),
+    Kind(
+        "leases",
+        Leases,
+        lambda name, version: versioned(a_lease(name), version),
+        lambda cache: [lease for name in cache.renewals.names() if (lease := cache.renewals.lease(name))],
+        notifies=False,
+    ),
+]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
+
+
+class Reported:
+    """A cache to which a reflector of one kind reports."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.cache = ClusterCache(FakeClock(EPOCH))
+        self.changes = 0
+        self.cache.on_change(self._count)
+        self.handler = kind.handler(self.cache)
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    def list(self, version: int, **versions: int) -> None:
+        self.handler.replace([self.kind.make(*one) for one in versions.items()], str(version))
+
+    def upsert(self, name: str, version: int) -> None:
+        self.handler.upsert(self.kind.make(name, version))
+
+    def remove(self, name: str, version: int) -> None:
+        self.handler.remove(self.kind.make(name, version))
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Name, without the prefix of Leases -> resourceVersion."""
+        found = self.kind.versions(self.cache)
+        return {name.removeprefix(names.NODE_LEASE_PREFIX): version for name, version in found.items()}
+
+    @property
+    def reached(self) -> str | None:
+        return self.cache.reached.get(self.kind.plural)
+
+
+@every_kind
+def test_a_list_takes_the_place_of_what_was_known(kind: Kind) -> None:
+    reported = Reported(kind)
+    reported.list(5, a=1, b=2)
+    assert (reported.known, reported.reached) == ({"a": "1", "b": "2"}, "5")
+    reported.list(9, b=7, c=8)
+    assert (reported.known, reported.reached) == ({"b": "7", "c": "8"}, "9")
+    reported.list(10)
+    assert (reported.known, reported.reached) == ({}, "10")
+
+
+@every_kind
+def test_an_object_comes_changes_and_goes(kind: Kind) -> None:
+    reported = Reported(kind)
+    reported.upsert("a", 3)
+    assert (reported.known, reported.reached) == ({"a": "3"}, "3")
+    reported.upsert("b", 4)
+    reported.upsert("a", 5)
+    assert (reported.known, reported.reached) == ({"a": "5", "b": "4"}, "5")
+    reported.remove("a", 6)
+    assert (reported.known, reported.reached) == ({"b": "4"}, "6")
+
+
+@every_kind
+def test_an_older_state_of_a_known_object_changes_nothing(kind: Kind) -> None:
+    reported = Reported(kind)
+    reported.upsert("a", 5)
+    reported.upsert("a", 4)
+    assert (reported.known, reported.reached) == ({"a": "5"}, "5")
+
+
+@every_kind
+def test_what_is_gone_though_it_was_never_known_is_no_error(kind: Kind) -> None:
+    reported = Reported(kind)
+    reported.remove("a", 3)
+    assert (reported.known, reported.reached) == ({}, "3")
+
+
+@every_kind
+def test_another_kind_is_left_as_it_is(kind: Kind) -> None:
+    reported = Reported(kind)
+    others = [one for one in KINDS if one is not kind]
+    for one in others:
+        one.handler(reported.cache).upsert(one.make("x", 2))
+    reported.list(5, a=1)
+    reported.remove("a", 6)
+    assert all(len(one.versions(reported.cache)) == 1 for one in others)
+    assert {one.plural: reported.cache.reached[one.plural] for one in others} == {
+        one.plural: "2" for one in others
+    }
+
+
+@every_kind
+def test_watchers_learn_of_every_report_but_of_leases(kind: Kind) -> None:
+    """Leases are renewed all the time."""
+    reported = Reported(kind)
+    reported.list(1, a=1)
+    reported.upsert("a", 2)
+    reported.remove("a", 3)
+    assert reported.changes == (3 if kind.notifies else 0)
+
+
+@every_kind
+def test_a_watcher_that_is_notified_finds_the_change_made(kind: Kind) -> None:
+    reported, seen = Reported(kind), list[dict[str, str]]()
+    reported.cache.on_change(lambda: seen.append(dict(reported.known)))
+    reported.upsert("a", 2)
+    reported.remove("a", 3)
+    assert seen == ([{"a": "2"}, {}] if kind.notifies else [])
+
+
+NAMES = st.sampled_from("abc")
+
+
+@every_kind
+@given(data=st.data())
+def test_whatever_is_reported_in_its_order_the_cache_is_what_is_stored(
+    kind: Kind, data: st.DataObject
+) -> None:
+    """A watch reports each change once, in the order of versions; lists come in between."""
+    reported, stored = Reported(kind), dict[str, str]()
+    for version in range(1, data.draw(st.integers(1, 12)) + 1):
+        name = data.draw(NAMES)
+        match data.draw(st.sampled_from(["upsert", "remove", "list"])):
+            case "upsert":
+                stored[name] = str(version)
+                reported.upsert(name, version)
+            case "remove" if name in stored:
+                del stored[name]
+                reported.remove(name, version)
+            case _:
+                for gone in set(stored) & data.draw(st.sets(NAMES)):
+                    del stored[gone]  # while no watch ran
+                reported.list(version, **{one: int(known) for one, known in stored.items()})
+        assert reported.known == stored
+        assert reported.reached == str(version)

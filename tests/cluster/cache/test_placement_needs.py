@@ -1,0 +1,145 @@
+"""Whether places matter at all: bookings that need one node, and nodes with maintenance."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from cluster.cache.placement_needs import PlacementNeeds
+from cluster.objects.bookings import Booking
+from cluster.objects.maintenance import MaintenanceBlock, encode_blocks
+from tests.fakes.objects import A100, A6000, EPOCH, a_booking
+
+HOUR = timedelta(hours=1)
+BLOCK = MaintenanceBlock(start=EPOCH, end=EPOCH + HOUR)
+TEXT = encode_blocks([BLOCK])
+
+
+def whole(name: str = "b-1", *, hours: int = 1, start: int = 0, count: int = 2, model: str = A100) -> Booking:
+    times = {"start": EPOCH + start * HOUR, "end": EPOCH + hours * HOUR}
+    return a_booking(name, count=count, model=model, topology="single-node", **times)
+
+
+def needs(*bookings: Booking, blocked: Mapping[str, str] | None = None) -> PlacementNeeds:
+    made = PlacementNeeds()
+    made.update({booking.name: booking for booking in bookings}, blocked or {})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("count", "topology", "needs_a_node"),
+    [
+        pytest.param(1, "any", False, id="one device"),
+        pytest.param(1, "single-node", False, id="one device, which always has one node"),
+        pytest.param(2, "any", False, id="several on any nodes"),
+        pytest.param(2, "single-node", True, id="several on one node"),
+    ],
+)
+def test_places_matter_to_several_devices_on_one_node(
+    count: int, topology: str, *, needs_a_node: bool
+) -> None:
+    found = needs(a_booking(count=count, topology=topology)).whole(EPOCH)
+    assert found == ({A100} if needs_a_node else set())
+
+
+@pytest.mark.parametrize(
+    ("hours", "matters"), [(-24, True), (0, True), (1, True), (1.999, True), (2, False), (3, False)]
+)
+def test_a_booking_matters_until_it_ends_long_before_it_begins_too(hours: float, *, matters: bool) -> None:
+    found = needs(whole(start=1, hours=2)).whole(EPOCH + hours * HOUR)
+    assert found == ({A100} if matters else set())
+
+
+def test_a_model_matters_until_the_last_of_its_bookings_ends() -> None:
+    found = needs(whole("b-1", hours=3), whole("b-2", hours=1), whole("b-3", hours=2, model=A6000))
+    assert [sorted(found.whole(EPOCH + hours * HOUR)) for hours in (0, 1, 2, 3)] == [
+        [A100, A6000],
+        [A100, A6000],
+        [A100],
+        [],
+    ]
+
+
+def test_nothing_matters_before_anything_is_known() -> None:
+    fresh = PlacementNeeds()
+    assert (fresh.whole(EPOCH), fresh.blocks) == (frozenset(), {})
+
+
+BOOKINGS = st.lists(
+    st.tuples(
+        st.integers(1, 3), st.sampled_from(["any", "single-node"]), st.sampled_from([A100, A6000])
+    ).flatmap(lambda kind: st.tuples(st.just(kind), st.integers(0, 3), st.integers(0, 3))),
+    max_size=5,
+)
+
+
+@given(BOOKINGS, st.integers(-1, 7))
+def test_a_model_matters_where_any_booking_of_it_that_needs_one_node_is_not_over(
+    drawn: list[tuple[tuple[int, str, str], int, int]], now: int
+) -> None:
+    instant = EPOCH + now * HOUR
+    bookings = [
+        a_booking(
+            f"b-{number}",
+            count=count,
+            topology=topology,
+            model=model,
+            start=EPOCH + start * HOUR,
+            end=EPOCH + (start + hours) * HOUR,
+        )
+        for number, ((count, topology, model), start, hours) in enumerate(drawn)
+    ]
+    assert needs(*bookings).whole(instant) == {
+        booking.spec.model
+        for booking in bookings
+        if booking.spec.count > 1 and booking.spec.topology == "single-node" and booking.spec.end > instant
+    }
+
+
+class TestMaintenance:
+    def test_each_node_has_its_blocks(self) -> None:
+        other = MaintenanceBlock(start=EPOCH, end=EPOCH + 2 * HOUR, model=A100, count=1)
+        found = needs(blocked={"n0": TEXT, "n1": encode_blocks([BLOCK, other])})
+        assert found.blocks == {"n0": (BLOCK,), "n1": (BLOCK, other)}
+
+    def test_a_node_with_an_empty_list_has_none(self) -> None:
+        assert needs(blocked={"n0": "[]", "n1": TEXT}).blocks == {"n1": (BLOCK,)}
+
+    def test_maintenance_that_is_over_still_stands_there(self) -> None:
+        """The booking server removes it; plans look at the instants themselves."""
+        found = needs(blocked={"n0": TEXT})
+        found.whole(BLOCK.end + HOUR)
+        assert found.blocks == {"n0": (BLOCK,)}
+
+    def test_what_cannot_be_read_is_ignored_and_logged_and_the_other_nodes_count(self) -> None:
+        with capture_logs() as lines:
+            found = needs(blocked={"n0": "{", "n1": TEXT})
+        assert found.blocks == {"n1": (BLOCK,)}
+        assert [(line["node"], line["log_level"]) for line in lines] == [("n0", "warning")]
+
+
+class TestKeeping:
+    def test_what_has_not_changed_is_the_same_object_and_is_logged_once(self) -> None:
+        made, bookings, blocked = PlacementNeeds(), {"b-1": whole()}, {"n0": TEXT, "n1": "{"}
+        with capture_logs() as lines:
+            made.update(bookings, blocked)
+            before = made.blocks
+            made.update(bookings, blocked)
+            made.update({**bookings, "b-2": whole("b-2", model=A6000)}, blocked)
+        assert made.blocks is before
+        assert len(lines) == 1
+        assert made.whole(EPOCH) == {A100, A6000}
+
+    def test_blocks_are_replaced_and_never_changed(self) -> None:
+        made = needs(blocked={"n0": TEXT})
+        before = made.blocks
+        made.update({}, {"n1": TEXT})
+        assert (before, made.blocks) == ({"n0": (BLOCK,)}, {"n1": (BLOCK,)})
+
+    def test_what_is_gone_matters_no_more(self) -> None:
+        made = needs(whole(), blocked={"n0": TEXT})
+        made.update({}, {})
+        assert (made.whole(EPOCH), made.blocks) == (frozenset(), {})
