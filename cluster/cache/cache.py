@@ -342,7 +342,8 @@ class ClusterCache:
             self._reach(LEASES.plural, lease.metadata.resource_version)
             self.liveness.apply_lease(lease, monotonic=monotonic, now=now)
             self.renewals.apply_lease(lease, monotonic=monotonic, now=now)
-            self._note_use(lease)
+            if self.renewals.lease(lease.metadata.name) is lease:
+                self._note_use(lease)
 
     def remove_lease(self, lease: Lease) -> None:
         """A Lease is gone."""

@@ -372,6 +372,16 @@ def test_how_gpus_are_used_is_known_as_long_as_an_agents_lease_says_it(cache: Cl
     assert cache.uses == {}
 
 
+def test_an_older_lease_does_not_say_how_gpus_are_used_now(cache: ClusterCache) -> None:
+    cache.apply_lease(a_lease("n0", version=3, use='{"new": 1}'))
+    cache.apply_lease(a_lease("n0", version=2, use='{"old": 1}'))
+    assert cache.uses == {"n0": '{"new": 1}'}
+    cache.replace_leases([a_lease("n0", version=2)], "2")
+    assert cache.uses == {"n0": '{"new": 1}'}
+    cache.apply_lease(a_lease("n0", version=4))
+    assert cache.uses == {}
+
+
 def test_between_portions_of_a_list_whatever_is_more_urgent_goes_first() -> None:
     known: list[int] = []
     made = ClusterCache(FakeClock(EPOCH), at_a_time=2, give_way=lambda: known.append(len(made.pods)))
