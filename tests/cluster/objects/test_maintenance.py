@@ -70,7 +70,7 @@ def test_one_block_that_cannot_be_read_makes_all_of_them_unreadable() -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        pytest.param(msgspec.structs.replace(BLOCK, start=START + HOUR), id="start"),
+        pytest.param(MaintenanceBlock(start=START + HOUR / 4, end=START + HOUR / 2), id="start"),
         pytest.param(msgspec.structs.replace(BLOCK, end=START + 2 * HOUR), id="end"),
         pytest.param(msgspec.structs.replace(BLOCK, model="A"), id="model"),
         pytest.param(msgspec.structs.replace(BLOCK, count=1), id="count"),
