@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from cluster.cache.fair_lock import FairLock
 from cluster.fake.clock import eventually
 
@@ -40,3 +42,37 @@ def test_a_waiting_thread_has_it_before_its_holder_has_it_again() -> None:
             order.append("holder")
     thread.join()
     assert order[0] == "other"
+
+
+def test_an_error_within_releases_it() -> None:
+    turns, done = FairLock(), threading.Event()
+    with pytest.raises(ZeroDivisionError), turns, turns:
+        _ = 1 / 0
+
+    def once() -> None:
+        with turns:
+            done.set()
+
+    thread = threading.Thread(target=once)
+    thread.start()
+    assert done.wait(60)
+    thread.join()
+
+
+def test_many_threads_have_it_one_at_a_time() -> None:
+    turns, inside, most, total = FairLock(), list[int](), list[int](), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            with turns, turns:
+                inside.append(number)
+                most.append(len(inside))
+                total.append(number)
+                inside.remove(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (max(most), len(total)) == (1, 800)

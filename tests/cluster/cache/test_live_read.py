@@ -1,8 +1,11 @@
 """What a watch has not delivered yet is read directly."""
 
+import pytest
+
 from cluster.cache import ClusterCache, read_bookings
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
+from cluster.kube.errors import Unreachable
 from cluster.kube.resources import BOOKINGS
 
 
@@ -27,3 +30,49 @@ def test_bookings_that_are_new_or_newer_come_into_the_cache() -> None:
     read_bookings(kube, cache)
 
     assert {name: booking.spec.count for name, booking in cache.bookings.items()} == {"b-1": 2, "b-2": 1}
+
+
+class Watched:
+    """An API server, and a cache that no watch keeps current."""
+
+    def __init__(self) -> None:
+        clock = FakeClock()
+        self.kube, self.cache = FakeKube(clock), ClusterCache(clock)
+        self.changes = 0
+        self.kube.create(BOOKINGS, a_body("b-1"))
+        read_bookings(self.kube, self.cache)
+        self.cache.on_change(self._count)
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    @property
+    def known(self) -> dict[str, int]:
+        return {name: booking.spec.count for name, booking in self.cache.bookings.items()}
+
+
+def test_what_has_not_changed_is_no_change() -> None:
+    watched = Watched()
+    before = watched.cache.bookings
+    read_bookings(watched.kube, watched.cache)
+    assert (watched.changes, watched.cache.bookings) == (0, before)
+    watched.kube.patch(BOOKINGS, "b-1", {"spec": {"count": 2}})
+    read_bookings(watched.kube, watched.cache)
+    assert (watched.changes, watched.known) == (1, {"b-1": 2})
+
+
+def test_a_booking_that_is_gone_stays_until_the_watch_reports_it() -> None:
+    """Whoever reads asks what has come; that something is missing says nothing of when it went."""
+    watched = Watched()
+    watched.kube.delete(BOOKINGS, "b-1")
+    read_bookings(watched.kube, watched.cache)
+    assert watched.known == {"b-1": 1}
+
+
+def test_a_read_that_fails_is_an_error_and_changes_nothing() -> None:
+    watched = Watched()
+    watched.kube.create(BOOKINGS, a_body("b-2"))
+    watched.kube.down = True
+    with pytest.raises(Unreachable):
+        read_bookings(watched.kube, watched.cache)
+    assert (watched.changes, watched.known) == (0, {"b-1": 1})

@@ -68,6 +68,13 @@ class TestWriting:
         assert said(WHOLE, part)[1].keys() == {"uuid", "parent", "profile", key}
         assert decode_inventory(encode_inventory((WHOLE, part))) == (WHOLE, part)
 
+    def test_a_part_of_an_unhealthy_gpu_says_its_own_reason(self) -> None:
+        whole = msgspec.structs.replace(WHOLE, health="unhealthy", reason="XID 79")
+        same = msgspec.structs.replace(PART, uuid="MIG-1", health="unhealthy", reason="XID 79")
+        other = msgspec.structs.replace(PART, health="unhealthy", reason="XID 94")
+        assert [device.get("reason") for device in said(whole, same, other)] == ["XID 79", None, "XID 94"]
+        assert decode_inventory(encode_inventory((whole, same, other))) == (whole, same, other)
+
 
 class TestReading:
     def test_a_part_inherits_what_it_does_not_say(self) -> None:
