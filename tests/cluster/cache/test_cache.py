@@ -256,6 +256,25 @@ def test_pods_that_ask_for_no_gpu_are_not_listed(cache: ClusterCache) -> None:
     assert cache.pods == {}
 
 
+@pytest.mark.parametrize("amount", ["1.5", "-1", "all"])
+def test_pods_whose_amount_cannot_be_read_are_not_listed(cache: ClusterCache, amount: str) -> None:
+    """The API server refuses them; a fake or an old one may not."""
+    limits = {names.GPU_RESOURCE: amount}
+    raw = of_alice().raw
+    body = {**raw, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+    cache.apply_pod(msgspec.convert(body, Pod))
+
+    assert (cache.pods, covered(cache)) == ({}, set())
+
+
+def test_a_pod_that_asks_for_gpus_no_more_is_listed_no_more(cache: ClusterCache) -> None:
+    cache.apply_pod(of_alice().obj)
+
+    cache.apply_pod(a_pod().of("alice").at(2).obj)
+
+    assert (cache.pods, covered(cache)) == ({}, set())
+
+
 def test_nodes_come_change_and_go(cache: ClusterCache) -> None:
     cache.replace_nodes([a_node("n1", a100(0, "n1"))])
     assert set(cache.nodes) == {"n1"}
@@ -350,6 +369,31 @@ class TestNotes:
         assert set(cache.noted) == {"uid-p"}
         cache.apply_pod(a_pod("p").asks(1).at(3).obj)
         assert cache.noted == {}
+
+    @pytest.mark.parametrize(
+        ("pod", "is_noted"),
+        [
+            pytest.param(a_pod().asks(1).behind(), True, id="behind our gate"),
+            pytest.param(a_pod().asks(1).behind("other"), False, id="behind another gate"),
+            pytest.param(a_pod().behind(), False, id="behind our gate without a GPU"),
+            pytest.param(a_pod().asks(1).with_annotation(names.USER, "x"), False, id="another note of ours"),
+            pytest.param(a_pod().asks(1).with_annotation(names.NOTICE, "x").ended(), False, id="over"),
+        ],
+    )
+    def test_only_a_pod_that_something_is_kept_up_to_date_on_is_noted(
+        self, cache: ClusterCache, pod: PodBuilder, *, is_noted: bool
+    ) -> None:
+        cache.apply_pod(pod.obj)
+        assert bool(cache.noted) is is_noted
+
+    @pytest.mark.parametrize(("status", "is_noted"), [("True", True), ("False", False)])
+    def test_a_pod_that_is_to_be_removed_is_noted(
+        self, cache: ClusterCache, status: str, *, is_noted: bool
+    ) -> None:
+        condition = {"type": names.DISRUPTION_TARGET, "status": status}
+        body = {**a_pod().asks(1).raw, "status": {"conditions": [condition]}}
+        cache.apply_pod(msgspec.convert(body, Pod))
+        assert bool(cache.noted) is is_noted
 
     def test_a_pod_that_is_gone_is_not_noted(self, cache: ClusterCache) -> None:
         pod = a_pod("p").asks(1).with_annotation(names.NOTICE, "x").at(2)

@@ -7,12 +7,13 @@ import pytest
 
 from cluster import names
 from cluster.cache import ClusterCache, Informers
-from cluster.cache.informers import STALE_AFTER
+from cluster.cache.informers import LIVING, STALE_AFTER, UNSUCCESSFUL
 from cluster.decide.ledger import WHOLE
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS, SECRETS, Secret
+from cluster.objects.pods import Pod
 from tests.fakes.objects import a100, a_node, a_pod
 
 NODE = a_node("n0", a100(0), a100(1))
@@ -190,6 +191,74 @@ def test_l6_a_cache_without_events_for_150_seconds_is_not_trusted(followed: Foll
     )
     followed.kube.bookmark()
     followed.until_ready()
+
+
+def test_l6_a_cache_is_trusted_up_to_150_seconds_after_the_last_event_of_each_kind(
+    followed: Followed,
+) -> None:
+    followed.start()
+    followed.until_ready()
+
+    followed.clock.advance(STALE_AFTER)
+    assert followed.following.staleness() == STALE_AFTER
+    assert followed.following.unready_reason() is None
+
+    followed.clock.advance(0.5)
+    assert followed.following.staleness() == STALE_AFTER + 0.5
+    assert followed.following.unready_reason() is not None
+
+
+def test_l6_the_stalest_kind_counts(followed: Followed) -> None:
+    followed.start()
+    followed.until_ready()
+    followed.clock.advance(STALE_AFTER)
+
+    followed.put_node()
+    eventually(lambda: set(followed.cache.nodes) == {"n0"})
+    followed.clock.advance(1)
+
+    assert followed.following.staleness() == STALE_AFTER + 1
+    assert "no events of pods" in (followed.following.unready_reason() or "")
+
+
+def test_how_often_each_kind_was_listed_can_be_asked(followed: Followed) -> None:
+    kinds = {"pods", "nodes", "leases", "bookings"}
+    assert followed.following.lists() == dict.fromkeys(kinds, 0)
+    followed.start()
+    followed.until_ready()
+    assert followed.following.lists() == dict.fromkeys(kinds, 1)
+
+
+@pytest.mark.parametrize(
+    ("selection", "selected"), [(LIVING, {"waits", "runs"}), (UNSUCCESSFUL, {"waits", "runs", "failed"})]
+)
+def test_pods_that_have_ended_are_followed_only_where_somebody_asks_for_those_that_failed(
+    selection: str, selected: set[str]
+) -> None:
+    clock, stop, seen = FakeClock(), threading.Event(), list[str]()
+    kube = FakeKube(clock)
+    for name, phase in (
+        ("waits", "Pending"),
+        ("runs", "Running"),
+        ("failed", "Failed"),
+        ("done", "Succeeded"),
+    ):
+        kube.put(PODS, a_pod(name).asks(1).ended(phase).raw)
+
+    class Seeing(ClusterCache):
+        def _apply(self, pod: Pod) -> bool:
+            seen.append(pod.metadata.name)
+            return super()._apply(pod)
+
+    informers = Informers(kube, Seeing(clock), clock, namespace=names.NAMESPACE, pods=selection)
+    thread = threading.Thread(target=informers.threads["pods"], args=(stop,))
+    thread.start()
+    try:
+        eventually(lambda: informers.lists()["pods"] == 1)
+        assert set(seen) == selected
+    finally:
+        stop.set()
+        thread.join(10)
 
 
 class Counting:

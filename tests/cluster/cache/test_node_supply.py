@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.cache import BookingPlans, ClusterCache
 from cluster.cache.node_supply import NodeSupplies
-from cluster.decide.booking_plan.supply import node_supply
+from cluster.decide.booking_plan.supply import NodeSupply, node_supply
 from cluster.fake.clock import FakeClock
 from cluster.objects.namespaces import Namespace
-from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_lease, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
 NODES = ("n0", "n1")
 
@@ -98,3 +98,69 @@ def test_changes_that_do_not_touch_the_plan_leave_it_and_its_answers_as_they_are
 
     cache.apply_node(a_node("n0", a100(0), a100(1), version=2))
     assert booking_plans.places(EPOCH) is not before
+
+
+class Supplied:
+    """A node with a pod, and the supply that is kept of it."""
+
+    def __init__(self, pod: PodBuilder) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.cache = ClusterCache(self.clock)
+        self.kept = NodeSupplies()
+        self.cache.apply_node(a_node("n0", a100(0), a100(1)))
+        self.cache.apply_node(a_node("n1", a100(0, "n1")))
+        self.pod = pod.asks(1).on("n0", {"main": ("GPU-n0-0",)})
+        self.cache.apply_pod(self.pod.obj)
+
+    def now(self) -> dict[str, NodeSupply]:
+        now = self.clock.now()
+        return self.kept.of(self.cache.instant(now, self.cache.cover(now)))
+
+
+def test_the_supply_of_a_node_is_kept_while_another_node_changes() -> None:
+    supplied = Supplied(a_pod())
+    before = supplied.now()
+    supplied.cache.apply_node(a_node("n1", version=2))
+    after = supplied.now()
+    assert after["n0"] is before["n0"]
+    assert (before["n1"].devices, after["n1"].devices) == ({A100: 1}, {})
+
+
+def test_a_pod_that_begins_to_be_booked_is_counted_for_its_booking() -> None:
+    supplied = Supplied(a_pod().of("alice"))
+    assert supplied.now()["n0"].pins == {}
+    supplied.cache.apply_booking(a_booking(end=EPOCH + timedelta(hours=1)))
+    assert supplied.now()["n0"].pins == {"b-1": 1}
+    supplied.clock.advance(3600)
+    assert supplied.now()["n0"].pins == {}
+
+
+def test_a_terminating_pod_counts_as_hanging_from_some_instant_on_without_any_event() -> None:
+    supplied = Supplied(a_pod().terminating())
+    found = [supplied.now()["n0"].devices[A100]]
+    supplied.clock.advance(24 * 3600)
+    supplied.cache.apply_lease(a_lease("n0", renewed=supplied.clock.now()))
+    found.append(supplied.now()["n0"].devices[A100])
+    assert found == [2, 1]
+
+
+def test_a_protected_namespace_keeps_its_pods_devices_from_bookings() -> None:
+    supplied = Supplied(a_pod())
+    found = [supplied.now()["n0"].devices[A100]]
+    for version, text in enumerate(("true", "false"), 2):
+        meta = {"name": "default", "annotations": {names.NEVER_EVICT: text}, "resourceVersion": str(version)}
+        supplied.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))
+        found.append(supplied.now()["n0"].devices[A100])
+    assert found == [2, 1, 2]
+
+
+def test_a_node_without_a_sign_of_life_for_an_hour_has_nothing_until_it_gives_one() -> None:
+    supplied = Supplied(a_pod())
+    supplied.cache.apply_lease(a_lease("n0", renewed=EPOCH))
+    found = []
+    for seconds in (0, 3599, 1):
+        supplied.clock.advance(seconds)
+        found.append(supplied.now()["n0"].devices[A100])
+    supplied.cache.apply_lease(a_lease("n0", renewed=supplied.clock.now(), version=2))
+    assert [*found, supplied.now()["n0"].devices[A100]] == [2, 2, 0, 2]
+    assert supplied.now()["n1"].devices == {A100: 1}

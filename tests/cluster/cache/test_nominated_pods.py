@@ -1,0 +1,109 @@
+"""A pod that is nominated for a node is meant to get its booking's model there, while that runs."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from cluster.cache import ClusterCache
+from cluster.fake.clock import FakeClock
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+
+HOUR = timedelta(hours=1)
+
+
+def by_name(cache: ClusterCache) -> list[frozenset[str]]:
+    ((view, _),) = cache.snapshot(["n0"])
+    return [one.selector.models for one in view.nominated]
+
+
+def of_all(cache: ClusterCache) -> list[frozenset[str]]:
+    return [one.selector.models for one in cache.node_snapshots().views["n0"].nominated]
+
+
+every_reader = pytest.mark.parametrize("read", [by_name, of_all], ids=["some nodes", "all nodes"])
+Read = Callable[[ClusterCache], list[frozenset[str]]]
+
+
+class Nominated:
+    """A cache with a node of two models and a pod of alice's that is nominated for it."""
+
+    def __init__(self, pod: PodBuilder | None = None) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.cache = ClusterCache(self.clock)
+        self.cache.apply_node(a_node("n0", a100(0), a6000(1)))
+        self.pod = pod or a_pod().of("alice").asks(1).meant_for("n0")
+        self.cache.apply_pod(self.pod.obj)
+
+    def book(self, model: str = A100, *, user: str = "alice", start: int = 0, end: int = 2) -> None:
+        times = {"start": EPOCH + start * HOUR, "end": EPOCH + end * HOUR}
+        self.cache.apply_booking(a_booking(user=user, model=model, **times))
+
+
+@every_reader
+def test_without_a_booking_any_model_is_meant(read: Read) -> None:
+    assert read(Nominated().cache) == [frozenset()]
+
+
+@every_reader
+def test_without_a_booking_the_requested_model_is_meant(read: Read) -> None:
+    made = Nominated(a_pod().of("alice").asks(1).wants(A6000).meant_for("n0"))
+    assert read(made.cache) == [frozenset({A6000})]
+
+
+@every_reader
+def test_the_model_of_its_booking_is_meant_from_start_to_end_without_any_event(read: Read) -> None:
+    made = Nominated()
+    made.book(start=1, end=2)
+    found = []
+    for _ in range(3):
+        found += read(made.cache)
+        made.clock.advance(3600)
+    assert found == [frozenset(), frozenset({A100}), frozenset()]
+
+
+@every_reader
+def test_a_booking_that_is_gone_counts_no_more(read: Read) -> None:
+    made = Nominated()
+    made.book()
+    assert read(made.cache) == [frozenset({A100})]
+    made.cache.remove_booking(a_booking())
+    assert read(made.cache) == [frozenset()]
+
+
+@every_reader
+@pytest.mark.parametrize(
+    ("pod", "models"),
+    [
+        pytest.param(a_pod().of("bob").asks(1), frozenset(), id="of another user"),
+        pytest.param(a_pod().asks(1), frozenset(), id="of nobody"),
+        pytest.param(a_pod().of("alice").asks(2), frozenset(), id="larger than the booking"),
+        pytest.param(a_pod().of("alice").asks(1).wants(A6000), frozenset({A6000}), id="of another model"),
+    ],
+)
+def test_a_pod_that_the_booking_does_not_cover_is_meant_as_it_says(
+    read: Read, pod: PodBuilder, models: frozenset[str]
+) -> None:
+    made = Nominated(pod.meant_for("n0"))
+    made.book()
+    assert read(made.cache) == [models]
+
+
+@every_reader
+def test_a_pod_that_was_nominated_again_is_meant_as_its_booking_says_now(read: Read) -> None:
+    made = Nominated()
+    made.book()
+    assert read(made.cache) == [frozenset({A100})]
+    made.cache.apply_pod(a_pod().of("alice").asks(1).at(2).obj)
+    assert read(made.cache) == []
+    made.cache.remove_booking(a_booking())
+    made.cache.apply_pod(made.pod.at(3).obj)
+    assert read(made.cache) == [frozenset()]
+
+
+@every_reader
+def test_a_bound_pod_is_meant_for_nothing_more(read: Read) -> None:
+    made = Nominated()
+    made.book()
+    made.cache.apply_pod(made.pod.on("n0", {"main": ("GPU-n0-0",)}).at(2).obj)
+    assert read(made.cache) == []
