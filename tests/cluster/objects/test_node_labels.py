@@ -1,6 +1,8 @@
 """Which labels of a node its agent wrote."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
 from cluster.objects.meta import Meta
@@ -37,3 +39,16 @@ def test_what_is_written_is_remembered_in_one_spelling() -> None:
 
 def test_a_node_without_labels_and_annotations_has_none() -> None:
     assert written_labels(Meta()) == others_labels(Meta()) == frozenset()
+
+
+KEYS = st.sets(st.sampled_from(["a", "b", "example.com/c", "nvidia.com/gpu.product"])).map(frozenset)
+
+
+@given(KEYS, KEYS, KEYS)
+def test_what_an_agent_remembers_is_its_own_again_but_for_what_is_gone_or_anothers(
+    ours: frozenset[str], there: frozenset[str], theirs: frozenset[str]
+) -> None:
+    written = {OURS: text} if (text := encode_written(ours)) else {}
+    meta = Meta(labels=dict.fromkeys(there, "v"), annotations={**written, NFD: ",".join(theirs)})
+    assert written_labels(meta) == {key for key in ours if key in there and key not in theirs}
+    assert others_labels(meta) == theirs
