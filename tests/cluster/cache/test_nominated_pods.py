@@ -63,6 +63,16 @@ def test_the_model_of_its_booking_is_meant_from_start_to_end_without_any_event(r
 
 
 @every_reader
+def test_as_long_as_nothing_changes_the_answer_and_the_node_stay_the_same(read: Read) -> None:
+    """Whoever remembers what it found on a node need not look again."""
+    made = Nominated()
+    made.book()
+    assert [read(made.cache) for _ in "abc"] == [[frozenset({A100})]] * 3
+    views = [made.cache.node_snapshots().views["n0"] for _ in "ab"]
+    assert views[0] is views[1]
+
+
+@every_reader
 def test_a_booking_that_is_gone_counts_no_more(read: Read) -> None:
     made = Nominated()
     made.book()
