@@ -29,28 +29,30 @@ class Kept:
             return {key: one.spec.volume_name for key, one in self.store.all().items()}
 
 
-def claim(name: str, volume: str, *, version: int = 1, uid: str = "", namespace: str = "team") -> VolumeClaim:
+def volume_claim(
+    name: str, volume: str, *, version: int = 1, uid: str = "", namespace: str = "team"
+) -> VolumeClaim:
     meta = Meta(name=name, namespace=namespace, uid=uid or f"uid-{name}", resource_version=str(version))
     return VolumeClaim(metadata=meta, spec=ClaimSpec(volume_name=volume))
 
 
 def test_objects_come_change_and_go() -> None:
     kept = Kept()
-    kept.store.upsert(claim("a", "pv-1"))
-    kept.store.upsert(claim("b", "pv-2"))
-    kept.store.upsert(claim("a", "pv-3", version=2))
+    kept.store.upsert(volume_claim("a", "pv-1"))
+    kept.store.upsert(volume_claim("b", "pv-2"))
+    kept.store.upsert(volume_claim("a", "pv-3", version=2))
     assert kept.volumes == {"team/a": "pv-3", "team/b": "pv-2"}
-    kept.store.remove(claim("a", "pv-3", version=3))
+    kept.store.remove(volume_claim("a", "pv-3", version=3))
     assert kept.volumes == {"team/b": "pv-2"}
-    kept.store.replace([claim("c", "pv-4")], "9")
+    kept.store.replace([volume_claim("c", "pv-4")], "9")
     assert kept.volumes == {"team/c": "pv-4"}
 
 
 def test_watchers_are_notified_of_each_report() -> None:
     kept = Kept()
     kept.store.replace([], "1")
-    kept.store.upsert(claim("a", "pv-1"))
-    kept.store.remove(claim("a", "pv-1"))
+    kept.store.upsert(volume_claim("a", "pv-1"))
+    kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.changes == 3
 
 
@@ -65,29 +67,29 @@ def test_watchers_are_notified_of_each_report() -> None:
 )
 def test_an_older_state_of_the_same_object_changes_nothing(version: int, uid: str, volume: str) -> None:
     kept = Kept()
-    kept.store.upsert(claim("a", "known", version=5))
-    kept.store.upsert(claim("a", "new", version=version, uid=uid))
+    kept.store.upsert(volume_claim("a", "known", version=5))
+    kept.store.upsert(volume_claim("a", "new", version=version, uid=uid))
     assert kept.volumes == {"team/a": volume}
 
 
 def test_objects_of_one_name_in_two_namespaces_are_two() -> None:
     kept = Kept()
-    kept.store.replace([claim("a", "pv-1"), claim("a", "pv-2", namespace="other")], "1")
-    kept.store.remove(claim("a", "pv-1"))
+    kept.store.replace([volume_claim("a", "pv-1"), volume_claim("a", "pv-2", namespace="other")], "1")
+    kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.volumes == {"other/a": "pv-2"}
 
 
 def test_what_is_gone_though_it_was_never_known_is_no_error() -> None:
     kept = Kept()
-    kept.store.remove(claim("a", "pv-1"))
+    kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.volumes == {}
 
 
 def test_what_was_taken_stays_as_it_was() -> None:
     kept = Kept()
-    kept.store.upsert(claim("a", "pv-1"))
+    kept.store.upsert(volume_claim("a", "pv-1"))
     before = kept.store.all()
-    kept.store.upsert(claim("b", "pv-2"))
+    kept.store.upsert(volume_claim("b", "pv-2"))
     assert list(before) == ["team/a"]
 
 
@@ -97,7 +99,7 @@ def test_of_any_reports_without_deletions_the_newest_of_each_object_is_kept(
 ) -> None:
     kept = Kept()
     for name, version in reports:
-        kept.store.upsert(claim(name, f"pv-{version}", version=version))
+        kept.store.upsert(volume_claim(name, f"pv-{version}", version=version))
     newest = {f"team/{name}": max(v for n, v in reports if n == name) for name, _ in reports}
     assert kept.volumes == {key: f"pv-{version}" for key, version in newest.items()}
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.objects.demand import demand
 from cluster.objects.pods import ContainerNeed, Kind
 
-GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
+GPU, MIG = names.GPU_RESOURCE, "nvidia.com/mig-1g.5gb"
 
 
 def need(kind: Kind, count: int, resource: str = GPU) -> ContainerNeed:

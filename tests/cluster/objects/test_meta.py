@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.kube import resources
 from cluster.kube.resources import Resource
 from cluster.objects.bookings import Booking
@@ -16,7 +17,7 @@ from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod
 from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
-KEY = "state.gpu-booking.io/evictions"
+KEY = names.EVICTIONS
 WRITTEN = {
     "name": "p",
     "namespace": "team",
@@ -31,7 +32,7 @@ WRITTEN = {
         {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": True},
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "uid-c"},
     ],
-    "finalizers": ["gpu-booking.io/comeback"],
+    "finalizers": ["example.com/keep"],
     "generation": 3,
     "managedFields": [{"manager": "kubectl"}],
 }
@@ -57,7 +58,7 @@ def test_metadata_is_read_as_an_api_server_writes_it() -> None:
             Owner(kind="Job", name="j", uid="uid-j", controller=True),
             Owner(kind="ConfigMap", name="c", uid="uid-c"),
         ),
-        finalizers=("gpu-booking.io/comeback",),
+        finalizers=("example.com/keep",),
     )
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from cluster import names
 from cluster.objects.nodes import Lease, LeaseSpec, Node, Taint
 from cluster.objects.pods import Condition
 from tests.fakes.objects import EPOCH
@@ -18,13 +19,13 @@ def test_a_node_is_read_with_all_that_bars_pods_from_it() -> None:
                 "podCIDR": "10.0.0.0/24",
                 "unschedulable": True,
                 "taints": [
-                    {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+                    {"key": names.GPU_RESOURCE, "value": "present", "effect": "NoSchedule"},
                     {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "x"},
                 ],
             },
             "status": {
                 "capacity": {"cpu": "8", "pods": 110},
-                "allocatable": {"nvidia.com/gpu": "4"},
+                "allocatable": {names.GPU_RESOURCE: "4"},
                 "conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}],
                 "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.4", "kubeletVersion": "v1.37.0"},
             },
@@ -33,11 +34,11 @@ def test_a_node_is_read_with_all_that_bars_pods_from_it() -> None:
     )
     assert node.spec.unschedulable is True
     assert node.spec.taints == (
-        Taint(key="nvidia.com/gpu", value="present", effect="NoSchedule"),
+        Taint(key=names.GPU_RESOURCE, value="present", effect="NoSchedule"),
         Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"),
     )
     assert node.status.capacity == {"cpu": "8", "pods": 110}
-    assert node.status.allocatable == {"nvidia.com/gpu": "4"}
+    assert node.status.allocatable == {names.GPU_RESOURCE: "4"}
     assert node.status.conditions == (Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown"),)
     assert node.status.node_info.container_runtime_version == "containerd://2.1.4"
 
@@ -51,7 +52,7 @@ def test_a_node_that_has_just_registered_says_nothing_of_itself() -> None:
 def test_a_lease_is_read_with_its_holder_and_to_the_microsecond() -> None:
     lease = msgspec.convert(
         {
-            "metadata": {"name": "gpu-node-n0", "namespace": "gpu-booking"},
+            "metadata": {"name": names.node_lease("n0"), "namespace": names.NAMESPACE},
             "spec": {
                 "holderIdentity": "n0_4711",
                 "leaseDurationSeconds": 40,

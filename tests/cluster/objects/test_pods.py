@@ -45,15 +45,15 @@ class TestNeeds:
         ]
 
     def test_a_container_asks_for_several_resources_in_the_order_of_their_names(self) -> None:
-        assert container_needs(limited({MIG: "2", "nvidia.com/gpu": "1", "cpu": "4"})) == (
-            ContainerNeed(name="main", kind="app", resource="nvidia.com/gpu", count=1),
+        assert container_needs(limited({MIG: "2", names.GPU_RESOURCE: "1", "cpu": "4"})) == (
+            ContainerNeed(name="main", kind="app", resource=names.GPU_RESOURCE, count=1),
             ContainerNeed(name="main", kind="app", resource=MIG, count=2),
         )
 
     @pytest.mark.parametrize(
         ("resource", "is_ours"),
         [
-            ("nvidia.com/gpu", True),
+            (names.GPU_RESOURCE, True),
             ("nvidia.com/mig-1g.10gb.me", True),
             ("nvidia.com/gpu.shared", False),
             ("nvidia.com/pgpu", False),
@@ -67,15 +67,15 @@ class TestNeeds:
 
     @pytest.mark.parametrize("amount", ["2", 2, "2000m", "0.002k", "2e0"])
     def test_an_amount_is_read_in_every_spelling(self, amount: object) -> None:
-        assert [need.count for need in container_needs(limited({"nvidia.com/gpu": amount}))] == [2]
+        assert [need.count for need in container_needs(limited({names.GPU_RESOURCE: amount}))] == [2]
 
     @pytest.mark.parametrize("amount", ["1.5", "500m", "-1", "all", "", -1])
     def test_an_amount_that_is_no_number_of_devices_is_an_error(self, amount: object) -> None:
         with pytest.raises(QuantityError):
-            container_needs(limited({"nvidia.com/gpu": amount}))
+            container_needs(limited({names.GPU_RESOURCE: amount}))
 
     def test_an_amount_of_something_else_is_not_read(self) -> None:
-        assert container_needs(limited({"cpu": "much", "nvidia.com/gpu": "1"}))[0].count == 1
+        assert container_needs(limited({"cpu": "much", names.GPU_RESOURCE: "1"}))[0].count == 1
 
     @pytest.mark.parametrize(
         "pod",
@@ -84,8 +84,8 @@ class TestNeeds:
             pytest.param(msgspec.convert({"spec": {"containers": None}}, Pod), id="null containers"),
             pytest.param(a_pod().obj, id="no resources"),
             pytest.param(limited({"cpu": "1"}), id="other resources"),
-            pytest.param(limited({"nvidia.com/gpu": "0"}), id="none of them"),
-            pytest.param(limited({}, requests={"nvidia.com/gpu": "1"}), id="a request without a limit"),
+            pytest.param(limited({names.GPU_RESOURCE: "0"}), id="none of them"),
+            pytest.param(limited({}, requests={names.GPU_RESOURCE: "1"}), id="a request without a limit"),
             pytest.param(
                 msgspec.convert({"spec": {"containers": [{"resources": {"limits": None}}]}}, Pod),
                 id="null limits",
@@ -106,7 +106,7 @@ class TestNeeds:
         ("policy", "kind"), [(None, "init"), ("", "init"), ("OnFailure", "init"), ("Always", "sidecar")]
     )
     def test_an_init_container_that_always_restarts_is_a_sidecar(self, policy: str | None, kind: str) -> None:
-        limits = Resources(limits={"nvidia.com/gpu": 1})
+        limits = Resources(limits={names.GPU_RESOURCE: 1})
         container = Container(name="c", resources=limits, restart_policy=policy)
         spec = msgspec.structs.replace(Pod().spec, init_containers=(container,), containers=(container,))
         assert [need.kind for need in container_needs(Pod(spec=spec))] == [kind, "app"]
@@ -222,8 +222,8 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
         {
             "spec": {
                 "nodeName": "n0",
-                "schedulerName": "gpu-booking",
-                "priorityClassName": "gpu-booked",
+                "schedulerName": names.SCHEDULER_NAME,
+                "priorityClassName": names.BOOKED_CLASS,
                 "terminationGracePeriodSeconds": 30,
                 "overhead": {"cpu": "250m"},
                 "containers": [{"name": "main", "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}],
@@ -237,7 +237,7 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
                         "state": {"running": {"startedAt": "2026-11-23T09:00:00Z"}},
                         "allocatedResourcesStatus": [
                             {
-                                "name": "nvidia.com/gpu",
+                                "name": names.GPU_RESOURCE,
                                 "resources": [{"resourceID": "GPU-0", "health": "Healthy"}],
                             }
                         ],
@@ -255,15 +255,15 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
     assert (port.host_port, port.host_ip, port.protocol) == (80, "10.0.0.1", None)
     assert (spec.node_name, spec.scheduler_name, spec.priority_class_name) == (
         "n0",
-        "gpu-booking",
-        "gpu-booked",
+        names.SCHEDULER_NAME,
+        names.BOOKED_CLASS,
     )
     assert (spec.termination_grace_period_seconds, spec.overhead) == (30, {"cpu": "250m"})
     assert (pod.status.nominated_node_name, pod.status.start_time) == ("n1", EPOCH)
     assert status.state is not None
     assert status.state.running is not None
     assert (status.state.running.started_at, status.state.terminated) == (EPOCH, None)
-    assert (allocated.name, device.resource_id, device.health) == ("nvidia.com/gpu", "GPU-0", "Healthy")
+    assert (allocated.name, device.resource_id, device.health) == (names.GPU_RESOURCE, "GPU-0", "Healthy")
 
 
 @pytest.mark.parametrize(("text", "number"), [("2", 2), ("2000m", 2), ("2k", 2000), ("0", 0), ("+3", 3)])

@@ -20,7 +20,7 @@ QUEUE = names.QUEUE
         pytest.param((f"{QUEUE}-2", QUEUE.upper()), False, (f"{QUEUE}-2", QUEUE.upper()), id="nearly ours"),
     ],
 )
-def test_our_gate_is_told_from_those_of_others(
+def test_our_gate_is_distinguished_from_those_of_others(
     gates: tuple[str, ...], others: tuple[str, ...], *, queued: bool
 ) -> None:
     pod = a_pod().behind(*gates).obj

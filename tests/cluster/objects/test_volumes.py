@@ -21,13 +21,13 @@ from cluster.objects.volumes import (
 ZONE = "topology.kubernetes.io/zone"
 
 
-def claim(*, annotations: dict[str, str] | None = None, **spec: object) -> VolumeClaim:
+def volume_claim(*, annotations: dict[str, str] | None = None, **spec: object) -> VolumeClaim:
     return msgspec.convert({"metadata": {"annotations": annotations}, "spec": spec}, VolumeClaim)
 
 
-class TestClaims:
-    def test_a_claim_is_read_with_what_it_asks_for(self) -> None:
-        found = claim(
+class TestVolumeClaim:
+    def test_a_volume_claim_is_read_with_what_it_asks_for(self) -> None:
+        found = volume_claim(
             volumeName="pv-1",
             storageClassName="fast",
             volumeMode="Block",
@@ -58,7 +58,7 @@ class TestClaims:
     ) -> None:
         """Source: k8s.io/component-helpers storage/volume, GetPersistentVolumeClaimClass."""
         noted = None if annotation is None else {CLASS: annotation}
-        assert claim(annotations=noted, storageClassName=field).storage_class == name
+        assert volume_claim(annotations=noted, storageClassName=field).storage_class == name
 
     @pytest.mark.parametrize(
         ("volume", "annotations", "is_bound"),
@@ -72,11 +72,11 @@ class TestClaims:
             pytest.param(None, None, False, id="nothing"),
         ],
     )
-    def test_a_claim_is_bound_once_it_has_its_volume_and_the_controller_is_done(
+    def test_a_volume_claim_is_bound_once_it_has_its_volume_and_the_controller_is_done(
         self, volume: str | None, annotations: dict[str, str] | None, *, is_bound: bool
     ) -> None:
         """Source: k8s.io/component-helpers storage/volume, IsBindCompleted."""
-        assert claim(annotations=annotations, volumeName=volume).is_bound is is_bound
+        assert volume_claim(annotations=annotations, volumeName=volume).is_bound is is_bound
 
 
 def test_a_volume_says_where_it_can_be_used_and_whose_it_is() -> None:
@@ -152,7 +152,7 @@ def test_a_class_says_how_and_where_its_volumes_are_made() -> None:
         pytest.param({"persistentVolumeClaim": None, "ephemeral": None}, None, False, id="nulls"),
     ],
 )
-def test_of_a_pods_volumes_those_with_claims_are_known(
+def test_of_a_pods_volumes_those_with_a_volume_claim_are_known(
     body: dict[str, Any], named: str | None, *, is_ephemeral: bool
 ) -> None:
     found = msgspec.convert({"name": "v", **body}, PodVolume)
