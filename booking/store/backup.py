@@ -114,6 +114,11 @@ def _fill(database: Any, rows: Iterator[Row]) -> int:
             _insert(database, tables.get(current), batch)
             batch, current = [], row.table
         columns = _columns(tables[current])
+        if others := sorted(columns.keys() ^ row.values.keys()):
+            raise StoreError(
+                f"The backup's table {current} has not the columns that are known here: "
+                f"see {', '.join(others)}."
+            )
         batch.append({columns[name]: _taken(columns[name], value) for name, value in row.values.items()})
         number += 1
     _insert(database, tables.get(current), batch)

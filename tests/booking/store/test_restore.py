@@ -1,0 +1,319 @@
+"""A copy and back again, row for row; a copy that cannot be taken as a whole leaves what was there."""
+
+import gzip
+import io
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from booking.records import Place
+from booking.store import Store, StoreError, Writing, open_store
+from booking.store.__main__ import main
+from booking.store.backup import back_up, restore
+from booking.store.dump_file import Head, Row, read, write
+from booking.store.models import VERSION
+from booking.store.opening import migrated
+from booking.store_records import ANSWERED, AuditEntry, Block, Denied, Exemption, Guard, Replay, Session
+from tests.fakes.dice import Dice
+from tests.fakes.objects import A100, A6000
+from tests.fakes.records import a_record, day
+
+TEXTS = ("", "β☃", "'; DROP TABLE bookings; --", "%s ?", "line\nbreak", "x" * 5000)
+
+
+def filled(store: Store, seed: int) -> None:
+    """Some hundred rows of every table, with every column that can be empty both ways."""
+    dice = Dice(seed)
+
+    def text() -> str:
+        return TEXTS[dice.below(len(TEXTS))]
+
+    def maybe(value: object) -> object:
+        return value if dice.below(2) else None
+
+    def instant() -> object:
+        return maybe(day(dice.below(99)))
+
+    def fill(writing: Writing) -> None:
+        by = {"reason": text() or "r", "created_by": text(), "created": day(dice.below(9))}
+        for number in range(130):
+            start = day(dice.below(50))
+            writing.add(
+                a_record(
+                    start,
+                    start + timedelta(hours=1 + dice.below(99)),
+                    id=f"b-{number}",
+                    user=f"u{dice.below(9)}{text()}",
+                    model=(A100, A6000)[dice.below(2)],
+                    count=1 + dice.below(8),
+                    topology=("any", "single-node")[dice.below(2)],
+                    namespace=maybe("lab"),
+                    released=instant(),
+                    cancelled=instant(),
+                    plan=tuple(Place(f"n{node}", 1 + node) for node in range(dice.below(3))),
+                    created_by=text(),
+                    policy=text(),
+                    ended_by=maybe(text()),
+                    reason=maybe(text()),
+                    waived=bool(dice.below(2)),
+                ),
+                guard=Guard(since=day(0), devices=10_000, live=None) if dice.below(2) else None,
+            )
+            writing.audit(
+                AuditEntry(
+                    at=day(number),
+                    actor=text(),
+                    action="booking.create",
+                    subject=text(),
+                    reason=maybe(text()),
+                    before=maybe({"a": [1, None, text()]}),
+                    after=maybe({}),
+                )
+            )
+        for number in range(5):
+            ends = {"start": day(number), "end": day(number + 1)}
+            block = Block(id=f"k-{number}", node=text(), model=maybe(A100), count=maybe(2), **ends, **by)
+            writing.block_add(block)
+            writing.exemption_add(
+                Exemption(id=f"e-{number}", user=text(), limits={text(): number}, model=None, **ends, **by)
+            )
+            writing.denied_add(
+                Denied(at=day(number), user=text(), model=text(), count=2**31 - 1, rules=(text(),), **ends)
+            )
+            body = bytes(dice.below(256) for _ in range(dice.below(300)))
+            reply = Replay(digest=text(), status=ANSWERED, body=body, headers={text(): text()}, at=day(0))
+            writing.remember(text(), f"k-{number}", reply)
+            writing.email_set(f"u{number}", text(), day(number))
+            writing.session_add(
+                Session(id=f"s-{number}", user=text(), name=text(), created=day(0), expires=day(9))
+            )
+
+    store.write(fill)
+
+
+def url_of(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return url_of(tmp_path / "bookings.db")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return tmp_path / "copy"
+
+
+def copied(url: str) -> bytes:
+    """All that a copy has."""
+    out = io.BytesIO()
+    back_up(url, out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_copy_of_what_was_restored_is_the_same_copy(
+    url: str, copy: Path, tmp_path: Path, seed: int
+) -> None:
+    with closing(open_store(url)) as store:
+        filled(store, seed)
+    head, rows = back_up(url, copy)
+    assert rows == 2 * 130 + 5 * 5
+    there = url_of(tmp_path / "there.db")
+    assert restore(copy, there) == (head, rows)
+    assert copied(there) == copied(url) == copy.read_bytes()
+
+
+def test_an_empty_database_is_copied_with_its_name_and_number(url: str, copy: Path, tmp_path: Path) -> None:
+    with closing(open_store(url)) as store:
+        store_id = store.store_id
+    assert back_up(url, copy) == (Head(schema=VERSION, store_id=store_id, change=0), 0)
+    restore(copy, url_of(tmp_path / "there.db"))
+    with closing(open_store(url_of(tmp_path / "there.db"))) as store:
+        assert (store.store_id, store.change()) == (store_id, 0)
+
+
+def test_a_copy_has_no_sessions_and_nothing_that_only_a_write_needs(url: str, copy: Path) -> None:
+    with closing(open_store(url)) as store:
+        filled(store, 1)
+    back_up(url, copy)
+    _, rows = read(copy)
+    kept = list(rows)
+    assert {row.table for row in kept} == {
+        "bookings",
+        "blocks",
+        "exemptions",
+        "audit",
+        "denied",
+        "replays",
+        "people",
+    }
+    (columns,) = {frozenset(row.values) for row in kept if row.table == "bookings"}
+    assert "live_slot" in columns
+    assert columns.isdisjoint({"ceiling", "judged"})
+
+
+def test_a_restored_user_keeps_the_places_that_count_for_the_next_booking(
+    url: str, copy: Path, tmp_path: Path
+) -> None:
+    guard, there = Guard(since=day(0), live=2), url_of(tmp_path / "there.db")
+    with closing(open_store(url)) as store:
+        store.write(lambda writing: writing.add(a_record(), guard=guard))
+    back_up(url, copy)
+    restore(copy, there)
+    with closing(open_store(there)) as store:
+        store.write(lambda writing: writing.add(a_record(day(5), id="b-two"), guard=guard))
+        with pytest.raises(StoreError, match="more than 2"):
+            store.write(lambda writing: writing.add(a_record(day(9), id="b-three"), guard=guard))
+
+
+def test_a_restored_audit_is_still_never_changed(url: str, copy: Path, tmp_path: Path) -> None:
+    with closing(open_store(url)) as store:
+        filled(store, 1)
+    back_up(url, copy)
+    there = tmp_path / "there.db"
+    restore(copy, url_of(there))
+    with closing(sqlite3.connect(there)) as connection:
+        for statement in ("DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"):
+            with pytest.raises(sqlite3.IntegrityError, match="the audit is never changed"):
+                connection.execute(statement)
+
+
+# --- copies that cannot be taken ---------------------------------------------------------------------
+
+ROW = Row("people", {"user": "alice", "email": "a@example.org", "at": 0})
+Wrong = tuple[Head, list[Row], str]
+HEAD = Head(schema=VERSION, store_id="abc", change=7)
+WRONG: dict[str, Wrong] = {
+    "an older schema": (
+        msgspec.structs.replace(HEAD, schema=1),
+        [ROW],
+        f"{{copy}} has schema 1, and schema {VERSION} is known here.",
+    ),
+    "a newer schema": (
+        msgspec.structs.replace(HEAD, schema=99),
+        [ROW],
+        f"{{copy}} has schema 99, and schema {VERSION} is known here.",
+    ),
+    "a table that there is not": (
+        HEAD,
+        [ROW, Row("songs", {"title": "x"})],
+        "The backup has a table songs of which nothing is known here.",
+    ),
+    "a table that no copy has": (
+        HEAD,
+        [ROW, Row("sessions", {"id": "s"})],
+        "The backup has a table sessions of which nothing is known here.",
+    ),
+    "a column that there is not": (
+        HEAD,
+        [ROW, Row("people", {"user": "bob", "email": "b", "at": 0, "phone": "1"})],
+        "The backup's table people has not the columns that are known here: see phone.",
+    ),
+    "a row twice": (
+        HEAD,
+        [ROW, ROW],
+        "The booking database {database} cannot be used: UNIQUE constraint failed: people.user.",
+    ),
+    "other columns": (
+        HEAD,
+        [Row("people", {"user": "bob", "name": "b", "email": "b"})],
+        "The backup's table people has not the columns that are known here: see at, name.",
+    ),
+    "a column that is missing": (
+        HEAD,
+        [ROW, Row("people", {"user": "bob", "at": 0})],
+        "The backup's table people has not the columns that are known here: see email.",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("overwrite", [False, True], ids=["onto nothing", "onto a database"])
+def test_a_copy_that_cannot_be_taken_leaves_what_was_there(
+    tmp_path: Path, copy: Path, wrong: str, *, overwrite: bool
+) -> None:
+    head, rows, said = WRONG[wrong]
+    write(copy, head, rows)
+    path = tmp_path / "there.db"
+    before = b""
+    if overwrite:
+        with closing(open_store(url_of(path))) as store:
+            filled(store, 2)
+        before = copied(url_of(path))
+    with pytest.raises(StoreError) as error:
+        restore(copy, url_of(path), overwrite=overwrite)
+    assert str(error.value) == said.format(copy=copy, database=path)
+    if overwrite:
+        assert copied(url_of(path)) == before
+    with closing(open_store(url_of(path))) as store:
+        assert store.store_id != "abc"
+
+
+def test_what_is_overwritten_is_gone_as_a_whole(url: str, copy: Path, tmp_path: Path) -> None:
+    with closing(open_store(url)) as store:
+        filled(store, 1)
+    back_up(url, copy)
+    there = url_of(tmp_path / "there.db")
+    with closing(open_store(there)) as store:
+        filled(store, 2)
+        store.write(lambda writing: writing.add(a_record(id="b-more")))
+    restore(copy, there, overwrite=True)
+    assert copied(there) == copy.read_bytes()
+
+
+def test_a_database_of_an_older_schema_is_brought_forward_before_it_is_copied(url: str, copy: Path) -> None:
+    open_store(url).close()
+    migrated(url, 1)
+    with pytest.raises(StoreError, match=f"has not schema {VERSION}: start the booking server once"):
+        back_up(url, copy)
+    assert not copy.exists()
+
+
+# --- the command, in this process --------------------------------------------------------------------
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """``python -m booking.store``: its exit code, and what it says."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["booking.store", "--database", url, *map(str, words)])
+        code = main()
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_the_command_says_what_it_has_copied_and_restored(url: str, copy: Path, command: Command) -> None:
+    with closing(open_store(url)) as store:
+        store.write(lambda writing: writing.add(a_record()))
+        about = f"store {store.store_id}, change 1"
+    assert command("backup", copy) == (0, f"1 rows were copied to {copy}: {about}.\n", "")
+    assert command("restore", copy, "--overwrite") == (0, f"1 rows were restored from {copy}: {about}.\n", "")
+
+
+def test_the_command_brings_a_database_to_a_schema_and_says_so(url: str, command: Command) -> None:
+    open_store(url).close()
+    for version in (1, 2):
+        assert command("schema", version) == (0, f"The database has schema {version} now.\n", "")
+    assert command("schema", 3) == (1, "", "There is no schema 3; there are 1, 2.\n")
+
+
+def test_the_command_says_in_one_line_why_it_has_done_nothing(url: str, copy: Path, command: Command) -> None:
+    open_store(url).close()
+    copy.write_bytes(gzip.compress(b"{}\n"))
+    code, out, err = command("restore", copy)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"{copy} is no backup of ours, or a damaged one")
+    assert command("backup", copy) == (1, "", f"{copy} is there already: name a file that is not.\n")
