@@ -1,0 +1,186 @@
+"""The file of a copy: what was written comes back, and nothing of a file that is not whole does."""
+
+import gzip
+import io
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.errors import StoreError
+from booking.store import dump_file
+from booking.store.dump_file import Head, Row
+from cluster import names
+
+HEAD = Head(schema=2, store_id="abc", change=7)
+ROWS = [
+    Row("bookings", {"id": "b-1", "plan": "[]", "released": None}),
+    Row("bookings", {"id": "b-2", "plan": '[{"node":"n0"}]', "waived": True}),
+    Row("audit", {"number": 1, "was": "β\n"}),
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "copy"
+
+
+def dumped(rows: list[Row], head: Head = HEAD) -> bytes:
+    """As a pipe has it."""
+    out = io.BytesIO()
+    assert dump_file.write_to(out, head, rows) == len(rows)
+    return out.getvalue()
+
+
+def read(file: Path, content: bytes) -> tuple[Head, list[Row]]:
+    file.write_bytes(content)
+    head, rows = dump_file.read(file)
+    return head, list(rows)
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    return gzip.decompress(content).splitlines(keepends=True)
+
+
+VALUES = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
+EVERY_ROW = st.builds(Row, st.text(), st.dictionaries(st.text(), VALUES, max_size=4))
+
+
+@given(
+    st.builds(Head, schema=st.integers(0, 9), store_id=st.text(), change=st.integers(0, 2**63 - 1)),
+    st.lists(EVERY_ROW, max_size=8),
+)
+def test_what_is_written_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, head: Head, rows: list[Row]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any-copy"
+    assert read(file, dumped(rows, head)) == (head, rows)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_file_and_a_pipe_get_the_same_bytes_at_any_time(file: Path, count: int) -> None:
+    assert dump_file.write(file, HEAD, ROWS[:count]) == count
+    assert file.read_bytes() == dumped(ROWS[:count])
+
+
+def test_a_copy_is_lines_of_json_that_name_what_it_is(file: Path) -> None:
+    dump_file.write(file, HEAD, ROWS)
+    first, *rows, last = [msgspec.json.decode(line) for line in lines_of(file.read_bytes())]
+    assert first == {"what": names.BACKUP, "format": 1, "schema": 2, "store_id": "abc", "change": 7}
+    assert rows == [msgspec.to_builtins(row) for row in ROWS]
+    assert (set(last), last["rows"]) == ({"rows", "sha256"}, 3)
+
+
+def test_a_copy_is_for_nobody_else_to_read(file: Path) -> None:
+    dump_file.write(file, HEAD, ROWS)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("length", range(0, 400, 7))
+def test_a_copy_that_breaks_off_anywhere_is_read_nowhere(file: Path, length: int) -> None:
+    whole = dumped(ROWS)
+    torn = whole[: min(length, len(whole) - 1)]
+    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one: "):
+        read(file, torn)
+
+
+Altered = Callable[[list[bytes]], list[bytes]]
+ALTERED: dict[str, Altered] = {
+    "without its foot": lambda lines: lines[:-1],
+    "without a row": lambda lines: [lines[0], *lines[2:]],
+    "with a row twice": lambda lines: [*lines[:2], *lines[1:]],
+    "rows in another order": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+    "another value": lambda lines: [line.replace(b"b-1", b"b-9") for line in lines],
+    "another store": lambda lines: [line.replace(b"abc", b"abd") for line in lines],
+    "another change": lambda lines: [line.replace(b'"change":7', b'"change":8') for line in lines],
+    "something after its foot": lambda lines: [*lines, b"{}\n"],
+    "its foot alone": lambda lines: lines[-1:],
+    "its head alone": lambda lines: lines[:1],
+    "no line": lambda _: [],
+    "no JSON": lambda _: [b"minutes of the meeting\n"],
+    "no text": lambda _: [b"\xff\xfe\n"],
+}
+
+
+@pytest.mark.parametrize("alter", ALTERED.values(), ids=ALTERED)
+def test_a_copy_that_was_altered_is_read_nowhere(file: Path, alter: Altered) -> None:
+    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one: "):
+        read(file, gzip.compress(b"".join(alter(lines_of(dumped(ROWS))))))
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (Head(schema=2, store_id="a", change=1, what="a shopping list"), "is a a shopping list of format 1"),
+        (Head(schema=2, store_id="a", change=1, format=2), f"is a {names.BACKUP} of format 2"),
+    ],
+    ids=["another program's", "a newer format"],
+)
+def test_a_whole_file_of_another_kind_is_named(file: Path, head: Head, said: str) -> None:
+    with pytest.raises(StoreError) as error:
+        read(file, dumped(ROWS, head))
+    assert str(error.value) == f"{file} {said}, and 1 can be read."
+
+
+def test_another_schema_is_no_matter_of_the_file(file: Path) -> None:
+    head, rows = read(file, dumped(ROWS, Head(schema=99, store_id="a", change=1)))
+    assert (head.schema, rows) == (99, ROWS)
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder"])
+def test_what_is_no_file_is_reported_with_its_path(tmp_path: Path, kind: str) -> None:
+    file = tmp_path if kind == "folder" else tmp_path / "nothing"
+    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one") as error:
+        dump_file.read(file)
+    assert str(file) in str(error.value)
+
+
+def test_nothing_is_written_over_a_file_that_is_there(file: Path) -> None:
+    file.write_bytes(b"dear")
+    with pytest.raises(StoreError) as error:
+        dump_file.write(file, HEAD, ROWS)
+    assert str(error.value) == f"{file} is there already: name a file that is not."
+    assert file.read_bytes() == b"dear"
+
+
+def test_the_part_of_a_copy_that_broke_off_is_in_nobodys_way(file: Path) -> None:
+    file.with_name("copy.part").write_bytes(b"half of it")
+    assert dump_file.write(file, HEAD, ROWS) == 3
+    assert [each.name for each in file.parent.iterdir()] == ["copy"]
+
+
+def test_where_rows_cannot_be_read_to_their_end_there_is_no_file(file: Path) -> None:
+    def rows() -> Iterator[Row]:
+        yield ROWS[0]
+        raise StoreError("The database is gone.")
+
+    with pytest.raises(StoreError, match="is gone"):
+        dump_file.write(file, HEAD, rows())
+    assert list(file.parent.iterdir()) == []
+
+
+def test_where_there_is_no_folder_that_is_said_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "copy"
+    with pytest.raises(StoreError) as error:
+        dump_file.write(file, HEAD, ROWS)
+    assert str(error.value) == f"The backup {file} cannot be written: No such file or directory."
+
+
+class Full(io.BytesIO):
+    """A disk on which there is no room left."""
+
+    def write(self, _: Any) -> int:
+        """Refuse."""
+        raise OSError(28, "No space left on device")
+
+
+def test_a_pipe_that_takes_nothing_is_said_in_a_sentence() -> None:
+    with pytest.raises(StoreError) as error:
+        dump_file.write_to(Full(), HEAD, ROWS)
+    assert str(error.value) == "The backup cannot be written: No space left on device."

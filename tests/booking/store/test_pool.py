@@ -1,0 +1,265 @@
+"""Connections are kept and used again, given back clean, and replaced where they turn out to be gone."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import peewee
+import pytest
+
+from booking.errors import StoreError
+from booking.store.connection import Connection
+from booking.store.pool import _KEPT, Pool
+
+
+class Lost(peewee.OperationalError):
+    """The other end is gone."""
+
+
+class Refused(peewee.OperationalError):
+    """The other end is there and says no."""
+
+
+class Cursor:
+    """Of a statement without rows."""
+
+    rowcount = 0
+
+
+@dataclass(eq=False)
+class Line:
+    """What peewee has of one connection; errors that are put into ``trouble`` are raised once."""
+
+    number: int
+    param: str = "?"
+    said: list[str] = field(default_factory=list)
+    trouble: dict[str, Exception] = field(default_factory=dict)
+    is_open: bool = True
+
+    def execute_sql(self, statement: str, values: object) -> Cursor:
+        """As a database that is asked nothing else."""
+        del values
+        assert self.is_open, "a closed connection was used"
+        self.said.append(statement)
+        if statement in self.trouble:
+            raise self.trouble.pop(statement)
+        return Cursor()
+
+    def connection(self) -> "Line":
+        """The driver's own."""
+        return self
+
+    def dispose(self) -> None:
+        """Forget what it knows of its state."""
+
+    def close(self) -> None:
+        """End it."""
+        self.is_open = False
+
+
+@dataclass(eq=False)
+class Engine:
+    """A database whose connections are counted."""
+
+    lines: list[Line] = field(default_factory=list)
+    refusal: peewee.PeeweeException | None = None
+    name = "the shelf"
+    reads = "BEGIN"
+    writes = "BEGIN IMMEDIATE"
+    asks = "SELECT"
+    locks = "SELECT"
+
+    def check(self) -> None:
+        """It is what it was."""
+
+    def connect(self) -> Connection:
+        """One more; or none, where that is refused."""
+        if self.refusal:
+            raise self.refusal
+        self.lines.append(Line(len(self.lines)))
+        return Connection(self.lines[-1])
+
+    def is_lost(self, error: peewee.PeeweeException) -> bool:
+        """As the name says."""
+        return isinstance(error, Lost)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    @property
+    def open(self) -> list[int]:
+        """Numbers of the connections that are not closed."""
+        return [line.number for line in self.lines if line.is_open]
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def pool(engine: Engine) -> Iterator[Pool]:
+    made = Pool(engine)
+    yield made
+    made.close()
+    assert engine.open == []
+
+
+def use(pool: Pool, how: str = "BEGIN") -> Line:
+    """A transaction from its beginning to its end."""
+    with pool.begun(how) as line:
+        line.commit()
+        used: Line = line.database
+    return used
+
+
+def idle(pool: Pool, count: int) -> None:
+    """Have so many idle connections."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(pool.begun("BEGIN"))
+
+
+def test_one_connection_after_the_other_is_the_same_one(pool: Pool, engine: Engine) -> None:
+    assert {use(pool).number for _ in range(5)} == {0}
+    assert engine.lines[0].said == ["BEGIN", "COMMIT"] * 5
+
+
+def test_a_transaction_begins_as_it_is_told(pool: Pool) -> None:
+    assert use(pool, "BEGIN IMMEDIATE").said == ["BEGIN IMMEDIATE", "COMMIT"]
+
+
+def test_transactions_at_one_time_have_connections_of_their_own(pool: Pool, engine: Engine) -> None:
+    idle(pool, 3)
+    assert engine.open == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("together", "kept"), [(_KEPT - 1, _KEPT - 1), (_KEPT, _KEPT), (_KEPT + 3, _KEPT)])
+def test_no_more_than_sixteen_are_kept_when_nobody_uses_them(
+    pool: Pool, engine: Engine, together: int, kept: int
+) -> None:
+    idle(pool, together)
+    assert (len(engine.lines), len(engine.open)) == (together, kept)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, Refused])
+def test_a_transaction_that_fails_is_undone_and_its_connection_used_again(
+    pool: Pool, engine: Engine, error: type[BaseException]
+) -> None:
+    with pytest.raises(error), pool.begun("BEGIN"):
+        raise error
+    assert engine.lines[0].said == ["BEGIN", "ROLLBACK"]
+    assert use(pool).number == 0
+
+
+def test_a_connection_that_cannot_undo_is_closed_and_not_used_again(pool: Pool, engine: Engine) -> None:
+    assert use(pool).number == 0
+    engine.lines[0].trouble["ROLLBACK"] = Lost()
+    with pytest.raises(ZeroDivisionError), pool.begun("BEGIN"):
+        raise ZeroDivisionError
+    assert engine.open == []
+    assert use(pool).number == 1
+
+
+def test_an_idle_connection_that_is_gone_is_replaced_and_all_idle_ones_are_closed(
+    pool: Pool, engine: Engine
+) -> None:
+    idle(pool, 3)
+    for line in engine.lines:
+        line.trouble["BEGIN"] = Lost()
+    assert use(pool).number == 3
+    assert engine.open == [3]
+    assert sum(line.said.count("BEGIN") for line in engine.lines[:3]) == 4, "each gone one was waited for"
+
+
+def test_connections_in_use_are_not_closed_with_the_idle_ones(pool: Pool, engine: Engine) -> None:
+    idle(pool, 2)
+    with pool.begun("BEGIN") as used:
+        for line in engine.lines:
+            if line is not used.database:
+                line.trouble["BEGIN"] = Lost()
+        assert use(pool).number == 2
+        assert used.database.is_open
+
+
+def test_a_new_connection_that_is_gone_at_once_is_not_tried_again(pool: Pool, engine: Engine) -> None:
+    class Failing(Engine):
+        def connect(self) -> Connection:
+            made = super().connect()
+            made.database.trouble["BEGIN"] = Lost("gone")
+            return made
+
+    failing = Failing()
+    with pytest.raises(Lost, match="gone"), Pool(failing).begun("BEGIN"):
+        raise AssertionError("it has begun")
+    assert (len(failing.lines), failing.open) == (1, [])
+    assert use(pool).number == 0
+    assert engine.open == [0]
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["a new one", "an idle one"])
+def test_a_transaction_that_is_refused_costs_no_connection(pool: Pool, engine: Engine, kept: int) -> None:
+    """SQLite's file is locked by somebody else: the connection is as good as before."""
+
+    class Busy(Engine):
+        def connect(self) -> Connection:
+            made = super().connect()
+            made.database.trouble["BEGIN IMMEDIATE"] = Refused("database is locked")
+            return made
+
+    busy = Busy()
+    tried = Pool(busy)
+    idle(tried, kept)
+    with pytest.raises(Refused, match="locked"), tried.begun("BEGIN IMMEDIATE"):
+        raise AssertionError("it has begun")
+    assert busy.open == [0]
+    assert use(tried, "BEGIN IMMEDIATE").number == 0
+    tried.close()
+    assert use(pool) is engine.lines[0]
+
+
+def test_a_database_that_cannot_be_reached_is_named_in_a_message(pool: Pool, engine: Engine) -> None:
+    engine.refusal = Lost("connection refused\nIs the server running?")
+    with pytest.raises(StoreError) as error, pool.begun("BEGIN"):
+        raise AssertionError("it has begun")
+    assert str(error.value) == "The booking database the shelf cannot be used: connection refused."
+    engine.refusal = None
+    assert use(pool).number == 0
+
+
+def test_where_the_idle_ones_are_gone_and_no_new_one_is_to_be_had_none_is_kept(
+    pool: Pool, engine: Engine
+) -> None:
+    idle(pool, 2)
+    for line in engine.lines:
+        line.trouble["BEGIN"] = Lost()
+    engine.refusal = Lost("connection refused")
+    with pytest.raises(StoreError, match="connection refused"), pool.begun("BEGIN"):
+        raise AssertionError("it has begun")
+    assert engine.open == []
+
+
+def test_a_pool_that_is_closed_closes_what_is_given_back(pool: Pool, engine: Engine) -> None:
+    idle(pool, 2)
+    with pool.begun("BEGIN"):
+        pool.close()
+        assert len(engine.open) == 1
+    assert engine.open == []
+
+
+# --- one connection ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("param", "said"), [("?", "SELECT ? WHERE a = ?"), ("%s", "SELECT %s WHERE a = %s")])
+def test_values_of_a_statement_are_marked_as_the_database_wants_it(param: str, said: str) -> None:
+    line = Line(0, param=param)
+    assert Connection(line).run("SELECT ? WHERE a = ?", 1, 2) == 0
+    assert line.said == [said]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_good"), [(None, True), (Lost(), False), (Refused(), False)], ids=["done", "lost", "refused"]
+)
+def test_a_connection_says_whether_it_has_undone(error: Exception | None, *, is_good: bool) -> None:
+    line = Line(0, trouble={"ROLLBACK": error} if error else {})
+    assert Connection(line).undo() == is_good

@@ -1,0 +1,213 @@
+"""What a database is taken for by its tables, and how it is made, emptied and brought to another schema."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import peewee
+import pytest
+
+from booking.errors import StoreError
+from booking.store import open_store
+from booking.store.engine import message, readable_errors
+from booking.store.models import VERSION
+from booking.store.opening import alone_with, engine_of, migrated
+from booking.store.schema import bring_to, create, create_or_check, drop_all, version_of
+from tests.fakes.records import a_record, day
+
+SEQUENCE = ("CREATE TABLE x (number INTEGER PRIMARY KEY AUTOINCREMENT)", "DROP TABLE x")
+"""Leaves SQLite's own table ``sqlite_sequence`` behind."""
+CHANGED = "UPDATE meta SET version = {}"
+META = "CREATE TABLE meta (id INTEGER, store_id TEXT, version INTEGER, change BIGINT)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bookings.db"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[Any]:
+    """An empty one, as peewee has it."""
+    with closing(engine_of(f"sqlite:///{path}")) as engine, closing(engine.connect()) as line:
+        yield line.database
+
+
+def run(database: Any, *statements: str) -> None:
+    for statement in statements:
+        database.execute_sql(statement)
+
+
+def made(database: Any, *, store_id: str = "abc", change: int = 0) -> None:
+    with alone_with(database):
+        create(database, store_id=store_id, change=change)
+
+
+def tables(database: Any) -> set[str]:
+    return set(database.get_tables()) - {"sqlite_sequence"}
+
+
+@pytest.mark.parametrize("statements", [(), SEQUENCE], ids=["no table", "SQLite's own alone"])
+def test_a_database_without_tables_has_no_schema(database: Any, statements: tuple[str, ...]) -> None:
+    run(database, *statements)
+    assert version_of(database, "here") is None
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 99])
+def test_the_schema_of_ours_is_what_it_says(database: Any, version: int) -> None:
+    run(database, META, "CREATE TABLE bookings (id)", "INSERT INTO meta VALUES (1, 'a', 7, 0)")
+    run(database, CHANGED.format(version))
+    assert version_of(database, "here") == version
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [("CREATE TABLE songs (title)",), (META,), ("CREATE TABLE bookings (id)",)],
+    ids=["songs", "without bookings", "without a row about the store"],
+)
+def test_tables_of_another_program_are_named_and_left_as_they_are(
+    database: Any, statements: tuple[str, ...]
+) -> None:
+    run(database, *statements)
+    before = tables(database)
+    for ask in (version_of, create_or_check):
+        with pytest.raises(StoreError) as error:
+            ask(database, "here")
+        assert str(error.value) == "here is the database of another program: give the booking server its own."
+    assert tables(database) == before
+
+
+def test_a_database_of_ours_that_says_nothing_is_damaged(database: Any) -> None:
+    run(database, META, "CREATE TABLE bookings (id)")
+    with pytest.raises(StoreError) as error:
+        create_or_check(database, "here")
+    assert str(error.value) == (
+        "The booking database here says nothing about itself: it is damaged, restore it from a backup."
+    )
+
+
+@pytest.mark.parametrize("version", [-1, 0, VERSION + 1])
+def test_a_schema_that_this_server_does_not_know_is_refused_and_left_as_it_is(
+    database: Any, version: int
+) -> None:
+    made(database)
+    run(database, CHANGED.format(version))
+    before = tables(database)
+    with pytest.raises(StoreError) as error:
+        create_or_check(database, "here")
+    assert str(error.value) == (
+        f"The booking database here has schema {version}, and this booking server knows schema {VERSION}: "
+        "run the version that wrote it, or a newer one."
+    )
+    assert (version_of(database, "here"), tables(database)) == (version, before)
+
+
+def test_a_database_of_today_is_left_as_it_is(database: Any) -> None:
+    made(database, store_id="abc", change=5)
+    create_or_check(database, "here")
+    assert database.execute_sql("SELECT * FROM meta").fetchall() == [(1, "abc", VERSION, 5)]
+
+
+def test_a_new_database_has_a_store_id_of_its_own_and_no_change(database: Any) -> None:
+    with alone_with(database):
+        create_or_check(database, "here")
+    ((number, store_id, version, change),) = database.execute_sql("SELECT * FROM meta").fetchall()
+    assert (number, version, change) == (1, VERSION, 0)
+    assert len(bytes.fromhex(store_id)) == 16
+
+
+def test_each_file_that_is_made_has_another_mark_even_of_one_store(tmp_path: Path) -> None:
+    marks = set()
+    for number in range(3):
+        url = f"sqlite:///{tmp_path / str(number)}"
+        with closing(engine_of(url)) as engine, closing(engine.connect()) as line:
+            made(line.database)
+            marks.add(line.database.pragma("application_id"))
+    assert len(marks) == 3
+    assert all(0 < mark < 2**31 for mark in marks)
+
+
+def test_an_emptied_database_is_as_new(database: Any) -> None:
+    made(database)
+    with alone_with(database):
+        drop_all(database)
+    assert (tables(database), version_of(database, "here")) == (set(), None)
+    made(database, store_id="other", change=3)
+    assert database.execute_sql("SELECT store_id, change FROM meta").fetchall() == [("other", 3)]
+
+
+def test_what_fails_while_a_database_is_made_leaves_an_empty_one(database: Any) -> None:
+    def fails() -> None:
+        with alone_with(database):
+            create(database, store_id="abc", change=0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert version_of(database, "here") is None
+
+
+def test_nobody_else_writes_while_a_database_is_made(database: Any, path: Path) -> None:
+    with (
+        alone_with(database),
+        closing(sqlite3.connect(path, timeout=0)) as other,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        other.execute("CREATE TABLE songs (title)")
+
+
+@pytest.mark.parametrize("steps", [(1,), (1, 2), (2, 2), (1, 1, 2), (1, 2, 1)])
+def test_a_database_is_brought_forward_and_back_as_often_as_one_likes(path: Path, steps: tuple[int]) -> None:
+    url = f"sqlite:///{path}"
+    with closing(open_store(url)) as store:
+        stored = store.write(lambda writing: writing.add(a_record(created_by="bob", reason="β")))
+        store_id = store.store_id
+    for version in steps:
+        migrated(url, version)
+        with closing(engine_of(url)) as engine, closing(engine.connect()) as line:
+            assert version_of(line.database, "here") == version
+    with closing(open_store(url)) as store:
+        assert (store.store_id, store.change()) == (store_id, 1)
+        assert store.records_ending_after(day(0)) == [stored]
+
+
+@pytest.mark.parametrize("version", [-1, 0, 3])
+def test_a_schema_that_there_is_not_is_named_beside_those_that_there_are(database: Any, version: int) -> None:
+    made(database)
+    with pytest.raises(StoreError) as error:
+        bring_to(database, version)
+    assert str(error.value) == f"There is no schema {version}; there are 1, 2."
+    assert version_of(database, "here") == VERSION
+
+
+# --- errors of the database --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("disk I/O error", "disk I/O error"),
+        ("disk full.", "disk full"),
+        ("  locked  ", "locked"),
+        ("no such row\nDETAIL: Key (user)=(alice@example.org) is secret.", "no such row"),
+        ("\nlater", "later"),
+    ],
+    ids=["plain", "with its full stop", "with blanks", "with values", "not on the first line"],
+)
+def test_an_error_of_the_database_is_one_sentence_without_values(said: str, shown: str) -> None:
+    assert str(message("here", Exception(said))) == f"The booking database here cannot be used: {shown}."
+
+
+def test_nobody_outside_needs_peewee_to_understand_an_error() -> None:
+    cause = peewee.OperationalError("disk full")
+    with pytest.raises(StoreError, match="here cannot be used: disk full") as error, readable_errors("here"):
+        raise cause
+    assert error.value.__cause__ is cause
+
+
+@pytest.mark.parametrize("error", [StoreError("as it is"), ZeroDivisionError("as it is")])
+def test_any_other_error_stays_as_it_is(error: Exception) -> None:
+    with pytest.raises(type(error), match=r"^as it is$"), readable_errors("here"):
+        raise error
