@@ -1,0 +1,360 @@
+"""Orders about pods and GPUs as the service gives them: demanded, written down first, given, answered."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+
+from booking.errors import (
+    ClusterError,
+    KeyReusedError,
+    NotAllowedError,
+    RefusedError,
+    UnknownGpuError,
+    UnknownPodError,
+)
+from booking.policy.limits import Limits
+from booking.principals import Principal
+from booking.records import Violation
+from booking.service import BookingService, Key
+from booking.service.context import GpuOrder, PodToEvict
+from booking.store import Store
+from cluster.fake.clock import START, FakeClock
+from tests.fakes.principals import an_administrator, somebody
+from tests.fakes.records import CLUSTER
+
+ROOT, ALICE = an_administrator(), somebody("alice")
+KEY = Key.of("k-1", b"POST /orders")
+POD = PodToEvict(user="alice", booking=None, node="n0", gpus=1, controller=None)
+
+
+@dataclass
+class Pods:
+    """Pods that are ordered to go; what was in the audit by then is noted with each order."""
+
+    audited: Callable[[], list[str]]
+    given: list[tuple[str, str, str, str, datetime]] = field(default_factory=list)
+    tried: list[tuple[str, str, str, str, datetime]] = field(default_factory=list)
+    before: list[list[str]] = field(default_factory=list)
+    trouble: Exception | None = None
+
+    def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
+        """One order, or the trouble that was put here."""
+        self.before.append(self.audited())
+        if self.trouble:
+            raise self.trouble
+        self.given.append((namespace, pod, by, reason, at))
+
+    def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
+        """The same, and nothing is given."""
+        if self.trouble:
+            raise self.trouble
+        self.tried.append((namespace, pod, by, reason, at))
+        return POD
+
+
+@dataclass
+class Gpus:
+    """GPUs, each called by its number; as ``Pods``."""
+
+    audited: Callable[[], list[str]]
+    given: list[tuple[str, str, GpuOrder, str, datetime]] = field(default_factory=list)
+    tried: list[tuple[str, str, GpuOrder, str, datetime]] = field(default_factory=list)
+    before: list[list[str]] = field(default_factory=list)
+    trouble: Exception | None = None
+
+    def order(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+    ) -> str:
+        """One order, or the trouble that was put here."""
+        self.before.append(self.audited())
+        if self.trouble:
+            raise self.trouble
+        (self.tried if dry_run else self.given).append((node, gpu, order, said, at))
+        return f"GPU-{len(self.given)}"
+
+
+class World:
+    """A service whose orders are taken by lists."""
+
+    def __init__(self, store: Store, clock: FakeClock) -> None:
+        self.pods, self.gpus = Pods(self.actions), Gpus(self.actions)
+        self.service = BookingService(
+            store, clock, Limits(), lambda: CLUSTER, evictions=self.pods, gpus=self.gpus
+        )
+
+    def audited(self) -> list[tuple[str, str, str, str | None, datetime]]:
+        """Oldest first."""
+        found = self.service.audit(ROOT).entries
+        return [(each.actor, each.action, each.subject, each.reason, each.at) for each in found[::-1]]
+
+    def actions(self) -> list[str]:
+        """What was done, oldest first."""
+        return [action for _, action, *_ in self.audited()]
+
+    def evict(self, who: Principal = ROOT, reason: str = "loud", key: Key | None = None) -> None:
+        """``team/train``."""
+        self.service.evict(who, "team", "train", reason, key=key)
+
+    def cordon(self, who: Principal = ROOT, reason: str = "loud", key: Key | None = None) -> str:
+        """GPU 0 of ``n0``."""
+        return self.service.order_gpu(who, "n0", "0", order="cordon", reason=reason, key=key)
+
+
+@pytest.fixture
+def world(store: Store, clock: FakeClock) -> Iterator[World]:
+    clock.advance(0.75)
+    return World(store, clock)
+
+
+def test_an_eviction_is_written_down_before_it_is_ordered(world: World) -> None:
+    world.evict(reason=" loud ")
+    assert world.audited() == [("root", "pod.evict", "team/train", "loud", START)]
+    assert world.pods.before == [["pod.evict"]]
+    ((*said, at),) = world.pods.given
+    assert said == ["team", "train", "root", "loud"]
+    assert at == START + timedelta(milliseconds=750)
+
+
+@pytest.mark.parametrize("order", ["cordon", "uncordon", "clear"])
+def test_each_order_about_a_gpu_is_written_down_by_its_name_before_it_is_given(
+    world: World, order: GpuOrder
+) -> None:
+    assert world.service.order_gpu(ROOT, "n0", "GPU-x", order=order, reason=" loud ") == "GPU-1"
+    assert world.audited() == [("root", f"gpu.{order}", "n0/GPU-x", "loud", START)]
+    assert world.gpus.before == [[f"gpu.{order}"]]
+    ((*said, at),) = world.gpus.given
+    assert said == ["n0", "GPU-x", order, "root: loud"]
+    assert at == START + timedelta(milliseconds=750)
+
+
+LONG = "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        UnknownPodError("There is no pod."),
+        ClusterError("Nobody answers."),
+        RefusedError([Violation(rule="never-evicted", message="It stays.")]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_eviction_that_failed_is_written_down_with_why(world: World, trouble: Exception) -> None:
+    world.pods.trouble = trouble
+    with pytest.raises(type(trouble)) as raised:
+        world.evict()
+    assert raised.value is trouble
+    assert world.audited() == [
+        ("root", "pod.evict", "team/train", "loud", START),
+        ("root", "pod.evict-failed", "team/train", str(trouble), START),
+    ]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [UnknownGpuError("There is no GPU."), ClusterError("Nobody answers.")],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_order_about_a_gpu_that_failed_is_written_down_with_why(world: World, trouble: Exception) -> None:
+    world.gpus.trouble = trouble
+    with pytest.raises(type(trouble)) as raised:
+        world.cordon()
+    assert raised.value is trouble
+    assert world.audited() == [
+        ("root", "gpu.cordon", "n0/0", "loud", START),
+        ("root", "gpu.cordon-failed", "n0/0", str(trouble), START),
+    ]
+
+
+def test_of_an_endless_error_the_audit_has_the_beginning(world: World) -> None:
+    world.pods.trouble = world.gpus.trouble = ClusterError(LONG)
+    for order in (world.evict, world.cordon):
+        with pytest.raises(ClusterError):
+            order()
+        *_, why, _ = world.audited()[-1]
+        assert why is not None
+        assert why.startswith("xxx")
+        assert len(why) < 200
+
+
+@pytest.mark.parametrize("verb", ["evict", "cordon"])
+@pytest.mark.parametrize(
+    ("trouble", "is_free"),
+    [(ClusterError("Nobody answers."), True), (UnknownGpuError("There is no GPU."), False)],
+    ids=["nobody answers", "there is none"],
+)
+def test_a_refusal_takes_the_key_and_trouble_that_passes_leaves_it(
+    world: World, verb: str, trouble: Exception, *, is_free: bool
+) -> None:
+    """There is no such thing: that is an answer. Nobody answers: it may be asked in another way."""
+    kind = UnknownPodError if verb == "evict" and not is_free else type(trouble)
+    world.pods.trouble = world.gpus.trouble = kind(str(trouble))
+    order = getattr(world, verb)
+    with pytest.raises(kind):
+        order(key=KEY)
+    world.pods.trouble = world.gpus.trouble = None
+    other = Key.of(KEY.text, b"another request")
+    if is_free:
+        order(key=other)
+        return
+    with pytest.raises(KeyReusedError):
+        order(key=other)
+    order(key=KEY)
+
+
+@pytest.mark.parametrize("verb", ["evict", "cordon"])
+def test_keys_of_orders_are_their_askers(world: World, verb: str) -> None:
+    order = getattr(world, verb)
+    order(key=KEY)
+    order(an_administrator("toor"), key=KEY)
+    order(key=KEY)
+    assert len(world.pods.given) + len(world.gpus.given) == 2
+    assert [actor for actor, *_ in world.audited()] == ["root", "toor"]
+
+
+@pytest.mark.parametrize("verb", ["evict", "cordon"])
+def test_who_may_not_order_takes_no_key_and_is_told_what_is_for_administrators(
+    world: World, verb: str
+) -> None:
+    what = {"evict": "evict pods", "cordon": "cordon GPUs"}[verb]
+    with pytest.raises(NotAllowedError) as refused:
+        getattr(world, verb)(ALICE, reason="", key=KEY)
+    assert str(refused.value) == f"Only administrators may {what}, and 'alice' is none."
+    assert world.audited() == []
+    assert world.service.replayed(ALICE, KEY) is None
+
+
+NAMESPACES = [
+    ("team", True),
+    ("a", True),
+    ("a-b-0", True),
+    ("x" * 63, True),
+    ("x" * 64, False),
+    ("", False),
+    ("-a", False),
+    ("a-", False),
+    ("a.b", False),
+    ("A", False),
+    ("a_b", False),
+    ("a\n", False),
+]
+PODS = [
+    ("train", True),
+    ("a.b-c.0", True),
+    ("x" * 253, True),
+    ("x" * 254, False),
+    ("", False),
+    (".a", False),
+    ("a.", False),
+    ("A", False),
+    ("a/b", False),
+    ("a\n", False),
+    ("β", False),
+]
+
+
+@pytest.mark.parametrize(("namespace", "is_name"), NAMESPACES)
+def test_only_what_a_namespace_can_be_called_is_asked_for(
+    world: World, namespace: str, *, is_name: bool
+) -> None:
+    asked(world, namespace, "train", is_name=is_name)
+
+
+@pytest.mark.parametrize(("pod", "is_name"), PODS)
+def test_only_what_a_pod_can_be_called_is_asked_for(world: World, pod: str, *, is_name: bool) -> None:
+    asked(world, "team", pod, is_name=is_name)
+
+
+def asked(world: World, namespace: str, pod: str, *, is_name: bool) -> None:
+    """Evicted, in earnest and as a trial, or refused both times without a word to the cluster."""
+    for evict in (world.service.evict, world.service.dry_run_evict):
+        if is_name:
+            evict(ROOT, namespace, pod, "loud")
+            continue
+        with pytest.raises(UnknownPodError, match=r"There is no pod '.*' in the namespace '.*'"):
+            evict(ROOT, namespace, pod, "loud")
+    assert (len(world.pods.given), len(world.pods.tried)) == (is_name, is_name)
+    assert len(world.audited()) == is_name
+
+
+@pytest.mark.parametrize(
+    ("node", "gpu", "is_name"),
+    [
+        ("n0", "0", True),
+        ("n0.example.org", "GPU-8f2b-A", True),
+        ("x" * 253, "x" * 63, True),
+        ("x" * 254, "0", False),
+        ("n0", "x" * 64, False),
+        ("n0", "", False),
+        ("", "0", False),
+        ("N0", "0", False),
+        ("n0-", "0", False),
+        ("n0", "GPU 0", False),
+        ("n0", "0\n", False),
+        ("n0", "GPU_0", False),
+    ],
+)
+def test_only_what_a_gpu_can_be_called_is_asked_for(
+    world: World, node: str, gpu: str, *, is_name: bool
+) -> None:
+    for dry_run in (False, True):
+        if is_name:
+            world.service.order_gpu(ROOT, node, gpu, order="clear", reason="mended", dry_run=dry_run)
+            continue
+        with pytest.raises(UnknownGpuError, match=r"There is no GPU '.*' of a node '.*'"):
+            world.service.order_gpu(ROOT, node, gpu, order="clear", reason="mended", dry_run=dry_run)
+    assert (len(world.gpus.given), len(world.gpus.tried)) == (is_name, is_name)
+    assert len(world.audited()) == is_name
+
+
+@pytest.mark.parametrize(
+    ("reason", "name", "error"),
+    [("", "No Pod", RefusedError), ("loud", "No Pod", UnknownPodError), ("loud", "train", ClusterError)],
+    ids=["no reason", "no name", "nothing to write to"],
+)
+def test_the_reason_is_asked_for_first_then_the_name_then_the_cluster(
+    store: Store, clock: FakeClock, reason: str, name: str, error: type[Exception]
+) -> None:
+    blind = BookingService(store, clock, Limits(), lambda: CLUSTER)
+    with pytest.raises(error):
+        blind.evict(ROOT, "team", name, reason)
+    with pytest.raises(error):
+        blind.dry_run_evict(ROOT, "team", name, reason)
+    assert blind.audit(ROOT).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (lambda s: s.evict(ROOT, "team", "train", "loud"), "This booking server cannot write to pods."),
+        (
+            lambda s: s.order_gpu(ROOT, "n0", "0", order="clear", reason="loud"),
+            "This booking server cannot write to nodes.",
+        ),
+    ],
+    ids=["evict", "clear"],
+)
+def test_a_server_without_a_cluster_says_what_it_cannot(
+    store: Store, clock: FakeClock, order: Callable[[BookingService], object], said: str
+) -> None:
+    with pytest.raises(ClusterError) as error:
+        order(BookingService(store, clock, Limits(), lambda: CLUSTER))
+    assert str(error.value) == said
+
+
+def test_an_order_that_comes_again_is_answered_without_the_cluster(world: World) -> None:
+    first = world.cordon(key=KEY)
+    world.gpus.trouble = ClusterError("Nobody answers.")
+    assert world.cordon(key=KEY) == first
+    assert world.actions() == ["gpu.cordon"]
+
+
+def test_a_trial_answers_what_the_cluster_says_in_the_askers_name(world: World) -> None:
+    assert world.service.dry_run_evict(ROOT, "team", "train", " loud ") == POD
+    assert [said[:4] for said in world.pods.tried] == [("team", "train", "root", "loud")]
+    uuid = world.service.order_gpu(ROOT, "n0", "0", order="clear", reason=" loud ", dry_run=True, key=KEY)
+    assert uuid == "GPU-0"
+    assert [said[:4] for said in world.gpus.tried] == [("n0", "0", "clear", "root: loud")]
+    assert (world.pods.given, world.gpus.given, world.audited()) == ([], [], [])
