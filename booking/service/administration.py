@@ -14,7 +14,7 @@ from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
 from booking.records import Violation
 from booking.service import audit_entries, pagination
-from booking.service.authorization import beneficiary, demand_administrator, demanded_reason
+from booking.service.authorization import beneficiary, demand_administrator, demanded_reason, reason_of
 from booking.service.context import ServiceContext, whole
 from booking.service.idempotency import Key, judged
 from booking.service.pagination import Page
@@ -91,6 +91,7 @@ def remove_block(
     demand_administrator(who, "remove maintenance")
 
     def judge(reading: Reading) -> Block:
+        reason_of(who, who.user, reason)
         block = reading.block(block_id)
         if block is None:
             raise UnknownBlockError(f"There is no maintenance block {wording.quoted(block_id)}.")
@@ -98,10 +99,8 @@ def remove_block(
 
     def keep(writing: Writing, block: Block) -> None:
         writing.block_remove(block_id)
-        now = context.clock.now()
-        audit_entries.written(
-            writing, "block.remove", who, now, subject=block_id, before=block, reason=reason
-        )
+        said, now = reason_of(who, who.user, reason), context.clock.now()
+        audit_entries.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=said)
 
     return judged(context, who, judge, keep, kind=Block, key=key, dry_run=dry_run)
 
@@ -183,6 +182,7 @@ def remove_exemption(
     demand_administrator(who, "remove exemptions")
 
     def judge(reading: Reading) -> Exemption:
+        reason_of(who, who.user, reason)
         exemption = reading.exemption(exemption_id)
         if exemption is None:
             raise UnknownExemptionError(f"There is no exemption {wording.quoted(exemption_id)}.")
@@ -190,9 +190,9 @@ def remove_exemption(
 
     def keep(writing: Writing, exemption: Exemption) -> None:
         writing.exemption_remove(exemption_id)
-        now = context.clock.now()
+        said, now = reason_of(who, who.user, reason), context.clock.now()
         audit_entries.written(
-            writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=reason
+            writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=said
         )
 
     return judged(context, who, judge, keep, kind=Exemption, key=key, dry_run=dry_run)

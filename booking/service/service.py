@@ -380,6 +380,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: by no administrator.
+            RefusedError: with a reason that is none.
             UnknownBlockError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """
@@ -444,6 +445,7 @@ class BookingService(ClusterOrders):
 
         Raises:
             NotAllowedError: by no administrator.
+            RefusedError: with a reason that is none.
             UnknownExemptionError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """

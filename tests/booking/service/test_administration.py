@@ -327,6 +327,34 @@ def test_what_is_not_there_cannot_be_removed(service: BookingService) -> None:
         service.remove_exemption(ROOT, "b-nothing")
 
 
+@pytest.mark.parametrize("dry_run", [True, False], ids=["tried", "done"])
+@pytest.mark.parametrize(
+    ("reason", "rule"),
+    [("", "no-reason"), (" \t", "no-reason"), ("x" * 501, "reason-too-long"), ("a\x00b", "not-a-reason")],
+    ids=["empty", "blank", "too long", "with a NUL"],
+)
+def test_nobody_has_to_say_why_maintenance_ends_but_what_is_said_is_a_reason(
+    service: BookingService, reason: str, rule: str, *, dry_run: bool
+) -> None:
+    block, exemption = a_block(service), an_exemption(service)
+    before = audited(service)
+    assert rules(lambda: service.remove_block(ROOT, block.id, reason=reason, dry_run=dry_run)) == [rule]
+    assert rules(lambda: service.remove_exemption(ROOT, exemption.id, reason=reason, dry_run=dry_run)) == [
+        rule
+    ]
+    assert (service.blocks(ROOT), service.exemptions(ROOT).entries) == ((block,), (exemption,))
+    assert audited(service) == before
+
+
+def test_the_reason_for_which_something_is_removed_is_audited_without_the_blanks_around_it(
+    service: BookingService,
+) -> None:
+    block, exemption = a_block(service), an_exemption(service)
+    service.remove_block(ROOT, block.id, reason=" they turn ")
+    service.remove_exemption(ROOT, exemption.id, reason="handed in\n")
+    assert [entry[3] for entry in audited(service)[:2]] == ["handed in", "they turn"]
+
+
 def test_every_change_is_audited_with_what_was_and_what_is(service: BookingService) -> None:
     record: Record = service.create(ALICE, a_request(day(1), model=A100))
     service.cancel(ALICE, record.id)
