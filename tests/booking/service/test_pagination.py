@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.errors import RefusedError
-from booking.service.pagination import MOST, Page, by_start
+from booking.service.pagination import MOST, Page, bounded, by_start, number_of
 
 START: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -145,3 +145,61 @@ def test_every_entry_comes_exactly_once(entries: list[Entry], limit: int) -> Non
     found = read(entries, limit)
     assert len(found) == len(entries)
     assert set(found) == set(entries)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Entry, st.integers(0, 5).map(lambda at: START + timedelta(seconds=at)), st.text("ab", min_size=1)
+        ),
+        unique_by=lambda entry: (entry.start, entry.id),
+        max_size=12,
+    ),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_whatever_comes_and_goes_between_two_pages_the_rest_of_the_list_is_read_once_in_its_order(
+    entries: list[Entry], limit: int, data: st.DataObject
+) -> None:
+    there, found, after = list(entries), list[Entry](), None
+    always = set(entries)
+    while True:
+        page = by_start(there, after=after, limit=limit)
+        found += page.entries
+        if page.following is None:
+            break
+        after = page.following
+        gone = data.draw(st.sets(st.sampled_from(there), max_size=2)) if there else set()
+        there = [entry for entry in there if entry not in gone]
+        always -= gone
+    assert found == sorted(found, key=lambda entry: (entry.start, entry.id))
+    assert len(set(found)) == len(found)
+    assert always <= set(found) <= set(entries)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given_"), [(-(10**9), 1), (0, 1), (1, 1), (MOST, MOST), (MOST + 1, MOST), (10**9, MOST)]
+)
+def test_a_page_is_at_least_one_and_at_most_five_hundred_entries(asked: int, given_: int) -> None:
+    assert bounded(asked) == given_
+
+
+@pytest.mark.parametrize(
+    ("after", "number"), [(None, None), ("0", 0), ("7", 7), ("007", 7), ("9" * 18, 10**18 - 1)]
+)
+def test_a_numbered_list_goes_on_after_a_number(after: str | None, number: int | None) -> None:
+    assert number_of(after) == number
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", " 7", "7 ", "+7", "-1", "1_0", "7.0", "0x7", "\N{ARABIC-INDIC DIGIT SEVEN}", "9" * 19, "7\n"],
+)
+def test_what_is_no_number_of_an_entry_is_refused_by_name(after: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        number_of(after)
+    (violation,) = refused.value.violations
+    assert (violation.rule, violation.message) == (
+        "not-a-page",
+        f"No list goes on at {after!r}: begin with its first page.",
+    )
