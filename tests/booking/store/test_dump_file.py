@@ -66,6 +66,8 @@ def test_what_is_written_comes_back(
 def test_a_file_and_a_pipe_get_the_same_bytes_at_any_time(file: Path, count: int) -> None:
     assert dump_file.write(file, HEAD, ROWS[:count]) == count
     assert file.read_bytes() == dumped(ROWS[:count])
+    # Neither its name nor the time is in the head of the compressed file.
+    assert file.read_bytes()[3:8] == bytes(5)
 
 
 def test_a_copy_is_lines_of_json_that_name_what_it_is(file: Path) -> None:
@@ -99,6 +101,7 @@ ALTERED: dict[str, Altered] = {
     "another value": lambda lines: [line.replace(b"b-1", b"b-9") for line in lines],
     "another store": lambda lines: [line.replace(b"abc", b"abd") for line in lines],
     "another change": lambda lines: [line.replace(b'"change":7', b'"change":8') for line in lines],
+    "another number of rows": lambda lines: [line.replace(b'"rows":3', b'"rows":2') for line in lines],
     "something after its foot": lambda lines: [*lines, b"{}\n"],
     "its foot alone": lambda lines: lines[-1:],
     "its head alone": lambda lines: lines[:1],

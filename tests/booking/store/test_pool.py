@@ -2,94 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 
-import peewee
 import pytest
 
 from booking.errors import StoreError
 from booking.store.connection import Connection
 from booking.store.pool import _KEPT, Pool
-
-
-class Lost(peewee.OperationalError):
-    """The other end is gone."""
-
-
-class Refused(peewee.OperationalError):
-    """The other end is there and says no."""
-
-
-class Cursor:
-    """Of a statement without rows."""
-
-    rowcount = 0
-
-
-@dataclass(eq=False)
-class Line:
-    """What peewee has of one connection; errors that are put into ``trouble`` are raised once."""
-
-    number: int
-    param: str = "?"
-    said: list[str] = field(default_factory=list)
-    trouble: dict[str, Exception] = field(default_factory=dict)
-    is_open: bool = True
-
-    def execute_sql(self, statement: str, values: object) -> Cursor:
-        """As a database that is asked nothing else."""
-        del values
-        assert self.is_open, "a closed connection was used"
-        self.said.append(statement)
-        if statement in self.trouble:
-            raise self.trouble.pop(statement)
-        return Cursor()
-
-    def connection(self) -> "Line":
-        """The driver's own."""
-        return self
-
-    def dispose(self) -> None:
-        """Forget what it knows of its state."""
-
-    def close(self) -> None:
-        """End it."""
-        self.is_open = False
-
-
-@dataclass(eq=False)
-class Engine:
-    """A database whose connections are counted."""
-
-    lines: list[Line] = field(default_factory=list)
-    refusal: peewee.PeeweeException | None = None
-    name = "the shelf"
-    reads = "BEGIN"
-    writes = "BEGIN IMMEDIATE"
-    asks = "SELECT"
-    locks = "SELECT"
-
-    def check(self) -> None:
-        """It is what it was."""
-
-    def connect(self) -> Connection:
-        """One more; or none, where that is refused."""
-        if self.refusal:
-            raise self.refusal
-        self.lines.append(Line(len(self.lines)))
-        return Connection(self.lines[-1])
-
-    def is_lost(self, error: peewee.PeeweeException) -> bool:
-        """As the name says."""
-        return isinstance(error, Lost)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    @property
-    def open(self) -> list[int]:
-        """Numbers of the connections that are not closed."""
-        return [line.number for line in self.lines if line.is_open]
+from tests.booking.store.lines import Engine, Line, Lost, Refused
 
 
 @pytest.fixture
@@ -185,6 +104,7 @@ def test_connections_in_use_are_not_closed_with_the_idle_ones(pool: Pool, engine
 def test_a_new_connection_that_is_gone_at_once_is_not_tried_again(pool: Pool, engine: Engine) -> None:
     class Failing(Engine):
         def connect(self) -> Connection:
+            assert len(self.lines) < 3, "it is tried again and again"
             made = super().connect()
             made.database.trouble["BEGIN"] = Lost("gone")
             return made

@@ -160,6 +160,35 @@ def test_a_copy_has_no_sessions_and_nothing_that_only_a_write_needs(url: str, co
     assert columns.isdisjoint({"ceiling", "judged"})
 
 
+def test_rows_of_a_copy_are_sorted_by_their_keys_whenever_they_were_written(url: str, copy: Path) -> None:
+    with closing(open_store(url)) as store:
+        for name in ("b-2", "b-3", "b-1"):
+            store.write(lambda writing, name=name: writing.add(a_record(id=name)))
+            store.write(lambda writing, name=name: writing.email_set(name, "a", day(0)))
+            store.write(
+                lambda writing, name=name: writing.remember(
+                    "alice", name, Replay(digest="", status=ANSWERED, body=b"", headers={}, at=day(0))
+                )
+            )
+    back_up(url, copy)
+    _, rows = read(copy)
+    found = [
+        (row.table, row.values.get("id") or row.values.get("user") or row.values["key_text"]) for row in rows
+    ]
+    assert found == [
+        (table, name) for table in ("bookings", "replays", "people") for name in ("b-1", "b-2", "b-3")
+    ]
+
+
+def test_more_rows_than_a_statement_can_have_are_restored(url: str, copy: Path, tmp_path: Path) -> None:
+    with closing(open_store(url)) as store:
+        store.write(lambda writing: [writing.add(a_record(id=f"b-{number}")) for number in range(2000)])
+    back_up(url, copy)
+    there = url_of(tmp_path / "there.db")
+    assert restore(copy, there)[1] == 2000
+    assert copied(there) == copy.read_bytes()
+
+
 def test_a_restored_user_keeps_the_places_that_count_for_the_next_booking(
     url: str, copy: Path, tmp_path: Path
 ) -> None:

@@ -1,6 +1,9 @@
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from booking.errors import StoreError
 from booking.store.url import Server, address_of, path_of
@@ -80,3 +83,97 @@ def test_a_url_that_is_none_is_refused_without_showing_a_password(url: str) -> N
     said = f"{refused.value}{refused.value.__cause__ or ''}"
     assert "postgresql://user@host:5432/database" in said
     assert "hush" not in said
+
+
+WORDS = st.text(
+    st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1, max_size=9
+)
+
+
+def quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+@given(WORDS, WORDS, WORDS.filter(lambda name: "/" not in name), WORDS)
+def test_any_word_can_be_written_with_percent_signs(
+    user: str, password: str, database: str, root: str
+) -> None:
+    server = address_of(
+        f"postgresql://{quoted(user)}:{quoted(password)}@db:1/{quoted(database)}?sslrootcert={quoted(root)}"
+    )
+    assert isinstance(server, Server)
+    assert (server.user, server.password, server.database) == (user, password, database)
+    assert server.options == {"sslrootcert": root}
+    assert server.shown == f"{database} on db:1"
+
+
+def refusal(url: str) -> str | None:
+    """What is said of it; None: it is an address."""
+    try:
+        address_of(url)
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+@given(st.text(), st.sampled_from(("", "sqlite:///", "postgresql:", "postgresql://", "postgresql://a@")))
+def test_any_text_is_an_address_or_is_refused_in_a_sentence(text: str, before: str) -> None:
+    said = refusal(before + text)
+    assert said is None or said.startswith(("The database ", "The PostgreSQL database cannot be used: "))
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "shown"),
+    [
+        ("postgresql://a@db/b", "db", 5432, "b on db:5432"),
+        ("postgresql://a@DB.example:1/b", "db.example", 1, "b on db.example:1"),
+        ("postgresql://a@[::1]:6432/b", "::1", 6432, "b on ::1:6432"),
+        ("postgresql://a@/b", "", 5432, "b on localhost:5432"),
+        ("postgresql://a@db/b?host=/run", "/run", 5432, "b on /run:5432"),
+        ("postgresql://a@%2Frun%2Fpg/b", "/run/pg", 5432, "b on /run/pg:5432"),
+    ],
+    ids=["a name", "a port", "an address", "none", "a folder", "a folder in its place"],
+)
+def test_a_server_is_shown_by_database_host_and_port(url: str, host: str, port: int, shown: str) -> None:
+    server = address_of(url)
+    assert isinstance(server, Server)
+    assert (server.host, server.port, server.shown) == (host, port, shown)
+
+
+@pytest.mark.parametrize("url", ["postgresql://a@db/b", "postgresql://a:@db/b", "postgresql://a:p@db/b"])
+def test_a_password_is_none_empty_or_what_is_said_and_never_shown(url: str) -> None:
+    server = address_of(url)
+    assert isinstance(server, Server)
+    assert server.password == {"a@": None, "a:@": "", "a:p@": "p"}[url.removeprefix("postgresql://")[:-4]]
+    assert "p@" not in server.shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("mysql://alice:hush@host/b", "'mysql…@host/b'"),
+        ("alice:hush@host", "'…@host'"),
+        ("sqlite:/bookings.db", "'sqlite:/bookings.db'"),
+        ("x://a:hu@sh@host", "'x…@host'"),
+    ],
+)
+def test_of_a_url_that_is_none_is_shown_what_comes_after_its_last_at(url: str, shown: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        path_of(url)
+    assert str(refused.value).startswith(f"The database {shown} cannot be used: write sqlite:/// and")
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("", 35.0), ("?answer_timeout=0.001", 0.001), ("?answer_timeout=3600", 3600.0)]
+)
+def test_an_answer_may_take_up_to_an_hour(said: str, seconds: float) -> None:
+    server = address_of(f"postgresql://a@db/b{said}")
+    assert isinstance(server, Server)
+    assert server.answer_timeout == seconds
+
+
+def test_an_answer_may_not_take_longer_than_an_hour() -> None:
+    with pytest.raises(
+        StoreError, match=r"answer_timeout=3600\.1 is no number of seconds between 0 and 3600\."
+    ):
+        address_of("postgresql://a@db/b?answer_timeout=3600.1")

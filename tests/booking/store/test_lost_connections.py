@@ -1,0 +1,207 @@
+"""A store whose connection is lost tries again where nothing can have been stored, and only there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import peewee
+import pytest
+
+from booking.errors import StoreError, StoreGoneError
+from booking.store import Store, Writing
+from tests.booking.store.lines import Engine, Lost, Refused
+
+WRITES = 'UPDATE bookings SET reason = "x"'
+ATTEMPTS = 5
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def store(engine: Engine) -> Iterator[Store]:
+    with closing(Store(engine, store_id="abc", incarnation=1)) as opened:
+        yield opened
+    assert engine.open == []
+
+
+def numbered() -> tuple[Callable[[Writing], int], list[int]]:
+    """A write that says how often it has been asked, and the changes that it has seen."""
+    asked: list[int] = []
+
+    def decide(writing: Writing) -> int:
+        asked.append(writing.change())
+        writing._run(WRITES)
+        return len(asked)
+
+    return decide, asked
+
+
+def said(engine: Engine) -> list[list[str]]:
+    """What each connection was told."""
+    return [line.said for line in engine.lines]
+
+
+def test_a_write_begins_with_who_the_database_is_and_ends_with_a_commit(store: Store, engine: Engine) -> None:
+    decide, asked = numbered()
+    assert store.write(decide) == 1
+    assert said(engine) == [[engine.writes, engine.locks, WRITES, "COMMIT"]]
+    assert (asked, engine.checks) == ([0], 1)
+
+
+def test_the_number_of_changes_is_written_last_before_the_commit(store: Store, engine: Engine) -> None:
+    engine.about[:] = [("abc", 1, 41)]
+    assert store.write(lambda writing: writing._next_change()) == 42
+    *_, finished, commit = said(engine)[0]
+    assert (finished, commit) == ("UPDATE meta SET change = ? WHERE id = 1", "COMMIT")
+
+
+def test_a_read_begins_with_who_the_database_is_too(store: Store, engine: Engine) -> None:
+    engine.about[:] = [("abc", 1, 41)]
+    assert store.change() == 41
+    assert said(engine) == [[engine.reads, engine.asks, "COMMIT"]]
+    assert engine.checks == 1
+
+
+@pytest.mark.parametrize(("lost_at", "asked_again"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
+@pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
+def test_a_write_whose_connection_is_lost_before_its_commit_is_made_again_on_another(
+    store: Store, engine: Engine, lost_at: str, asked_again: int, times: int
+) -> None:
+    """Its question may be asked again: it touches nothing but its argument."""
+    engine.trouble += [(lost_at, Lost())] * times
+    decide, asked = numbered()
+    assert store.write(decide) == len(asked) == 1 + times * asked_again
+    assert engine.open == [times]
+    assert [lines.count("COMMIT") for lines in said(engine)] == [0] * times + [1]
+
+
+def test_a_write_that_finds_its_idle_connection_gone_takes_another(store: Store, engine: Engine) -> None:
+    store.write(lambda _: None)
+    engine.lines[0].trouble[engine.writes] = Lost()
+    decide, asked = numbered()
+    assert store.write(decide) == len(asked) == 1
+    assert engine.open == [1]
+
+
+def test_a_transaction_that_was_sacrificed_is_made_again_on_its_connection(
+    store: Store, engine: Engine
+) -> None:
+    """PostgreSQL ends one of two that wait for each other; the connection is as good as before."""
+
+    class Sacrificed(Engine):
+        def is_lost(self, error: peewee.PeeweeException) -> bool:
+            return isinstance(error, Refused)
+
+    shelf = Sacrificed(trouble=[(WRITES, Refused("deadlock detected"))])
+    decide, asked = numbered()
+    with closing(Store(shelf, store_id="abc", incarnation=1)) as deadlocked:
+        assert deadlocked.write(decide) == len(asked) == 2
+    assert len(shelf.lines) == 1
+    assert (store.change(), len(engine.lines)) == (0, 1)
+
+
+def test_after_five_tries_a_write_is_given_up_in_a_sentence(store: Store, engine: Engine) -> None:
+    engine.trouble += [(WRITES, Lost("the server goes down"))] * 9
+    decide, asked = numbered()
+    with pytest.raises(StoreError) as error:
+        store.write(decide)
+    assert str(error.value) == "The booking database the shelf cannot be used: the server goes down."
+    assert (len(asked), len(engine.lines)) == (ATTEMPTS, ATTEMPTS)
+
+
+def test_a_commit_whose_answer_is_lost_is_not_made_again(store: Store, engine: Engine) -> None:
+    """It may have been stored: whoever asks again sees."""
+    engine.trouble.append(("COMMIT", Lost("no answer")))
+    decide, asked = numbered()
+    with pytest.raises(StoreError, match="the shelf cannot be used: no answer"):
+        store.write(decide)
+    assert len(asked) == 1
+    assert store.write(decide) == 2
+
+
+@pytest.mark.parametrize("refused_at", [WRITES, "SELECT about FOR UPDATE"])
+def test_what_the_database_refuses_is_not_asked_again(store: Store, engine: Engine, refused_at: str) -> None:
+    engine.trouble.append((refused_at, Refused("disk full")))
+    decide, asked = numbered()
+    with pytest.raises(StoreError, match="the shelf cannot be used: disk full"):
+        store.write(decide)
+    assert len(asked) == (refused_at == WRITES)
+    assert said(engine)[0][-1] == "ROLLBACK"
+    assert store.write(decide) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (peewee.IntegrityError("UNIQUE constraint failed"), "UNIQUE constraint failed"),
+        (peewee.ProgrammingError("no such column"), "no such column"),
+    ],
+)
+def test_a_statement_that_is_wrong_is_a_sentence_and_undone(
+    store: Store, engine: Engine, error: peewee.PeeweeException, shown: str
+) -> None:
+    engine.trouble.append((WRITES, error))
+    decide, asked = numbered()
+    with pytest.raises(StoreError) as raised:
+        store.write(decide)
+    assert str(raised.value) == f"The booking database the shelf cannot be used: {shown}."
+    assert (len(asked), said(engine)[0][-1]) == (1, "ROLLBACK")
+
+
+@pytest.mark.parametrize("lost_at", ["BEGIN", "SELECT about", "COMMIT"])
+def test_a_read_whose_connection_is_lost_is_a_sentence(store: Store, engine: Engine, lost_at: str) -> None:
+    engine.trouble.append((lost_at, Lost("no answer")))
+    with pytest.raises(StoreError, match="the shelf cannot be used: no answer"):
+        store.change()
+    assert store.change() == 0
+
+
+@pytest.mark.parametrize(
+    "about", [("other", 1, 0), ("abc", 2, 0), ("other", 2, 0)], ids=["store id", "incarnation", "both"]
+)
+def test_l9_another_database_in_its_place_is_neither_read_nor_written(
+    store: Store, engine: Engine, about: tuple[object, ...]
+) -> None:
+    engine.about[:] = [about]
+    decide, asked = numbered()
+    for ask in (lambda: store.write(decide), store.change, store.check):
+        with pytest.raises(StoreGoneError) as error:
+            ask()
+        assert str(error.value) == (
+            "The booking database the shelf was overwritten while the booking server had it open: see that "
+            "the right one is there and start the booking server again."
+        )
+    assert asked == []
+    assert all("COMMIT" not in lines for lines in said(engine))
+
+
+def test_l9_a_database_that_says_nothing_of_itself_is_damaged(store: Store, engine: Engine) -> None:
+    engine.about.clear()
+    for ask in (lambda: store.write(lambda _: None), store.change):
+        with pytest.raises(
+            StoreError, match="the shelf says nothing about itself: it is damaged, restore it"
+        ):
+            ask()
+
+
+def test_an_error_of_ours_reaches_who_asked_as_it_is_and_undoes_what_was_written(
+    store: Store, engine: Engine
+) -> None:
+    def fails(writing: Writing) -> None:
+        writing._run(WRITES)
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        store.write(fails)
+    assert said(engine) == [[engine.writes, engine.locks, WRITES, "ROLLBACK"]]
+
+
+def test_a_write_inside_another_one_is_refused_and_the_outer_one_goes_on(store: Store) -> None:
+    def outer(_writing: Writing) -> str:
+        with pytest.raises(RuntimeError, match="inside another one"):
+            store.write(lambda _: None)
+        return "stored"
+
+    assert store.write(outer) == "stored"
