@@ -22,7 +22,7 @@ class InstantField(peewee.BigIntegerField):
     """An aware instant, stored as whole seconds since 1970 in UTC: it sorts and compares as itself."""
 
     def db_value(self, value: datetime | None) -> int | None:
-        """Microseconds since 1970; None stays None."""
+        """Whole seconds since 1970; None stays None."""
         return None if value is None else int(value.timestamp())
 
     def python_value(self, value: int | None) -> datetime | None:
