@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
-from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Change, Place, Record
@@ -24,7 +23,6 @@ from tests.fakes.records import CLUSTER, a_record, a_request, day
 ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
 RECORD = a_record(day(1), day(3), count=2, namespace="lab", topology="any")
 SECOND = timedelta(seconds=1)
-DAY = timedelta(days=1).total_seconds()
 
 
 # --- the whole request -------------------------------------------------------------------------------
@@ -186,24 +184,6 @@ def test_a_refused_change_moves_nobody(service: BookingService, store: Store) ->
     with pytest.raises(RefusedError):
         service.change(ALICE, small.id, Change(count=4))
     assert (store.records_ending_after(START), store.change()) == (before, change)
-
-
-def test_what_gives_back_is_written_though_more_is_booked_than_there_is(
-    store: Store, clock: FakeClock
-) -> None:
-    """The guard would refuse any write of a booking while its model is fuller than full."""
-    there = [CLUSTER]
-    service = BookingService(store, clock, Limits(), lambda: there[0])
-    mine = service.create(ALICE, a_request(end=day(9), count=4))
-    service.create(BOB, a_request(end=day(9), count=2))
-    there[0] = Capacity({A100: {"n1": 1}})
-    clock.advance(DAY)
-    after = service.change(ALICE, mine.id, Change(end=day(5), count=3))
-    assert (after.end, after.count) == (day(5), 3)
-    with pytest.raises(RefusedError) as refused:
-        service.change(ALICE, mine.id, Change(end=day(6)))
-    assert [each.rule for each in refused.value.violations] == ["capacity"]
-    assert service.show(ALICE, mine.id) == after
 
 
 def test_a_refused_change_is_answered_with_what_would_be_accepted(service: BookingService) -> None:

@@ -35,7 +35,7 @@ Verb = Literal["release", "cancel", "end in"]
 class Step(NamedTuple):
     """So much later somebody does something."""
 
-    seconds: float
+    seconds: int
     verb: Verb
     hours: int
     """From now on, for a new end."""
@@ -44,9 +44,9 @@ class Step(NamedTuple):
 
 STEPS = st.builds(
     Step,
-    st.sampled_from((0, 0.25, 1, 3599.5, 3600, 7200.75, 86400, 10 * 86400)),
-    st.sampled_from(("release", "cancel", "end in", "end in", "end in")),
-    st.integers(-3, 48),
+    st.sampled_from((0, 1, 60, 3600, 86400)),
+    st.sampled_from(("release", "cancel", "end in", "end in")),
+    st.sampled_from((-3, -1, 0, 1, 24, 24, 48)),
     st.booleans(),
 )
 
@@ -101,16 +101,17 @@ def act(service: BookingService, booking: Record, step: Step, now: datetime) -> 
     return end(who, booking.id, reason=reason)
 
 
-@settings(max_examples=60)
-@given(st.sampled_from((0, 1, 26)), st.lists(STEPS, min_size=1, max_size=7))
+@settings(max_examples=100)
+@given(st.sampled_from((0, 1, 26)), st.sampled_from((0, 0.25)), st.lists(STEPS, min_size=1, max_size=7))
 def test_a_booking_lives_as_a_few_lines_of_arithmetic_say_and_the_audit_knows_each_step(
-    store: Store, starts_in: int, steps: list[Step]
+    store: Store, starts_in: int, fraction: float, steps: list[Step]
 ) -> None:
     clock, user = FakeClock(), f"u{next(NUMBERS)}"
     service = BookingService(store, clock, LIMITS, lambda: PLENTY)
     start = day(starts_in / 24)
     booking = service.create(somebody(user), a_request(start, start + timedelta(hours=24)))
     done = [("booking.create", user, None)]
+    clock.advance(fraction)
     for step in steps:
         clock.advance(step.seconds)
         now, change = clock.now(), store.change()
@@ -121,13 +122,14 @@ def test_a_booking_lives_as_a_few_lines_of_arithmetic_say_and_the_audit_knows_ea
             assert wanted in [violation.rule for violation in refused.value.violations]
             assert store.change() == change
         else:
+            is_change = wanted != booking
             after = act(service, booking, step, now)
             assert after == msgspec.structs.replace(wanted, change=after.change)
-            if after.change != booking.change:
+            if is_change:
                 verb = "release" if after.released else "cancel" if after.cancelled else "change"
                 who, reason = (user, None) if step.by_owner else ("root", "why not")
                 done.append((f"booking.{verb}", who, reason))
-            assert store.change() == change + (after.change != booking.change)
+            assert (store.change(), after.change != booking.change) == (change + is_change, is_change)
             booking = after
         assert service.show(ROOT, booking.id) == booking
     entries = service.audit(ROOT, subject=booking.id).entries[::-1]

@@ -34,6 +34,7 @@ def pages(found: list[Entry], limit: int) -> list[tuple[Entry, ...]]:
     while page.following is not None:
         page = by_start(found, after=page.following, limit=limit)
         every.append(page.entries)
+        assert len(every) <= len(found), "a page repeats what another had"
     return every
 
 
@@ -166,6 +167,7 @@ def test_whatever_comes_and_goes_between_two_pages_the_rest_of_the_list_is_read_
     while True:
         page = by_start(there, after=after, limit=limit)
         found += page.entries
+        assert len(found) <= len(entries), "a page repeats what another had"
         if page.following is None:
             break
         after = page.following

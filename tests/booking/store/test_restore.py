@@ -180,12 +180,15 @@ def test_rows_of_a_copy_are_sorted_by_their_keys_whenever_they_were_written(url:
     ]
 
 
-def test_more_rows_than_a_statement_can_have_are_restored(url: str, copy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 99, 100, 101, 200, 201])
+def test_a_hundred_rows_at_a_time_are_restored_and_none_is_left_out(
+    url: str, copy: Path, tmp_path: Path, rows: int
+) -> None:
     with closing(open_store(url)) as store:
-        store.write(lambda writing: [writing.add(a_record(id=f"b-{number}")) for number in range(2000)])
+        store.write(lambda writing: [writing.add(a_record(id=f"b-{number}")) for number in range(rows)])
     back_up(url, copy)
     there = url_of(tmp_path / "there.db")
-    assert restore(copy, there)[1] == 2000
+    assert restore(copy, there)[1] == rows
     assert copied(there) == copy.read_bytes()
 
 
