@@ -215,7 +215,7 @@ def test_keys_of_orders_are_their_askers(world: World, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["evict", "cordon"])
-def test_who_may_not_order_takes_no_key_and_is_told_what_is_for_administrators(
+def test_who_may_not_order_takes_no_key_and_learns_what_is_for_administrators(
     world: World, verb: str
 ) -> None:
     what = {"evict": "evict pods", "cordon": "cordon GPUs"}[verb]

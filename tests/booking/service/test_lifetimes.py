@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from booking.capacity import Capacity
@@ -101,6 +101,8 @@ def act(service: BookingService, booking: Record, step: Step, now: datetime) -> 
     return end(who, booking.id, reason=reason)
 
 
+@example(0, 0, [Step(0, "end in", 24, by_owner=True), Step(60, "end in", 24, by_owner=False)])
+@example(0, 0, [Step(60, "release", 0, by_owner=True)])
 @settings(max_examples=100)
 @given(st.sampled_from((0, 1, 26)), st.sampled_from((0, 0.25)), st.lists(STEPS, min_size=1, max_size=7))
 def test_a_booking_lives_as_a_few_lines_of_arithmetic_say_and_the_audit_knows_each_step(

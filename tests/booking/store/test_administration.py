@@ -160,7 +160,7 @@ def test_a_write_sees_what_it_has_changed_itself_though_it_has_asked_before(stor
     assert store.write(decide) == [([], []), (["k-1"], ["e-1"]), ([], [])]
 
 
-def test_one_moment_is_read_once_and_the_next_one_anew(store: Store) -> None:
+def test_one_moment_is_read_once_and_the_next_one_again(store: Store) -> None:
     with store.reading() as reading:
         assert reading.blocks() == []
         store.write(lambda writing: writing.block_add(a_block()))

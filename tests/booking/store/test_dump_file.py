@@ -99,7 +99,7 @@ ALTERED: dict[str, Altered] = {
     "with a row twice": lambda lines: [*lines[:2], *lines[1:]],
     "rows in another order": lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
     "another value": lambda lines: [line.replace(b"b-1", b"b-9") for line in lines],
-    "another store": lambda lines: [line.replace(b"abc", b"abd") for line in lines],
+    "another store": lambda lines: [line.replace(b"abc", b"xyz") for line in lines],
     "another change": lambda lines: [line.replace(b'"change":7', b'"change":8') for line in lines],
     "another number of rows": lambda lines: [line.replace(b'"rows":3', b'"rows":2') for line in lines],
     "something after its foot": lambda lines: [*lines, b"{}\n"],

@@ -44,7 +44,7 @@ def test_one_connection_after_the_other_is_the_same_one(pool: Pool, engine: Engi
     assert engine.lines[0].said == ["BEGIN", "COMMIT"] * 5
 
 
-def test_a_transaction_begins_as_it_is_told(pool: Pool) -> None:
+def test_a_transaction_begins_by_the_statement_that_is_given(pool: Pool) -> None:
     assert use(pool, "BEGIN IMMEDIATE").said == ["BEGIN IMMEDIATE", "COMMIT"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from booking.records import Place
+from booking.records import Place, Record
 from booking.store import Store, StoreError, Writing, open_store
 from booking.store.__main__ import main
 from booking.store.backup import back_up, restore
@@ -27,72 +27,84 @@ from tests.fakes.records import a_record, day
 TEXTS = ("", "β☃", "'; DROP TABLE bookings; --", "%s ?", "line\nbreak", "x" * 5000)
 
 
+class Drawn:
+    """Rows in which every column that can be empty is so sometimes."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = Dice(seed)
+
+    def below(self, most: int) -> int:
+        """A number."""
+        return self._dice.below(most)
+
+    def text(self) -> str:
+        """Any text, also none."""
+        return TEXTS[self.below(len(TEXTS))]
+
+    def maybe(self, value: object) -> object:
+        """It, or nothing."""
+        return value if self.below(2) else None
+
+    def booking(self, number: int) -> Record:
+        """One within fifty days."""
+        start = day(self.below(50))
+        return a_record(
+            start,
+            start + timedelta(hours=1 + self.below(99)),
+            id=f"b-{number}",
+            user=f"u{self.below(9)}{self.text()}",
+            model=(A100, A6000)[self.below(2)],
+            count=1 + self.below(8),
+            topology=("any", "single-node")[self.below(2)],
+            namespace=self.maybe("lab"),
+            released=self.maybe(day(self.below(99))),
+            cancelled=self.maybe(day(self.below(99))),
+            plan=tuple(Place(f"n{node}", 1 + node) for node in range(self.below(3))),
+            created_by=self.text(),
+            policy=self.text(),
+            ended_by=self.maybe(self.text()),
+            reason=self.maybe(self.text()),
+            waived=bool(self.below(2)),
+        )
+
+    def entry(self, number: int) -> AuditEntry:
+        """One of the audit."""
+        return msgspec.structs.replace(
+            AuditEntry(at=day(number), actor=self.text(), action="booking.create", subject=self.text()),
+            reason=self.maybe(self.text()),
+            before=self.maybe({"a": [1, None, self.text()]}),
+            after=self.maybe({}),
+        )
+
+    def others(self, writing: Writing, number: int) -> None:
+        """A row of each other table."""
+        span = {"start": day(number), "end": day(number + 1)}
+        by = {"reason": self.text() or "r", "created_by": self.text(), "created": day(self.below(9)), **span}
+        block = Block(id=f"k-{number}", node=self.text(), **by)
+        writing.block_add(msgspec.structs.replace(block, model=self.maybe(A100), count=self.maybe(2)))
+        limits = {self.text(): number}
+        writing.exemption_add(Exemption(id=f"e-{number}", user=self.text(), limits=limits, **by))
+        refused = {"count": 2**31 - 1, "rules": (self.text(),), **span}
+        writing.denied_add(Denied(at=day(number), user=self.text(), model=self.text(), **refused))
+        body, headers = bytes(self.below(256) for _ in range(self.below(300))), {self.text(): self.text()}
+        reply = Replay(digest=self.text(), status=ANSWERED, body=body, headers=headers, at=day(0))
+        writing.remember(self.text(), f"k-{number}", reply)
+        writing.email_set(f"u{number}", self.text(), day(number))
+        writing.session_add(
+            Session(id=f"s-{number}", user=self.text(), name=self.text(), created=day(0), expires=day(9))
+        )
+
+
 def filled(store: Store, seed: int) -> None:
-    """Some hundred rows of every table, with every column that can be empty both ways."""
-    dice = Dice(seed)
-
-    def text() -> str:
-        return TEXTS[dice.below(len(TEXTS))]
-
-    def maybe(value: object) -> object:
-        return value if dice.below(2) else None
-
-    def instant() -> object:
-        return maybe(day(dice.below(99)))
+    """Some rows of every table, and more bookings and entries than are restored at once."""
+    drawn, guard = Drawn(seed), Guard(since=day(0), devices=10_000, live=None)
 
     def fill(writing: Writing) -> None:
-        by = {"reason": text() or "r", "created_by": text(), "created": day(dice.below(9))}
         for number in range(130):
-            start = day(dice.below(50))
-            writing.add(
-                a_record(
-                    start,
-                    start + timedelta(hours=1 + dice.below(99)),
-                    id=f"b-{number}",
-                    user=f"u{dice.below(9)}{text()}",
-                    model=(A100, A6000)[dice.below(2)],
-                    count=1 + dice.below(8),
-                    topology=("any", "single-node")[dice.below(2)],
-                    namespace=maybe("lab"),
-                    released=instant(),
-                    cancelled=instant(),
-                    plan=tuple(Place(f"n{node}", 1 + node) for node in range(dice.below(3))),
-                    created_by=text(),
-                    policy=text(),
-                    ended_by=maybe(text()),
-                    reason=maybe(text()),
-                    waived=bool(dice.below(2)),
-                ),
-                guard=Guard(since=day(0), devices=10_000, live=None) if dice.below(2) else None,
-            )
-            writing.audit(
-                AuditEntry(
-                    at=day(number),
-                    actor=text(),
-                    action="booking.create",
-                    subject=text(),
-                    reason=maybe(text()),
-                    before=maybe({"a": [1, None, text()]}),
-                    after=maybe({}),
-                )
-            )
+            writing.add(drawn.booking(number), guard=guard if drawn.below(2) else None)
+            writing.audit(drawn.entry(number))
         for number in range(5):
-            ends = {"start": day(number), "end": day(number + 1)}
-            block = Block(id=f"k-{number}", node=text(), model=maybe(A100), count=maybe(2), **ends, **by)
-            writing.block_add(block)
-            writing.exemption_add(
-                Exemption(id=f"e-{number}", user=text(), limits={text(): number}, model=None, **ends, **by)
-            )
-            writing.denied_add(
-                Denied(at=day(number), user=text(), model=text(), count=2**31 - 1, rules=(text(),), **ends)
-            )
-            body = bytes(dice.below(256) for _ in range(dice.below(300)))
-            reply = Replay(digest=text(), status=ANSWERED, body=body, headers={text(): text()}, at=day(0))
-            writing.remember(text(), f"k-{number}", reply)
-            writing.email_set(f"u{number}", text(), day(number))
-            writing.session_add(
-                Session(id=f"s-{number}", user=text(), name=text(), created=day(0), expires=day(9))
-            )
+            drawn.others(writing, number)
 
     store.write(fill)
 

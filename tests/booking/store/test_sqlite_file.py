@@ -123,7 +123,7 @@ def test_a_closed_file_says_that_the_server_ends_and_is_closed_once(file: Databa
     ("name", "uri"),
     [("a.db", "a.db"), ("50% of? #a.db", "50%25%20of%3F%20%23a.db"), ("β.db", "%CE%B2.db")],
 )
-def test_sqlite_is_told_a_path_of_any_name_and_creates_nothing(tmp_path: Path, name: str, uri: str) -> None:
+def test_sqlite_gets_a_path_of_any_name_and_creates_nothing(tmp_path: Path, name: str, uri: str) -> None:
     with closing(prepare_file(tmp_path / name)) as file:
         assert file.uri == f"file:{tmp_path}/{uri}?mode=rw"
 
