@@ -89,9 +89,9 @@ def remove_block(
 ) -> Block:
     """Remove a maintenance block."""
     demand_administrator(who, "remove maintenance")
+    said = reason_of(who, who.user, reason)
 
     def judge(reading: Reading) -> Block:
-        reason_of(who, who.user, reason)
         block = reading.block(block_id)
         if block is None:
             raise UnknownBlockError(f"There is no maintenance block {wording.quoted(block_id)}.")
@@ -99,7 +99,7 @@ def remove_block(
 
     def keep(writing: Writing, block: Block) -> None:
         writing.block_remove(block_id)
-        said, now = reason_of(who, who.user, reason), context.clock.now()
+        now = context.clock.now()
         audit_entries.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=said)
 
     return judged(context, who, judge, keep, kind=Block, key=key, dry_run=dry_run)
@@ -180,9 +180,9 @@ def remove_exemption(
 ) -> Exemption:
     """Delete an exemption, and write who did it and why into the audit log."""
     demand_administrator(who, "remove exemptions")
+    said = reason_of(who, who.user, reason)
 
     def judge(reading: Reading) -> Exemption:
-        reason_of(who, who.user, reason)
         exemption = reading.exemption(exemption_id)
         if exemption is None:
             raise UnknownExemptionError(f"There is no exemption {wording.quoted(exemption_id)}.")
@@ -190,7 +190,7 @@ def remove_exemption(
 
     def keep(writing: Writing, exemption: Exemption) -> None:
         writing.exemption_remove(exemption_id)
-        said, now = reason_of(who, who.user, reason), context.clock.now()
+        now = context.clock.now()
         audit_entries.written(
             writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=said
         )

@@ -116,8 +116,8 @@ def _fill(database: Any, rows: Iterator[Row]) -> int:
         columns = _columns(tables[current])
         if others := sorted(columns.keys() ^ row.values.keys()):
             raise StoreError(
-                f"The backup's table {current} has not the columns that are known here: "
-                f"see {', '.join(others)}."
+                f"The backup's table {current} has other columns than schema {VERSION} has: "
+                f"{', '.join(others)}."
             )
         batch.append({columns[name]: _taken(columns[name], value) for name, value in row.values.items()})
         number += 1
