@@ -139,6 +139,7 @@ def _found(root: Path, path: Path) -> Found | None:
     try:
         target = path.resolve(strict=True)
         inside = target.relative_to(root.resolve())
-    except (OSError, ValueError):  # a dangling link, or one that leads out of the root
+    except (OSError, RuntimeError, ValueError):
+        # A dangling link, one that leads to itself (RuntimeError before Python 3.13), or out of the root.
         return None
     return Found(f"/{path.relative_to(root)}", f"/{inside}") if target.is_file() else None

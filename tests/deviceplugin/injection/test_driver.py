@@ -100,3 +100,11 @@ def test_the_management_library_is_found_under_the_drivers_root(tmp_path: Path) 
     (folder / "libnvidia-ml.so.580.159.04").touch()
     (folder / "libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580.159.04")
     assert library_under(tmp_path) == folder / "libnvidia-ml.so.1"
+
+
+def test_a_link_that_leads_to_itself_is_not_mounted_and_hides_nothing(tmp_path: Path) -> None:
+    libraries = tmp_path / "usr/lib64"
+    libraries.mkdir(parents=True)
+    (libraries / "libnvidia-ml.so.580.1").touch()
+    (libraries / "libitself.so.1").symlink_to("libitself.so.1")
+    assert [one.path for one in find(tmp_path)] == ["/usr/lib64/libnvidia-ml.so.580.1"]
