@@ -53,7 +53,8 @@ class Calls:
     def dry_run(self, body: Json) -> None:
         """Create the pod in a dry run, under another name since its own is taken."""
         metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
-        metadata["generateName"] = f"{body['metadata']['name'][:LONGEST_STEM]}-"
+        stem = body["metadata"]["name"][:LONGEST_STEM].rstrip(".")  # no label begins with a hyphen
+        metadata["generateName"] = f"{stem}-"
         namespace = metadata["namespace"]
         self._kube.create(PODS, {**body, "metadata": metadata}, namespace=namespace, dry_run=True)
 
