@@ -38,7 +38,7 @@ class FailedPodCache:
     def rejected(self) -> tuple[RejectedPod, ...]:
         """All rejected pods, in the order in which they were first seen."""
         with self._lock:
-            return tuple(self._rejected.values())
+            return tuple(sorted(self._rejected.values(), key=lambda one: one.since))
 
     def replace(self, items: Sequence[FailedPod], _version: str, /) -> None:
         """All failed pods."""
