@@ -1,7 +1,9 @@
+from datetime import datetime, timedelta
+
 import pytest
 
-from booking.durations import Duration
-from booking.policy.limits import Limits, limit_values, zone_of
+from booking.durations import LONGEST, Duration
+from booking.policy.limits import Limits, is_grid, limit_values, zone_of
 
 DAY = Duration(days=1)
 
@@ -61,3 +63,106 @@ def test_programs_get_lengths_by_iso_8601() -> None:
 def test_a_zone_that_there_is_not_is_refused_with_a_message(name: str) -> None:
     with pytest.raises(ValueError, match=r"The zone .* is not known"):
         zone_of(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest"),
+    [
+        ("max_active", 1),
+        ("max_planned", 1),
+        ("max_gpus_per_booking", 0),
+        ("max_concurrent_gpus", 0),
+        ("buffer", 0),
+    ],
+)
+def test_an_amount_is_accepted_from_its_lowest_to_a_million_and_refused_beside(
+    name: str, lowest: int
+) -> None:
+    for amount in (lowest, 1_000_000):
+        assert getattr(Limits(**{name: amount}), name) == amount
+    for amount in (lowest - 1, 1_000_001):
+        with pytest.raises(ValueError, match="The policy's") as refused:
+            Limits(**{name: amount})
+        assert str(refused.value) == (f"The policy's {name} is between {lowest} and 1000000, not {amount}.")
+
+
+@pytest.mark.parametrize("name", ["cooldown", "longest", "tolerance", "farthest", "horizon", "spontaneous"])
+def test_no_length_is_over_a_hundred_years_and_just_that_is_accepted(name: str) -> None:
+    assert getattr(Limits(**{name: LONGEST}), name) == LONGEST
+    with pytest.raises(ValueError, match="hundred") as refused:
+        Limits(**{name: Duration(days=LONGEST.days, seconds=LONGEST.seconds + 1)})
+    assert str(refused.value) == f"The policy's {name} is at most a hundred years."
+
+
+@pytest.mark.parametrize(
+    ("shortest", "longest", "accepted"),
+    [
+        (Duration(seconds=1), Duration(seconds=1), True),
+        (Duration(days=1), Duration(seconds=86400), True),
+        (Duration(seconds=86400), Duration(days=1), True),
+        (Duration(), Duration(days=1), False),
+        (Duration(seconds=2), Duration(seconds=1), False),
+        (Duration(seconds=86401), Duration(days=1), False),
+    ],
+    ids=["one length", "a day and its hours", "the other way", "nothing", "too long", "by a second"],
+)
+def test_the_shortest_booking_is_more_than_nothing_and_at_most_the_longest(
+    shortest: Duration, longest: Duration, *, accepted: bool
+) -> None:
+    if accepted:
+        assert Limits(shortest=shortest, longest=longest).longest == longest
+        return
+    with pytest.raises(ValueError, match="shortest") as refused:
+        Limits(shortest=shortest, longest=longest)
+    assert str(refused.value) == (
+        f"The policy's shortest booking ({shortest}) is longer than nothing and not over its longest"
+        f" ({longest})."
+    )
+
+
+@pytest.mark.parametrize(
+    ("span", "is_one"),
+    [
+        (Duration(days=1), True),
+        (Duration(seconds=86400), True),
+        (Duration(seconds=1), True),
+        (Duration(seconds=3600), True),
+        (Duration(seconds=900), True),
+        (Duration(seconds=5 * 3600), False),
+        (Duration(seconds=2 * 86400), False),
+        (Duration(days=1, seconds=1), False),
+        (Duration(days=7), False),
+        (Duration(), False),
+    ],
+    ids=str,
+)
+def test_a_grid_is_a_day_or_divides_one(span: Duration, *, is_one: bool) -> None:
+    assert is_grid(span) is is_one
+    if is_one:
+        assert Limits(granularity=span).granularity == span
+    else:
+        with pytest.raises(ValueError, match="granularity") as refused:
+            Limits(granularity=span)
+        assert str(refused.value) == (
+            f"The policy's granularity ({span}) is P1D, or a time that divides a day: PT1H, PT15M."
+        )
+
+
+def test_all_that_is_wrong_is_reported_at_once_amounts_first() -> None:
+    with pytest.raises(ValueError, match="buffer") as refused:
+        Limits(shortest=Duration(), buffer=-1, max_active=0)
+    parts = str(refused.value).split("The policy's ")[1:]
+    assert [part.split()[0] for part in parts] == ["max_active", "buffer", "shortest"]
+
+
+def test_the_limits_know_their_zone() -> None:
+    at = datetime(2026, 7, 1, tzinfo=Limits(zone="Europe/Stockholm").tz)
+    assert at.utcoffset() == timedelta(hours=2)
+
+
+def test_a_zones_long_name_is_shown_in_part() -> None:
+    with pytest.raises(ValueError, match="is not known") as refused:
+        zone_of("x" * 5000)
+    assert str(refused.value) == (
+        f"The zone '{'x' * 80}' is not known: write one of the IANA database, e.g. Europe/Stockholm."
+    )
