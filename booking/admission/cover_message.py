@@ -34,7 +34,7 @@ def clause(found: Coverage, namespace: str) -> str:
         "used-up": _use(found, asks, namespace),
         "place": "does not cover a pod where this one runs",
     }
-    yours = f"Your booking of {spec.count} x {_short(spec.model, 44)} ({_short(booking.name)})"
+    yours = f"Your booking of {spec.count} x {_short(spec.model, 42)} ({_short(booking.name)})"
     return f"{yours} {ends[found.kind]}"
 
 

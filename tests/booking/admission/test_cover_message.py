@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from booking.admission.cover_message import clause
@@ -225,6 +225,8 @@ def test_none_is_said_only_where_no_booking_runs(case: Case) -> None:
     gpus=st.integers(1, 12),
     others=st.integers(0, 12),
 )
+@example(name="0" * 60, count=10, gpus=3, others=8)
+@example(name="0" * 60, count=12, gpus=12, others=10)
 def test_messages_are_short_whatever_the_names(name: str, count: int, gpus: int, others: int) -> None:
     pods = [an_older_pod(f"{number}{name}") for number in range(others)]
     where = in_namespace(a_new_pod(gpus, A6000, name), "x" * 63)
