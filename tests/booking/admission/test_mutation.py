@@ -120,7 +120,7 @@ def test_a_pod_says_whose_it_is_or_why_it_is_nobodys(
     assert found[names.ADMITTED] == "true"
 
 
-def test_why_a_pod_of_our_reclaimer_is_nobodys_is_not_explained_anew() -> None:
+def test_why_a_pod_of_our_reclaimer_is_nobodys_is_not_explained_again() -> None:
     raw = pod(annotations={names.NOBODY: "As before."})
     assert annotations_of(raw, Ownership(why="It came back without a user"))[names.NOBODY] == "As before."
 

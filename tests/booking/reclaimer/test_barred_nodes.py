@@ -88,7 +88,7 @@ def test_the_time_of_a_bar_that_changes_begins_again(
     assert worn_out(bars, cluster) == ["a"]
 
 
-def test_a_process_that_starts_again_measures_anew(cluster: FakeCluster, bars: BarredNodes) -> None:
+def test_a_process_that_starts_again_measures_from_its_start(cluster: FakeCluster, bars: BarredNodes) -> None:
     cluster.annotate("a", names.BARRED, "n0")
     worn_out(bars, cluster)
     cluster.clock.advance(BARRED_FOR)

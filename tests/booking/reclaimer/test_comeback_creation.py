@@ -78,7 +78,7 @@ def test_a_strangers_pod_of_the_name_stays_and_is_reported_on(round_: Round) -> 
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone by the time it is read"])
-def test_while_the_old_pod_has_the_name_its_creation_waits_and_nobody_is_told(
+def test_while_the_old_pod_has_the_name_its_creation_waits_and_no_event_is_written(
     round_: Round, *, exists: bool
 ) -> None:
     round_.template(due=True)

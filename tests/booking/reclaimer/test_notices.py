@@ -115,7 +115,7 @@ def test_a_withdrawal_is_written_and_said_once_while_the_watch_lags_behind(given
     assert given.notices.take_back(noted), "a second later its effect would be seen: it is asked again"
 
 
-def test_after_a_withdrawal_the_same_notice_is_given_anew(given: Given) -> None:
+def test_after_a_withdrawal_the_same_notice_is_given_again(given: Given) -> None:
     before = given.pod
     given.notices.take_back(given.notices.give(before, FOR_ALICE))
     given.notices.give(before, FOR_ALICE)
