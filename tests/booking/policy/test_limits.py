@@ -106,7 +106,7 @@ def test_no_length_is_over_a_hundred_years_and_just_that_is_accepted(name: str) 
     ],
     ids=["one length", "a day and its hours", "the other way", "nothing", "too long", "by a second"],
 )
-def test_the_shortest_booking_is_more_than_nothing_and_at_most_the_longest(
+def test_the_shortest_booking_is_longer_than_zero_and_at_most_the_longest(
     shortest: Duration, longest: Duration, *, accepted: bool
 ) -> None:
     if accepted:
@@ -115,7 +115,7 @@ def test_the_shortest_booking_is_more_than_nothing_and_at_most_the_longest(
     with pytest.raises(ValueError, match="shortest") as refused:
         Limits(shortest=shortest, longest=longest)
     assert str(refused.value) == (
-        f"The policy's shortest booking ({shortest}) is longer than nothing and not over its longest"
+        f"The policy's shortest booking ({shortest}) must be longer than zero and not over its longest"
         f" ({longest})."
     )
 

@@ -177,12 +177,10 @@ def test_l9_another_database_in_its_place_is_neither_read_nor_written(
     assert all("COMMIT" not in lines for lines in said(engine))
 
 
-def test_l9_a_database_that_says_nothing_of_itself_is_damaged(store: Store, engine: Engine) -> None:
+def test_l9_a_database_without_an_identity_is_damaged(store: Store, engine: Engine) -> None:
     engine.about.clear()
     for ask in (lambda: store.write(lambda _: None), store.change):
-        with pytest.raises(
-            StoreError, match="the shelf says nothing about itself: it is damaged, restore it"
-        ):
+        with pytest.raises(StoreError, match="the shelf has no identity: it is damaged, restore it"):
             ask()
 
 

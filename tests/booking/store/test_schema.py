@@ -79,12 +79,12 @@ def test_tables_of_another_program_are_named_and_left_as_they_are(
     assert tables(database) == before
 
 
-def test_a_database_of_ours_that_says_nothing_is_damaged(database: Any) -> None:
+def test_a_database_of_ours_without_an_identity_is_damaged(database: Any) -> None:
     run(database, META, "CREATE TABLE bookings (id)")
     with pytest.raises(StoreError) as error:
         create_or_check(database, "here")
     assert str(error.value) == (
-        "The booking database here says nothing about itself: it is damaged, restore it from a backup."
+        "The booking database here has no identity: it is damaged, restore it from a backup."
     )
 
 
