@@ -4,6 +4,7 @@ from booking.uninstall import marks
 from booking.uninstall.api import everything, some, without
 from booking.uninstall.kinds import CAPACITIES
 from booking.uninstall.stopping import Say
+from booking.wording import counted
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound
 from cluster.kube.interface import Kube, Selection
@@ -31,7 +32,8 @@ class Cleanup:
         changes = [(pod, change) for pod in pods if (change := marks.off_a_pod(pod))]
         changed = [pod.key for pod, change in changes if not self._patched(PODS, pod, change)]
         if len(changes) > len(changed):
-            self._say(f"{len(changes) - len(changed)} pods are rid of what we had written for ourselves.")
+            done = counted(len(changes) - len(changed), "pod")
+            self._say(f"Annotations, gates and finalizers of ours are removed from {done}.")
         return f"Pods changed at this moment: {some(changed)}." if changed else None
 
     def nodes(self) -> str | None:
@@ -45,7 +47,7 @@ class Cleanup:
         for node, change in changes:
             self._patched(NODES, node, change)
         if changes:
-            self._say(f"{len(changes)} nodes are rid of our annotations.")
+            self._say(f"Our annotations and labels are removed from {counted(len(changes), 'node')}.")
         return None
 
     def objects(self) -> str | None:
@@ -59,7 +61,7 @@ class Cleanup:
         ours = [name for name in left if marks.is_left(name, keeps_bookings=self._keeps_bookings)]
         gone = [name for name in ours if without(self._kube, LEASES, name, self._namespace)]
         if gone:
-            self._say(f"{len(gone)} Leases are deleted.")
+            self._say(f"Deleted {counted(len(gone), 'Lease')}.")
         without(self._kube, SECRETS, names.WEBHOOK_KEYS, self._namespace)
         without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
         return None
@@ -75,10 +77,10 @@ class Cleanup:
         running = [pod for pod in with_gpus if pod.spec.node_name]
         waiting = [pod.key for pod in with_gpus if _waits_for(pod, scheduler)]
         if running:
-            self._say(f"{len(running)} pods keep their GPUs until they end.")
+            self._say(f"Pods that run keep their GPUs until they end: {len(running)}.")
         if waiting:
             self._say(
-                f"{len(waiting)} pods wait for scheduler {scheduler}, which is gone: {some(waiting)}."
+                f"Some pods wait for scheduler {scheduler}, which is gone: {some(waiting)}."
                 " Delete them; what a controller makes again, the cluster's own scheduler places."
             )
         if self._keeps_bookings:

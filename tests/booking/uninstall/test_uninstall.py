@@ -173,7 +173,7 @@ def test_those_who_wait_for_our_scheduler_are_named() -> None:
     world.kube.put(PODS, gpu_pod("runs"))
     assert world.uninstall()
     assert any("team/waits" in message and names.SCHEDULER_NAME in message for message in world.said)
-    assert any(message.startswith("1 pods keep their GPUs") for message in world.said)
+    assert any(message == "Pods that run keep their GPUs until they end: 1." for message in world.said)
 
 
 @pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "next to somebody's"])
