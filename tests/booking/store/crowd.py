@@ -46,7 +46,9 @@ EVERY: Final = 0.05
 """Seconds between two reads of the observer."""
 MISSED: Final = 1 / 200
 """Of the refusals where a booking needs one node, fewer than this are needless in the mean of many crowds,
-and fewer than twice of it in any: the search for places has a limit (docs/rules.md)."""
+and fewer than ``MOST_MISSED`` in any: the search for places has a limit (docs/rules.md)."""
+MOST_MISSED: Final = 1 / 50
+"""A calendar on which one booking is missed misses it as often as it is asked for: one in 88 was seen."""
 CROWD: Final = 3
 """People whom every writer is sometimes: they have one booking at a time."""
 
