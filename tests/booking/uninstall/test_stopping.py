@@ -90,7 +90,7 @@ def test_a_lease_is_waited_for_from_when_it_was_seen_as_long_as_it_is_good_for(
     assert release.stopping.controller() is None
 
 
-def test_each_renewal_of_a_lease_is_waited_for_anew(release: Release) -> None:
+def test_each_renewal_of_a_lease_is_waited_for(release: Release) -> None:
     release.lease(names.CONTROLLER_LEASE)
     release.stopping.controller()
     release.clock.advance(14)
