@@ -9,7 +9,7 @@ extenders:
     preemptVerb: preempt
     bindVerb: bind
     weight: {{ .root.Values.scheduler.weight }}
-    # A bind waits up to 3 s for the API server.
+    # A bind is answered within 4 s, whatever it waits for.
     httpTimeout: 5s
     # Names are sent, not whole Nodes: the extender answers nothing else.
     nodeCacheCapable: true
