@@ -28,7 +28,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: Port = 8080
     """Port of the REST API."""
     probe_host: str = "0.0.0.0"
-    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
+    """Where ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     probe_port: Port = 8081
     """Port of the probes and metrics."""
     database: str = f"sqlite:///{names.DATABASE_FILE}"
@@ -112,7 +112,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_service: str = names.WEBHOOK_SERVICE
     """The Service by whose name the API server knows the webhook; the certificate names it."""
     probe_host: str = "0.0.0.0"
-    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
+    """Where ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     probe_port: Port = 9444
     """Port of the probes and metrics."""
     identity_rules: tuple[Rule, ...] = DEFAULT_RULES

@@ -23,7 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: Port = 8880
     """Port of the verbs."""
     probe_host: str = "0.0.0.0"
-    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served to the kubelet and Prometheus."""
+    """Where ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics`` are served to kubelet and Prometheus."""
     probe_port: Port = 8881
     """Port of the probes and metrics."""
     tls_certificate_file: Path | None = None
