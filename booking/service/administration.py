@@ -14,7 +14,7 @@ from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
 from booking.records import Violation
 from booking.service import audit_entries, pagination
-from booking.service.authorization import beneficiary, demand_administrator, demanded_reason, reason_of
+from booking.service.authorization import beneficiary, demand_administrator, demanded_reason
 from booking.service.context import ServiceContext, whole
 from booking.service.idempotency import Key, judged
 from booking.service.pagination import Page
@@ -89,7 +89,7 @@ def remove_block(
 ) -> Block:
     """Remove a maintenance block."""
     demand_administrator(who, "remove maintenance")
-    said = reason_of(who, who.user, reason)
+    said = None if reason is None else demanded_reason(reason)
 
     def judge(reading: Reading) -> Block:
         block = reading.block(block_id)
@@ -180,7 +180,7 @@ def remove_exemption(
 ) -> Exemption:
     """Delete an exemption, and write who did it and why into the audit log."""
     demand_administrator(who, "remove exemptions")
-    said = reason_of(who, who.user, reason)
+    said = None if reason is None else demanded_reason(reason)
 
     def judge(reading: Reading) -> Exemption:
         exemption = reading.exemption(exemption_id)

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,21 +19,22 @@ from booking.settings import ServerSettings
 from booking.store.backup import back_up, restore
 from booking.store.dump_file import Head
 from booking.store.opening import migrated
+from booking.wording import counted
 from cluster import names
 
 PIPE: Final = Path("-")
 
 
-def main() -> int:
-    """Do what the words say; the exit code."""
-    words = _words().parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say, by default those of the process; the exit code."""
+    words = _words().parse_args(arguments)
     try:
         if words.what == "backup":
             head, rows = _back_up(words)
-            done = f"{rows} rows were copied to {_named(words.file, 'the standard output')}"
+            done = f"Copied {counted(rows, 'row')} to {_named(words.file, 'the standard output')}"
         elif words.what == "restore":
             head, rows = _restore(words)
-            done = f"{rows} rows were restored from {_named(words.file, 'the standard input')}"
+            done = f"Restored {counted(rows, 'row')} from {_named(words.file, 'the standard input')}"
         else:
             migrated(words.database, words.version)
             sys.stdout.write(f"The database has schema {words.version} now.\n")

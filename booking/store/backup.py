@@ -106,14 +106,14 @@ def _rows_of(line: Connection) -> Iterator[Row]:
 def _fill(database: Any, rows: Iterator[Row]) -> int:
     tables = {_name(table): table for table in TABLES if table not in _LEFT_OUT}
     batch: list[dict[Any, Any]] = []
+    columns: dict[str, Any] = {}
     current, number = "", 0
     for row in rows:
         if row.table not in tables:
             raise StoreError(f"The backup has a table {row.table} of which nothing is known here.")
         if row.table != current or len(batch) == _AT_ONCE:
             _insert(database, tables.get(current), batch)
-            batch, current = [], row.table
-        columns = _columns(tables[current])
+            batch, current, columns = [], row.table, _columns(tables[row.table])
         if others := sorted(columns.keys() ^ row.values.keys()):
             raise StoreError(
                 f"The backup's table {current} has other columns than schema {VERSION} has: "

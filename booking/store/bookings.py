@@ -237,9 +237,7 @@ def _conditions(filters: Filters, now: datetime) -> Iterable[Any]:
     if filters.start is not None:
         yield BookingRow.end > filters.start
     if filters.end is not None:
-        # Every booking starts with a whole second, and ``end`` is compared as the second that it is in.
-        starts = BookingRow.start
-        yield starts <= filters.end if filters.end.microsecond else starts < filters.end
+        yield BookingRow.start < peewee.Value(ceil(filters.end.timestamp()), converter=False)
     kept, planned = BookingRow.cancelled.is_null(), BookingRow.start > moment
     over = ~planned & ((BookingRow.end <= moment) | BookingRow.released.is_null(is_null=False))
     if filters.state == "cancelled":

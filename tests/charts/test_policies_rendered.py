@@ -10,6 +10,7 @@ import yaml
 from cluster import names
 from devcluster.errors import ClusterError
 from devcluster.product import chart
+from docs.tables.markdown import ROOT
 from tests.charts.conftest import Document, Render
 
 pytestmark = pytest.mark.component
@@ -28,6 +29,14 @@ def policies(documents: list[Document]) -> list[Document]:
 def binders(documents: list[Document]) -> str:
     (validation,) = of_kind(documents, "ValidatingAdmissionPolicy")["gpu-booking-binders"]["validations"]
     return str(validation["expression"])
+
+
+def test_the_manual_has_a_row_for_every_policy(render: Render) -> None:
+    documents = render({"policies": {"binders": {"restricted": True}}})
+    there = {name.removeprefix("gpu-booking-") for kind in KINDS for name in of_kind(documents, kind)}
+    _, section = (ROOT / "docs" / "operations.md").read_text().split("### What the API server refuses")
+    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\|", section.partition("\n#")[0], re.MULTILINE)
+    assert sorted(rows) == sorted(there)
 
 
 def test_every_policy_fails_closed_and_is_bound_once_to_deny(render: Render) -> None:

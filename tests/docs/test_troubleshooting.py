@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from booking.web import problems
+from booking.web.problems import Kind
 from cluster import names
 from docs.tables.markdown import ROOT
 from docs.tables.parts import PARTS
@@ -29,6 +31,15 @@ def test_a_link_to_a_heading_leads_to_one(document: Path) -> None:
         if heading not in anchors((document.parent / target if target else document).read_text())
     ]
     assert not lost
+
+
+def test_an_answer_that_is_quoted_has_that_title() -> None:
+    quoted = re.findall(r"\b(\d{3}), \*([^*]+)\*", TEXT)
+    titles = {
+        (str(kind.status.value), kind.title) for kind in vars(problems).values() if isinstance(kind, Kind)
+    }
+    assert len(quoted) >= 2
+    assert set(quoted) <= titles
 
 
 def test_the_lines_of_the_log_that_are_named_are_written() -> None:

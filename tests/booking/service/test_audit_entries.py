@@ -15,10 +15,10 @@ from booking.errors import RefusedError, StaleError, StoreError, UnknownError
 from booking.policy.limits import Limits
 from booking.records import Change, Record, SlotRequest
 from booking.service import BookingService, Key
-from booking.service.context import GpuOrder
 from booking.store import Store
 from booking.store_records import AuditEntry, Denied
 from cluster.fake.clock import FakeClock
+from tests.fakes.cluster_orders import Gpus, Pods
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER, a_request, day
@@ -29,29 +29,13 @@ NOON = timedelta(hours=3, milliseconds=250)
 """Of which the audit keeps whole seconds."""
 
 
-class Orders:
-    """Pods and nodes that take every order."""
-
-    def __init__(self) -> None:
-        self.given: list[str] = []
-
-    def order(self, place: str, what: str, *_: GpuOrder, **_more: object) -> str:
-        """One about a pod or a GPU."""
-        self.given.append(f"{place}/{what}")
-        return what
-
-    def dry_run(self, *_: object, **_more: object) -> Any:
-        """Nobody tries here."""
-        raise NotImplementedError
-
-
 class World:
     """A running booking of alice's, a planned one of bob's, a block and an exemption; three hours later."""
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
-        self.orders = Orders()
+        self.pods, self.gpus = Pods(list), Gpus(list)
         self.service = BookingService(
-            store, clock, Limits(), lambda: CLUSTER, evictions=self.orders, gpus=self.orders
+            store, clock, Limits(), lambda: CLUSTER, evictions=self.pods, gpus=self.gpus
         )
         self.running = self.service.create(ALICE, a_request(end=day(5)))
         self.planned = self.service.create(BOB, a_request(day(3)))
@@ -238,7 +222,7 @@ def test_an_order_that_cannot_be_audited_is_not_given(
     without_an_audit(path)
     with pytest.raises(StoreError, match="the disk is full"):
         ORDERS[order](world)
-    assert (stored(world, store), world.orders.given) == (before, [])
+    assert (stored(world, store), world.pods.given, world.gpus.given) == (before, [], [])
 
 
 REFUSED: dict[str, Callable[[World], object]] = {

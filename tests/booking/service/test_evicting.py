@@ -1,7 +1,6 @@
 """Orders about pods and GPUs as the service gives them: demanded, written down first, given, answered."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,61 +17,15 @@ from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.records import Violation
 from booking.service import BookingService, Key
-from booking.service.context import GpuOrder, PodToEvict
+from booking.service.context import GpuOrder
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
+from tests.fakes.cluster_orders import POD, Gpus, Pods
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER
 
 ROOT, ALICE = an_administrator(), somebody("alice")
 KEY = Key.of("k-1", b"POST /orders")
-POD = PodToEvict(user="alice", booking=None, node="n0", gpus=1, controller=None)
-
-
-@dataclass
-class Pods:
-    """Pods that are ordered to go; what was in the audit by then is noted with each order."""
-
-    audited: Callable[[], list[str]]
-    given: list[tuple[str, str, str, str, datetime]] = field(default_factory=list)
-    tried: list[tuple[str, str, str, str, datetime]] = field(default_factory=list)
-    before: list[list[str]] = field(default_factory=list)
-    trouble: Exception | None = None
-
-    def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
-        """One order, or the trouble that was put here."""
-        self.before.append(self.audited())
-        if self.trouble:
-            raise self.trouble
-        self.given.append((namespace, pod, by, reason, at))
-
-    def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
-        """The same, and nothing is given."""
-        if self.trouble:
-            raise self.trouble
-        self.tried.append((namespace, pod, by, reason, at))
-        return POD
-
-
-@dataclass
-class Gpus:
-    """GPUs, each called by its number; as ``Pods``."""
-
-    audited: Callable[[], list[str]]
-    given: list[tuple[str, str, GpuOrder, str, datetime]] = field(default_factory=list)
-    tried: list[tuple[str, str, GpuOrder, str, datetime]] = field(default_factory=list)
-    before: list[list[str]] = field(default_factory=list)
-    trouble: Exception | None = None
-
-    def order(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
-    ) -> str:
-        """One order, or the trouble that was put here."""
-        self.before.append(self.audited())
-        if self.trouble:
-            raise self.trouble
-        (self.tried if dry_run else self.given).append((node, gpu, order, said, at))
-        return f"GPU-{len(self.given)}"
 
 
 class World:
@@ -132,39 +85,31 @@ def test_each_order_about_a_gpu_is_written_down_by_its_name_before_it_is_given(
 LONG = "x" * 10_000
 
 
+NOBODY_ANSWERS = ClusterError("Nobody answers.")
+EVICTION, CORDON = ("evict", "pod.evict", "team/train"), ("cordon", "gpu.cordon", "n0/0")
+
+
 @pytest.mark.parametrize(
-    "trouble",
+    ("verb", "action", "subject", "trouble"),
     [
-        UnknownPodError("There is no pod."),
-        ClusterError("Nobody answers."),
-        RefusedError([Violation(rule="never-evicted", message="It stays.")]),
+        (*EVICTION, UnknownPodError("There is no pod.")),
+        (*EVICTION, NOBODY_ANSWERS),
+        (*EVICTION, RefusedError([Violation(rule="never-evicted", message="It stays.")])),
+        (*CORDON, UnknownGpuError("There is no GPU.")),
+        (*CORDON, NOBODY_ANSWERS),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_an_eviction_that_failed_is_written_down_with_why(world: World, trouble: Exception) -> None:
-    world.pods.trouble = trouble
+def test_an_order_that_failed_is_written_down_with_why(
+    world: World, verb: str, action: str, subject: str, trouble: Exception
+) -> None:
+    world.pods.trouble = world.gpus.trouble = trouble
     with pytest.raises(type(trouble)) as raised:
-        world.evict()
+        getattr(world, verb)()
     assert raised.value is trouble
     assert world.audited() == [
-        ("root", "pod.evict", "team/train", "loud", START),
-        ("root", "pod.evict-failed", "team/train", str(trouble), START),
-    ]
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [UnknownGpuError("There is no GPU."), ClusterError("Nobody answers.")],
-    ids=lambda error: type(error).__name__,
-)
-def test_an_order_about_a_gpu_that_failed_is_written_down_with_why(world: World, trouble: Exception) -> None:
-    world.gpus.trouble = trouble
-    with pytest.raises(type(trouble)) as raised:
-        world.cordon()
-    assert raised.value is trouble
-    assert world.audited() == [
-        ("root", "gpu.cordon", "n0/0", "loud", START),
-        ("root", "gpu.cordon-failed", "n0/0", str(trouble), START),
+        ("root", action, subject, "loud", START),
+        ("root", f"{action}-failed", subject, str(trouble), START),
     ]
 
 

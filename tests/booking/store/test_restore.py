@@ -3,7 +3,6 @@
 import gzip
 import io
 import sqlite3
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -327,12 +326,11 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(url: str, capsys: pytest.CaptureFixture[str]) -> Command:
     """``python -m booking.store``: its exit code, and what it says."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["booking.store", "--database", url, *map(str, words)])
-        code = main()
+        code = main(["--database", url, *map(str, words)])
         said = capsys.readouterr()
         return code, said.out, said.err
 
@@ -343,8 +341,8 @@ def test_the_command_says_what_it_has_copied_and_restored(url: str, copy: Path, 
     with closing(open_store(url)) as store:
         store.write(lambda writing: writing.add(a_record()))
         about = f"store {store.store_id}, change 1"
-    assert command("backup", copy) == (0, f"1 rows were copied to {copy}: {about}.\n", "")
-    assert command("restore", copy, "--overwrite") == (0, f"1 rows were restored from {copy}: {about}.\n", "")
+    assert command("backup", copy) == (0, f"Copied 1 row to {copy}: {about}.\n", "")
+    assert command("restore", copy, "--overwrite") == (0, f"Restored 1 row from {copy}: {about}.\n", "")
 
 
 def test_the_command_brings_a_database_to_a_schema_and_says_so(url: str, command: Command) -> None:

@@ -183,7 +183,7 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
     releases = Releases(cluster, tmp_path)
 
     printed = releases.type_all(SAVING, "bookings.backup", tmp_path / "copy")
-    assert "rows were restored from the standard input" in printed
+    assert "rows from the standard input" in printed
     life.is_booked()
     life.is_undisturbed()
 
