@@ -74,7 +74,7 @@ flakes: $(READY) ## Tests that fell and passed when they were repeated: defects 
 
 soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
-	  tests/booking/web/test_openapi.py
+	  tests/booking/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 

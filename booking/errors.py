@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from booking.alternatives import Alternative
+from booking.evaluation.alternatives import Alternative
 from booking.records import Violation
 
 

@@ -20,7 +20,7 @@ _VERSION_LETTERS: Final = 16
 
 
 class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request as it came in; ``booking.evaluate`` validates it."""
+    """A request as it came in; ``booking.evaluation.evaluate`` validates it."""
 
     model: str
     """Any spelling: ``NVIDIA A100-SXM4-80GB`` or ``NVIDIA-A100-SXM4-80GB``."""

@@ -26,29 +26,29 @@ from cluster.process.metrics import measured, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 from extender import gauges
-from extender.assumed_binds import EVERY as ASSUMED_BINDS_EVERY
-from extender.assumed_binds import AssumedBinds
-from extender.bind import Bind
-from extender.binding_post import CONNECTING
+from extender.binding.assumed_binds import EVERY as ASSUMED_BINDS_EVERY
+from extender.binding.assumed_binds import AssumedBinds
+from extender.binding.bind import Bind
+from extender.binding.binding_post import CONNECTING
+from extender.binding.keyed_lock import KeyedLock
 from extender.clock_check import EVERY as REMEASURES_EVERY
 from extender.clock_check import ClockCheck
-from extender.decision_log import DecisionLog, with_decision_log
-from extender.filter import Filter
-from extender.keyed_lock import KeyedLock
+from extender.http_server.decision_log import DecisionLog, with_decision_log
+from extender.http_server.listeners import serve_by_tls, serve_plainly
+from extender.http_server.server import Verbs, create_app, with_probes
 from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leader_election import leadership
-from extender.listeners import serve_by_tls, serve_plainly
 from extender.metrics import Metrics
-from extender.pending_reasons import EVERY as EXPLAINS_EVERY
-from extender.pending_reasons import PendingReasons
-from extender.preempt import Preempt, Terms
-from extender.prioritize import Prioritize
-from extender.requeue import EVERY as REQUEUE_EVERY
-from extender.requeue import Requeue
-from extender.server import Verbs, create_app, with_probes
+from extender.pending.pending_reasons import EVERY as EXPLAINS_EVERY
+from extender.pending.pending_reasons import PendingReasons
+from extender.pending.requeue import EVERY as REQUEUE_EVERY
+from extender.pending.requeue import Requeue
 from extender.settings import Settings
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
+from extender.verbs.preempt import Preempt, Terms
+from extender.verbs.prioritize import Prioritize
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

@@ -11,7 +11,7 @@ from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
 from cluster.kube.resources import LEASES
 from cluster.process.clock import Clock
-from extender.state import Readiness
+from extender.state.cluster_state import Readiness
 
 EVERY: Final = 5.0
 """Seconds between two requests while the clocks differ."""

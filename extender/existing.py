@@ -16,7 +16,7 @@ from cluster.process.certificates import AllowedClients, KeyPair
 from cluster.process.clock import Clock
 from cluster.process.loops import Body
 from cluster.process.probes import Check
-from extender.binding_post import DEADLINE
+from extender.binding.binding_post import DEADLINE
 
 log = structlog.get_logger(__name__)
 

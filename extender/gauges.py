@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster.decide.ledger import NodeView
 from cluster.process.metrics import counted_each, measured, measured_each
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from cluster.objects.nodes import Node
 from cluster.process.clock import Clock
 from extender.leadership import Leads
 from extender.metrics import Metrics
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 
 log = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from cluster.process.probes import Check
 from extender.existing import OwnLease
 from extender.leadership import Leads, SchedulerLeads, always, own_prefix
 from extender.settings import Settings
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 
 TIMING: Final = LeaderElectionTiming(duration=10, renew_deadline=7.0, retry=1.0)
 """Nothing is scheduled while a dead leader's Lease runs out; kube-scheduler's usual 15 s are its own."""

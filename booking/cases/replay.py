@@ -13,7 +13,7 @@ from booking.availability.replan import replanned
 from booking.capacity import Capacity
 from booking.cases.file import Asked, Booked, CaseFile, CaseFileError, Exempted, Maintained, OneCase
 from booking.durations import DurationError
-from booking.evaluate import Decision, evaluate
+from booking.evaluation.evaluate import Decision, evaluate
 from booking.free_capacity import CapacityRequest
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy, read_exemption

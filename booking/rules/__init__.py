@@ -1,4 +1,4 @@
-"""The rules of booking, one file each. Pure: ``booking.evaluate`` asks all of them, always.
+"""The rules of booking, one file each. Pure: ``booking.evaluation.evaluate`` asks all of them, always.
 
 A rule says what is broken, with its own earliest start: the first at or after the one that is asked for at
 which this rule alone is not in the way. Each decides for itself what it has to say about the change of a

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
-from booking import durations, request_validation, wording
+from booking import durations, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError, UnknownBlockError, UnknownExemptionError
+from booking.evaluation import request_validation
 from booking.policy.limits import Limits
 from booking.policy.policy import read_exemption
 from booking.policy.values import ValueMistakeError

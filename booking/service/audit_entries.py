@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from booking import wording
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.principals import Principal
 from booking.records import Record
 from booking.service.context import whole

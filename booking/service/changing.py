@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
-from booking import request_validation
 from booking.capacity import Capacity
 from booking.errors import RefusedError
-from booking.evaluate import Decision
+from booking.evaluation import request_validation
+from booking.evaluation.evaluate import Decision
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record
 from booking.service import audit_entries

@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from booking.errors import RefusedError
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.principals import Principal
 from booking.records import BookingRequest, Record, SlotRequest
 from booking.service import audit_entries, slots

@@ -6,11 +6,11 @@ from datetime import datetime
 from functools import cache
 from typing import TypeVar
 
-from booking.alternatives import Alternative
 from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
 from booking.errors import RefusedError, StoreError, UnknownError
-from booking.evaluate import Decision, LimitsFor, evaluate
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import Decision, LimitsFor, evaluate
 from booking.policy.policy import Policy
 from booking.principals import Principal
 from booking.records import BookingRequest, Record

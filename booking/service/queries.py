@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from booking import calendar, request_validation
+from booking import calendar
 from booking.availability.current_plan import blocks_of
 from booking.calendar import Lost, Step
 from booking.errors import RefusedError
+from booking.evaluation import request_validation
 from booking.policy.limits import limit_values
 from booking.policy.visibility import may_see_user
 from booking.principals import Principal

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from booking.alternatives import Alternative
 from booking.availability.replan import replanned
-from booking.evaluate import instead_of
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import instead_of
 from booking.principals import Principal
 from booking.records import Record
 from booking.service.authorization import found

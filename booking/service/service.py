@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from booking.alternatives import Alternative
 from booking.capacity import Capacity
-from booking.evaluate import Decision
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import Decision
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.principals import Principal

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from booking import durations, request_validation, start_rules, wording
+from booking import durations, wording
 from booking.errors import RefusedError
-from booking.evaluate import Decision
+from booking.evaluation import request_validation, start_rules
+from booking.evaluation.evaluate import Decision
 from booking.free_capacity import FreeCapacity
 from booking.principals import Principal
 from booking.records import BookingRequest, Slot, SlotRequest, Violation

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from booking.alternatives import Alternative
 from booking.cluster_status import Now, Why
-from booking.evaluate import Decision
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
 from booking.policy.policy import FILE_VERSION
 from booking.principals import Principal

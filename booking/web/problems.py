@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from werkzeug.exceptions import HTTPException
 
 from booking import errors
-from booking.alternatives import Alternative
+from booking.evaluation.alternatives import Alternative
 from booking.records import Violation
 from booking.web.encoding import json_text
 from cluster import names

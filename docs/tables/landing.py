@@ -23,7 +23,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from extender.policies import NOTHING
-from extender.prioritize import POLICIES
+from extender.verbs.prioritize import POLICIES
 
 MODEL: Final = "NVIDIA-A100-SXM4-80GB"
 NODES: Final = ("node-1", "node-2", "node-3", "node-4")

@@ -20,7 +20,7 @@ from docs.tables.metrics import exposed_name, made_in_code, metrics_of
 from docs.tables.parts import PARTS, PROGRAMS, Part, Program
 from docs.tables.reasons import event_reasons, problem_kinds, rules
 from docs.tables.settings import written
-from extender.bind_decision import NOT_LEADING
+from extender.binding.bind_decision import NOT_LEADING
 from tests.architecture.checkout import SHIPPED, name_of, python_of, tree_of
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -74,7 +74,7 @@ FORBIDDEN = {
 }
 NEEDED = {
     "node agent": {"grpc", "pynvml", "waitress", "deviceplugin.kubelet.registration"},
-    "extender": {"waitress", "extender.bind"},
+    "extender": {"waitress", "extender.binding.bind"},
     "booking server": {"flask", "peewee", "waitress", "booking.service"},
     "controller": {"uvicorn", "cryptography", "waitress", "booking.reclaimer.reclaimer"},
 }

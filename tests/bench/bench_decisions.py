@@ -10,7 +10,7 @@ from cluster.decide.placement import choose
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.pods import Pod
-from extender.filter import Filter
+from extender.verbs.filter import Filter
 from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.bench.child import child
 from tests.bench.lab import Lab

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 from cluster.process import logs
 from cluster.process.clock import SystemClock
 from cluster.process.probes import serve
-from extender.filter import Filter
+from extender.http_server.server import App, Verbs, create_app
 from extender.metrics import Metrics
-from extender.server import App, Verbs, create_app
+from extender.verbs.filter import Filter
 from extender.wire import (
     ExtenderArgs,
     ExtenderBindingArgs,

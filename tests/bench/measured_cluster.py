@@ -13,7 +13,7 @@ from cluster import names
 from cluster.objects.inventory import Device
 from cluster.process.clock import SystemClock
 from devcluster.paths import CHECKOUT
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_lease, a_node, a_pod
 
 GPUS = 8

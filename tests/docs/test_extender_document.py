@@ -13,7 +13,8 @@ from cluster import names
 from docs.generate import IMAGES
 from docs.tables.markdown import ROOT
 from docs.tables.placement import diagrams
-from extender import decision_log, existing, leader_election
+from extender import existing, leader_election
+from extender.http_server import decision_log
 from extender.settings import Settings
 from tests.fakes.certificates import Signed
 

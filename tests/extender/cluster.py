@@ -14,12 +14,12 @@ from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from extender.assumed_binds import AssumedBinds
-from extender.bind import Bind
-from extender.filter import Filter
-from extender.keyed_lock import KeyedLock
-from extender.preempt import Preempt, Terms
-from extender.state import ClusterState
+from extender.binding.assumed_binds import AssumedBinds
+from extender.binding.bind import Bind
+from extender.binding.keyed_lock import KeyedLock
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
+from extender.verbs.preempt import Preempt, Terms
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.fakes.objects import PodBuilder, a100, a6000, a_booking, a_lease, a_node
 

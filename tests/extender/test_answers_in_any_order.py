@@ -23,7 +23,7 @@ from cluster.kube.errors import (
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.pods import Pod
-from extender.assumed_binds import ASK_AFTER
+from extender.binding.assumed_binds import ASK_AFTER
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_pod
 

@@ -2,7 +2,7 @@
 
 from cluster.fake.clock import FakeClock
 from cluster.process.certificates import AllowedClients, KeyPair
-from extender.binding_post import DEADLINE
+from extender.binding.binding_post import DEADLINE
 from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET, OwnLease, Presented, Shown
 
 

@@ -20,9 +20,9 @@ from cluster.process.certificates import AllowedClients, KeyPair
 from cluster.process.clock import SystemClock
 from cluster.process.https import TlsServer
 from cluster.process.probes import Probes, Server, serve
-from extender.server import with_probes
-from extender.tls import Whole
-from tests.extender.test_server import LIMIT, Served, captured
+from extender.http_server.server import with_probes
+from extender.http_server.tls import Whole
+from tests.extender.http_server.test_server import LIMIT, Served, captured
 from tests.fakes.certificates import Signed, authority, signed
 
 THREADS = 4

@@ -8,7 +8,7 @@ from cluster.fake.server import FakeKube
 from cluster.kube.resources import LEASES
 from cluster.objects.nodes import Lease
 from extender.leadership import SchedulerLeads, always, own_prefix
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 
 NAMESPACE = "gpu-booking"
 OURS = "host_11111111-1111"

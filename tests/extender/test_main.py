@@ -23,7 +23,7 @@ from cluster.process.settings import SettingsError
 from extender.__main__ import binds_at_once, build, follow, go_on
 from extender.existing import GRACE_SECONDS, NOT_LEADING, NOT_READY_YET
 from extender.leader_election import Leading, leadership
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 from tests.extender.settings import free_port, settings
 
 ROUNDS = 3

@@ -5,7 +5,7 @@ import pytest
 from cluster import names
 from cluster.decide import predicates
 from cluster.objects.inventory import Device
-from extender.prioritize import Prioritize
+from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_pod

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.decide import predicates
 from cluster.objects.bookings import Booking
-from extender.prioritize import Prioritize
+from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A6000, a100, a6000, a_booking, a_pod

@@ -31,7 +31,7 @@ from cluster.kube.resources import NODES
 from cluster.objects.bookings import Booking
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod
-from extender.state import ClusterState
+from extender.state.cluster_state import ClusterState
 from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
 
 SIZES: Final = {"n0": 3, "n1": 2, "n2": 1}

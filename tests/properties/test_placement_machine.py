@@ -22,12 +22,12 @@ from cluster.objects.assignment import Assignment, decode_assignment, devices_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod
-from extender.assumed_binds import ASK_AFTER, AssumedBinds
-from extender.bind import Bind
-from extender.filter import Filter
-from extender.keyed_lock import KeyedLock
-from extender.prioritize import Prioritize
-from extender.state import ClusterState
+from extender.binding.assumed_binds import ASK_AFTER, AssumedBinds
+from extender.binding.bind import Bind
+from extender.binding.keyed_lock import KeyedLock
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
+from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked

@@ -13,8 +13,8 @@ from cluster.decide.explain import explain_pod
 from cluster.decide.predicates import BOOKED_BY_OTHERS
 from cluster.decide.reasons import ALL
 from cluster.objects.pods import Pod
-from extender.pending_reasons import PendingReasons
-from extender.soft_reservations import SECONDS
+from extender.pending.pending_reasons import PendingReasons
+from extender.state.soft_reservations import SECONDS
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_pod
 

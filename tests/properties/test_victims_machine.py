@@ -24,7 +24,7 @@ from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachabl
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from tests.booking.reclaimer.exhaustive_planner import Everything
+from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
 from tests.laws.places import HANGS_AFTER
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step

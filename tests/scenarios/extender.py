@@ -11,23 +11,23 @@ from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
 from extender.__main__ import first_unready_reason
-from extender.assumed_binds import EVERY as RESOLVES_EVERY
-from extender.assumed_binds import AssumedBinds
-from extender.bind import Bind
-from extender.filter import Filter
-from extender.keyed_lock import KeyedLock
+from extender.binding.assumed_binds import EVERY as RESOLVES_EVERY
+from extender.binding.assumed_binds import AssumedBinds
+from extender.binding.bind import Bind
+from extender.binding.keyed_lock import KeyedLock
+from extender.http_server.server import Verbs
 from extender.kubelet_rejections import EVERY as REJECTIONS_EVERY
 from extender.kubelet_rejections import KubeletRejections
 from extender.leadership import SchedulerLeads
 from extender.metrics import Metrics
-from extender.pending_reasons import EVERY as EXPLAINS_EVERY
-from extender.pending_reasons import PendingReasons
-from extender.preempt import Preempt, Terms
-from extender.prioritize import Prioritize
-from extender.requeue import EVERY as REQUEUES_EVERY
-from extender.requeue import Requeue
-from extender.server import Verbs
-from extender.state import ClusterState
+from extender.pending.pending_reasons import EVERY as EXPLAINS_EVERY
+from extender.pending.pending_reasons import PendingReasons
+from extender.pending.requeue import EVERY as REQUEUES_EVERY
+from extender.pending.requeue import Requeue
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
+from extender.verbs.preempt import Preempt, Terms
+from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.scenarios.part import NoAnswerError, Part
 
@@ -110,7 +110,7 @@ class Extender(Part):
         return self.asked(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a bind waits for what a kubelet says of another pod, as ``extender.bind`` does.
+        """Whether a bind waits for what a kubelet says of another pod, as ``extender.binding.bind`` does.
 
         Raises:
             NoAnswerError: as above.

@@ -20,8 +20,8 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
-from extender.bind import PATIENCE
-from extender.requeue import REQUEUE_TRIGGERS
+from extender.binding.bind import PATIENCE
+from extender.pending.requeue import REQUEUE_TRIGGERS
 from tests.scenarios.extender import SCHEDULER, Extender
 from tests.scenarios.part import NoAnswerError, Part
 

@@ -22,12 +22,12 @@ from cluster.kube.resources import LEASES, NODES, PODS, Resource
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminal
 from deviceplugin.process.graceful_shutdown import SERVED_ON
-from extender.assumed_binds import AssumedBinds
-from extender.bind import Bind
-from extender.binding_post import DEADLINE
-from extender.filter import Filter
-from extender.keyed_lock import KeyedLock
-from extender.state import ClusterState
+from extender.binding.assumed_binds import AssumedBinds
+from extender.binding.bind import Bind
+from extender.binding.binding_post import DEADLINE
+from extender.binding.keyed_lock import KeyedLock
+from extender.state.cluster_state import ClusterState
+from extender.verbs.filter import Filter
 from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import EPOCH, a100, a_pod
 from tests.laws.memory import watch_memory

@@ -14,7 +14,7 @@ from flask import Response, request
 from booking import durations, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service.overview import Overview
 from booking.web.pages.availability_table import table_of

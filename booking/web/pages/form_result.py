@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final, Literal, Protocol
 
 from booking import wording
-from booking.alternatives import Why
-from booking.evaluate import Decision
+from booking.evaluation.alternatives import Why
+from booking.evaluation.evaluate import Decision
 from booking.records import Violation
 from booking.store_records import Block
 from booking.web.pages.booking_form import filled

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Protocol
 
-from booking.alternatives import Alternative
-from booking.evaluate import Decision
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import Decision
 from booking.eviction_settings import EvictionSettings
 from booking.policy.policy import Policy
 from booking.principals import Principal

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from booking import durations, end_effects
 from booking.errors import RefusedError, StaleError
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.records import Change, Record
 from booking.store_records import Filters
 from booking.web.pages.booking_form import NO_COUNT, whole

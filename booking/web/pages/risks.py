@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from booking.alternatives import Alternative
+from booking.evaluation.alternatives import Alternative
 from booking.records import Change, Record
 from booking.store_records import Block
 from booking.web.pages.form_result import WHY, Answer, gpus, why_of

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from booking import end_effects
 from booking.errors import RefusedError
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.principals import Principal
 from booking.records import Change, Record
 from booking.service import Key

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from booking import durations, wording
-from booking.alternatives import Alternative
+from booking.evaluation.alternatives import Alternative
 from booking.records import BookingRequest, Violation
 from booking.web.problems import REFUSED, Kind, ProblemError, Said, offer, said
 from booking.web.rest.parsing import Read

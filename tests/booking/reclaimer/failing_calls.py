@@ -16,7 +16,7 @@ from cluster.kube.resources import POD_TEMPLATES, PODS, Resource
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.hold import hold_of
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
-from tests.booking.reclaimer.comebacks import FakeRecorder, Killed
+from tests.booking.reclaimer.evictions.comebacks import FakeRecorder, Killed
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 Fault = Literal["killed before", "killed after", "no answer", "answer lost", "409", "429", "500"]

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
 from booking.durations import Duration
+from booking.evaluation.start_rules import broken
 from booking.policy.limits import Limits
 from booking.rules.whole_steps import whole_steps
-from booking.start_rules import broken
 from tests.fakes.records import a_record, day
 from tests.fakes.rule_cases import a_case
 

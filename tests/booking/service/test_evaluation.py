@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from booking.alternatives import Alternative
 from booking.capacity import Capacity
 from booking.durations import Duration
 from booking.errors import RefusedError, StoreError, StoreGoneError, UnknownBookingError
-from booking.evaluate import Decision
+from booking.evaluation.alternatives import Alternative
+from booking.evaluation.evaluate import Decision
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.policy.resolution import Group, Scope

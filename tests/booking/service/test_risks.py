@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from booking.alternatives import Alternative
 from booking.capacity import Capacity
 from booking.errors import UnknownBookingError
+from booking.evaluation.alternatives import Alternative
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Change, Record
 from booking.service import BookingService

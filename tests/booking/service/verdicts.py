@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from booking.errors import NotAllowedError, RefusedError, StaleError, UnknownError
-from booking.evaluate import Decision
+from booking.evaluation.evaluate import Decision
 from booking.records import Record, Violation
 
 Granted = tuple[datetime | None, datetime | None, int, str, str | None]

@@ -15,7 +15,7 @@ from cluster.kube.errors import Forbidden, Request
 from cluster.kube.resources import LEASES, NODES, POD_TEMPLATES, PODS
 from cluster.objects.meta import Status
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
-from tests.booking.reclaimer.comebacks import FakeRecorder, gpu_pod
+from tests.booking.reclaimer.evictions.comebacks import FakeRecorder, gpu_pod
 from tests.booking.uninstall.world import OTHERS, TEAM, World
 
 EVICTED = EvictionCause(reason="evicted", message="Alice's pod needs the GPU.", grace_seconds=20)

@@ -16,7 +16,7 @@ from tests.long.fire.stopping import PAUSE, stopping
 
 pytestmark = pytest.mark.e2e
 
-LAST_CHECK = "extender.binding_post:BindingPost._time_left"
+LAST_CHECK = "extender.binding.binding_post:BindingPost._time_left"
 """Where the extender checks for the last time before it posts a Binding: does it lead, is it in time."""
 PREPARED = "booking.reclaimer.evictions.api_calls:Calls.add_finalizer"
 """The last write before a victim is evicted."""

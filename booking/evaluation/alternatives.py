@@ -1,0 +1,316 @@
+"""Alternatives to a refused request. Pure.
+
+Every alternative has passed ``evaluate`` before it is offered: a user who takes it at once gets it.
+
+Requests that differ in one thing come first, then the same request at other times, then smaller ones. Last
+comes the whole neighbourhood: any model that may be asked for, from 1 GPU up to the requested count, from
+the shortest booking up to the requested length, at any start. Lengths and starts are on the policy's steps,
+or on hours where it has none. Wherever three of these would be accepted three are offered, as far as
+a model's free capacity is known without a search, and as far as ``QUESTIONS`` suffice.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Final, Literal
+
+import msgspec
+
+from booking import durations
+from booking.durations import Duration
+from booking.evaluation import start_rules
+from booking.evaluation.proposals import (
+    CachedJudge,
+    Judge,
+    Lengths,
+    Proposal,
+    begun_at,
+    changed,
+    has_begun,
+    largest,
+    step_of,
+)
+from booking.rule_context import RuleContext
+from booking.rules import OF_THE_ASKER
+
+MOST: Final = 3
+Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
+"""The difference: changed as little as the limits demand, begun later, on several nodes instead of one,
+... Of several things the one that weighs most: another model, fewer GPUs, shorter."""
+
+
+class Alternative(Proposal, frozen=True, kw_only=True):
+    """A request that would be accepted now."""
+
+    why: Why
+
+
+Candidates = Iterator[tuple[Why, Proposal]]
+"""Proposals that could be offered, each with its difference from the request."""
+
+
+def is_meant(proposal: Proposal) -> bool:
+    """Whether it is for GPUs, and for a time."""
+    return proposal.count > 0 and proposal.start < proposal.end
+
+
+def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
+    """Up to three requests that would be accepted, most similar first. None if the request makes no sense.
+
+    Args:
+        judge: the decision.
+        proposal: the refused request.
+    """
+    return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
+
+
+def _accepted(asked: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
+    seen = {_shown(proposal)}
+    offered: list[Proposal] = []
+    for why, candidate in _candidates(asked, proposal, offered):
+        is_new = _shown(candidate) not in seen and _is_something(asked.judge, candidate, proposal)
+        if is_new and asked.fits(candidate) and asked.judge.is_accepted(candidate):
+            offered.append(candidate)
+            yield Alternative(**msgspec.structs.asdict(candidate), why=why)
+        seen.add(_shown(candidate))
+
+
+def _shown(proposal: Proposal) -> Proposal:
+    """The proposal in the form that people can distinguish: one GPU is always on one node."""
+    return changed(proposal, topology="any") if proposal.count == 1 else proposal
+
+
+def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool:
+    """Whether it is more than what somebody has already who asks for more of it."""
+    case = judge.case(candidate)
+    return case.is_start_chosen or not case.gives_back or judge.case(proposal).gives_back
+
+
+# --- the order in which they are offered -----------------------------------------------------------------
+
+
+def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
+    """Lazy: most are searched for only when they are needed; ``offered`` grows meanwhile."""
+    judge = asked.judge
+    models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
+    bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
+    mine = bases.pop(proposal.model, None)
+    own = [mine] if mine is not None and _is_any_left(asked, mine) else []
+    for like, *_ in own:
+        yield from _changed_in_one_thing(asked, like)
+    others = [each for each in bases.values() if _is_any_left(asked, each)]
+    yield from (("other-model", like) for like, *_ in others)
+    for each in own:
+        yield from _at_other_times(asked, *each)
+    for like, *_ in others:
+        yield from (("other-model", each) for each in _apart(asked, like))
+    every = [(each[0], base) for each in (*own, *others) for base in each]
+    for like, base in every:
+        for less in _less(asked, base):
+            if not any(_is_part(less, each) for each in offered):
+                yield _why(judge, less, like, proposal), less
+    for variants in (_parts, _odd):
+        for like, base in every:
+            yield from ((_why(judge, less, like, proposal), less) for less in variants(asked, base))
+
+
+def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
+    yield "within-limits", like
+    yield from (("later", each) for each in islice(_apart(asked, like), 1))
+    if _may_lie_elsewhere(asked.judge, like):
+        yield "several-nodes", changed(like, topology="any")
+    yield from (("shorter", each) for each in islice(_shorter(asked, like), 1))
+    yield from (("fewer-gpus", each) for each in islice(_fewer(asked, like), 1))
+
+
+def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
+    """One that is earlier, then all that are later, then all that are earlier."""
+
+    def earlier(most: int) -> Candidates:
+        starts = (each for base in from_now for each in islice(_apart(asked, base), most))
+        return (("earlier", each) for each in starts if each.start < like.start)
+
+    yield from earlier(1)
+    yield from (("later", each) for each in _apart(asked, like))
+    yield from earlier(MOST)
+    if _may_lie_elsewhere(asked.judge, like):
+        yield from (("several-nodes", each) for each in _apart(asked, changed(like, topology="any")))
+    yield from (("fewer-gpus", each) for each in _fewer_some_time(asked, like))
+
+
+def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+    """Shorter, then fewer, then both, at the next starts: as much as can be had at any of them."""
+    yield from _shorter_some_time(asked, base)
+    yield from _fewer_some_time(asked, base)
+    most = largest(
+        asked.fewer(base), lambda count: asked.first(_least(asked, base, count), base.start) is not None
+    )
+    if most:
+        yield from _shorter_some_time(asked, changed(base, count=most))
+
+
+def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+    """Also parts of proposals that are offered already: shorter from the same start, or fewer GPUs."""
+    for count in sorted({base.count, 1}, reverse=True):
+        for found in _apart(asked, _least(asked, base, count)):
+            yield from islice(_shorter(asked, _begun(asked, base, found)), MOST)
+            yield from islice(_fewer(asked, changed(found, count=base.count)), MOST)
+
+
+def _odd(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+    """Also what begins a step after something that is offered already, or lasts a step less."""
+    step = step_of(asked.judge.case(base).limits)
+    for count in sorted({base.count, 1}, reverse=True):
+        starts = [*_a_step_apart(asked, _least(asked, base, count))]
+        yield from starts
+        for found in starts[: MOST - 1]:
+            # On a day of 23 hours two of them are the same.
+            yield from islice(_shorter(asked, _begun(asked, base, found), step), MOST + 1)
+
+
+def _is_part(less: Proposal, more: Proposal) -> bool:
+    """Whether it begins with another and is nowhere more."""
+    is_like_it = (less.model, less.start) == (more.model, more.start)
+    return is_like_it and less.end <= more.end and less.count <= more.count
+
+
+def _why(judge: Judge, less: Proposal, like: Proposal, proposal: Proposal) -> Why:
+    if less.model != proposal.model:
+        return "other-model"
+    if less.count < like.count:
+        return "fewer-gpus"
+    if judge.case(less).length.nominal < judge.case(like).length.nominal:
+        return "shorter"
+    return "earlier" if less.start < proposal.start else "later"
+
+
+# --- where the search begins, and for which models -------------------------------------------------------
+
+
+def _may_ask(case: RuleContext) -> bool:
+    return not any(rule(case) for rule in OF_THE_ASKER)
+
+
+def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
+    """Whether it may be on several nodes instead of one.
+
+    How GPUs lie is chosen when they are booked: no change makes it another.
+    """
+    return proposal.count > 1 and judge.case(changed(proposal, topology="any")).changing is None
+
+
+def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
+    """As much of the request as the limits leave; if that begins later, also as much of it from now on."""
+    like, case = _within_limits(judge, proposal), judge.case(proposal)
+    soon = _within_limits(
+        judge, changed(proposal, start=judge.now, end=durations.after(judge.now, case.length, case.limits.tz))
+    )
+    return (like, soon) if soon.start < like.start else (like,)
+
+
+def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
+    """As much of the request as limits on its shape leave: not in the past, not too long, not too large.
+
+    A running booking keeps its start.
+    """
+    case = judge.case(proposal)
+    had = case.changing
+    if had is not None and has_begun(case):
+        start = had.start
+        case = judge.case(changed(proposal, start=start))
+    else:
+        start = (
+            proposal.start
+            if had is not None and had.start == proposal.start
+            else max(proposal.start, judge.now)
+        )
+    limits, length = case.limits, case.length
+    most = limits.max_gpus_per_booking
+    count = proposal.count if most is None or case.is_spontaneous else max(1, min(proposal.count, most))
+    start = start_rules.allowed_start(start, judge.now, limits) if case.is_start_chosen else start
+    return changed(proposal, start=start, end=start_rules.end_of(start, length, limits), count=count)
+
+
+def _is_any_left(asked: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
+    """Whether anything at all is available: if not, the search can be skipped. A change may give back."""
+    soonest = bases[-1]
+    is_change = asked.judge.case(soonest).changing is not None
+    return is_change or asked.first(_least(asked, soonest, 1), soonest.start) is not None
+
+
+# --- building blocks -------------------------------------------------------------------------------------
+
+
+def _apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+    """The next starts, a day or a booking's length apart."""
+    limits = asked.judge.case(proposal).limits
+
+    def following(found: Proposal) -> datetime:
+        return min(durations.after(found.start, Duration(days=1), limits.tz), found.end)
+
+    return _following(asked, proposal, following)
+
+
+def _a_step_apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+    """The next starts on the policy's steps, or an hour apart."""
+    has_steps = asked.judge.case(proposal).limits.granularity is not None
+    after = timedelta(seconds=1) if has_steps else timedelta(hours=1)
+    return _following(asked, proposal, lambda found: found.start + after)
+
+
+def _following(
+    asked: CachedJudge, proposal: Proposal, not_before: Callable[[Proposal], datetime]
+) -> Iterator[Proposal]:
+    found = asked.first(proposal, proposal.start)
+    for _ in range(MOST):
+        if found is None:
+            return
+        yield found
+        found = asked.first(proposal, not_before(found))
+
+
+def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+    """The longest booking that fits at any time, then the next starts, each as long as it fits there."""
+    lasting = Lengths.of(asked.judge, proposal)
+    found = largest(lasting.most, lambda units: asked.first(lasting.made(units), proposal.start) is not None)
+    if found:
+        yield from _apart(asked, lasting.made(found))
+    for each in _apart(asked, _least(asked, proposal, proposal.count)):
+        yield from islice(_shorter(asked, _begun(asked, proposal, each)), 1)
+        yield each
+
+
+def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+    """The largest number of GPUs that can be had for the whole length at any time, and when."""
+    found = largest(
+        asked.fewer(proposal),
+        lambda count: asked.first(changed(proposal, count=count), proposal.start) is not None,
+    )
+    if found:
+        yield from _apart(asked, changed(proposal, count=found))
+
+
+def _shorter(asked: CachedJudge, proposal: Proposal, unit: int = 0) -> Iterator[Proposal]:
+    """From the same start in whole units (days, hours or steps), the longest that can be had first."""
+    lasting = Lengths.of(asked.judge, proposal, unit)
+    found = largest(lasting.most, lambda units: asked.fits(lasting.made(units)))
+    yield from (lasting.made(units) for units in range(found, 0, -1))
+
+
+def _fewer(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+    """At the same time, the most that can be had first."""
+    found = largest(asked.fewer(proposal), lambda count: asked.fits(changed(proposal, count=count)))
+    yield from (changed(proposal, count=count) for count in range(found, 0, -1))
+
+
+def _least(asked: CachedJudge, proposal: Proposal, count: int) -> Proposal:
+    """The shortest booking of so many GPUs."""
+    case = asked.judge.case(proposal)
+    if has_begun(case):
+        return Lengths.of(asked.judge, changed(proposal, count=count), step_of(case.limits)).made(1)
+    return changed(proposal, end=start_rules.end_of(proposal.start, Duration(), case.limits), count=count)
+
+
+def _begun(asked: CachedJudge, proposal: Proposal, found: Proposal) -> Proposal:
+    """The whole request, with the start and the GPU count of another proposal."""
+    return begun_at(changed(proposal, count=found.count), found.start, asked.judge.case(proposal))

@@ -1,0 +1,201 @@
+"""What somebody could ask for, and whether they would get it; so that little is asked for an answer. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from booking import durations
+from booking.durations import Duration
+from booking.evaluation import start_rules
+from booking.free_capacity import FreeCapacity
+from booking.policy.limits import Limits
+from booking.rule_context import RuleContext
+from cluster.objects.bookings import Topology
+
+QUESTIONS: Final = 80
+"""How often the free capacity is asked for one refusal at most: among 50,000 bookings one answer may take
+milliseconds."""
+_HOUR: Final = 3600
+_DAY: Final = 86400
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody could ask for."""
+
+    start: datetime
+    end: datetime
+    count: int
+    model: str
+    topology: Topology
+
+
+class Judge(Protocol):
+    """The decision, as the search for alternatives asks it; ``booking.evaluation.evaluate`` is it."""
+
+    @property
+    def now(self) -> datetime:
+        """The instant of the decision, aware UTC."""
+        ...
+
+    @property
+    def deadline(self) -> datetime | None:
+        """What ends later is no alternative."""
+        ...
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models that could be meant."""
+        ...
+
+    def there(self, model: str, topology: Topology) -> int:
+        """How many GPUs there are of a model; on one node, where they must be on one."""
+        ...
+
+    def case(self, proposal: Proposal) -> RuleContext:
+        """The request as the rules see it."""
+        ...
+
+    def free_capacity(self, model: str) -> FreeCapacity:
+        """What there is of a model."""
+        ...
+
+    def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
+        """Whether it would be accepted now.
+
+        Args:
+            proposal: what could be asked for.
+            thoroughly: where others would have to move for it, try for long; else some of it is not found.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class CachedJudge:
+    """A judge who is asked nothing twice, and not too much: when nothing is left, nothing more is found."""
+
+    judge: Judge
+    left: int = QUESTIONS
+    _fits: dict[Proposal, bool] = field(default_factory=dict)
+    _first: dict[tuple[Proposal, datetime], Proposal | None] = field(default_factory=dict)
+
+    def fits(self, proposal: Proposal) -> bool:
+        """Whether it would be accepted now, as far as is seen at once."""
+        if proposal not in self._fits:
+            self._fits[proposal] = (
+                self._can_be(proposal)
+                and self._is_in_time(proposal)
+                and self._may_ask()
+                and self.judge.is_accepted(proposal, thoroughly=False)
+            )
+        return self._fits[proposal]
+
+    def first(self, proposal: Proposal, not_before: datetime) -> Proposal | None:
+        """The proposal from the first start, not before an instant, with which it would be accepted now."""
+        key = proposal, not_before
+        if key not in self._first:
+            self._first[key] = self._found(proposal, not_before)
+        return self._first[key]
+
+    def fewer(self, proposal: Proposal) -> int:
+        """The highest existing number of GPUs below that of the proposal."""
+        return min(proposal.count - 1, self.judge.there(proposal.model, proposal.topology))
+
+    def _found(self, proposal: Proposal, not_before: datetime) -> Proposal | None:
+        case = self.judge.case(proposal)
+        if has_begun(case):
+            return proposal if not_before <= proposal.start and self.fits(proposal) else None
+        if not (self._can_be(proposal) and self._may_ask()):
+            return None
+        free_capacity, want = (
+            self.judge.free_capacity(proposal.model),
+            start_rules.wanted(case, proposal.topology),
+        )
+        start = start_rules.next_start(case, free_capacity, want, not_before)
+        if start is None or not self._is_in_time(found := begun_at(proposal, start, case)):
+            return None
+        self._fits[found] = True
+        return found
+
+    def _can_be(self, proposal: Proposal) -> bool:
+        return 0 < proposal.count <= self.judge.there(proposal.model, proposal.topology)
+
+    def _is_in_time(self, proposal: Proposal) -> bool:
+        return self.judge.deadline is None or proposal.end <= self.judge.deadline
+
+    def _may_ask(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Bookings from one start that last whole units, from the shortest up to the requested length."""
+
+    proposal: Proposal
+    limits: Limits
+    unit: int
+    """Length of a unit in seconds."""
+    least: int
+    """Length of the shortest booking in units."""
+    most: int
+    """How many lengths there are."""
+
+    @classmethod
+    def of(cls, judge: Judge, proposal: Proposal, unit: int = 0) -> "Lengths":
+        """Units are days where bookings last days, else hours or steps, unless ``unit`` is given."""
+        case = judge.case(proposal)
+        limits, unit = case.limits, unit or _unit_of(case.limits)
+        passed = durations.between(case.since, judge.now, limits.tz)
+        least = max(-(-_seconds(limits.shortest) // unit), _seconds(passed) // unit + 1)
+        return cls(proposal, limits, unit, least, _seconds(case.length) // unit - least + 1)
+
+    def made(self, number: int) -> Proposal:
+        """The proposal with the ``number``-th length, from 1 on: 1 is the shortest."""
+        length = Duration(*divmod((self.least + number - 1) * self.unit, _DAY))
+        return changed(self.proposal, end=start_rules.end_of(self.proposal.start, length, self.limits))
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest amount up to ``most`` that fits, if every smaller one does; 0 for none."""
+    if most < 1 or not fits(1):
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _unit_of(limits: Limits) -> int:
+    """Seconds by which a booking is made shorter: days where bookings last days, else hours or steps."""
+    return _DAY if limits.shortest.days else step_of(limits)
+
+
+def step_of(limits: Limits) -> int:
+    """The policy's steps in seconds; hours, where it has none."""
+    return _seconds(limits.granularity or Duration(seconds=_HOUR))
+
+
+def _seconds(span: Duration) -> int:
+    return span.days * _DAY + span.seconds
+
+
+def has_begun(case: RuleContext) -> bool:
+    """Whether it is the change of what runs: then its start is settled."""
+    return case.changing is not None and case.changing.state(case.now) != "planned"
+
+
+def begun_at(proposal: Proposal, start: datetime, case: RuleContext) -> Proposal:
+    """The proposal with another start, and an end as far from it as the limits of its case allow."""
+    return changed(proposal, start=start, end=start_rules.end_of(start, case.length, case.limits))
+
+
+def changed(proposal: Proposal, **fields: Any) -> Proposal:
+    """The proposal with other values for some fields."""
+    return msgspec.structs.replace(proposal, **fields)

@@ -1,0 +1,204 @@
+"""Validation of a request apart from the rules: impossible amounts, models and instants. Pure.
+
+``booking.evaluation.evaluate`` asks here first; the answers go into the same list as broken rules.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Final
+
+from booking import durations, wording
+from booking.capacity import Capacity
+from booking.records import Record, Violation
+from booking.rule_context import RuleContext
+from cluster.objects.bookings import Topology
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""RFC 1123 label, as Kubernetes demands of a namespace's name."""
+_LONGEST_MODEL: Final = 200
+
+
+def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity) -> Iterator[Violation]:
+    """Everything that is wrong with the devices that are asked for, whenever that is."""
+    known = model in capacity.devices
+    if not known:
+        yield unknown_model(model, capacity)
+    if count < 1:
+        yield Violation(
+            rule="count-below-one",
+            message=f"A booking is for at least 1 GPU, not {count}.",
+            limit=1,
+            actual=count,
+        )
+    elif known:
+        yield from _too_many(model, count, topology=topology, capacity=capacity)
+    else:
+        yield from _more_than_all(count, capacity)
+
+
+def of_namespace(namespace: str | None) -> Iterator[Violation]:
+    """Whether a namespace can have this name."""
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        yield Violation(
+            rule="not-a-namespace",
+            message=f"No namespace can be called {wording.quoted(namespace)}: "
+            'names are lower-case letters, digits and "-", at most 63.',
+            actual=wording.clipped(namespace),
+        )
+
+
+def of_question(
+    model: str | None, start: datetime, end: datetime, *, capacity: Capacity
+) -> tuple[Violation, ...]:
+    """Everything that is wrong with a question about a span in the calendar, of one model or of all."""
+    wrong = [unknown_model(model, capacity)] if model is not None and model not in capacity.devices else []
+    malformed = [*of_instants(start=start, end=end)]
+    backwards = () if malformed else _backwards(start, end)
+    return (*wrong, *malformed, *backwards)
+
+
+def unknown_model(model: str, capacity: Capacity) -> Violation:
+    """No node has GPUs of this model; the message names those that there are."""
+    if not capacity.devices:
+        offer = "no node reports GPUs at present."
+    else:
+        nearest = _nearest(model, capacity.models)
+        hint = f"did you mean {nearest}? " if nearest else ""
+        there = "There" if hint else "there"
+        offer = f"{hint}{there} are {wording.listed(capacity.models)}."
+    return Violation(
+        rule="unknown-model",
+        message=f"There is no GPU model {wording.quoted(model)} here: {offer}",
+        limit=wording.listed(capacity.models),
+        actual=wording.clipped(model),
+    )
+
+
+def _nearest(model: str, models: tuple[str, ...]) -> str | None:
+    """The known model that was meant, perhaps."""
+    folded = {known.casefold(): known for known in models}
+    wanted = model[:_LONGEST_MODEL].casefold()
+    containing = [known for known in folded if wanted and wanted in known]
+    close = containing or get_close_matches(wanted, folded, n=1)
+    return folded[close[0]] if close else None
+
+
+def _too_many(model: str, count: int, *, topology: Topology, capacity: Capacity) -> Iterator[Violation]:
+    total, largest = capacity.total(model), capacity.largest(model)
+    if count > total:
+        yield Violation(
+            rule="more-than-exist",
+            message=f"{wording.counted(count, 'GPU')} of model {model} cannot be booked: there are {total}.",
+            limit=total,
+            actual=count,
+        )
+    elif topology == "single-node" and count > largest:
+        yield Violation(
+            rule="more-than-one-node-has",
+            message=f"{wording.counted(count, 'GPU')} of model {model} on one node cannot be booked: "
+            f'no node has more than {largest}. With topology "any" they may be on several.',
+            limit=largest,
+            actual=count,
+        )
+
+
+def _more_than_all(count: int, capacity: Capacity) -> Iterator[Violation]:
+    """Of a model that nobody knows there cannot be more than of all of them."""
+    total = sum(capacity.total(model) for model in capacity.models)
+    if count > total > 0:
+        yield Violation(
+            rule="more-than-exist",
+            message=f"{wording.counted(count, 'GPU')} cannot be booked: there are {total}, of all models.",
+            limit=total,
+            actual=count,
+        )
+
+
+def of_instants(*, start: datetime | None, end: datetime) -> Iterator[Violation]:
+    """Whether these are instants: they say their offset, and UTC has them, too."""
+    if start is not None:
+        yield from of_instant("start", start)
+    yield from of_instant("end", end)
+
+
+def of_instant(what: str, moment: datetime) -> Iterator[Violation]:
+    """Whether this is one; ``what`` it is called in the message."""
+    said = moment.isoformat()
+    if moment.utcoffset() is None:
+        yield Violation(
+            rule="no-offset",
+            message=f'The {what} {said} does not say its offset from UTC: let it end with "Z" or "+02:00".',
+            actual=said,
+        )
+    elif not _is_in_calendar(moment):
+        yield Violation(
+            rule="beyond-the-calendar",
+            message=f"The {what} {said} is beyond the calendar.",
+            actual=said,
+        )
+
+
+def _is_in_calendar(moment: datetime) -> bool:
+    try:
+        moment.astimezone(UTC)
+    except OverflowError:
+        return False
+    return True
+
+
+def of_span(case: RuleContext) -> Iterator[Violation]:
+    """Everything that is wrong with a span whose ends are instants in UTC, whatever the limits are."""
+    now, had = case.now, case.changing
+    yield from _backwards(case.start, case.end)
+    if had is not None and had.state(now) == "active":
+        yield from _of_a_running_one(case, had)
+    elif case.start < now:
+        yield Violation(
+            rule="starts-in-the-past",
+            message=f"It starts at {wording.instant(case.start)}, and it is {wording.instant(now)} already.",
+            limit=wording.iso(now),
+            actual=wording.iso(case.start),
+            earliest_start=now,
+        )
+    limits = case.limits
+    farthest = durations.after(now, limits.farthest, limits.tz)
+    if max(case.start, case.end) > farthest:
+        yield Violation(
+            rule="too-far-ahead",
+            message=f"Nothing is booked after {wording.instant(farthest)}, "
+            f"{durations.words(limits.farthest)} from now.",
+            limit=wording.iso(farthest),
+            actual=wording.iso(max(case.start, case.end)),
+        )
+
+
+def _of_a_running_one(case: RuleContext, had: Record) -> Iterator[Violation]:
+    if case.start != had.start:
+        yield Violation(
+            rule="has-begun",
+            message=f"The booking {had.id} is running since {wording.instant(had.start)}: "
+            "its start cannot be moved any more.",
+            limit=wording.iso(had.start),
+            actual=wording.iso(case.start),
+        )
+    if case.start < case.end <= case.now:
+        yield Violation(
+            rule="ends-in-the-past",
+            message=f"It would end at {wording.instant(case.end)}, "
+            f"and it is {wording.instant(case.now)} already: release it instead.",
+            limit=wording.iso(case.now),
+            actual=wording.iso(case.end),
+        )
+
+
+def _backwards(start: datetime, end: datetime) -> Iterator[Violation]:
+    if end <= start:
+        yield Violation(
+            rule="ends-before-it-starts",
+            message=f"It ends at {wording.instant(end)}, "
+            f"which is not after its start {wording.instant(start)}.",
+            limit=wording.iso(start),
+            actual=wording.iso(end),
+        )

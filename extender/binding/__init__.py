@@ -1,0 +1,1 @@
+"""Binds: devices are chosen, the Binding is posted, its outcome is found out."""

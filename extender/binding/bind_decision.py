@@ -1,0 +1,173 @@
+"""What a bind decides: devices, counted in the ledger before another pod can get them.
+
+Steps that can fail by themselves, such as writing the body, come before the decision is counted. It is taken
+back when, and only when, it is certain that it did not happen.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cluster import names
+from cluster.decide.ledger import AssumedBind, NodeView
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.placement import NoPlaceError, choose
+from cluster.decide.predicates import AGENT, ON_HOLD, rejection
+from cluster.objects.assignment import devices_of, encode_assignment
+from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
+from cluster.process.clock import Clock
+from extender.state.cluster_state import ClusterState
+
+NOT_LEADING: Final = (
+    f"{names.NOT_NOW} This extender does not lead, or does not know whether it does:"
+    " another one binds the pod."
+)
+
+
+class BindError(Exception):
+    """The pod is not bound; the text says why, and is the same each time for the same reason.
+
+    It begins with ``names.NOT_NOW`` where the node is not to blame: the reclaimer reads that on the pod.
+    """
+
+
+class AwaitsKubeletError(BindError):
+    """The pod would fit, but the node's kubelet still owes an answer for another pod of ours."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(
+            f"The kubelet of node {node} has not answered yet for the pod that was bound there before."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Node and devices for a pod, counted in the ledger."""
+
+    assumed: AssumedBind
+    body: dict[str, Any]
+    """The Binding as it is posted."""
+    made_at: float
+    """Seconds of the monotonic clock."""
+    was_posted: bool = False
+    """Whether it has been posted before, with unknown outcome."""
+
+    @property
+    def pod(self) -> Pod:
+        """As it was when it was decided."""
+        return self.assumed.pod
+
+
+class BindDecisions:
+    """Makes decisions and takes them back."""
+
+    def __init__(self, state: ClusterState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    def make(self, pod: Pod, node: str, *, counts_from: float | None = None) -> Decision:
+        """Check once more, choose devices, and count the choice in the ledger, in one step.
+
+        Args:
+            pod: as filter saw it.
+            node: where it is to be bound.
+            counts_from: from when the decision counts, in seconds of the monotonic clock; by default now.
+
+        Raises:
+            AwaitsKubeletError: the node has to be waited for.
+            BindError: the pod does not fit there any more.
+        """
+        made_at = self._clock.monotonic() if counts_from is None else counts_from
+        with self._state.locked() as ledger:
+            try:
+                request = self._state.request(pod)
+            except QuantityError as error:
+                raise BindError(str(error)) from error
+            ((view, agent),) = self._state.snapshot((node,))
+            reason = rejection(request, view, agent) or self._state.plan_rejection(pod, request)(node)
+            if reason:
+                raise BindError(f"The pod no longer fits on node {node}: {reason}.")
+            if request.demand and self._state.awaits_answer(node):
+                raise AwaitsKubeletError(node)
+            try:
+                assignment = choose(request, view)
+            except NoPlaceError as error:
+                raise BindError(f"The pod no longer fits on node {node}.") from error
+            assumed = AssumedBind(pod=pod, node=node, assignment=assignment)
+            body = binding(assumed)
+            ledger.assume(pod, node, assignment)
+            self._state.expect_answer(pod.metadata.uid)
+        return Decision(assumed, body, made_at)
+
+    def renew(self, earlier: AssumedBind) -> Decision:
+        """The same decision, counted from now on: ``assumed_binds`` gives it its full time again.
+
+        Raises:
+            BindError: it would not be made any more (law L6). It is kept: the first Binding may yet arrive.
+        """
+        made_at = self._clock.monotonic()
+        again = AssumedBind(pod=earlier.pod, node=earlier.node, assignment=earlier.assignment)
+        with self._state.locked() as ledger:
+            ((view, agent),) = self._state.snapshot((earlier.node,))
+            reason = _outdated(earlier, view, agent)
+            if reason:
+                raise BindError(f"The pod no longer fits on node {earlier.node}: {reason}.")
+            ledger.forget_assumed(again.pod.metadata.uid)
+            ledger.assume(again.pod, again.node, again.assignment)
+        return Decision(again, binding(again), made_at, was_posted=True)
+
+    def not_posted(self, decision: Decision) -> None:
+        """It was not posted this time, so it has not happened at all unless it was posted before."""
+        if not decision.was_posted:
+            self.take_back(decision.pod.metadata.uid)
+
+    def take_back(self, uid: str) -> None:
+        """The pod was not bound and will not be: free the devices it was given."""
+        with self._state.locked() as ledger:
+            ledger.forget_assumed(uid)
+            self._state.decide_again(uid)
+
+    def rests_on(self, decided: Pod, pod: Pod) -> bool:
+        """Whether both filters, ours and kube-scheduler's, would get the same request about the pod now."""
+        before, now = decided.metadata, pod.metadata
+        return (
+            pod.spec == decided.spec
+            and now.labels == before.labels
+            and now.deletion_timestamp == before.deletion_timestamp
+            and self._state.request(pod) == self._state.request(decided)
+        )
+
+
+def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | None:
+    """Why a decision that waits for its answer would not be made any more; None when it would."""
+    chosen = devices_of(earlier.assignment)
+    if not chosen:
+        return None
+    if agent != "alive":
+        return AGENT[agent]
+    if not chosen <= {device.uuid for device in view.devices if device.is_healthy}:
+        return "a GPU that was chosen is not healthy any more"
+    uid = earlier.pod.metadata.uid
+    return ON_HOLD if any(view.on_hold.get(uuid, uid) != uid for uuid in chosen) else None
+
+
+def binding(assumed: AssumedBind) -> dict[str, Any]:
+    """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write."""
+    meta = assumed.pod.metadata
+    metadata: dict[str, Any] = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }
+    annotations = {key: "" for key in names.WAITING_STATE if meta.annotation(key)}
+    if assumed.assignment:
+        annotations[names.ASSIGNED] = encode_assignment(assumed.assignment)
+    if annotations:
+        metadata["annotations"] = annotations
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": assumed.node},
+    }

@@ -1,0 +1,40 @@
+"""Where the verbs are served: by HTTP next to our own scheduler, by mutual TLS to the cluster's own."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cluster.process.clock import Clock
+from cluster.process.lifecycle import Process
+from cluster.process.probes import serve
+from extender.existing import Served
+from extender.settings import Settings
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+
+def serve_plainly(app: "WSGIApplication", settings: Settings, process: Process) -> None:
+    """Mode ``dedicated``.
+
+    Raises:
+        ServeError: the address is taken or not ours.
+    """
+    server = serve(
+        app,
+        settings.host,
+        settings.port,
+        threads=settings.threads,
+        longest_body=settings.max_body_bytes,
+    )
+    process.closing("verbs", server.close)
+
+
+def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, clock: Clock) -> Served:
+    """Mode ``existing``: ``tls.serve_by_tls``, which takes as long to load as all the rest of us.
+
+    Raises:
+        SettingsError: a file is not named, or the clients' authority cannot be read.
+        ServeError: the address is taken or not ours, or that file holds no certificate.
+    """
+    found: Served = import_module("extender.http_server.tls").serve_by_tls(app, settings, process, clock)
+    return found

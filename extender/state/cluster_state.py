@@ -1,0 +1,361 @@
+"""The extender's cache of the cluster: the common one, and what only the extender needs.
+
+Reflectors write it and the verbs read it, under the cache's one lock.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cluster import names
+from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.ledger.resource_versions import version_is_older
+from cluster.decide.placement import NoPlaceError, choose
+from cluster.decide.predicates import BOOKED_BY_OTHERS, rejection
+from cluster.decide.protection import never_evicted_reason
+from cluster.decide.reasons import Reason
+from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.decide.serving import (
+    ANSWERED_WITHIN,
+    MISSED_AFTER,
+    KubeletRejection,
+    Serving,
+    awaits_answer,
+    is_short,
+)
+from cluster.objects.assignment import devices_of
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod, is_live
+from cluster.objects.quantity import QuantityError
+from cluster.process.clock import Clock
+from extender.state.bind_queue import BindQueue
+from extender.state.equivalence_cache import EquivalenceCache
+from extender.state.node_sets import NodeSets
+from extender.state.soft_reservations import SECONDS, SoftReservations
+from extender.state.verb_priority import VerbPriority
+
+__all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
+
+REMEMBERED: Final = 20_000
+"""Pods kept that filter has seen and that may still be bound."""
+
+KUBELET_REJECTIONS: Final = 1_000
+"""Rejections of kubelets that wait to be reported."""
+
+AT_A_TIME: Final = 20
+"""Pods of a list that are applied while a request waits."""
+
+NodeRejection = Callable[[str], Reason | None]
+
+Readiness = Callable[[], str | None]
+"""Why the cache cannot be trusted; None when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The nodes that filter has rejected for a pod."""
+
+    pod: Pod
+    """The pod as filter saw it."""
+    request: GpuRequest
+    """What the pod requested then."""
+    nodes: frozenset[str]
+    seen: int
+    """Number of the last change of a node (``EquivalenceCache.number``) that the answer includes."""
+    is_booked_by_others: bool = False
+    """Whether it was refused GPUs that are guaranteed to bookings."""
+
+    @property
+    def uid(self) -> str:
+        """Uid of the pod."""
+        return self.pod.metadata.uid
+
+
+class ClusterState(ClusterCache):
+    """The cache, the pods that wait for us, and what filter has seen and answered."""
+
+    def __init__(
+        self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
+    ) -> None:
+        """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
+        self.serving: Final = Serving()
+        self.priority: Final = VerbPriority(clock)
+        """Lets threads that read events wait while kube-scheduler is answered."""
+        super().__init__(
+            clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
+        )
+        self._scheduler = scheduler
+        self._booking_plans = BookingPlans(self)
+        self.index = EquivalenceCache(self, clock)
+        """Which nodes fit which request."""
+        self.waiting: dict[str, Pod] = {}
+        """Uid -> pod of ours that requests GPUs and is not bound."""
+        self.rejections: dict[str, Rejection] = {}
+        """Uid -> the last answer of filter, where it rejected some node."""
+        self._node_sets = NodeSets()
+        self.rejection_changes = 0
+        """Grows whenever a rejection comes or goes, or its pod changes."""
+        self.kubelet_rejections: deque[KubeletRejection] = deque(maxlen=KUBELET_REJECTIONS)
+        """Rejections of kubelets that have not been reported yet."""
+        self.soft = SoftReservations(clock)
+        """Devices that pods whose bind has not arrived yet are about to get."""
+        self.bind_queue = BindQueue(clock)
+        """Binds that wait for the kubelet of their node."""
+        self._seen: OrderedDict[str, Pod] = OrderedDict()
+        self._unanswered: dict[str, float] = {}
+        """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
+        self._has_leases = False
+
+    def request(self, pod: Pod) -> GpuRequest:
+        """The pod's request at this instant, from its own spec and the booking that covers it.
+
+        Raises:
+            QuantityError: an amount of GPUs that cannot be read.
+        """
+        is_owned = bool(pod.metadata.annotation(names.USER))
+        return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
+
+    def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
+        """Node -> why the pod may not be placed there because of other bookings; None where it may.
+
+        Applies to booked pods, and to pods that are never evicted: all others leave when a booked one needs
+        their devices.
+        """
+        return self.plan_rejection_or_none(pod, request) or (lambda _node: None)
+
+    def plan_rejection_or_none(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
+        """The same; None where no node has an objection."""
+        now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
+        booking = self.cover_of(pod, now)
+        if not need:
+            return None
+        if booking is None:
+            return self._borne(pod, request) if self._stays(pod) else None
+        places, hold_node = self._booking_plans.places(now), request.hold.node if request.hold else None
+        if booking.spec.model not in places.checks:
+            return None
+        return lambda node: (
+            None if places.allow(booking, node, need, hold_node=hold_node) else BOOKED_BY_OTHERS
+        )
+
+    def _stays(self, pod: Pod) -> bool:
+        return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
+
+    def _borne(self, pod: Pod, request: GpuRequest) -> NodeRejection:
+        lasting, need = self._booking_plans.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
+        decided = self.decided(pod.metadata.uid)
+        return lambda node: (
+            None
+            if node == decided or lasting.allows_permanent(node, need, request.models)
+            else BOOKED_BY_OTHERS
+        )
+
+    def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
+        """Those of some nodes on which a pod fits now, other bookings aside."""
+        alone = {request.hold.node} if request.hold else self.apart(request.uid)
+        found: list[str] = []
+        if not request.hold:
+            with self.index.class_of(request) as (equivalence, _):
+                found = [name for name in nodes if name in equivalence.fitting and name not in alone]
+        some = [name for name in alone if name in nodes]
+        return found + [name for name in some if self.evaluate(request, name) is None]
+
+    def evaluate(self, request: GpuRequest, node: str) -> Reason | None:
+        """Why a pod does not fit on a node, computed for this pod alone.
+
+        Devices that it was given itself, by a bind that has no answer yet, do not block it.
+        """
+        return rejection(request, *self._snapshot_for(request, node))
+
+    def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
+        """A pod's bind to a node has arrived, and waits for this many seconds at most."""
+        pod = self.remembered(uid)
+        if pod is not None:
+            with suppress(QuantityError):
+                self.reserve_softly(self.request(pod), node, seconds)
+
+    def reserve_softly(self, request: GpuRequest, node: str, seconds: float = SECONDS) -> None:
+        """A pod will probably be bound to a node."""
+        if not request.demand or request.hold:
+            return
+        with self._lock:
+            view = self._ledger.view(node)
+        reserved = self.soft.of_others(request.uid).get(node, frozenset())
+        with suppress(NoPlaceError):
+            self.soft.reserve(request.uid, node, devices_of(choose(request, view.holding(reserved))), seconds)
+
+    def fits_beside(self, request: GpuRequest, node: str, reserved: frozenset[str]) -> bool:
+        """Whether a pod fits on a node if some of its devices were given to others."""
+        view, agent = self._snapshot_for(request, node)
+        return rejection(request, view.holding(reserved), agent) is None
+
+    def _snapshot_for(self, request: GpuRequest, node: str) -> NodeSnapshot:
+        """A node, without the devices that a bind has given the pod itself."""
+        ((view, agent),) = self.snapshot((node,))
+        return (view.without(request.uid) if self.decided(request.uid) == node else view), agent
+
+    def apart(self, uid: str) -> frozenset[str]:
+        """Nodes whose verdict on a pod differs from that on pods with the same request."""
+        return frozenset(node for node in (self._ledger.nomination(uid), self.decided(uid)) if node)
+
+    def decided(self, uid: str) -> str | None:
+        """The node chosen for a pod, until the bind is seen or taken back."""
+        found = self._ledger.assumption(uid)
+        return found.node if found else None
+
+    def agent(self, view: NodeView, now: float) -> AgentState:
+        """The state of a node's agent and kubelet: nothing is bound where it is not alive."""
+        found = super().agent(view, now)
+        if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
+            return "kubelet-short"
+        return found
+
+    def expect_answer(self, uid: str) -> None:
+        """A node has been chosen for the pod; from now on its kubelet owes an answer."""
+        self.soft.release(uid)
+        with self._lock:
+            self._unanswered[uid] = self._clock.monotonic()
+
+    def awaits_answer(self, node: str) -> bool:
+        """Whether a pod is on its way to a node whose kubelet has not accepted it yet.
+
+        An unresponsive kubelet does not keep pods from its node indefinitely, unless its agent is
+        unresponsive, too, since the pod was bound: both may be gone, with the machine.
+        """
+        with self._lock:
+            now = self._clock.monotonic()
+            renewal = self.serving.renewal(node)
+            renewed = renewal.at if renewal else float("-inf")
+            times = (self._unanswered.get(holding.uid) for holding in self._ledger.view(node).holdings)
+            return any(
+                since is not None and (now - since < ANSWERED_WITHIN or renewed <= since) for since in times
+            )
+
+    def replace_pods(self, items: Sequence[Pod], version: str) -> None:
+        """All living pods: what filter saw of others is dropped, also where we never learned of them."""
+        super().replace_pods(items, version)
+        living = {pod.metadata.uid for pod in items}
+        with self._lock:
+            seen = list(self._seen.items())
+        for uid, pod in seen:
+            if uid not in living and not version_is_older(version, pod.metadata.resource_version):
+                with self._lock:
+                    if self._seen.get(uid) is pod:
+                        self.drop_remembered(uid)
+
+    def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
+        """All Leases of the product's namespace: changes before this list may have been missed."""
+        with self._lock:
+            now = self._clock.monotonic()
+            self.serving.doubt(now if self._has_leases else now - MISSED_AFTER)
+            self._has_leases = True
+            super().replace_leases(items, version)
+
+    def places(self) -> BookedNodes:
+        """The nodes that suit booked pods now; the same object as long as nothing has changed."""
+        return self._booking_plans.places(self._clock.now())
+
+    def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
+        """Node -> whether the plan has room for the pod there; None where it has room on no node."""
+        now = self._clock.now()
+        booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
+        if booking is None or not need:
+            return None
+        places = self._booking_plans.places(now)
+        if booking.spec.model not in places.checks:
+            return None
+        return lambda node: places.planned(booking, node) >= need
+
+    def remember(self, pod: Pod) -> None:
+        """Keep the pod as filter saw it: a bind is decided on that state and no other."""
+        with self._lock:
+            self._seen[pod.metadata.uid] = pod
+            self._seen.move_to_end(pod.metadata.uid)
+            if len(self._seen) > REMEMBERED:
+                oldest, _ = self._seen.popitem(last=False)
+                self._drop_rejection(oldest)
+
+    def remembered(self, uid: str) -> Pod | None:
+        """The pod as filter saw it last; None when it never did (a restart in between)."""
+        with self._lock:
+            return self._seen.get(uid)
+
+    def drop_remembered(self, uid: str) -> None:
+        """The pod is gone or bound: what filter saw and answered does not matter any more."""
+        with self._lock:
+            self._seen.pop(uid, None)
+            self._drop_rejection(uid)
+
+    def _drop_rejection(self, uid: str) -> None:
+        if self.rejections.pop(uid, None):
+            self.rejection_changes += 1
+
+    def decide_again(self, uid: str) -> None:
+        """What filter saw is out of date. Its rejection is kept: the pod is requeued when it fits."""
+        with self._lock:
+            self._seen.pop(uid, None)
+
+    def note(self, rejection: Rejection) -> None:
+        """Keep the last answer of filter."""
+        with self._lock:
+            if rejection.nodes and rejection.uid in self._seen:
+                kept = (one.nodes for one in self.rejections.values())
+                nodes = self._node_sets.shared(rejection.nodes, self.index.names, kept)
+                self.rejections[rejection.uid] = replace(rejection, nodes=nodes)
+                self.rejection_changes += 1
+            else:
+                self._drop_rejection(rejection.uid)
+
+    def _apply_node(self, node: Node) -> None:
+        name = node.metadata.name
+        before = self.nodes.get(name)
+        super()._apply_node(node)
+        if before is None or before.status.allocatable != self.nodes[name].status.allocatable:
+            self.serving.turn(name)
+
+    def _forget_node(self, name: str) -> None:
+        super()._forget_node(name)
+        self.serving.forget_node(name)
+
+    def _apply(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        was_known = uid in self.pods
+        if not super()._apply(pod):
+            return False
+        self._hear_kubelet(pod, was_known=was_known)
+        self.rejection_changes += uid in self.rejections
+        self.waiting.pop(uid, None)
+        if pod.spec.node_name or not is_live(pod):
+            self.drop_remembered(uid)
+        elif uid in self.pods and pod.spec.scheduler_name == self._scheduler:
+            self.waiting[uid] = pod
+        return True
+
+    def _hear_kubelet(self, pod: Pod, *, was_known: bool) -> None:
+        """Apply what a pod's status shows about its node."""
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        if awaits_answer(pod):
+            self._unanswered.setdefault(uid, now)
+        elif not self._ledger.assumption(uid):
+            self._answered(uid, pod.spec.node_name)
+        rejection = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
+        if rejection:
+            self.kubelet_rejections.append(rejection)
+
+    def _answered(self, uid: str, node: str | None) -> None:
+        """No answer is owed for a pod any more."""
+        if self._unanswered.pop(uid, None) is not None and node:
+            self.bind_queue.notify(node)
+
+    def _forget(self, uid: str, version: str) -> bool:
+        known = self.pods.get(uid)
+        if not super()._forget(uid, version):
+            return False
+        self._answered(uid, known.spec.node_name if known else None)
+        self.waiting.pop(uid, None)
+        self.drop_remembered(uid)
+        return True

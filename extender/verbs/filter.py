@@ -1,0 +1,121 @@
+"""The verb ``filter``: which of the offered nodes can give the pod its devices."""
+
+from collections.abc import Container, Iterable
+from typing import Final
+
+import msgspec
+
+from cluster.decide.predicates import BOOKED_BY_OTHERS, RESERVED, elsewhere
+from cluster.decide.reasons import Reason
+from cluster.decide.request import GpuRequest
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
+from extender.state.cluster_state import ClusterState, NodeRejection, Rejection
+from extender.state.equivalence_class import Answer, Verdicts, uncached_answer
+from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
+
+ANSWERED: Final = "filter answered"
+
+
+class Filter:
+    """Answers ``filter``; the decision is ``predicates.rejection``, cached per equivalence class."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+
+    def __call__(self, arguments: ExtenderArgs) -> ExtenderFilterResult:
+        """The answer for a caller in this process."""
+        return msgspec.json.decode(self.answer_logged(arguments).text, type=ExtenderFilterResult)
+
+    def answer_logged(self, arguments: ExtenderArgs) -> LoggedAnswer:
+        """Sort the nodes into fitting and rejected ones, with reasons: the answer as sent, and its log line.
+
+        The scheduler reads every rejection as "unresolvable": ``cluster.decide.reasons`` says why.
+        """
+        if arguments.has_whole_nodes:
+            return _error(arguments.pod, WHOLE_NODES)
+        pod, names = arguments.pod, arguments.node_names or ()
+        try:
+            request = self._state.request(pod)
+        except QuantityError as error:
+            return _error(pod, str(error))
+        self._state.remember(pod)
+        seen = self._state.index.number
+        soft_reserved: frozenset[str] = frozenset()
+        if request.hold:
+            answer = self._with_hold(pod, request, request.hold, names)
+        else:
+            answer, soft_reserved = self._sorted(pod, request, names)
+        is_booked_by_others = BOOKED_BY_OTHERS.code in answer.reasons
+        # A node that is left out for a moment has not rejected the pod.
+        rejected = answer.rejected - soft_reserved if soft_reserved else answer.rejected
+        self._state.note(Rejection(pod, request, rejected, seen, is_booked_by_others=is_booked_by_others))
+        if answer.only:
+            self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
+        line = {
+            "pod": pod.key,
+            "uid": pod.metadata.uid,
+            "asked": len(names),
+            "fitting": answer.fitting,
+            "reasons": answer.reasons,
+        }
+        return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
+
+    def _with_hold(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
+        """For a pod with a hold: at most one node fits it."""
+        there = hold.node
+        verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
+        if there in verdicts:
+            reason = self._state.evaluate(request, there)
+            verdicts[there] = reason or self._state.plan_rejection(pod, request)(there)
+        return uncached_answer(verdicts)
+
+    def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
+        """The answer, and the nodes that are left out of it because of soft reservations."""
+        with self._state.index.class_of(request) as (equivalence, everything):
+            asked = frozenset(names)
+            is_whole = asked == everything and len(asked) == len(names)
+            apart = self._state.apart(request.uid) & asked
+            alone = apart if is_whole else apart | (asked - everything)
+            other = {name: self._state.evaluate(request, name) for name in alone}
+            if plan_rejection := self._state.plan_rejection_or_none(pod, request):
+                other |= _denied(plan_rejection, names, equivalence.fitting, other)
+            soft_reserved = self._soft_reserved(request, names, equivalence.fitting, other)
+            other |= dict.fromkeys(soft_reserved, RESERVED)
+            answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
+            return answer, frozenset(soft_reserved)
+
+    def _soft_reserved(
+        self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts
+    ) -> list[str]:
+        """Nodes whose last devices other pods are about to get; none where the pod would fit nowhere else."""
+        reserved = self._state.soft.of_others(request.uid)
+        if not reserved or not request.demand:
+            return []
+        fits = _fits(names, fitting, other)
+        soft_reserved = [
+            name
+            for name in fits
+            if name in reserved and not self._state.fits_beside(request, name, reserved[name])
+        ]
+        return soft_reserved if len(soft_reserved) < len(fits) else []
+
+
+def _denied(
+    plan_rejection: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
+) -> dict[str, Reason | None]:
+    """Nodes where the pod would fit if those GPUs were not guaranteed to others."""
+    fits = _fits(names, fitting, other)
+    found = ((name, plan_rejection(name)) for name in fits)
+    return {name: reason for name, reason in found if reason}
+
+
+def _fits(names: Iterable[str], fitting: Container[str], other: Verdicts) -> list[str]:
+    """The nodes on which the pod fits, in the given order."""
+    return [name for name in names if (other[name] is None if name in other else name in fitting)]
+
+
+def _error(pod: Pod, message: str) -> LoggedAnswer:
+    line = {"pod": pod.key, "uid": pod.metadata.uid, "error": message}
+    return LoggedAnswer(msgspec.json.encode(ExtenderFilterResult(error=message)), ANSWERED, line)

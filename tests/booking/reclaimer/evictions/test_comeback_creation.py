@@ -1,0 +1,230 @@
+"""The creation of a pod that comes back, and a template that is missing while its victim leaves (law L4)."""
+
+from typing import Any
+
+import pytest
+
+from cluster import names
+from cluster.kube.resources import POD_TEMPLATES, PODS
+from cluster.objects.pods import Pod, asks_for_gpus
+from tests.booking.reclaimer.evictions.comeback_rounds import (
+    CREATE,
+    DUE_AT,
+    FORGET,
+    GET_TEMPLATE,
+    MARK_DUE,
+    MARKED,
+    NAME_OF_TEMPLATE,
+    PATCH_POD,
+    READ_POD,
+    STORE,
+    Round,
+    error,
+)
+from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, gpu_pod
+
+
+@pytest.fixture
+def round_() -> Round:
+    return Round()
+
+
+def test_a_pod_comes_back_with_our_finalizer_and_label_until_the_template_is_gone(round_: Round) -> None:
+    round_.template(due=True)
+    round_.sync()
+    round_.kube.before("DELETE", lambda: found.append(round_.pod()))
+    found: list[Pod | None] = []
+    round_.asked()
+    (back,) = found
+    assert back is not None
+    assert back.metadata.finalizers == (names.COMEBACK,)
+    assert back.metadata.labels == {"app": "x", names.COMEBACK: "true"}
+    after = round_.pod()
+    assert after is not None
+    assert (after.metadata.finalizers, after.metadata.labels) == (None, {"app": "x"})
+    assert not asks_for_gpus(after)
+
+
+@pytest.mark.parametrize("released", [False, True], ids=["with our finalizer", "released by another process"])
+def test_one_that_another_process_has_brought_back_is_not_created_again(
+    round_: Round, *, released: bool
+) -> None:
+    round_.template(due=True)
+    round_.sync()
+    round_.returning(finalizers=() if released else (names.COMEBACK,), label=not released)
+    rest = [FORGET] if released else [FORGET, PATCH_POD]
+    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD, *rest]
+    assert round_.recorder.events == []
+    pod = round_.pod()
+    assert pod is not None
+    assert (pod.metadata.uid, pod.metadata.finalizers) == ("r", None)
+
+
+def test_a_strangers_pod_of_the_name_stays_and_is_reported_on(round_: Round) -> None:
+    round_.template(due=True)
+    round_.sync()
+    theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
+    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
+    assert round_.pod() == theirs
+    assert round_.recorder.events == [
+        (
+            "p",
+            names.COMEBACK_DROPPED,
+            "A pod that was taken away does not come back: team/p has taken its name.",
+        )
+    ]
+    round_.sync()
+    assert round_.asked() == []
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone by the time it is read"])
+def test_while_the_old_pod_has_the_name_its_creation_waits_and_no_event_is_written(
+    round_: Round, *, exists: bool
+) -> None:
+    round_.template(due=True)
+    round_.sync()
+    if exists:
+        round_.victim(leaving=True, marked=True, label=False)
+    else:
+        round_.kube.fail("POST", error(409))
+    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD]
+    assert (round_.recorder.events, round_.templates) == ([], 1)
+    if exists:
+        round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+        round_.kube.finish(PODS, "p", namespace=NAMESPACE)
+    round_.clock.advance(1)
+    assert round_.asked() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+
+
+@pytest.mark.parametrize("stored_again", [False, True], ids=["gone", "another one"])
+def test_law_l4_of_a_template_that_is_not_the_cached_one_any_more_no_pod_is_created(
+    round_: Round, *, stored_again: bool
+) -> None:
+    round_.template(due=True)
+    round_.sync()
+    round_.kube.finish(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
+    if stored_again:
+        round_.template(due=True)
+    assert round_.asked() == [GET_TEMPLATE]
+    assert round_.pod() is None
+    assert round_.seen.template("v") is None
+
+
+def test_law_l4_who_marked_a_template_long_ago_still_asks_whether_it_is_there(round_: Round) -> None:
+    round_.victim(leaving=True, marked=True, ended=True, finalizers=(names.COMEBACK, "example.com/stay"))
+    round_.template()
+    round_.sync()
+    assert round_.asked() == [MARK_DUE, PATCH_POD]
+    due = round_.kube.get(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
+    # Meanwhile another process has led, has brought the pod back, and its user has deleted that.
+    round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+    round_.kube.finish(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
+    round_.sync()
+    assert round_.asked() == []
+    round_.seen.templates.upsert(due)  # a watch that begins again with an older list
+    assert round_.asked() == [GET_TEMPLATE]
+    assert round_.pod() is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "event"),
+    [
+        ({}, (names.CAME_BACK, "This pod came back without a GPU. A booked pod needs the GPU.")),
+        ({names.COMEBACK_MESSAGE: ""}, (names.CAME_BACK, "This pod came back without a GPU.")),
+        (
+            {names.COMEBACK_HOW: "as-it-was"},
+            (names.REQUEUED, "This pod came back and waits for a GPU. A booked pod needs the GPU."),
+        ),
+        (
+            {names.COMEBACK_HOW: "as-it-was", names.COMEBACK_MESSAGE: ""},
+            (names.REQUEUED, "This pod came back and waits for a GPU."),
+        ),
+        (
+            {
+                names.COMEBACK_HOW: "as-it-was",
+                names.COMEBACK_REASON: "refused",
+                names.COMEBACK_MESSAGE: "No GPU.",
+            },
+            (names.REJECTED_BY_KUBELET, "This pod came back and waits for a node. Before: No GPU."),
+        ),
+        (
+            {names.COMEBACK_REASON: "refused", names.COMEBACK_MESSAGE: "No GPU."},
+            (names.CAME_BACK, "This pod came back without a GPU. No GPU."),
+        ),
+    ],
+    ids=[
+        "without a GPU",
+        "without a message",
+        "as it was",
+        "as it was, without a message",
+        "rejected",
+        "rejected, without a GPU",
+    ],
+)
+def test_the_owner_reads_how_and_why_a_pod_came_back(
+    round_: Round, annotations: dict[str, str], event: tuple[str, str]
+) -> None:
+    round_.template(due=True, **annotations)
+    round_.sync()
+    round_.asked()
+    assert round_.recorder.events == [("p", *event)]
+
+
+# --- a missing template --------------------------------------------------------------------------------
+
+
+def test_a_template_that_is_stored_again_says_why_as_the_pod_does(round_: Round) -> None:
+    pod = gpu_pod(uid="v", finalizers=[names.COMEBACK], deletionTimestamp=DUE_AT)
+    pod["metadata"]["labels"] = {names.COMEBACK: "true"}
+    pod["metadata"]["annotations"][names.COMEBACK_HOW] = "as-it-was"
+    pod["status"]["conditions"] = [{**MARKED, "message": "The booking is over."}]
+    round_.kube.put(PODS, pod)
+    round_.sync()
+    assert round_.asked() == [READ_POD, STORE]
+    (template,) = round_.kube.list(POD_TEMPLATES).items
+    assert template.metadata.name == NAME_OF_TEMPLATE
+    assert template.metadata.annotations == {
+        names.COMEBACK_REASON: "ended",
+        names.COMEBACK_MESSAGE: "The booking is over.",
+        names.COMEBACK_HOW: "as-it-was",
+    }
+
+
+def test_without_a_message_on_the_pod_the_reason_is_the_message(round_: Round) -> None:
+    round_.victim(leaving=True, marked=True)
+    round_.sync()
+    round_.asked()
+    (template,) = round_.kube.list(POD_TEMPLATES).items
+    assert template.metadata.annotation(names.COMEBACK_MESSAGE) == "ended"
+
+
+def test_a_victim_that_is_gone_when_its_template_is_missing_needs_none(round_: Round) -> None:
+    round_.victim(leaving=True, marked=True)
+    round_.sync()
+    round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+    round_.kube.finish(PODS, "p", namespace=NAMESPACE)
+    assert round_.asked() == [READ_POD]
+    assert (round_.templates, round_.seen.victims()) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("details", "calls"),
+    [
+        ({"causes": [{"reason": "NamespaceTerminating"}]}, [READ_POD, STORE, PATCH_POD]),
+        ({"causes": [{"reason": "Other"}]}, [READ_POD, STORE]),
+        ({"causes": None}, [READ_POD, STORE]),
+        ({}, [READ_POD, STORE]),
+    ],
+    ids=["the namespace ends", "another cause", "no causes", "no details"],
+)
+def test_the_victim_is_released_without_a_template_where_its_namespace_ends_and_nowhere_else(
+    round_: Round, details: dict[str, Any], calls: list[str]
+) -> None:
+    round_.victim(leaving=True, marked=True, finalizers=(names.COMEBACK, "example.com/stay"))
+    round_.sync()
+    round_.kube.fail("POST", error(403, **details))
+    assert round_.asked() == calls
+    assert round_.recorder.events == []
+    pod = round_.pod()
+    assert pod is not None
+    assert (names.COMEBACK in (pod.metadata.finalizers or ())) is (PATCH_POD not in calls)

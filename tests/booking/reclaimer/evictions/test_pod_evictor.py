@@ -1,0 +1,439 @@
+import pytest
+
+from booking.reclaimer.evictions.dry_runs import DRY_RUN_ATTEMPTS
+from booking.reclaimer.evictor import DryRunError, ProtectedError, TooLateError
+from cluster import names
+from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
+from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate
+from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
+from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World, gpu_pod
+
+TEMPLATE = "podtemplates/gpu-booking-{uid}"
+
+
+def refused(message: str = "exceeded quota") -> Forbidden:
+    return Forbidden(Request("POST", "pods"), Refusal(code=403, reason="Forbidden", message=message))
+
+
+def came_back(world: World) -> Pod:
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.uid != world.victim.metadata.uid
+    assert not asks_for_gpus(pod)
+    assert not is_terminating(pod)
+    assert pod.metadata.finalizers is None
+    assert names.COMEBACK not in (pod.metadata.labels or {})
+    assert world.templates == 0
+    return pod
+
+
+@pytest.mark.parametrize("reason", ["evicted", "ended"])
+def test_law_l4_a_bare_pod_comes_back_without_a_gpu(reason: str) -> None:
+    world = World(reason="ended" if reason == "ended" else "evicted")
+    world.play()
+    pod = came_back(world)
+    assert pod.metadata.annotation(names.RECREATED_FROM) == world.victim.metadata.uid
+    assert pod.metadata.annotation(names.USER) == "bob"
+    assert pod.metadata.annotation(names.COMEBACK_MESSAGE) == world.why.message
+    assert pod.metadata.annotation(names.ASSIGNED) is None
+    cause = names.BOOKING_ENDED if reason == "ended" else names.EVICTED_FOR_BOOKING
+    assert world.recorder.reasons == [cause, names.CAME_BACK]
+
+
+def test_an_eviction_and_its_comeback_take_ten_calls() -> None:
+    world = World()
+    world.play()
+    template = TEMPLATE.format(uid=world.victim.metadata.uid)
+    assert world.asked == [
+        "GET pods/p",
+        "POST pods?dryRun=All",
+        "POST podtemplates",
+        "PATCH pods/p",
+        "POST pods/p/eviction",
+        f"PATCH {template}",
+        "PATCH pods/p",
+        "POST pods",
+        f"DELETE {template}",
+        "PATCH pods/p",
+    ]
+
+
+def test_an_eviction_is_for_this_pod_in_this_state_with_the_shorter_grace() -> None:
+    world = World()
+    world.round()
+    (call,) = [call for call in world.kube.calls if call.path.endswith("/eviction")]
+    assert call.body is not None
+    options = call.body["deleteOptions"]
+    assert options["preconditions"]["uid"] == world.victim.metadata.uid
+    assert options["preconditions"]["resourceVersion"]
+    assert options["gracePeriodSeconds"] == 20
+
+
+def test_a_pod_that_ends_has_a_condition_that_says_why_next_to_its_others() -> None:
+    world = World("ended")
+    world.kubelet_works = False
+    world.round()
+    pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
+    ready, disrupted = pod.status["conditions"]
+    assert ready["type"] == "Ready"
+    assert (disrupted["type"], disrupted["reason"]) == ("DisruptionTarget", names.BOOKING_ENDED)
+    assert disrupted["message"] == world.why.message
+    assert pod.metadata.deletion_timestamp
+
+
+def test_nothing_is_created_before_the_old_one_has_ended() -> None:
+    world = World()
+    world.kubelet_works = False
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.uid == world.victim.metadata.uid
+    assert world.templates == 1
+    world.kubelet_works = True
+    world.play()
+    came_back(world)
+
+
+@pytest.mark.parametrize("reason", ["evicted", "ended"])
+def test_a_pod_with_a_controller_is_left_to_it(reason: str) -> None:
+    owner = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+    world = World("ended" if reason == "ended" else "evicted", ownerReferences=[owner])
+    world.play()
+    assert world.pod() is None
+    assert world.templates == 0
+    assert len(world.asked) <= 4
+    assert not any("podtemplates" in asked for asked in world.asked)
+
+
+def test_a_disruption_budget_protects_from_eviction() -> None:
+    world = World()
+    world.kube.protect(world.victim.metadata.uid)
+    world.sync()
+    with pytest.raises(ProtectedError, match="team/p cannot be evicted now"):
+        world.evictor.evict(world.victim, world.why)
+    world.wanted = False
+    world.play()
+    assert world.pod() is not None
+    assert world.templates == 0
+
+
+def test_a_disruption_budget_does_not_prolong_a_booking() -> None:
+    world = World("ended")
+    world.kube.protect(world.victim.metadata.uid)
+    world.play()
+    came_back(world)
+
+
+@pytest.mark.parametrize("by", ["withdraw", "reconcile"])
+def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
+    world = World()
+    world.kube.protect(world.victim.metadata.uid)
+    world.round()
+    assert world.templates == 1
+    world.wanted = False
+    world.sync()
+    if by == "withdraw":
+        world.evictor.withdraw(world.victim.metadata.uid)
+    else:
+        world.evictor.reconcile(frozenset())
+    pod = world.pod()
+    assert pod is not None
+    assert (pod.metadata.finalizers, pod.metadata.labels) == (None, None)
+    assert world.templates == 0
+
+
+def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
+    world = World()
+    world.sync()
+    world.evictor.evict(world.victim, world.why)
+    world.wanted = False
+    world.evictor.withdraw(world.victim.metadata.uid)
+    world.play()
+    came_back(world)
+
+
+def test_leaving_again_and_again_asks_nothing_more() -> None:
+    world = World()
+    world.sync()
+    world.evictor.evict(world.victim, world.why)
+    asked = len(world.asked)
+    for _ in range(3):
+        world.evictor.evict(world.victim, world.why)
+        world.evictor.reconcile(frozenset({world.victim.metadata.uid}))
+    assert len(world.asked) == asked
+
+
+def test_a_pod_that_was_created_again_under_the_name_is_not_touched() -> None:
+    world = World()
+    world.kube.finish(PODS, "p", namespace=NAMESPACE)
+    again = world.kube.put(PODS, gpu_pod())
+    world.evictor.evict(world.victim, world.why)
+    assert world.pod() == again
+
+
+def test_a_pod_that_cannot_come_back_leaves_all_the_same_and_that_is_reported_and_retried() -> None:
+    world = World()
+    world.kube.fail("POST", refused("a policy forbids it"))
+    world.round()
+    assert world.recorder.reasons[0] == names.COMEBACK_REFUSED
+    for _ in range(4):
+        world.kube.fail("POST", refused("the policy still forbids it"))
+    world.play()
+    came_back(world)
+    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
+    assert messages == [
+        "This pod must leave, and as it is now it could not come back: a policy forbids it",
+        "The pod cannot come back yet, and is tried again: the policy still forbids it",
+    ]
+
+
+def test_a_quota_that_is_full_while_the_pod_is_there_says_nothing() -> None:
+    world = World()
+    world.kube.fail("POST", refused("exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5"))
+    world.play()
+    came_back(world)
+    assert names.COMEBACK_REFUSED not in world.recorder.reasons
+
+
+def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
+    world = World()
+    labels = {names.COMEBACK: "true"}
+    world.kube.put(POD_TEMPLATES, {"metadata": {"name": "x", "namespace": NAMESPACE, "labels": labels}})
+    name = f"{names.COMEBACK_PREFIX}x"
+    world.kube.put(POD_TEMPLATES, {"metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}})
+    world.sync()
+    world.evictor.reconcile(frozenset())
+    assert world.templates == 2
+
+
+def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
+    world = World()
+    other = world.kube.put(PODS, gpu_pod("q"))
+    world.sync()
+    for victim in (world.victim, other):
+        world.evictor.evict(victim, world.why)
+    world.kubelet()
+    world.sync()
+    world.kube.fail("POST", refused())
+    world.evictor.reconcile(frozenset())
+    world.sync()
+    world.evictor.reconcile(frozenset())
+    world.kube.fail("POST", refused())
+    world.sync()
+    world.evictor.reconcile(frozenset())
+    found = [world.pod(name) for name in "pq"]
+    assert [pod is not None and not asks_for_gpus(pod) for pod in found].count(True) == 1
+
+
+def test_an_api_server_that_is_away_is_said_so() -> None:
+    world = World()
+    world.sync()
+    world.kube.down = True
+    with pytest.raises(Unreachable):
+        world.evictor.evict(world.victim, world.why)
+    world.kube.down = False
+    world.play()
+    came_back(world)
+
+
+def test_a_failing_dry_run_is_tried_again() -> None:
+    world = World()
+    world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
+    world.sync()
+    with pytest.raises(DryRunError):
+        world.evictor.evict(world.victim, world.why)
+    assert world.templates == 0
+    world.play()
+    came_back(world)
+
+
+def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
+    world = World()
+    world.sync()
+    for _ in range(DRY_RUN_ATTEMPTS - 1):
+        world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
+        with pytest.raises(DryRunError):
+            world.evictor.evict(world.victim, world.why)
+    world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
+    world.evictor.evict(world.victim, world.why)
+    left = world.pod()
+    assert left is not None
+    assert is_terminating(left)
+    world.play()
+    came_back(world)
+
+
+def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
+    world = World()
+    while (now := world.pod()) is not None and now.metadata.uid == world.victim.metadata.uid:
+        world.round()
+        if world.pod() is None:
+            break
+    theirs = world.kube.put(PODS, gpu_pod())
+    world.play()
+    assert world.pod() == theirs
+    assert world.templates == 0
+    assert names.COMEBACK_DROPPED in world.recorder.reasons
+
+
+@pytest.mark.parametrize("where", [{"name": "q"}, {"namespace": "else"}], ids=["name", "namespace"])
+def test_law_l4_a_pod_elsewhere_with_the_marks_of_the_one_that_came_back_is_not(
+    where: dict[str, str],
+) -> None:
+    world = World()
+    marks = {
+        "annotations": {names.RECREATED_FROM: world.victim.metadata.uid},
+        "labels": {names.COMEBACK: "true"},
+    }
+    world.kube.put(PODS, gpu_pod(**{"name": "p", "namespace": NAMESPACE, **marks, **where}))
+    world.play()
+    back = world.kube.get(PODS, "p", namespace=NAMESPACE)
+    assert back.metadata.annotation(names.RECREATED_FROM) == world.victim.metadata.uid
+    assert not asks_for_gpus(back)
+    assert world.templates == 0
+
+
+def test_a_template_that_somebody_deletes_is_stored_again_while_its_victim_is_there() -> None:
+    world = World()
+    world.kubelet_works = False
+    world.round()
+    name = f"{names.COMEBACK_PREFIX}{world.victim.metadata.uid}"
+    world.kube.finish(POD_TEMPLATES, name, namespace=NAMESPACE)
+    world.kubelet_works = True
+    world.play()
+    came_back(world)
+
+
+def test_in_a_namespace_that_ends_nothing_is_kept_from_ending() -> None:
+    world = World()
+    world.kubelet_works = False
+    world.round()
+    name = f"{names.COMEBACK_PREFIX}{world.victim.metadata.uid}"
+    world.kube.finish(POD_TEMPLATES, name, namespace=NAMESPACE)
+    causes = {"causes": [{"reason": "NamespaceTerminating"}]}
+    refusal = Refusal(code=403, reason="Forbidden", message="is being terminated", details=causes)
+    world.kube.fail("POST", Forbidden(Request("POST", "podtemplates"), refusal))
+    world.kubelet_works = True
+    world.play()
+    assert world.pod() is None
+    assert world.templates == 0
+
+
+def test_other_finalizers_are_kept() -> None:
+    world = World(finalizers=["example.com/stay"])
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.uid == world.victim.metadata.uid
+    assert pod.metadata.finalizers == ("example.com/stay",)
+    world.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+    world.play()
+    came_back(world)
+
+
+def test_a_pod_that_completes_by_itself_needs_no_comeback() -> None:
+    world = World()
+    world.kube.protect(world.victim.metadata.uid)
+    world.round()
+    done = {"status": {"phase": "Succeeded"}}
+    world.kube.patch(PODS, "p", done, namespace=NAMESPACE, subresource="status")
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.finalizers is None
+    assert not has_condition(pod, "DisruptionTarget")
+    assert world.templates == 0
+
+
+def test_a_victim_that_is_stored_but_without_our_finalizer_is_asked_about_ever_more_rarely() -> None:
+    world = World()
+    world.kube.dies_after = 3  # stored, without our finalizer
+    world.round()
+    wanted = frozenset({world.victim.metadata.uid})
+    asked = len(world.asked)
+    for _ in range(100):
+        world.evictor.reconcile(wanted)
+        world.clock.advance(0.1)
+    assert 1 < len(world.asked) - asked <= 10
+
+
+def test_events_of_pods_and_templates_trigger_the_loop() -> None:
+    world = World()
+    triggered: list[str] = []
+    world.evictor.seen.on_change(lambda: triggered.append("event"))
+    seen = world.evictor.seen
+    world.sync()
+    assert len(triggered) == 3
+    world.evictor.evict(world.victim, world.why)
+    assert len(triggered) == 3
+    (template,) = world.kube.list(POD_TEMPLATES).items
+    seen.templates.upsert(template)
+    seen.pods.upsert(world.victim)
+    seen.pods.remove(world.victim)
+    seen.templates.remove(template)
+    assert len(triggered) == 7
+    assert seen.victims() == []
+
+
+def until_due(world: World) -> PodTemplate:
+    """Play until the victim is gone and nobody has come back; the template, which is due."""
+    world.kube.dies_after = 7
+    while world.kube.dies_after is not None:
+        world.round()
+    (template,) = world.kube.list(POD_TEMPLATES).items
+    assert world.pod() is None
+    return template
+
+
+def test_law_l4_a_leader_whose_watches_lag_behind_brings_nobody_back_twice() -> None:
+    world = World()
+    until_due(world)
+    behind = world.evictor
+    world.evictor = world.process()
+    world.play()
+    came_back(world)
+    world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
+    behind.reconcile(frozenset())
+    assert world.pod() is None
+    assert behind.seen.victims() == []
+
+
+def test_law_l4_late_events_of_a_template_bring_no_pod_back_twice() -> None:
+    world = World()
+    template = until_due(world)
+    world.round()
+    came_back(world)
+    world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
+    world.sync(templates=False)
+    world.evictor.seen.templates.upsert(template)
+    asked = len(world.asked)
+    world.evictor.reconcile(frozenset())
+    assert world.pod() is None
+    assert len(world.asked) == asked
+
+
+@pytest.mark.parametrize("reason", ["evicted", "ended"])
+def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
+    world = World("ended" if reason == "ended" else "evicted")
+    world.sync()
+    with pytest.raises(TooLateError, match="team/p"):
+        world.evictor.evict(world.victim, world.why, still=lambda: False)
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.deletion_timestamp is None
+    assert not any(one.type == names.DISRUPTION_TARGET for one in pod.status.conditions or ())
+    world.wanted = False
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert (pod.metadata.uid, pod.metadata.finalizers) == (world.victim.metadata.uid, None)
+    assert world.templates == 0
+
+
+def test_what_was_prepared_too_late_serves_the_next_decision() -> None:
+    world = World()
+    world.sync()
+    with pytest.raises(TooLateError):
+        world.evictor.evict(world.victim, world.why, still=lambda: False)
+    world.play()
+    came_back(world)

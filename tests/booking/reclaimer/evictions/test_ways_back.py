@@ -1,0 +1,202 @@
+"""How a pod comes back, or not at all, what that costs, and what its owner reads while it cannot."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cluster import names
+from cluster.kube.errors import Refusal, Request, ServerError
+from cluster.kube.resources import POD_TEMPLATES, WHOLE_PODS
+from cluster.objects.pods import asks_for_gpus, has_condition
+from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World
+from tests.booking.reclaimer.evictions.test_pod_evictor import came_back, refused, until_due
+
+
+def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions() -> None:
+    ours = {
+        names.USER: "bob",
+        names.EVICTIONS: "1",
+        names.KUBELET_REJECTIONS: "3",
+        names.HOLD: "{}",
+        names.WARNED: "x",
+    }
+    world = World(back="as-it-was", annotations=ours)
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert asks_for_gpus(pod)
+    assert pod.metadata.annotation(names.EVICTIONS) == "2"
+    assert pod.metadata.annotation(names.USER) == "bob"
+    assert not {names.KUBELET_REJECTIONS, names.HOLD, names.WARNED, names.COMEBACK_HOW} & set(
+        pod.metadata.annotations or ()
+    )
+    assert world.recorder.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
+
+
+def test_one_that_came_back_without_a_gpu_carries_no_count_of_its_time_with_one() -> None:
+    world = World(annotations={names.USER: "bob", names.EVICTIONS: "1", names.KUBELET_REJECTIONS: "3"})
+    world.play()
+    pod = came_back(world)
+    assert not {names.EVICTIONS, names.KUBELET_REJECTIONS} & set(pod.metadata.annotations or ())
+
+
+@pytest.mark.parametrize(("reason", "calls"), [("evicted", 2), ("ended", 3)])
+def test_one_that_is_not_to_come_back_is_gone_and_says_by_whose_hand(reason: str, calls: int) -> None:
+    world = World("ended" if reason == "ended" else "evicted", back="never")
+    world.kubelet_works = False
+    world.round()
+    left = world.pod()
+    assert left is not None
+    assert has_condition(left, names.DISRUPTION_TARGET)
+    assert left.metadata.finalizers is None
+    world.kubelet_works = True
+    world.play()
+    assert world.pod() is None
+    assert world.templates == 0
+    assert len(world.asked) == calls
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("seen", [False, True])
+def test_what_was_prepared_before_the_pod_asked_to_be_deleted_is_undone(*, seen: bool, killed: bool) -> None:
+    world = World()
+    uid = world.victim.metadata.uid
+    world.kube.protect(uid)
+    world.round()
+    assert world.templates == 1
+    world.kube.protect(uid, protected=False)
+    world.why = replace(world.why, back="never")
+    if killed:
+        world.restart()
+    world.round(pods=seen, templates=seen)
+    world.play()
+    assert world.pod() is None
+    assert world.templates == 0
+
+
+def test_what_was_prepared_otherwise_is_prepared_again() -> None:
+    world = World()
+    uid = world.victim.metadata.uid
+    world.kube.protect(uid)
+    world.round()
+    world.kube.protect(uid, protected=False)
+    world.why = replace(world.why, back="as-it-was")
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.annotation(names.RECREATED_FROM) == uid
+    assert asks_for_gpus(pod)
+    assert (pod.metadata.finalizers, world.templates) == (None, 0)
+
+
+def test_a_template_that_somebody_deletes_is_stored_again_in_the_way_that_was_meant() -> None:
+    world = World(back="as-it-was")
+    world.kubelet_works = False
+    world.round()
+    name = f"{names.COMEBACK_PREFIX}{world.victim.metadata.uid}"
+    world.kube.finish(POD_TEMPLATES, name, namespace=NAMESPACE)
+    world.restart()
+    world.kubelet_works = True
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert asks_for_gpus(pod)
+    assert pod.metadata.annotation(names.EVICTIONS) == "1"
+
+
+def test_one_that_is_spared_forgets_in_which_way_it_was_to_come_back() -> None:
+    world = World(back="as-it-was")
+    world.kube.protect(world.victim.metadata.uid)
+    world.round()
+    assert world.pod() != world.victim
+    world.wanted = False
+    world.play()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.annotations == world.victim.metadata.annotations
+
+
+def test_a_notice_costs_a_bare_pod_no_call_of_its_own() -> None:
+    world = World(notice="At 09:00 for team/hers.")
+    world.kubelet_works = False
+    world.round()
+    pod = world.pod()
+    assert pod is not None
+    assert pod.metadata.annotation(names.NOTICE) == "At 09:00 for team/hers."
+    world.kubelet_works = True
+    world.play()
+    assert pod is not None
+    assert came_back(world).metadata.annotation(names.NOTICE) is None
+    assert len(world.asked) == 10
+
+
+OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("more", "calls"),
+    [
+        ({}, ["POST pods/p/eviction"]),
+        ({"notice": "Soon."}, ["PATCH pods/p", "POST pods/p/eviction"]),
+        (
+            {"notice": "Soon.", "overrides_budget": True},
+            ["GET pods/p", "PATCH pods/p", "PATCH pods/p/status", "DELETE pods/p"],
+        ),
+    ],
+    ids=["evicted", "with notice", "budget overridden"],
+)
+def test_an_owned_one_takes_at_most_four_calls(more: dict[str, Any], calls: list[str]) -> None:
+    world = World(ownerReferences=[OWNER], **more)
+    world.play()
+    assert world.pod() is None
+    assert world.asked == calls
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_budget_that_is_passed_over_keeps_nobody_and_the_condition_says_why(*, owned: bool) -> None:
+    world = World(overrides_budget=True, ownerReferences=[OWNER] if owned else None)
+    world.kube.protect(world.victim.metadata.uid)
+    world.kubelet_works = False
+    world.round()
+    pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
+    disrupted = [one["reason"] for one in pod.status["conditions"] if one["type"] == names.DISRUPTION_TARGET]
+    assert disrupted == [names.EVICTED_FOR_BOOKING]
+    world.kubelet_works = True
+    world.play()
+    if owned:
+        assert world.pod() is None
+    else:
+        came_back(world)
+
+
+def test_why_it_cannot_come_back_is_reported_again_when_the_reason_changes_and_otherwise_seldom() -> None:
+    world = World()
+    until_due(world)
+    for number in range(60):
+        world.kube.fail("POST", refused("exceeded quota" if number < 30 else "a policy forbids it"))
+        world.round()
+        world.clock.advance(60)
+    messages = [message for _, reason, message in world.recorder.events if reason == names.COMEBACK_REFUSED]
+    quota, policy = (
+        f"The pod cannot come back yet, and is tried again: {why}"
+        for why in ("exceeded quota", "a policy forbids it")
+    )
+    assert messages == [quota, quota, policy, policy]
+    world.play()
+    came_back(world)
+
+
+def test_a_webhook_that_is_down_is_reported_as_well() -> None:
+    world = World()
+    until_due(world)
+    down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
+    world.kube.fail("POST", down)
+    world.round()
+    assert world.recorder.events[-1] == (
+        "p",
+        names.COMEBACK_REFUSED,
+        "The pod cannot come back yet, and is tried again: failed calling webhook",
+    )
+    world.play()
+    came_back(world)

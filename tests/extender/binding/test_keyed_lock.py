@@ -1,0 +1,80 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from cluster.fake.clock import FakeClock
+from extender.binding.keyed_lock import KeyedLock
+
+LONG = 10.0
+
+
+def test_the_second_for_one_pod_waits_for_the_first() -> None:
+    clock, order = FakeClock(), list[str]()
+    keyed_lock = KeyedLock(clock)
+
+    def work(name: str) -> None:
+        with keyed_lock.held("uid", LONG) as is_held:
+            assert is_held
+            order.append(name)
+
+    with ThreadPoolExecutor(2) as pool:
+        with keyed_lock.held("uid", LONG):
+            later = [pool.submit(work, "second")]
+            clock.until_waiting(1)
+            later.append(pool.submit(work, "third"))
+            clock.until_waiting(2)
+            order.append("first")
+        for one in later:
+            one.result(10)
+
+    assert order == ["first", "second", "third"]
+
+
+def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> None:
+    clock = FakeClock()
+    keyed_lock = KeyedLock(clock)
+
+    def work(within: float) -> bool:
+        with keyed_lock.held("uid", within) as is_held:
+            return is_held
+
+    with ThreadPoolExecutor(2) as pool:
+        with keyed_lock.held("uid", LONG):
+            hasty = pool.submit(work, 1.0)
+            clock.until_waiting(1)
+            patient = pool.submit(work, LONG)
+            clock.until_waiting(2)
+            clock.advance(1.0)
+            assert not hasty.result(10)
+        assert patient.result(10)
+
+
+def test_other_pods_do_not_wait() -> None:
+    keyed_lock = KeyedLock(FakeClock())
+    done = threading.Event()
+
+    def other() -> None:
+        with keyed_lock.held("b", LONG):
+            done.set()
+
+    with keyed_lock.held("a", LONG):
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert done.wait(10)
+    thread.join(10)
+
+
+def test_who_does_not_want_to_wait_does_not() -> None:
+    clock = FakeClock()
+    keyed_lock = KeyedLock(clock)
+    with keyed_lock.held("a", 0) as first, keyed_lock.held("a", 0) as second:
+        assert (first, second) == (True, False)
+    with keyed_lock.held("a", 0) as third:
+        assert third
+
+
+def test_nothing_is_kept_of_pods_that_are_done() -> None:
+    keyed_lock = KeyedLock(FakeClock())
+    with keyed_lock.held("a", LONG):
+        pass
+
+    assert not keyed_lock._lines

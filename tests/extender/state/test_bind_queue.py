@@ -1,0 +1,121 @@
+"""Binds wait for their node in a line: the first is called, and checks again now and then."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from cluster.fake.clock import FakeClock
+from extender.binding.bind import PATIENCE
+from extender.state.bind_queue import AGAIN, BindQueue
+from tests.extender.binding.test_bind_turns import arguments, asked
+from tests.extender.cluster import Cluster
+
+
+class Kubelets:
+    """Which nodes owe an answer."""
+
+    def __init__(self, *unresponsive: str) -> None:
+        self.unresponsive = set(unresponsive)
+
+    def __call__(self, node: str) -> bool:
+        return node in self.unresponsive
+
+
+def test_a_node_that_owes_nothing_is_not_waited_for() -> None:
+    clock = FakeClock(self_advancing=True)
+    assert BindQueue(clock).wait("n0", Kubelets("n1"), 1.0)
+    assert clock.waits == []
+
+
+def test_who_waits_is_called_when_the_kubelet_has_answered_and_checks_no_sooner() -> None:
+    clock, kubelets = FakeClock(), Kubelets("n0")
+    queue = BindQueue(clock)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(queue.wait, "n0", kubelets, 1.0)
+        clock.until_waiting()
+        kubelets.unresponsive.clear()
+        queue.notify("n1")
+        assert not waiting.done()
+        queue.notify("n0")
+        # Time stands still: the call alone has ended it.
+        assert waiting.result(10)
+    assert clock.waits == [AGAIN]
+
+
+def test_one_call_lets_one_go_the_one_that_came_first() -> None:
+    clock, kubelets = FakeClock(), Kubelets("n0")
+    queue, gone = BindQueue(clock), []
+
+    def wait(name: str) -> None:
+        assert queue.wait("n0", kubelets, 1.0)
+        gone.append(name)
+        # Its pod is bound: now the kubelet owes an answer for that.
+        kubelets.unresponsive.add("n0")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(wait, "first")
+        clock.until_waiting(1)
+        second = pool.submit(wait, "second")
+        clock.until_waiting(2)
+        kubelets.unresponsive.clear()
+        queue.notify("n0")
+        first.result(10)
+        assert gone == ["first"]
+        kubelets.unresponsive.clear()
+        queue.notify("n0")
+        second.result(10)
+    assert gone == ["first", "second"]
+
+
+def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
+    clock, kubelets = FakeClock(), Kubelets("n0")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(BindQueue(clock).wait, "n0", kubelets, 1.0)
+        clock.until_waiting()
+        kubelets.unresponsive.clear()
+        clock.advance(AGAIN)
+        assert waiting.result(10)
+
+
+def test_patience_ends_and_leaves_no_line_behind() -> None:
+    clock = FakeClock(self_advancing=True)
+    queue = BindQueue(clock)
+    assert not queue.wait("n0", Kubelets("n0"), 0.25)
+    assert clock.monotonic() == 0.25
+    assert queue.wait("n0", Kubelets(), 1.0)
+
+
+def test_the_cache_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:
+    for ends in ("take", "delete"):
+        cluster = Cluster()
+        cluster.add_node("n0")
+        first, second = asked(cluster, "a"), asked(cluster, "b")
+        assert cluster.bind_to(first) == ""
+        cluster.pods.upsert(cluster.stored("a"))
+        bind = cluster.binding()
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(bind, arguments(second))
+            cluster.clock.until_waiting()
+            if ends == "take":
+                cluster.take("a")
+            else:
+                cluster.state.remove_pod(cluster.stored("a"))
+            assert answer.result(10).error == ""
+        assert cluster.clock.monotonic() < AGAIN < PATIENCE
+
+
+def test_a_turn_that_is_not_used_is_passed_on() -> None:
+    cluster = Cluster()
+    cluster.add_node("n0")
+    first, second, third = asked(cluster, "a"), asked(cluster, "b"), asked(cluster, "c")
+    assert cluster.bind_to(first) == ""
+    cluster.pods.upsert(cluster.stored("a"))
+    cluster.label("b", x="y")
+    bind = cluster.binding()
+    with ThreadPoolExecutor(2) as pool:
+        refused = pool.submit(bind, arguments(second))
+        cluster.clock.until_waiting(1)
+        bound = pool.submit(bind, arguments(third))
+        cluster.clock.until_waiting(2)
+        cluster.take("a")
+        assert "has changed" in refused.result(10).error
+        assert bound.result(10).error == ""
+    assert cluster.clock.monotonic() < AGAIN

@@ -1,0 +1,188 @@
+"""The verdicts on one request, and the text that kube-scheduler is sent."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.decide.predicates import CORDONED, NOT_PUBLISHED
+from cluster.decide.reasons import IN_USE, Reason
+from cluster.decide.request import gpu_request_of
+from extender.state.equivalence_class import Answer, EquivalenceClass, uncached_answer
+from extender.wire import ExtenderFilterResult
+from tests.fakes.objects import a_pod
+
+BUSY = IN_USE.said()
+
+
+def a_class(**verdicts: Reason | None) -> EquivalenceClass:
+    made = EquivalenceClass(gpu_request_of(a_pod().asks(1).obj))
+    for name, reason in verdicts.items():
+        made.write(name, reason)
+    return made
+
+
+def read(answer: Answer) -> ExtenderFilterResult:
+    return msgspec.json.decode(answer.text, type=ExtenderFilterResult)
+
+
+def about_all(made: EquivalenceClass) -> tuple[object, ...]:
+    """The answer about all nodes, in any order."""
+    answer = made.whole()
+    result = read(answer)
+    rejected = result.failed_and_unresolvable_nodes
+    return sorted(result.node_names), rejected, answer.fitting, answer.rejected, answer.reasons, answer.only
+
+
+# --- the answer about all nodes --------------------------------------------------------------------------
+
+
+def test_the_answer_names_every_node_once_and_says_why_one_is_rejected() -> None:
+    answer = a_class(n0=None, n1=BUSY, n2=CORDONED, n3=BUSY).whole()
+    assert read(answer) == ExtenderFilterResult(
+        node_names=["n0"],
+        failed_and_unresolvable_nodes={"n1": BUSY.with_code, "n2": CORDONED.with_code, "n3": BUSY.with_code},
+    )
+    assert (answer.fitting, answer.rejected) == (1, {"n1", "n2", "n3"})
+    assert answer.reasons == {"in-use": 2, "cordoned": 1}
+
+
+def test_without_nodes_the_answer_is_empty() -> None:
+    answer = a_class().whole()
+    assert read(answer) == ExtenderFilterResult()
+    assert (answer.fitting, answer.only, answer.reasons) == (0, "", {})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "only"),
+    [
+        ({"n0": None}, "n0"),
+        ({"n0": None, "n1": BUSY}, "n0"),
+        ({"n0": None, "n1": None}, ""),
+        ({"n0": BUSY}, ""),
+    ],
+    ids=["alone", "the others are rejected", "two", "none"],
+)
+def test_the_only_node_that_fits_is_named_since_prioritize_is_not_asked_then(
+    verdicts: Mapping[str, Reason | None], only: str
+) -> None:
+    made = a_class(**verdicts)
+    assert made.whole().only == made.about(tuple(verdicts)).only == uncached_answer(verdicts).only == only
+
+
+def test_the_text_is_kept_until_a_verdict_changes() -> None:
+    made = a_class(n0=None, n1=BUSY)
+    before = made.whole()
+    made.write("n0", None)
+    made.write("n1", IN_USE.said())
+    assert made.whole() is before, "the same verdicts again"
+    made.write("n1", CORDONED)
+    assert read(made.whole()).failed_and_unresolvable_nodes == {"n1": CORDONED.with_code}
+
+
+# --- changes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [None, BUSY, CORDONED])
+@pytest.mark.parametrize("after", [None, BUSY, CORDONED])
+def test_the_newest_verdict_on_a_node_replaces_the_one_before(
+    before: Reason | None, after: Reason | None
+) -> None:
+    made = a_class(n0=before, n1=None)
+    made.whole()
+    made.write("n0", after)
+    assert about_all(made) == about_all(a_class(n0=after, n1=None))
+
+
+@pytest.mark.parametrize("verdict", [None, BUSY])
+def test_a_node_that_is_gone_is_in_no_answer(verdict: Reason | None) -> None:
+    made = a_class(n0=verdict, n1=None)
+    made.whole()
+    made.forget("n0")
+    assert made.names() == {"n1"}
+    assert made.whole() == a_class(n1=None).whole()
+    assert read(made.about(("n0", "n1"))) == ExtenderFilterResult(node_names=["n1"])
+
+
+def test_a_node_that_was_never_there_may_be_forgotten() -> None:
+    made = a_class(n1=None)
+    made.forget("n0")
+    assert made.names() == {"n1"}
+
+
+def test_a_reason_with_the_same_message_and_another_code_is_another_reason() -> None:
+    made = a_class(n0=Reason("no", "first"))
+    made.write("n0", Reason("no", "second"))
+    assert made.whole().reasons == {"second": 1}
+
+
+# --- the answer about some nodes -------------------------------------------------------------------------
+
+
+def test_only_the_nodes_that_are_asked_about_are_answered_in_their_order() -> None:
+    made = a_class(n0=None, n1=BUSY, n2=None, n3=CORDONED)
+    assert read(made.about(("n2", "n3", "n0"))).node_names == ["n2", "n0"]
+    assert read(made.about(("n2", "n3", "n0"))).failed_and_unresolvable_nodes == {"n3": CORDONED.with_code}
+    assert made.about(("n2", "n3", "n0")).reasons == {"cordoned": 1}
+
+
+@pytest.mark.parametrize(
+    ("other", "fitting", "rejected"),
+    [
+        ({"n0": CORDONED}, [], {"n0", "n1"}),
+        ({"n1": None}, ["n0", "n1"], set()),
+        ({"new": None}, ["n0", "new"], {"n1"}),
+        ({"new": NOT_PUBLISHED}, ["n0"], {"n1", "new"}),
+        ({"n0": None, "n1": CORDONED}, ["n0"], {"n1"}),
+    ],
+)
+def test_a_verdict_that_differs_this_time_counts_in_place_of_the_cached_one(
+    other: dict[str, Reason | None], fitting: list[str], rejected: set[str]
+) -> None:
+    made = a_class(n0=None, n1=BUSY)
+    answer = made.about(("n0", "n1", "new"), other)
+    assert read(answer).node_names == fitting
+    assert (answer.fitting, answer.rejected) == (len(fitting), rejected)
+    assert read(answer).failed_and_unresolvable_nodes.keys() == rejected
+    assert sum(answer.reasons.values()) == len(rejected)
+    assert made.whole() == a_class(n0=None, n1=BUSY).whole(), "for this time only"
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "ä", "", "n" * 253])
+def test_any_name_is_written_so_that_it_is_read_back(name: str) -> None:
+    made = a_class(**{name: None, "x": Reason('say "no"\n', "odd")})
+    assert read(made.whole()).node_names == [name]
+    assert read(made.whole()).failed_and_unresolvable_nodes == {"x": 'say "no"\n [odd]'}
+
+
+NAMES = ("n0", "n1", "n2", "n3")
+VERDICT = st.sampled_from([None, BUSY, CORDONED])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(VERDICT, st.just("gone"))), max_size=12),
+    st.lists(st.sampled_from(NAMES), unique=True),
+)
+def test_after_any_changes_the_answer_is_that_of_the_verdicts_as_they_are(
+    changes: list[tuple[str, Reason | str | None]], asked: list[str]
+) -> None:
+    made, expected = a_class(), dict[str, Reason | None]()
+    for name, verdict in changes:
+        if isinstance(verdict, str) and not isinstance(verdict, Reason):
+            made.forget(name)
+            expected.pop(name, None)
+        else:
+            made.write(name, verdict)
+            expected[name] = verdict
+        made.whole()
+    about = {name: expected[name] for name in asked if name in expected}
+    found, afresh = made.about(tuple(asked)), uncached_answer(about)
+    assert read(found) == read(afresh)
+    assert (found.fitting, found.rejected, found.reasons, found.only) == (
+        afresh.fitting,
+        afresh.rejected,
+        afresh.reasons,
+        afresh.only,
+    )

@@ -1,0 +1,102 @@
+"""Soft reservations by themselves: whose devices are reserved where, and until when."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.fake.clock import FakeClock
+from extender.state.soft_reservations import SECONDS, SoftReservations
+
+A, B = frozenset({"GPU-a"}), frozenset({"GPU-b"})
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def soft(clock: FakeClock) -> SoftReservations:
+    return SoftReservations(clock)
+
+
+def test_nothing_is_reserved_at_first(soft: SoftReservations) -> None:
+    assert soft.of_others("p") == {}
+
+
+def test_what_is_reserved_for_a_pod_is_in_the_way_of_others_alone(soft: SoftReservations) -> None:
+    soft.reserve("p", "n0", A)
+    assert soft.of_others("q") == {"n0": A}
+    assert soft.of_others("p") == {}
+
+
+def test_reservations_of_one_node_are_one_set_and_those_of_two_are_two(soft: SoftReservations) -> None:
+    soft.reserve("p", "n0", A)
+    soft.reserve("q", "n0", B)
+    soft.reserve("r", "n1", A)
+    assert soft.of_others("x") == {"n0": A | B, "n1": A}
+    assert soft.of_others("q") == {"n0": A, "n1": A}
+
+
+def test_a_later_reservation_of_a_pod_replaces_the_earlier_one(soft: SoftReservations) -> None:
+    soft.reserve("p", "n0", A)
+    soft.reserve("p", "n1", B)
+    assert soft.of_others("q") == {"n1": B}
+
+
+def test_it_lasts_for_its_seconds_and_not_at_their_end(soft: SoftReservations, clock: FakeClock) -> None:
+    soft.reserve("p", "n0", A)
+    soft.reserve("q", "n1", B, seconds=3)
+    clock.advance(SECONDS - 0.01)
+    assert soft.of_others("x") == {"n0": A, "n1": B}
+    clock.advance(0.01)
+    assert soft.of_others("x") == {"n1": B}
+    clock.advance(3 - SECONDS)
+    assert soft.of_others("x") == {}
+
+
+def test_a_pod_that_reserves_again_has_its_full_time_again(soft: SoftReservations, clock: FakeClock) -> None:
+    soft.reserve("p", "n0", A)
+    clock.advance(SECONDS / 2)
+    soft.reserve("p", "n0", A)
+    clock.advance(SECONDS / 2)
+    assert soft.of_others("q") == {"n0": A}
+
+
+def test_what_is_released_is_nobody_s_any_more_and_may_be_released_twice(soft: SoftReservations) -> None:
+    soft.reserve("p", "n0", A)
+    soft.reserve("q", "n0", B)
+    for _ in range(2):
+        soft.release("p")
+        assert soft.of_others("x") == {"n0": B}
+
+
+STEP = st.tuples(
+    st.sampled_from(("reserve", "release", "wait")),
+    st.sampled_from(("p", "q", "r")),
+    st.sampled_from(("n0", "n1")),
+    st.sampled_from((A, B)),
+    st.sampled_from((0.25, 0.5, 2.0)),
+)
+
+
+@given(st.lists(STEP, max_size=20))
+def test_at_any_time_others_see_what_is_reserved_and_neither_released_nor_over(
+    steps: list[tuple[str, str, str, frozenset[str], float]],
+) -> None:
+    clock = FakeClock()
+    soft, known = SoftReservations(clock), dict[str, tuple[str, frozenset[str], float]]()
+    for what, uid, node, devices, seconds in steps:
+        if what == "reserve":
+            soft.reserve(uid, node, devices, seconds)
+            known[uid] = (node, devices, clock.monotonic() + seconds)
+        elif what == "release":
+            soft.release(uid)
+            known.pop(uid, None)
+        else:
+            clock.advance(seconds)
+        expected: dict[str, frozenset[str]] = {}
+        for other, (where, some, expires) in known.items():
+            if other != "p" and expires > clock.monotonic():
+                expected[where] = expected.get(where, frozenset()) | some
+        assert soft.of_others("p") == expected

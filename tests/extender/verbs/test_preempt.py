@@ -1,0 +1,184 @@
+"""The verb preempt, from what the extender knows of the cluster to what kube-scheduler is answered."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from cluster import names
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
+from extender.verbs.preempt import Preempt, Terms
+from extender.wire import ExtenderPreemptionArgs, MetaPod, MetaVictims
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_booking, a_pod
+
+
+def offer(*uids: str, violations: int = 0) -> MetaVictims:
+    return MetaVictims(pods=tuple(MetaPod(uid=uid) for uid in uids), num_pdb_violations=violations)
+
+
+def preempts(name: str = "p") -> PodBuilder:
+    return a_pod(name).asks(1).wants(A100).of_priority(1000)
+
+
+def answered(
+    cluster: Cluster, pod: PodBuilder, verb: Preempt | None = None, **offers: MetaVictims
+) -> dict[str, MetaVictims]:
+    arguments = ExtenderPreemptionArgs(pod=pod.obj, node_name_to_meta_victims=offers)
+    return (verb or cluster.preempt)(arguments).node_name_to_meta_victims
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two nodes of an A100 and an A6000 each, all of them in use; alice's A100 on n0 is booked."""
+    made = Cluster()
+    for node in ("n0", "n1"):
+        made.add_node(node, a100(0, node), a6000(1, node))
+        for index, model in enumerate(("a100", "a6000")):
+            pod = a_pod(f"{node}-{model}").asks(1).of_priority(0)
+            user = "alice" if (node, index) == ("n0", 0) else "bob"
+            made.create(pod.of(user).on(node, {"main": (f"GPU-{node}-{index}",)}))
+    made.book()
+    return made
+
+
+def test_the_right_victim_stays_the_wrong_one_is_replaced_and_a_booked_one_is_spared(
+    cluster: Cluster,
+) -> None:
+    offers = {"n0": offer("uid-n0-a100"), "n1": offer("uid-n1-a6000", violations=1)}
+
+    assert answered(cluster, preempts(), **offers) == {"n1": offer("uid-n1-a100", violations=1)}
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {"n1": offer("uid-n1-a100")}
+
+
+def test_l2_who_is_adopted_by_a_booking_is_spared_whatever_its_class(cluster: Cluster) -> None:
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
+    now = cluster.clock.now()
+    cluster.book(a_booking("b-bob", user="bob", start=now, end=now + timedelta(hours=1)))
+
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+    cluster.clock.advance(3600)
+    cluster.renew("n1")
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
+
+
+def test_l2_what_maia_has_granted_counts_where_the_settings_say_so(cluster: Cluster) -> None:
+    later = cluster.clock.now() + timedelta(hours=1)
+    cluster.change("n1-a100", names.TERMINATE_AT, later.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    honours = Preempt(cluster.state, cluster.clock, Terms(home=names.NAMESPACE, maia=True))
+
+    assert answered(cluster, preempts(), honours, n1=offer("uid-n1-a100")) == {}
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
+
+
+def test_pods_of_a_namespace_that_an_administrator_protects_stay(cluster: Cluster) -> None:
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+
+def test_l6_nobody_is_evicted_next_to_a_pod_that_we_have_not_seen(cluster: Cluster) -> None:
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100", "uid-news")) == {}
+
+
+def test_l2_nobody_is_evicted_from_a_node_on_which_we_have_not_seen_them(cluster: Cluster) -> None:
+    cluster.book(a_booking("b-dora", user="dora"))
+    cluster.create(a_pod("hers").asks(1).of("dora"))
+
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100", "uid-hers")) == {}
+    assert answered(cluster, preempts(), n1=offer("uid-n0-a100", "uid-n1-a100")) == {}
+
+
+def test_pods_without_gpus_are_kube_schedulers_to_judge(cluster: Cluster) -> None:
+    cluster.create(a_pod("web").on("n1"))
+    offers = {"n1": offer("uid-web", "uid-n1-a100")}
+
+    assert answered(cluster, preempts(), **offers) == offers
+
+
+def test_l6_an_unresponsive_agent_takes_its_node_out(cluster: Cluster) -> None:
+    cluster.clock.advance(80)
+
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+
+def test_nodes_that_are_planned_for_other_bookings_are_left_out_for_a_booked_pod(cluster: Cluster) -> None:
+    now, hour = cluster.clock.now(), timedelta(hours=1)
+    cluster.book(a_booking("b-carol", user="carol", start=now, end=now + 9 * hour))
+    offers = {"n1": offer("uid-n1-a100")}
+    assert answered(cluster, preempts().of("carol"), **offers) == offers
+
+    soon = {"start": now + hour, "end": now + 9 * hour, "count": 2, "topology": "single-node"}
+    cluster.add_node("n2", a100(0, "n2"), a100(1, "n2"))
+    cluster.book(a_booking("b-dora", user="dora", places=[{"node": "n2", "count": 2}], **soon))
+    cluster.create(a_pod("n2-a100").asks(2).of("bob").on("n2", {"main": ("GPU-n2-0", "GPU-n2-1")}))
+
+    assert answered(cluster, preempts().of("carol"), **offers, n2=offer("uid-n2-a100")) == offers
+
+
+def test_nothing_offered_is_nothing_answered(cluster: Cluster) -> None:
+    arguments = ExtenderPreemptionArgs(pod=preempts().obj)
+
+    assert cluster.preempt(arguments).node_name_to_meta_victims == {}
+
+
+@pytest.mark.parametrize("offers", [None, {}])
+def test_without_an_offer_there_is_no_answer(cluster: Cluster, offers: dict[str, MetaVictims] | None) -> None:
+    arguments = ExtenderPreemptionArgs(pod=preempts().obj, node_name_to_meta_victims=offers)
+    assert cluster.preempt(arguments).node_name_to_meta_victims == {}
+
+
+def test_a_node_that_has_vanished_since_is_left_out(cluster: Cluster) -> None:
+    cluster.state.remove_node(cluster.state.nodes["n1"])
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100"), n9=offer()) == {}
+
+
+def test_a_victim_that_was_deleted_since_is_nobodys_to_evict(cluster: Cluster) -> None:
+    cluster.pods.remove(a_pod("n1-a100").at(9999).obj)
+    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+
+@pytest.mark.parametrize(("priority", "helps"), [(1, True), (0, False), (-1, False)])
+def test_only_pods_of_a_lower_priority_replace_the_wrong_victim(
+    cluster: Cluster, priority: int, *, helps: bool
+) -> None:
+    found = answered(cluster, preempts().of_priority(priority), n1=offer("uid-n1-a6000"))
+    assert (found != {}) == helps
+
+
+def test_each_node_is_judged_by_itself(cluster: Cluster) -> None:
+    cluster.add_node("n2", a6000(0, "n2"))
+    cluster.create(a_pod("n2-a6000").asks(1).of("bob").on("n2", {"main": ("GPU-n2-0",)}))
+    offers = {"n0": offer("uid-n0-a6000"), "n1": offer("uid-n1-a6000"), "n2": offer("uid-n2-a6000")}
+
+    assert answered(cluster, preempts(), **offers) == {"n1": offer("uid-n1-a100")}, (
+        "n0 is booked, n2 has none"
+    )
+    any_model = a_pod("any").asks(1).of_priority(1000)
+    assert answered(cluster, any_model, **offers) == offers
+
+
+@pytest.mark.parametrize("violations", [0, 3])
+def test_the_number_of_broken_budgets_is_that_of_the_offer(cluster: Cluster, violations: int) -> None:
+    found = answered(cluster, preempts(), n1=offer("uid-n1-a6000", violations=violations))
+    assert found == {"n1": offer("uid-n1-a100", violations=violations)}
+
+
+def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
+    raw = preempts().raw
+    raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
+    arguments = ExtenderPreemptionArgs(pod=msgspec.convert(raw, Pod), node_name_to_meta_victims={})
+    with pytest.raises(QuantityError, match="'x' is not a Kubernetes quantity"):
+        cluster.preempt(arguments)
+
+
+def test_one_line_of_the_log_counts_what_was_asked_and_what_was_changed(cluster: Cluster) -> None:
+    with capture_logs() as lines:
+        answered(cluster, preempts(), n0=offer("uid-n0-a6000"), n1=offer("uid-n1-a6000"))
+    (line,) = lines
+    assert (line["pod"], line["asked"], line["fitting"], line["changed"]) == ("default/p", 2, 1, 1)

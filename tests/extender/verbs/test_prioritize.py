@@ -1,0 +1,233 @@
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.objects.assignment import encode_drift
+from cluster.objects.bookings import Booking
+from extender.settings import Settings
+from extender.verbs.prioritize import KINDS, Prioritize, placement_of
+from extender.wire import MAX_SCORE, ExtenderArgs, HostPriority
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_node, a_pod
+
+
+def cluster_with(*bound: PodBuilder) -> Cluster:
+    cluster = Cluster()
+    for node in ("n0", "n1"):
+        cluster.add_node(node)
+    for other in bound:
+        cluster.create(other)
+    return cluster
+
+
+def ranked(cluster: Cluster, pod: PodBuilder, prioritize: Prioritize | None = None) -> dict[str, int]:
+    asked = ExtenderArgs(pod=pod.obj, node_names=("n0", "n1"))
+    verb = prioritize or Prioritize(cluster.state, cluster.clock)
+    return {one.host: one.score for one in verb(asked)}
+
+
+def scores(pod: PodBuilder, *bound: PodBuilder) -> dict[str, int]:
+    return ranked(cluster_with(*bound), pod)
+
+
+def test_a_node_in_use_is_better_than_an_empty_one() -> None:
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+
+    assert scores(a_pod().asks(1), busy) == {"n0": 2, "n1": 7}
+
+
+def test_a_node_that_the_pod_fills_up_is_best() -> None:
+    assert scores(a_pod().asks(4)) == {"n0": 10, "n1": 10}
+
+
+def test_only_devices_of_the_wanted_model_count() -> None:
+    busy = a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-2",)})
+
+    assert scores(a_pod().asks(1).wants(A100), busy) == {"n0": 5, "n1": 5}
+
+
+def test_nodes_without_such_devices_and_pods_without_gpus_score_nothing() -> None:
+    assert scores(a_pod()) == {"n0": 0, "n1": 0}
+    assert scores(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb")) == {"n0": 0, "n1": 0}
+
+
+def test_a_pod_may_request_another_policy_than_the_one_that_is_set() -> None:
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+
+    assert scores(a_pod().asks(1).with_annotation(names.PLACEMENT, "spread"), busy) == {"n0": 7, "n1": 2}
+
+
+def test_the_setting_is_for_pods_that_request_no_policy_or_one_that_does_not_exist() -> None:
+    busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+    cluster = cluster_with(busy)
+    prioritize = Prioritize(cluster.state, cluster.clock, "spread")
+
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 7, "n1": 2}
+    assert ranked(cluster, a_pod().asks(1).with_annotation(names.PLACEMENT, "nowhere"), prioritize) == {
+        "n0": 7,
+        "n1": 2,
+    }
+
+
+@given(
+    fills=st.lists(st.integers(0, 3), min_size=1, max_size=6),
+    plugins=st.lists(st.integers(0, 1000), min_size=6, max_size=6),
+    weight=st.sampled_from((1, 10)),
+)
+def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
+    fills: list[int], plugins: list[int], weight: int
+) -> None:
+    cluster = Cluster()
+    for number, held in enumerate(fills):
+        node = f"n{number}"
+        cluster.add_node(node)
+        if held:
+            uuids = tuple(f"GPU-{node}-{index}" for index in range(held))
+            cluster.create(a_pod(f"q-{node}").asks(held).on(node, {"main": uuids}))
+    asked = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
+    prioritize = Prioritize(cluster.state, cluster.clock)
+
+    def best(scores: list[HostPriority]) -> set[str]:
+        ours = {one.host: one.score for one in scores}
+        totals = {
+            name: plugin + 10 * weight * ours.get(name, 0)
+            for name, plugin in zip(asked.node_names or (), plugins, strict=False)
+        }
+        return {name for name, total in totals.items() if total == max(totals.values())}
+
+    sent = msgspec.json.decode(prioritize.answer_logged(asked).text, type=list[HostPriority])
+    assert best(sent) == best(prioritize(asked))
+    assert all(0 < one.score <= MAX_SCORE for one in sent)
+
+
+def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_have() -> None:
+    cluster = cluster_with()
+    answer = Prioritize(cluster.state, cluster.clock).answer_logged(
+        ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
+    )
+    assert answer.text == b"[]"
+    assert (answer.line["asked"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
+
+
+def test_no_nodes_have_no_scores() -> None:
+    cluster = cluster_with()
+    answer = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
+    assert (answer.text, answer.line["best"], answer.line["score"]) == (b"[]", None, None)
+
+
+@pytest.mark.parametrize("placement", names.PLACEMENTS)
+def test_every_policy_can_be_requested_and_set(placement: str) -> None:
+    assert (
+        placement_of(a_pod().with_annotation(names.PLACEMENT, f" {placement} ").obj, "binpack") == placement
+    )
+    assert Settings(placement=placement).placement == placement
+
+
+def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
+
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+
+    assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
+
+
+def test_scores_of_many_kinds_of_pods_are_kept_apart_and_forgotten_in_time() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    for count in range(1, KINDS + 5):
+        expected = min(10, 10 * count // 4)
+        assert ranked(cluster, a_pod().asks(count), prioritize) == {"n0": expected, "n1": expected}
+    assert len(prioritize._kept) == KINDS
+
+
+def running(cluster: Cluster, name: str, node: str, count: int, user: str = "alice") -> Booking:
+    now = cluster.clock.now()
+    return a_booking(
+        name,
+        user=user,
+        count=count,
+        start=now,
+        end=now + timedelta(hours=9),
+        places=[{"node": node, "count": count}],
+    )
+
+
+@pytest.fixture
+def reserving() -> Cluster:
+    """Both A100 of n0 are planned for alice's running booking; n1 is empty."""
+    cluster = cluster_with()
+    cluster.book(running(cluster, "b-alice", "n0", 2))
+    return cluster
+
+
+def reserving_pod(name: str = "p") -> PodBuilder:
+    return a_pod(name).asks(1).wants(A100).with_annotation(names.PLACEMENT, "booked-reserve")
+
+
+def test_an_opportunistic_pod_keeps_off_the_devices_that_a_running_booking_will_need(
+    reserving: Cluster,
+) -> None:
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
+
+
+def test_devices_that_the_booking_has_already_are_nobodys_to_keep_off(reserving: Cluster) -> None:
+    reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
+    reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 10, "n1": 10}
+
+
+def test_what_the_agent_says_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
+    reserving.create(a_pod("hers").of("alice").asks(2).on("n1"))
+    drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
+    reserving.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
+    assert ranked(reserving, reserving_pod().of("bob"))["n0"] == 7
+
+
+def test_nothing_is_reserved_against_a_pod_that_is_booked_itself(reserving: Cluster) -> None:
+    pod = reserving_pod().of("alice")
+    reserving.create(pod)
+    assert ranked(reserving, pod) == {"n0": 7, "n1": 7}
+
+
+def test_a_booking_that_has_ended_keeps_nobody_off(reserving: Cluster) -> None:
+    reserving.clock.advance(9 * 3600)
+    assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 7, "n1": 7}
+
+
+def test_pods_with_a_hold_are_judged_by_their_own_devices() -> None:
+    cluster = Cluster()
+    cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
+    cluster.add_node("n1", a100(0, "n1"), a100(1, "n1"))
+    pod = a_pod().asks(1).kept("n0", "GPU-n0-1")
+    cluster.create(pod)
+    assert set(ranked(cluster, pod)) == {"n0", "n1"}
+
+
+def test_a_score_is_recomputed_when_what_is_reserved_has_changed_and_the_node_has_not(
+    reserving: Cluster,
+) -> None:
+    prioritize = Prioritize(reserving.state, reserving.clock)
+    assert ranked(reserving, reserving_pod().of("bob"), prioritize) == {"n0": 4, "n1": 7}
+
+    reserving.clock.advance(9 * 3600)
+
+    assert ranked(reserving, reserving_pod("q").of("bob"), prioritize) == {"n0": 7, "n1": 7}
+
+
+def test_a_node_that_is_gone_and_comes_back_is_scored_again() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
+
+    cluster.state.remove_node(cluster.state.nodes["n1"])
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 0}
+
+    cluster.add_node("n1")
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
