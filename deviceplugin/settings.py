@@ -84,7 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nvml_deadline_seconds: Annotated[float, msgspec.Meta(ge=1, le=50)] = DEADLINE_SECONDS
     """How long the driver may take to answer about one GPU before that GPU counts as hanging, in seconds."""
     recovery_seconds: Annotated[float, msgspec.Meta(ge=0, le=86400)] = RECOVERY_SECONDS
-    """How long a GPU must be without a critical sign to be healthy again, in seconds."""
+    """How long a GPU must be without a bad signal to be healthy again, in seconds."""
     ignore_xids: Xids = ()
     """Numbers of XID errors that leave a GPU healthy, in addition to those of the table."""
     critical_xids: Xids = ()

@@ -10,17 +10,17 @@ _SOURCE: Final = ROOT / "deviceplugin" / "nvml" / "health.py"
 
 
 def health_table() -> str:
-    """Sign by state: the state after it."""
+    """Signal by state: the state after it."""
     meanings = docstrings(_SOURCE, "HealthSignal")
     return table(
-        ("sign", *(code(state.value) for state in State), "what it is"),
+        ("signal", *(code(state.value) for state in State), "what it is"),
         (
             (
-                code(sign.value),
-                *(_after(state, sign) for state in State),
-                prose(meanings[sign.name]),
+                code(signal.value),
+                *(_after(state, signal) for state in State),
+                prose(meanings[signal.name]),
             )
-            for sign in HealthSignal
+            for signal in HealthSignal
         ),
     )
 
@@ -49,6 +49,6 @@ def xid_table() -> str:
     )
 
 
-def _after(state: State, sign: HealthSignal) -> str:
-    after = TABLE[state][sign]
+def _after(state: State, signal: HealthSignal) -> str:
+    after = TABLE[state][signal]
     return "" if after is state else after.value
