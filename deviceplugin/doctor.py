@@ -207,7 +207,8 @@ def runtime(version: str) -> Finding:
     number = (int(found[1]), int(found[2]))
     if number < _RUNTIMES[name]:
         least = ".".join(map(str, _RUNTIMES[name]))
-        message = f"{version} does not understand CDI, {name} {least} does: set {names.setting('strategy')}."
+        remedy = f"set {names.setting('device_list_strategy')}"
+        message = f"{version} does not understand CDI, {name} {least} does: {remedy}."
         return Finding(about, "wrong", message)
     if name == "containerd" and number < _SWITCHED:
         message = f"{version} understands CDI if its configuration says enable_cdi = true."

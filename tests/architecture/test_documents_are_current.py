@@ -95,6 +95,19 @@ def test_no_setting_of_the_documents_is_unknown() -> None:
     assert said - known == set()
 
 
+def test_every_setting_that_a_message_names_exists() -> None:
+    known = {field.name for part in PROGRAMS for field in msgspec.structs.fields(part.settings)}
+    known |= {"url", "token", "token_file", "ca_file"}  # of the command line, which has no struct for them
+    named = {
+        f"{name_of(path)}: {node.args[0].value}"
+        for path in python_of(*SHIPPED)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setting"
+        if isinstance(node.args[0], ast.Constant) and node.args[0].value not in known
+    }
+    assert named == set()
+
+
 # --- metrics -----------------------------------------------------------------------------------------
 @by_part
 def test_the_documented_metrics_are_those_that_the_built_part_registers(part: Part) -> None:
