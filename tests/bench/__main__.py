@@ -1,9 +1,8 @@
 """``make bench``: describes the machine, measures, prints one table.
 
 A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (without what needs root
-and a Kubernetes) and ``--only`` do nothing but print; ``--only NAME --keep`` adds one measure's rows to
-the others that are kept, and is refused on another machine than theirs. A missed target is said, and no
-failure.
+and a Kubernetes) and ``--only`` only print; with ``--keep`` their rows also replace those of the last whole
+run, which is refused on another machine than that run's. A missed target is reported, and is no failure.
 """
 
 import argparse
@@ -53,7 +52,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--no-cluster", dest="cluster", action="store_false", help="without a Kubernetes")
     parser.add_argument("--only", choices=[measure.name for measure in MEASURES], help="one measure alone")
-    parser.add_argument("--keep", action="store_true", help="with --only: keep its rows with the others")
+    parser.add_argument("--keep", action="store_true", help="replace these rows of the last whole run")
     parser.add_argument(
         "--document", action="store_true", help="write docs/performance.md from the last run, measure nothing"
     )
