@@ -213,6 +213,12 @@ class ServerConnection:
             token = self._credential.token
         except CommandError as error:
             raise CommandError(f"{error} Or show a token with --token-file or {TOKEN}.") from error
+        if self._chosen.user.impersonated:
+            raise CommandError(
+                f"The context {self._chosen.context} acts as {wording.quoted(self._chosen.user.impersonated)}"
+                " (as), and the booking server knows people by their own tokens: choose another context, or"
+                f" show that user's token with --token-file or {TOKEN}."
+            )
         if not token:
             raise CommandError(
                 f"The user of context {self._chosen.context} has no token, perhaps a certificate, and the"

@@ -15,8 +15,7 @@ from booking.web.login.cookies import Cookies
 from booking.web.login.id_tokens import IdTokens
 from booking.web.login.oidc import BadTokenError, Oidc, Person, person_of
 from booking.web.login.sessions import Sessions
-from booking.web.pages.csrf import CSRF_FAILED
-from booking.web.problems import ProblemError, unavailable
+from booking.web.problems import FORGED, ProblemError, unavailable
 from booking.web.roles import Roles
 from cluster import names
 from cluster.decide.identity import Rule
@@ -56,7 +55,7 @@ class LoginContext:
         """
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
         if not is_same_origin(origin, site, host=request.host, public=self.public):
-            raise ProblemError(CSRF_FAILED, "Nothing was changed: the request came from another site's page.")
+            raise ProblemError(FORGED, "Nothing was changed: the request came from another site's page.")
 
 
 class SessionAuth:

@@ -6,17 +6,15 @@ A cross-site request carries what the browser knows, never the contents of our f
 import hashlib
 import hmac
 import secrets
-from http import HTTPStatus
 from typing import Final, Protocol
 
 from flask import Request
 
 from booking.principals import Principal
-from booking.web.problems import Kind, ProblemError
+from booking.web.problems import FORGED, ProblemError
 
 FIELD: Final = "csrf"
 """Name of the hidden field."""
-CSRF_FAILED: Final = Kind("forged", HTTPStatus.FORBIDDEN, "The form is not fresh")
 
 
 class CsrfProtection(Protocol):
@@ -55,5 +53,5 @@ class UserTokens:
 def stale_form() -> ProblemError:
     """The answer to a form that is not ours, or that is too old."""
     return ProblemError(
-        CSRF_FAILED, "Nothing was changed: the form was too old. Load the page again, and send it again."
+        FORGED, "Nothing was changed: the form was too old. Load the page again, and send it again."
     )

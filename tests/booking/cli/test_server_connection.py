@@ -49,6 +49,23 @@ def test_outside_a_pod_a_missing_kubeconfig_is_reported(mounted: Path) -> None:
         _ = reached(mounted).namespace
 
 
+def test_a_context_that_acts_as_another_user_is_refused_and_not_taken_for_its_own_user(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "current-context: lab\n"
+        "contexts: [{name: lab, context: {cluster: lab, user: alice}}]\n"
+        "clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "users: [{name: alice, user: {token: x, as: bob}}]\n"
+    )
+    connection = ServerConnection(
+        ConnectionOptions(url="http://127.0.0.1:1", kubeconfig=config), {}, FakeClock()
+    )
+    with pytest.raises(CommandError, match=r"The context lab acts as 'bob' \(as\), and the booking server"):
+        _ = connection.api
+
+
 def test_an_api_server_that_is_away_is_one_message_for_people_and_nothing_for_programs(
     tmp_path: Path,
 ) -> None:

@@ -130,7 +130,7 @@ def test_a_form_without_its_token_changes_nothing(guests: Guests) -> None:
     guest.sign_in("bob", "/")
     guest.page.locator("form[action='/'] input[name=csrf]").evaluate("field => field.value = 'forged'")
     guest.page.get_by_role("button", name="Book", exact=True).click()
-    title(guest.page, "The form is not fresh")
+    title(guest.page, "The request was not sent from a current page")
     guest.go("/mine")
     expect(guest.page.locator("article")).to_have_count(0)
 
