@@ -47,7 +47,7 @@ from deviceplugin.kubelet.checkpoint import CheckpointFile
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
-from deviceplugin.kubelet.registration import Place, Registrar, SocketNames
+from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
@@ -140,7 +140,7 @@ def build(
     orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
     facts = PublisherSources(
         device_cache=device_cache,
-        record=sources.record,
+        checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
         observe=_until_followed(orders, following, measurer),
         label=LabelWriter(kube, lambda: labelling.wanted, clock).write,
@@ -183,7 +183,7 @@ def _preparation(
         sources.device_cache,
         AdvertisingOptions(strategy=settings.device_list_strategy, mig=settings.mig_strategy),
         _folders(settings),
-        record=sources.record,
+        checkpoint=sources.checkpoint,
         pods=sources.pods.at_once,
         host=HostFolders(settings.host_cdi_dirs),
         metrics=metrics,
@@ -204,13 +204,13 @@ def _measurer(
         tolerated=frozenset(settings.tolerated_processes),
         report_every=settings.usage_report_seconds,
     )
-    holder_source = HolderSource(sources.device_cache, sources.record, sources.pods.at_once)
+    holder_source = HolderSource(sources.device_cache, sources.checkpoint, sources.pods.at_once)
     metrics = UseMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(
         holder_source.snapshot,
         metrics,
         SquatterReporter(recorder),
-        everybody=sources.pods.everybody,
+        all_pods=sources.pods.all_pods,
         options=options,
         clock=clock,
     )
@@ -241,7 +241,9 @@ def _watch(
         clock=clock,
         health=HealthState(settings.recovery_seconds, settings.xid_policy),
         patient=settings.on_missing_gpus == "wait",
-        memory=FaultFile(settings.device_plugins, proc_root=settings.proc_root, sys_root=settings.sys_root),
+        fault_store=FaultFile(
+            settings.device_plugins, proc_root=settings.proc_root, sys_root=settings.sys_root
+        ),
         measured=measurer.update,
     )
 
@@ -312,7 +314,7 @@ def _sources(
     return AllocatorSources(
         resource=names.GPU_RESOURCE,
         device_cache=device_cache,
-        record=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
+        checkpoint=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
         pods=PodSource(
             PodsApi(settings.pods_api_socket, clock),
             PodResources(settings.pod_resources_socket),
@@ -332,8 +334,8 @@ def _registrations(
     clock: Clock,
 ) -> Callable[[str], Registrar]:
     def registration(resource: str) -> Registrar:
-        record = CheckpointFile(settings.device_plugins, resource)
-        ours = replace(sources, resource=resource, record=record)
+        checkpoint = CheckpointFile(settings.device_plugins, resource)
+        ours = replace(sources, resource=resource, checkpoint=checkpoint)
         admission = Allocator(ours, metrics=metrics, clock=clock)
         plugin = partial(
             DevicePlugin,
@@ -343,8 +345,8 @@ def _registrations(
             strategy=settings.device_list_strategy,
             clock=clock,
         )
-        place = Place(folder=settings.device_plugins, resource=resource, names=sockets)
-        return Registrar(place, plugin, metrics=metrics, clock=clock)
+        endpoints = Endpoints(folder=settings.device_plugins, resource=resource, names=sockets)
+        return Registrar(endpoints, plugin, metrics=metrics, clock=clock)
 
     return registration
 

@@ -38,7 +38,7 @@ class AdvertisingOptions:
 def advertised(
     devices: Iterable[NodeDevice],
     nodes: DeviceNodes,
-    way: AdvertisingOptions,
+    options: AdvertisingOptions,
     held: AbstractSet[str] = frozenset(),
 ) -> tuple[Device, ...]:
     """The devices of the node, unhealthy where they cannot be given to a container.
@@ -51,27 +51,29 @@ def advertised(
     Args:
         devices: all that are known from NVML.
         nodes: the device nodes that exist.
-        way: how devices are advertised.
+        options: how devices are advertised.
         held: ids of devices that pods hold.
     """
-    found = tuple(device for device in devices if device.uuid in held or _is_advertised(device, way))
+    found = tuple(device for device in devices if device.uuid in held or _is_advertised(device, options))
     parents = {device.published.parent for device in found if not device.gone}
-    unfit = unequal(found) if way.mig is MigStrategy.SINGLE else None
+    unfit = unequal(found) if options.mig is MigStrategy.SINGLE else None
 
     def unready_reason(device: NodeDevice) -> str | None:
         if device.partitioned:
-            return _uncut(device, way, parents)
-        missing = _missing_node(device, nodes, way)
+            return _without_mig_devices(device, options, parents)
+        missing = _missing_node(device, nodes, options)
         # A pod keeps the devices that it holds: its containers may restart.
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
-    return tuple(_named(_unhealthy_for(device.published, unready_reason(device)), way) for device in found)
+    return tuple(
+        _named(_unhealthy_for(device.published, unready_reason(device)), options) for device in found
+    )
 
 
-def partitioned_of(devices: Iterable[NodeDevice], way: AdvertisingOptions) -> frozenset[str]:
+def partitioned_of(devices: Iterable[NodeDevice], options: AdvertisingOptions) -> frozenset[str]:
     """GPUs whose MIG devices are advertised in their place, even if they have none."""
-    is_cut = way.mig is not MigStrategy.NONE
-    return frozenset(device.uuid for device in devices if is_cut and device.partitioned)
+    is_advertised = options.mig is not MigStrategy.NONE
+    return frozenset(device.uuid for device in devices if is_advertised and device.partitioned)
 
 
 def with_absent(
@@ -80,12 +82,12 @@ def with_absent(
     """The devices, followed by those that are gone but still known, as unhealthy.
 
     While the agent runs, the NVML thread remembers devices that are gone. After a restart with a GPU missing,
-    only the kubelet's record still has it: a device that vanishes from the list counts as healthy in the
+    only the kubelet's checkpoint still has it: a device that vanishes from the list counts as healthy in the
     status of the pod that holds it.
 
     Args:
         devices: as the NVML thread reports them; with none, nothing is added.
-        held: resource -> ids in the kubelet's record.
+        held: resource -> ids in the kubelet's checkpoint.
         before: the devices that were advertised last.
     """
     if not devices:
@@ -120,7 +122,7 @@ def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tu
 
 
 def listed(
-    devices: tuple[Device, ...], cut: AbstractSet[str], held: Mapping[str, AbstractSet[str]]
+    devices: tuple[Device, ...], partitioned: AbstractSet[str], held: Mapping[str, AbstractSet[str]]
 ) -> dict[str, tuple[Device, ...]]:
     """Resource -> the devices advertised under this name; resources without devices are left out.
 
@@ -129,14 +131,14 @@ def listed(
 
     Args:
         devices: as they are published.
-        cut: GPUs in MIG mode whose MIG devices are advertised in their place.
-        held: resource -> ids in the kubelet's record.
+        partitioned: GPUs in MIG mode whose MIG devices are advertised in their place.
+        held: resource -> ids in the kubelet's checkpoint.
     """
     found: dict[str, list[Device]] = {}
     for device in devices:
         today = resource_of(device)
         former = sorted(name for name, uuids in held.items() if device.uuid in uuids and name != today)
-        if device.uuid not in cut:
+        if device.uuid not in partitioned:
             why = f"A pod has it as {former[0]}" if former else None
             found.setdefault(today, []).append(_unhealthy_for(device, why))
         elif device.uuid in held.get(today, ()):
@@ -147,8 +149,8 @@ def listed(
     return {name: tuple(some) for name, some in sorted(found.items())}
 
 
-def _is_advertised(device: NodeDevice, way: AdvertisingOptions) -> bool:
-    return device.published.parent is None or not (device.gone or way.mig is MigStrategy.NONE)
+def _is_advertised(device: NodeDevice, options: AdvertisingOptions) -> bool:
+    return device.published.parent is None or not (device.gone or options.mig is MigStrategy.NONE)
 
 
 def _unhealthy_for(device: Device, why: str | None) -> Device:
@@ -158,9 +160,9 @@ def _unhealthy_for(device: Device, why: str | None) -> Device:
     return msgspec.structs.replace(device, health="unhealthy", reason=why)
 
 
-def _named(device: Device, way: AdvertisingOptions) -> Device:
+def _named(device: Device, options: AdvertisingOptions) -> Device:
     """The device, with its resource if that differs from the default for its kind."""
-    if way.mig is MigStrategy.SINGLE and device.parent is not None:
+    if options.mig is MigStrategy.SINGLE and device.parent is not None:
         return msgspec.structs.replace(device, resource=names.GPU_RESOURCE)
     return device
 
@@ -170,16 +172,18 @@ def _unknown(uuid: str, resource: str) -> Device:
     return Device(uuid=uuid, index=-1, model=UNKNOWN_MODEL, resource=named)
 
 
-def _uncut(device: NodeDevice, way: AdvertisingOptions, parents: AbstractSet[str | None]) -> str | None:
+def _without_mig_devices(
+    device: NodeDevice, options: AdvertisingOptions, parents: AbstractSet[str | None]
+) -> str | None:
     """Why neither a GPU in MIG mode nor its MIG devices are advertised."""
-    if way.mig is MigStrategy.NONE:
+    if options.mig is MigStrategy.NONE:
         return NOT_ADVERTISED
     return None if device.uuid in parents else EMPTY
 
 
-def _missing_node(device: NodeDevice, nodes: DeviceNodes, way: AdvertisingOptions) -> str | None:
+def _missing_node(device: NodeDevice, nodes: DeviceNodes, options: AdvertisingOptions) -> str | None:
     """Why the device cannot be injected into a container."""
-    if way.strategy is Strategy.ENVIRONMENT or device.uuid in nodes.of_device:
+    if options.strategy is Strategy.ENVIRONMENT or device.uuid in nodes.of_device:
         return None
     if device.minor is None:
         return "The driver does not say which device node belongs to the GPU"
@@ -192,7 +196,7 @@ def _reached(device: NodeDevice, known: tuple[NodeDevice, ...], held: AbstractSe
     """Why the device nodes of a pod that holds another device give access to this one."""
     if device.published.parent in held:
         return TAKEN_WHOLE
-    ghosts = [other.scope for other in known if other.gone and other.scope.gpu == device.scope.gpu]
-    if ghosts and device.published.parent is None:
+    gone = [other.scope for other in known if other.gone and other.scope.gpu == device.scope.gpu]
+    if gone and device.published.parent is None:
         return TAKEN_IN_PARTS
-    return IN_ITS_PLACE if device.scope in ghosts else None
+    return IN_ITS_PLACE if device.scope in gone else None

@@ -55,7 +55,7 @@ class AllocatorSources:
 
     resource: str
     device_cache: DeviceCache
-    record: CheckpointReader
+    checkpoint: CheckpointReader
     pods: PodSource
     pick: DevicePick = first_devices
     """Chooses devices for a container without an assignment."""
@@ -172,7 +172,7 @@ class Allocator:
 
     def _holdings(self) -> PodDevices | None:
         try:
-            return self._sources.record.read()
+            return self._sources.checkpoint.read()
         except CheckpointError as error:
             self._metrics.checkpoint_errors.inc()
             log.error("the kubelet's checkpoint cannot be read", message=str(error))  # noqa: TRY400 - no traceback

@@ -18,7 +18,7 @@ class Linked:
         """Learn the links of a report; without GPUs in it they stay as they were."""
         whole = [device for device in report.devices if device.published.parent is None]
         if whole:
-            self._scores = scores([device.published for device in whole], report.ways)
+            self._scores = scores([device.published for device in whole], report.topology_levels)
 
     def pick(
         self, known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int

@@ -82,19 +82,19 @@ class Preparation:
     def __init__(
         self,
         device_cache: DeviceCache,
-        way: AdvertisingOptions,
+        options: AdvertisingOptions,
         folders: Folders,
         *,
-        record: CheckpointReader,
+        checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
         host: HostFolders | None = None,
         metrics: AgentMetrics,
         clock: Clock,
     ) -> None:
         self._device_cache = device_cache
-        self._way = way
+        self._options = options
         self._folders = folders
-        self._record = record
+        self._checkpoint = checkpoint
         self._pods = pods
         self._host = host or HostFolders(())
         self._metrics = metrics
@@ -137,37 +137,38 @@ class Preparation:
         self._shown = report
         nodes = self._nodes(report.devices)
         held = self._held()
-        devices = advertised(report.devices, nodes, self._way, frozenset[str]().union(*held.values()))
+        devices = advertised(report.devices, nodes, self._options, frozenset[str]().union(*held.values()))
         devices = with_absent(devices, held, self._device_cache.now.devices)
-        if self._way.strategy is Strategy.CDI and nodes.of_device:
+        if self._options.strategy is Strategy.CDI and nodes.of_device:
             devices = self._with_cdi(devices, nodes)
             nodes = self._with_names_of_the_host(nodes, devices)
-        if self._way.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
+        if self._options.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
             self._check_unified_memory(nodes)
         healthy = {device.uuid for device in devices if device.is_healthy}
         devices = with_cordons(devices, self._cordoned)
         cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
         self._count(devices)
         self._metrics.set_states(devices, _states(report, cordoned))
-        lists = listed(devices, partitioned_of(report.devices, self._way), held)
+        lists = listed(devices, partitioned_of(report.devices, self._options), held)
         new = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
         if self._device_cache.put(new):
             self._log(devices, report.problem)
 
     def _held(self) -> dict[str, frozenset[str]]:
-        """Resource -> devices in the kubelet's record; if that cannot be read, as it was last.
+        """Resource -> devices in the kubelet's checkpoint; if that cannot be read, as it was last.
 
-        Pods that have ended stay in the record until the kubelet next allocates. After GPUs were partitioned
-        again it would never allocate if the devices of ended pods counted: there the living pods are read.
+        Pods that have ended stay in the checkpoint until the kubelet next allocates. After GPUs were
+        partitioned again it would never allocate if the devices of ended pods counted: there the living pods
+        are read.
         """
         try:
-            found = self._record.read()
+            found = self._checkpoint.read()
         except CheckpointError:
             found = PodDevices()
         # A file that is damaged or deleted gives nothing back: the pods live, and the kubelet remembers.
         is_lost = not found.uids and bool(self._recorded.uids)
         holdings = self._recorded = self._recorded if is_lost else found
-        if self._way.mig is not MigStrategy.NONE or holdings.others or is_lost:
+        if self._options.mig is not MigStrategy.NONE or holdings.others or is_lost:
             pods = self._pods() if holdings.uids else None
             if pods is not None:
                 holdings = holdings.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
@@ -217,12 +218,12 @@ class Preparation:
         return devices
 
     def _with_names_of_the_host(self, nodes: DeviceNodes, devices: Iterable[Device]) -> DeviceNodes:
-        """The nodes, with the names that a specification of the host gives to all devices that are well."""
-        well = {device.uuid for device in devices if device.is_healthy}
+        """The nodes, with the names that a specification of the host gives to all healthy devices."""
+        healthy = {device.uuid for device in devices if device.is_healthy}
         own = {
             uuid: frozenset(node.path for node in its)
             for uuid, its in nodes.of_device.items()
-            if uuid in well
+            if uuid in healthy
         }
         root = self._folders.driver_root
         return replace(

@@ -37,9 +37,9 @@ READ_NODE_EVERY: Final = 60.0
 WRITE_EVERY: Final = 1.0
 """Least seconds between two writes: it limits what a device that comes and goes costs the API server."""
 COMPARE_EVERY: Final = 1.0
-"""Seconds between two comparisons of the kubelet's record with what was assigned."""
+"""Seconds between two comparisons of the kubelet's checkpoint with what was assigned."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
-"""Seconds: pods end without a change in the record."""
+"""Seconds: pods end without a change in the checkpoint."""
 
 Annotations = Mapping[str, str | None]
 """Key -> text; None: the key is not there."""
@@ -85,7 +85,7 @@ class PublisherSources:
     """Where the publisher reads what it publishes."""
 
     device_cache: DeviceCache
-    record: CheckpointReader
+    checkpoint: CheckpointReader
     pods: Callable[[], tuple[Pod, ...] | None]
     """The pods that the kubelet knows; None where it gives none."""
     observe: Callable[[Node], None] = lambda _: None
@@ -124,11 +124,11 @@ class Publisher:
     """The thread that writes the Node's annotations."""
 
     def __init__(
-        self, kube: Kube, node: str, facts: PublisherSources, *, metrics: AgentMetrics, clock: Clock
+        self, kube: Kube, node: str, sources: PublisherSources, *, metrics: AgentMetrics, clock: Clock
     ) -> None:
         self._kube = kube
         self._name = node
-        self._facts = facts
+        self._sources = sources
         self._metrics = metrics
         self._clock = clock
         self._backoff = Backoff()
@@ -150,7 +150,7 @@ class Publisher:
         """Keep the annotations up to date until the stop event is set."""
         wake = threading.Event()
         wake_at(stop, wake)
-        with self._facts.device_cache.listening(wake):
+        with self._sources.device_cache.listening(wake):
             while not stop.is_set():
                 self._clock.wait(stop if self.once() else wake, self._pause)
                 wake.clear()
@@ -176,13 +176,13 @@ class Publisher:
     def _compare(self) -> None:
         """Bring the drift up to date; it stays as it was while the kubelet gives no pods."""
         try:
-            holdings = self._facts.record.read()
+            holdings = self._sources.checkpoint.read()
         except CheckpointError:
             return
         now = self._clock.monotonic()
         if holdings == self._compared and now - self._compared_at < COMPARE_ANYWAY_EVERY:
             return
-        pods = self._facts.pods()
+        pods = self._sources.pods()
         if pods is None:
             return
         self._drift = drift(pods, holdings)
@@ -191,14 +191,14 @@ class Publisher:
 
     def _write(self) -> None:
         node = self._current()
-        devices = self._facts.device_cache.now
+        devices = self._sources.device_cache.now
         patch = changes(wanted(devices, self._drift, node), node)
         if patch:
             self._wrote_at = self._clock.monotonic()
             self._node = self._kube.patch(NODES, self._name, {"metadata": {"annotations": patch}})
             log.info("node annotations written", node=self._name, keys=sorted(patch))
-        self._facts.report(node, devices.devices)
-        self._node = self._facts.label(self._node or node)
+        self._sources.report(node, devices.devices)
+        self._node = self._sources.label(self._node or node)
 
     def _current(self) -> Node:
         """The Node as last seen, read again every ``READ_NODE_EVERY``."""
@@ -206,5 +206,5 @@ class Publisher:
         if self._node is None or now - self._read_at >= READ_NODE_EVERY:
             self._node = self._kube.get(NODES, self._name)
             self._read_at = now
-            self._facts.observe(self._node)
+            self._sources.observe(self._node)
         return self._node

@@ -18,7 +18,7 @@ from deviceplugin.allocation.link_scores import Scores
 
 EXACT: Final = 16
 
-Places = tuple[int, ...]
+Positions = tuple[int, ...]
 """Positions of GPUs, ascending."""
 
 
@@ -28,9 +28,9 @@ class Worth(NamedTuple):
     alone: list[int]
     pairs: list[list[int]]
 
-    def of(self, places: Iterable[int]) -> int:
+    def of(self, positions: Iterable[int]) -> int:
         """The worth of this set."""
-        chosen = tuple(places)
+        chosen = tuple(positions)
         return sum(self.alone[one] for one in chosen) + sum(
             self.pairs[one][other] for one, other in combinations(chosen, 2)
         )
@@ -39,7 +39,7 @@ class Worth(NamedTuple):
 class _State(NamedTuple):
     """A set of the first half, and its worth with every set of the second half."""
 
-    chosen: Places
+    chosen: Positions
     worth: int
     with_second: list[list[int]]
     """Without ``worth``: by the size of the set of the second half, each in the order of ``_sets``."""
@@ -52,30 +52,33 @@ def best_effort(scores: Scores, free: Sequence[str], taken: frozenset[str], coun
     if not any(scores.get(gpu) for gpu in free):
         return free[:count]
     worth = _worth(scores, free, taken)
-    places = exactly(worth, count) if len(free) <= EXACT else nearly(worth, count)
-    return [free[place] for place in places]
+    positions = exactly(worth, count) if len(free) <= EXACT else nearly(worth, count)
+    return [free[position] for position in positions]
 
 
-def exactly(worth: Worth, count: int) -> Places:
-    """The places of the best set of this size; of equal ones the first in the order of places."""
+def exactly(worth: Worth, count: int) -> Positions:
+    """The positions of the best set of this size; of equal ones the first in the order of positions."""
     half = len(worth.alone) // 2
     size = len(worth.alone) - half
     states = [_State((), 0, _second_half(worth, half))]
-    for place in range(half):
-        states = _with_and_without(states, place, worth, half=half, count=count)
-    best: tuple[int, Places] | None = None
+    for position in range(half):
+        states = _with_and_without(states, position, worth, half=half, count=count)
+    best: tuple[int, Positions] | None = None
     for chosen, base, with_second in states:
         sums = with_second[count - len(chosen)]
         most = max(sums)
         if best is None or base + most > best[0]:
             mask = _sets(size)[count - len(chosen)][sums.index(most)]
-            best = (base + most, (*chosen, *(half + place for place in range(size) if mask >> place & 1)))
+            best = (
+                base + most,
+                (*chosen, *(half + position for position in range(size) if mask >> position & 1)),
+            )
     return best[1] if best else ()
 
 
-def nearly(worth: Worth, count: int) -> Places:
+def nearly(worth: Worth, count: int) -> Positions:
     """A good set of this size: the best of those that grow greedily from one GPU."""
-    grown = [_grown(worth, place, count) for place in range(len(worth.alone))]
+    grown = [_grown(worth, position, count) for position in range(len(worth.alone))]
     return max(grown, key=worth.of, default=())
 
 
@@ -96,15 +99,15 @@ def _worth(scores: Scores, free: Sequence[str], taken: frozenset[str]) -> Worth:
 
 @cache
 def _sets(size: int) -> tuple[tuple[int, ...], ...]:
-    """The sets of ``size`` places as bit masks: by how many are in them, each in the order of places."""
+    """The sets of ``size`` positions as bit masks: by their own size, each in the order of positions."""
     return tuple(
-        tuple(sum(1 << place for place in one) for one in combinations(range(size), chosen))
+        tuple(sum(1 << position for position in one) for one in combinations(range(size), chosen))
         for chosen in range(size + 1)
     )
 
 
 def _sums(row: Sequence[int]) -> list[int]:
-    """The sum of each set of places, in the order of masks."""
+    """The sum of each set of positions, in the order of masks."""
     sums = [0]
     for value in row:
         sums += [value + before for before in sums]
@@ -118,39 +121,39 @@ def _by_size(worths: Sequence[int], size: int) -> list[list[int]]:
 def _second_half(worth: Worth, half: int) -> list[list[int]]:
     """The worth of each set of the second half by itself."""
     sums = [0]
-    for place in range(half, len(worth.alone)):
-        more = map(add, sums, _sums(worth.pairs[place][half:place]))
-        sums += [worth.alone[place] + gained for gained in list(more)]
+    for position in range(half, len(worth.alone)):
+        more = map(add, sums, _sums(worth.pairs[position][half:position]))
+        sums += [worth.alone[position] + gained for gained in list(more)]
     return _by_size(sums, len(worth.alone) - half)
 
 
 def _with_and_without(
-    states: Iterable[_State], place: int, worth: Worth, *, half: int, count: int
+    states: Iterable[_State], position: int, worth: Worth, *, half: int, count: int
 ) -> list[_State]:
-    """Each set of the first half with this place and without it, if ``count`` can still be met."""
-    pairs = worth.pairs[place]
+    """Each set of the first half with this position and without it, if ``count`` can still be met."""
+    pairs = worth.pairs[position]
     size = len(worth.alone) - half
     links = _by_size(_sums(pairs[half:]), size)
-    left = half - place - 1
+    left = half - position - 1
     after = []
     for chosen, base, with_second in states:
         more, less = count - len(chosen) - 1, max(count - len(chosen) - 1 - left, 0)
         if more >= 0 and less <= size:
-            gained = base + worth.alone[place] + sum([pairs[other] for other in chosen])
+            gained = base + worth.alone[position] + sum([pairs[other] for other in chosen])
             sums = [
                 list(map(add, before, gain)) if less <= missing <= more else before
                 for missing, (before, gain) in enumerate(zip(with_second, links, strict=True))
             ]
-            after.append(_State((*chosen, place), gained, sums))
+            after.append(_State((*chosen, position), gained, sums))
         if count - len(chosen) - left <= size:
             after.append(_State(chosen, base, with_second))
     return after
 
 
-def _grown(worth: Worth, first: int, count: int) -> Places:
+def _grown(worth: Worth, first: int, count: int) -> Positions:
     gains = [alone + links for alone, links in zip(worth.alone, worth.pairs[first], strict=True)]
     chosen = [first]
-    left = [place for place in range(len(gains)) if place != first]
+    left = [position for position in range(len(gains)) if position != first]
     while len(chosen) < count:
         best = max(left, key=gains.__getitem__)
         left.remove(best)

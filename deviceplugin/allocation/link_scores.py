@@ -22,26 +22,26 @@ SAME_NODE: Final = 20
 OTHER_NODE: Final = 10
 
 
-def scores(devices: Iterable[Device], ways: Mapping[str, Mapping[str, int]]) -> Scores:
+def scores(devices: Iterable[Device], levels: Mapping[str, Mapping[str, int]]) -> Scores:
     """The scores of all pairs of these GPUs.
 
     Args:
         devices: with their NVLinks and NUMA nodes.
-        ways: GPU -> other GPU -> NVML's topology level of the path between them on the PCI bus, where it is
+        levels: GPU -> other GPU -> NVML's topology level of the path between them on the PCI bus, where it is
             known.
     """
     found: dict[str, dict[str, int]] = {}
     for one, other in permutations(devices, 2):
         links = max((one.links or {}).get(other.uuid, 0), (other.links or {}).get(one.uuid, 0))
-        found.setdefault(one.uuid, {})[other.uuid] = NVLINK * links + _on_the_bus(one, other, ways)
+        found.setdefault(one.uuid, {})[other.uuid] = NVLINK * links + _on_the_bus(one, other, levels)
     return found
 
 
-def _on_the_bus(one: Device, other: Device, ways: Mapping[str, Mapping[str, int]]) -> int:
+def _on_the_bus(one: Device, other: Device, levels: Mapping[str, Mapping[str, int]]) -> int:
     known = [
-        way
-        for way in (ways.get(one.uuid, {}).get(other.uuid), ways.get(other.uuid, {}).get(one.uuid))
-        if way is not None
+        level
+        for level in (levels.get(one.uuid, {}).get(other.uuid), levels.get(other.uuid, {}).get(one.uuid))
+        if level is not None
     ]
     if known:
         return NEAREST - min(known)

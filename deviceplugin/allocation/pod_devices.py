@@ -36,34 +36,34 @@ class PodDevices:
 
     @property
     def devices(self) -> frozenset[str]:
-        """All devices in the record."""
+        """All devices in the checkpoint."""
         return frozenset[str]().union(*(ids for _, ids in self._all()))
 
     @property
     def uids(self) -> frozenset[str]:
-        """Uids of all pods in the record, ended ones too."""
+        """Uids of all pods in the checkpoint, ended ones too."""
         return frozenset(uid for (uid, _), _ in self._all())
 
     @property
     def of_containers(self) -> Entries:
         """All devices of each container, of every resource."""
         merged: dict[tuple[str, str], frozenset[str]] = {}
-        for place, ids in self._all():
-            merged[place] = merged.get(place, frozenset()) | ids
+        for container, ids in self._all():
+            merged[container] = merged.get(container, frozenset()) | ids
         return merged
 
     def of_pods(self, uids: AbstractSet[str]) -> "PodDevices":
-        """The part of the record about these pods."""
+        """The part of the checkpoint about these pods."""
 
         def theirs(entries: Entries) -> Entries:
-            return {place: ids for place, ids in entries.items() if place[0] in uids}
+            return {(uid, container): ids for (uid, container), ids in entries.items() if uid in uids}
 
         return PodDevices(
             theirs(self.entries), {name: theirs(entries) for name, entries in self.others.items()}
         )
 
     def by_resource(self, resource: str) -> dict[str, frozenset[str]]:
-        """Resource -> devices recorded under it; ``resource`` is this record's. None without devices."""
+        """Resource -> its devices in the checkpoint, if any; ``resource`` is that of ``entries``."""
         everything = {resource: self.entries, **self.others}
         return {name: frozenset().union(*entries.values()) for name, entries in everything.items() if entries}
 

@@ -19,7 +19,7 @@ from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 from deviceplugin.allocation.pod_devices import PodDevices
 
-DeviceOrder = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
+Pick = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
 """Picks among devices that are equal by assignment and use those that go best with the ones that the
 container gets already: ``(ids in stable order, ids chosen already, count)`` -> exactly ``count`` ids."""
 
@@ -79,7 +79,7 @@ class NodeState:
     """They come from our own watch: the pod that is being admitted is among them, but no pod is refused
     because another seems to be alive."""
 
-    pick: DeviceOrder = in_order
+    pick: Pick = in_order
     """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
     other_resources: frozenset[str] = frozenset()
     """Devices of the node under another resource: a container's assignment may name both."""
@@ -246,7 +246,7 @@ def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
 
 
 def _filled(
-    wanted: Iterable[str], tiers: Iterable[Sequence[str]], request: AllocationRequest, pick: DeviceOrder
+    wanted: Iterable[str], tiers: Iterable[Sequence[str]], request: AllocationRequest, pick: Pick
 ) -> tuple[str, ...]:
     """The required ids, the wanted ones, then tier by tier as many as are still missing."""
     chosen = dict.fromkeys([*sorted(request.must_include), *wanted])

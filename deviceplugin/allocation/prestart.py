@@ -89,7 +89,7 @@ def decide(
     holders = holdings.holders(devices)
     if len(holders) > 1 and pods is not None:
         holders = frozenset(uid for uid in holders if uid in pods and not is_terminal(pods[uid]))
-    exact = {uid for uid, _ in _places(devices, holdings)} & holders
+    exact = {uid for uid, _ in _containers_with(devices, holdings)} & holders
     if len(holders) > 1:
         return StartDecision(StartVerdict.TWO_PODS, message=_two(devices, holders, pods))
     if len(exact) != 1:
@@ -109,7 +109,7 @@ def _against_assignment(
     assignment = {
         name: frozenset(uuids) - facts.other_resources for name, uuids in readable_assignment_of(pod).items()
     }
-    containers = [container for holder, container in _places(devices, holdings) if holder == uid]
+    containers = [container for holder, container in _containers_with(devices, holdings) if holder == uid]
     # Checked first: the extender has read the request already, and its owner may have changed it since.
     if any(devices == assignment.get(container) for container in containers):
         return StartDecision(StartVerdict.AS_ASSIGNED, uid)
@@ -121,8 +121,8 @@ def _against_assignment(
     return StartDecision(StartVerdict.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
 
 
-def _places(devices: frozenset[str], holdings: PodDevices) -> list[tuple[str, str]]:
-    return sorted(place for place, ids in holdings.entries.items() if ids == devices)
+def _containers_with(devices: frozenset[str], holdings: PodDevices) -> list[tuple[str, str]]:
+    return sorted(container for container, ids in holdings.entries.items() if ids == devices)
 
 
 def _unhealthy_message(uuid: str, known: Mapping[str, Device]) -> str:

@@ -1,4 +1,4 @@
-"""The kubelet's own record of devices: ``device-plugins/kubelet_internal_checkpoint``.
+"""The kubelet's checkpoint of its devices: ``device-plugins/kubelet_internal_checkpoint``.
 
 Used while a pod is admitted (``allocator``, ``allocation.held_elsewhere``), before a container starts
 (``prestart``) and by the comparison with our annotations (``drift``). Reading it has no side effect on the
@@ -91,5 +91,5 @@ class CheckpointReader(Protocol):
     """The interface of ``checkpoint.CheckpointFile``."""
 
     def read(self) -> PodDevices:
-        """The kubelet's record now; raises CheckpointError."""
+        """The kubelet's checkpoint now; raises CheckpointError."""
         ...

@@ -128,7 +128,7 @@ class PodSource:
         except PodsApiError:
             return None if self._watched is None else self._watched.present
 
-    def everybody(self) -> tuple[Pod, ...]:
+    def all_pods(self) -> tuple[Pod, ...]:
         """All pods of the node, those without GPUs too. Only for naming them: no decision uses it."""
         try:
             return self._kubelet.list(patient=False, gpus_only=False)

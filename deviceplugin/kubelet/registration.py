@@ -142,8 +142,8 @@ class Plugin(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """The folder in which a resource is registered, and the names of its sockets."""
+class Endpoints:
+    """Where the sockets of a resource's registrations are, and how they are named."""
 
     folder: Path
     """The kubelet's folder of device plugins."""
@@ -156,13 +156,13 @@ class Registrar:
 
     def __init__(
         self,
-        place: Place,
+        endpoints: Endpoints,
         plugin: Plugin,
         *,
         metrics: AgentMetrics,
         clock: Clock,
     ) -> None:
-        self._place = place
+        self._endpoints = endpoints
         self._plugin = plugin
         self._metrics = metrics
         self._clock = clock
@@ -194,14 +194,14 @@ class Registrar:
             self._stop_serving().wait()
             with suppress(OSError):
                 self._remove_old_sockets()
-            self._metrics.registered.labels(self._place.resource).set(0)
-            self._metrics.registered.remove(self._place.resource)
+            self._metrics.registered.labels(self._endpoints.resource).set(0)
+            self._metrics.registered.remove(self._endpoints.resource)
 
     def _step(self) -> Step:
         is_open = self._streams.is_open
         if is_open:
             self._failures = 0
-        self._metrics.registered.labels(self._place.resource).set(self.is_registered)
+        self._metrics.registered.labels(self._endpoints.resource).set(self.is_registered)
         step = next_step(
             Situation(
                 now=self._clock.monotonic(),
@@ -222,9 +222,9 @@ class Registrar:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1.0)
             try:
-                probe.connect(str(self._place.folder / KUBELET_SOCKET))
+                probe.connect(str(self._endpoints.folder / KUBELET_SOCKET))
             except OSError as error:
-                where = self._place.folder / KUBELET_SOCKET
+                where = self._endpoints.folder / KUBELET_SOCKET
                 self._message = f"The kubelet does not answer on {where}: {error}."
                 return False
         return True
@@ -234,7 +234,7 @@ class Registrar:
         self._failures += 1
         self._registered_at = None
         self._stop_serving()
-        name = self._name = self._place.names.next()
+        name = self._name = self._endpoints.names.next()
         try:
             self._remove_old_sockets()
             self._serve(name)
@@ -247,10 +247,10 @@ class Registrar:
         self._registered_at = self._clock.monotonic()
         self._metrics.registrations.labels("accepted").inc()
         self._message = f"Registered as {name}, but the kubelet has not asked for the devices yet."
-        log.info("registered with the kubelet", socket=name, resource=self._place.resource)
+        log.info("registered with the kubelet", socket=name, resource=self._endpoints.resource)
 
     def _serve(self, name: str) -> None:
-        path = self._place.folder / name
+        path = self._endpoints.folder / name
         if len(bytes(path)) > LONGEST_PATH:
             raise OSError(f"the path {path} is longer than {LONGEST_PATH} bytes")
         self._streams = Streams()
@@ -267,10 +267,13 @@ class Registrar:
         self._server = server
 
     def _register_with_kubelet(self, name: str) -> None:
-        with channel(self._place.folder / KUBELET_SOCKET) as connection:
+        with channel(self._endpoints.folder / KUBELET_SOCKET) as connection:
             api_pb2_grpc.RegistrationStub(connection).Register(
                 api_pb2.RegisterRequest(
-                    version="v1beta1", endpoint=name, resource_name=self._place.resource, options=options()
+                    version="v1beta1",
+                    endpoint=name,
+                    resource_name=self._endpoints.resource,
+                    options=options(),
                 ),
                 timeout=REGISTER_DEADLINE,
             )
@@ -278,7 +281,7 @@ class Registrar:
     def _stop_serving(self) -> threading.Event:
         """End the newest registration; the event is set when the last call in progress is over."""
         self._streams.close()
-        self._place.names.done(self._name)
+        self._endpoints.names.done(self._name)
         stopped = threading.Event()
         if self._server is not None:
             stopped = self._server.stop(GRACE)
@@ -289,9 +292,9 @@ class Registrar:
 
     def _remove_old_sockets(self) -> None:
         """Remove what we have left; another instance's socket is never touched."""
-        if self._place.folder.is_dir():
-            for path in self._place.folder.iterdir():
-                if self._place.names.is_left_over(path.name):
+        if self._endpoints.folder.is_dir():
+            for path in self._endpoints.folder.iterdir():
+                if self._endpoints.names.is_left_over(path.name):
                     path.unlink(missing_ok=True)
 
 

@@ -125,9 +125,9 @@ class DeadlineNvml:
         """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.rows(uuid))
 
-    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+    def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """See ``Nvml``."""
-        return self._about(uuid, lambda: self._nvml.load(uuid, parts))
+        return self._about(uuid, lambda: self._nvml.usage(uuid, parts))
 
     def touch(self, uuid: str) -> None:
         """See ``Nvml``."""

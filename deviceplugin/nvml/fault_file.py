@@ -36,7 +36,7 @@ class Known:
     """Identifies the driver's run to which the faults belong; see ``FaultStore.era``."""
     faults: Mapping[Scope, str] = field(default_factory=dict)
     """Scope -> message."""
-    obeyed: Mapping[str, str] = field(default_factory=dict)
+    orders_done: Mapping[str, str] = field(default_factory=dict)
     """GPU -> the last order to clear it that was carried out: it is still on the Node, and counts once."""
     parts: tuple[NodeDevice, ...] = ()
     """MIG devices that exist or existed, without their faults."""
@@ -168,7 +168,7 @@ def _filed(known: Known) -> Faults:
         for at, reason in known.faults.items()
     )
     parts = tuple(map(_part, known.parts[:MOST_PARTS]))
-    return Faults(era=known.era, faults=faults, obeyed=dict(known.obeyed), parts=parts)
+    return Faults(era=known.era, faults=faults, obeyed=dict(known.orders_done), parts=parts)
 
 
 def _part(device: NodeDevice) -> Part:

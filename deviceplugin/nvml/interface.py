@@ -242,7 +242,7 @@ class Nvml(Protocol):
         """The state of its replaced memory rows."""
         ...
 
-    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+    def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """How it is used now, with the memory of each of its MIG devices ``parts``."""
         ...
 

@@ -40,6 +40,6 @@ class PciTopology:
         return True
 
     def _ask(self, one: str, other: str) -> None:
-        way = self._nvml.topology_level(one, other)
-        if way is not None:
-            self._known.setdefault(one, {})[other] = way
+        level = self._nvml.topology_level(one, other)
+        if level is not None:
+            self._known.setdefault(one, {})[other] = level

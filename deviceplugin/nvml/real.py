@@ -188,7 +188,7 @@ class RealNvml:
         found = _answer(pynvml.nvmlDeviceGetRemappedRows, self._handle(uuid), device=uuid)
         return UNTOUCHED if found is None else RemappedRows(pending=bool(found[2]), failed=bool(found[3]))
 
-    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+    def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """See ``Nvml``."""
         handle = self._handle(uuid)
         rates = _optional(pynvml.nvmlDeviceGetUtilizationRates, handle, device=uuid)

@@ -30,7 +30,7 @@ class NvmlReport:
     """One message for each GPU whose events NVML does not report. Such a GPU is probed all the same."""
     versions: Versions | None = None
     """None: no driver responds."""
-    ways: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    topology_levels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """How far GPUs are from each other (``pci_topology.py``)."""
 
 
@@ -66,7 +66,7 @@ class UsageReport:
     """GPU -> how it was used."""
 
 
-def _ignore(_loads: UsageReport) -> None:
+def _ignore(_report: UsageReport) -> None:
     return
 
 
@@ -86,7 +86,7 @@ class GpuWatch:
         clock: Clock,
         periods: Periods | None = None,
         health: HealthState | None = None,
-        memory: FaultStore | None = None,
+        fault_store: FaultStore | None = None,
         patient: bool = True,
         measured: Callable[[UsageReport], None] = _ignore,
     ) -> None:
@@ -99,7 +99,7 @@ class GpuWatch:
             clock: for the periods.
             periods: of the thread's work.
             health: the known faults, and which XIDs count.
-            memory: stores the faults that only a reset clears, beyond the end of this process.
+            fault_store: keeps the faults that only a reset clears, beyond the end of this process.
             patient: see run.
             measured: called with every measurement, in the thread.
         """
@@ -109,15 +109,15 @@ class GpuWatch:
         self._clock = clock
         self._periods = periods or Periods()
         self._health = health or HealthState()
-        self._memory = memory or NoFaultStore()
+        self._fault_store = fault_store or NoFaultStore()
         self._patient = patient
         self._measured = measured
         self._measured_at: float | None = None
         self._era: str | None = None
         self._versions: Versions | None = None
-        self._ways = PciTopology(nvml)
+        self._pci_topology = PciTopology(nvml)
         self._cleared: deque[tuple[str, str]] = deque()
-        self._obeyed: dict[str, str] = {}
+        self._orders_done: dict[str, str] = {}
         self._devices: tuple[NodeDevice, ...] = ()
         self._earlier: tuple[NodeDevice, ...] = ()
         self._reported: NvmlReport | None = None
@@ -178,10 +178,10 @@ class GpuWatch:
 
     def _recall(self) -> None:
         """A fault that only a reset clears remains until the node is booted or the driver loaded again."""
-        era = self._memory.era(self._nvml.driver_version())
+        era = self._fault_store.era(self._nvml.driver_version())
         if self._era is None:
-            known = self._memory.recall()
-            self._obeyed, self._earlier = dict(known.obeyed), known.parts
+            known = self._fault_store.recall()
+            self._orders_done, self._earlier = dict(known.orders_done), known.parts
             self._health = self._health.locked(known.faults if known.era == era else {})
         elif era != self._era:
             self._health = self._health.renewed()
@@ -198,7 +198,7 @@ class GpuWatch:
             )
             try:
                 self._report_changes(None)
-                if self._ways.learn(answering):
+                if self._pci_topology.learn(answering):
                     self._report_changes(None)
                 while answering == self._answering() and not self._over(begun, stop):
                     self._step(stream)
@@ -235,8 +235,8 @@ class GpuWatch:
     def _clear(self) -> None:
         while self._cleared:
             gpu, order = self._cleared.popleft()
-            if self._obeyed.get(gpu) != order:
-                self._obeyed[gpu] = order
+            if self._orders_done.get(gpu) != order:
+                self._orders_done[gpu] = order
                 self._health = self._health.apply(FaultCleared(gpu))
         self._probe()
 
@@ -263,13 +263,13 @@ class GpuWatch:
         if self._measured_at is not None and now - self._measured_at < self._periods.measure:
             return
         self._measured_at = now
-        loads: dict[str, GpuUsage] = {}
+        usages: dict[str, GpuUsage] = {}
         for gpu in self._answering():
             parts = tuple(one.uuid for one in self._devices if one.published.parent == gpu)
             with suppress(NvmlError):
-                loads[gpu] = self._nvml.load(gpu, parts)
+                usages[gpu] = self._nvml.usage(gpu, parts)
             self._beat()
-        self._measured(UsageReport(self._devices, loads))
+        self._measured(UsageReport(self._devices, usages))
 
     def _ask(self, gpu: str) -> ProbeFailed | ProbeAnswered:
         try:
@@ -284,9 +284,11 @@ class GpuWatch:
         self._beat()
         if self._era is not None:
             parts = tuple(d for d in (*self._devices, *self._earlier) if d.published.parent is not None)
-            self._memory.keep(Known(self._era, self._health.locks, dict(self._obeyed), parts))
+            self._fault_store.keep(Known(self._era, self._health.locks, dict(self._orders_done), parts))
         known = with_health(self._devices, self._health)
-        current = NvmlReport(known, problem, self._events_unavailable, self._versions, self._ways.known)
+        current = NvmlReport(
+            known, problem, self._events_unavailable, self._versions, self._pci_topology.known
+        )
         if current != self._reported:
             self._reported = current
             self._report(current)

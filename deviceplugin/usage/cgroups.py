@@ -25,8 +25,8 @@ _NOWHERE: Final = frozenset({"", ".", ".."})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """To which pod or unit a process belongs."""
+class ProcessOwner:
+    """The pod or unit to which a process belongs."""
 
     uid: str | None = None
     """Uid of its pod; None: it is of no pod."""
@@ -42,11 +42,11 @@ class LiveProcess:
     started: str
     """In ticks since the node's boot: together with the pid it identifies the process."""
     command: str
-    place: Place
+    owner: ProcessOwner
 
 
-def place_of(text: str) -> Place:
-    """Where a process with this ``/proc/PID/cgroup`` runs.
+def owner_of(text: str) -> ProcessOwner:
+    """The owner of a process with this ``/proc/PID/cgroup``.
 
     Of several pods in one path the outermost counts: a process that may create cgroups below its container's
     can give them any name. So can people who log in to the node, below their own slice, which has no pod.
@@ -57,9 +57,9 @@ def place_of(text: str) -> Place:
             if part == _PEOPLE:
                 break
             if found := _POD.search(part):
-                return Place(uid=found[1].replace("_", "-"))
+                return ProcessOwner(uid=found[1].replace("_", "-"))
     parts = [part for path in reversed(paths) for part in path.split("/") if part not in _NOWHERE]
-    return Place(unit=parts[-1] if parts else "")
+    return ProcessOwner(unit=parts[-1] if parts else "")
 
 
 def _path(line: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Reads what ``holders`` decides on: the kubelet's record first, its pods afterwards.
+"""Reads what ``holders`` decides on: the kubelet's checkpoint first, its pods afterwards.
 
-In this order, because a pod is known to the kubelet before it is given anything: one that is in the record
-and not among the pods has ended.
+In this order, because a pod is known to the kubelet before it is given anything: one that is in the
+checkpoint and not among the pods has ended.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,17 @@ from deviceplugin.usage.holders import HolderSnapshot, holders
 
 
 class HolderSource:
-    """Looks when asked, by any thread."""
+    """Reads when asked, from any thread."""
 
     def __init__(
-        self, device_cache: DeviceCache, record: CheckpointReader, pods: Callable[[], tuple[Pod, ...] | None]
+        self,
+        device_cache: DeviceCache,
+        checkpoint: CheckpointReader,
+        pods: Callable[[], tuple[Pod, ...] | None],
     ) -> None:
         """Args: pods: of this node; None where they cannot be read now."""
         self._device_cache = device_cache
-        self._record = record
+        self._checkpoint = checkpoint
         self._pods = pods
         self._had: tuple[Pod, ...] = ()
 
@@ -37,6 +40,6 @@ class HolderSource:
 
     def _holdings(self) -> PodDevices | None:
         try:
-            return self._record.read()
+            return self._checkpoint.read()
         except CheckpointError:
             return None

@@ -1,6 +1,6 @@
-"""The holders of each device, from the kubelet's record, the pods of the node and their assignments; pure.
+"""The holders of each device: from the kubelet's checkpoint, the node's pods and their assignments; pure.
 
-Used by ``holders_page``, ``monitor``, ``squatters`` and ``usage_metrics``. The kubelet's record wins over an
+Used by ``holders_page``, ``monitor``, ``squatters`` and ``usage_metrics``. The checkpoint wins over an
 assignment (law L1); it keeps entries of pods that have ended, which hold nothing any more.
 """
 
@@ -17,8 +17,8 @@ from cluster.objects.pods import Pod, is_terminal
 from deviceplugin.allocation.pod_devices import PodDevices
 
 Source = Literal["kubelet", "assignment"]
-"""The kubelet's record of what it gave; or what the extender wrote on a pod, where the kubelet has not given
-anything yet or its record cannot be read."""
+"""The kubelet's checkpoint; or what the extender wrote on a pod, where the kubelet has not given anything yet
+or its checkpoint cannot be read."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class HolderSnapshot:
     pods: tuple[Pod, ...] = ()
     """Of this node, as they are known: perhaps of a moment ago."""
     is_certain: bool = False
-    """Whether the kubelet's record could be read: without it a pod that is missing here may hold a device."""
+    """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 
 
 NOBODY: Final = ("", "", "", "")
@@ -61,9 +61,9 @@ def holders(
 
     Args:
         devices: of this node.
-        holdings: the kubelet's record; None where it cannot be read.
+        holdings: the kubelet's checkpoint; None where it cannot be read.
         pods: of this node.
-        is_current: whether the pods were read after the record: then a pod that is missing has ended.
+        is_current: whether the pods were read after the checkpoint: then a pod that is missing has ended.
             Otherwise it may be new, and is listed without its name.
     """
     by_uid = {pod.metadata.uid: pod for pod in pods}

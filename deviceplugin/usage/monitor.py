@@ -59,7 +59,7 @@ class UsageMonitor:
         metrics: UseMetrics,
         reporter: SquatterReporter,
         *,
-        everybody: Callable[[], tuple[Pod, ...]],
+        all_pods: Callable[[], tuple[Pod, ...]],
         options: Options,
         clock: Clock,
     ) -> None:
@@ -69,30 +69,30 @@ class UsageMonitor:
             snapshot: reads the holders of all devices now.
             metrics: updated with every snapshot.
             reporter: writes Events about squatters.
-            everybody: all pods of the node: a squatter need not have requested a GPU.
+            all_pods: all pods of the node: a squatter need not have requested a GPU.
             options: of this node.
             clock: for ages.
         """
         self._holder_snapshot = snapshot
         self._metrics = metrics
         self._reporter = reporter
-        self._everybody = everybody
+        self._all_pods = all_pods
         self._options = options
         self._clock = clock
         self._processes = Processes(options.proc)
         self._suspects = Suspects()
         self._squatting: tuple[SquattingProcess, ...] = ()
         self._lock = threading.Lock()
-        self._loads: tuple[UsageReport, float] | None = None
+        self._report: tuple[UsageReport, float] | None = None
         self._is_new = False
         self._round_at: float | None = None
         self._text_at: float | None = None
         self._text: str | None = None
 
-    def update(self, loads: UsageReport) -> None:
+    def update(self, report: UsageReport) -> None:
         """A measurement, in NVML's thread: it must not wait for anything."""
         with self._lock:
-            self._loads = (loads, self._clock.monotonic())
+            self._report = (report, self._clock.monotonic())
             self._is_new = True
 
     def observe(self, node: Node) -> None:
@@ -110,7 +110,7 @@ class UsageMonitor:
     def age(self) -> float | None:
         """Seconds since the newest measurement; None before the first."""
         with self._lock:
-            return None if self._loads is None else self._clock.monotonic() - self._loads[1]
+            return None if self._report is None else self._clock.monotonic() - self._report[1]
 
     def text(self) -> str | None:
         """The usage for the Lease, which the booking server reads; None: not known, or not published."""
@@ -126,55 +126,55 @@ class UsageMonitor:
         """One check: a round, if it is due."""
         now = self._clock.monotonic()
         with self._lock:
-            loads, is_new, self._is_new = self._loads, self._is_new, False
+            report, is_new, self._is_new = self._report, self._is_new, False
         is_due = self._round_at is None or now - self._round_at >= ROUND_EVERY
         if not is_new and not is_due:
             return
         self._round_at = now
-        current = loads[0] if loads is not None and now - loads[1] < OLD_AFTER else UsageReport()
+        current = report[0] if report is not None and now - report[1] < OLD_AFTER else UsageReport()
         snapshot = self._snapshot(current, is_new=is_new)
         self._metrics.show(snapshot)
         self._reporter.report(snapshot)
         self._keep_text(snapshot, now)
 
-    def _snapshot(self, loads: UsageReport, *, is_new: bool) -> UsageSnapshot:
-        places = processes_on_devices(loads.devices, loads.of)
-        pids = {where.process.pid for where in places}
+    def _snapshot(self, report: UsageReport, *, is_new: bool) -> UsageSnapshot:
+        on_devices = processes_on_devices(report.devices, report.of)
+        pids = {where.process.pid for where in on_devices}
         seen = {pid: process for pid in pids if (process := self._processes.see(pid)) is not None}
         # After the processes: a process that runs got its device before.
         snapshot = self._holder_snapshot()
         if is_new and snapshot.is_certain:
             found = squatting(
-                places,
+                on_devices,
                 seen,
                 snapshot.held,
-                family=families(loads.devices),
+                family=families(report.devices),
                 tolerated=self._options.tolerated,
             )
             self._squatting = self._suspects.confirmed(found)
-        elif not loads.of:
+        elif not report.of:
             self._squatting = ()
         return join(
-            loads.devices,
-            loads.of,
+            report.devices,
+            report.of,
             snapshot=self._with_squatters(snapshot),
-            memory=used_by_pods(places, seen),
+            memory=used_by_pods(on_devices, seen),
             squatting=self._squatting,
         )
 
     def _with_squatters(self, snapshot: HolderSnapshot) -> HolderSnapshot:
         """The snapshot, with the squatters' pods added to its pods."""
-        unknown = {one.seen.place.uid for one in self._squatting} - {
+        unknown = {one.seen.owner.uid for one in self._squatting} - {
             pod.metadata.uid for pod in snapshot.pods
         }
         if not unknown - {None}:
             return snapshot
-        named = tuple(pod for pod in self._everybody() if pod.metadata.uid in unknown)
+        named = tuple(pod for pod in self._all_pods() if pod.metadata.uid in unknown)
         return replace(snapshot, pods=(*snapshot.pods, *named))
 
     def _keep_text(self, snapshot: UsageSnapshot, now: float) -> None:
         every = self._options.report_every
-        if not every or not snapshot.loads:
+        if not every or not snapshot.usages:
             self._text = None
         elif self._text_at is None or now - self._text_at >= every:
             self._text_at = now

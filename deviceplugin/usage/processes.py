@@ -6,7 +6,7 @@ The agent must be in the node's PID namespace: from another one NVML lists no pr
 from pathlib import Path
 from typing import Final
 
-from deviceplugin.usage.cgroups import LiveProcess, place_of
+from deviceplugin.usage.cgroups import LiveProcess, owner_of
 
 _LONGEST: Final = 65536
 _OURS: Final = ("deviceplugin", "/pause")
@@ -43,7 +43,7 @@ class Processes:
         if before != after:
             return None
         command, started = before
-        return LiveProcess(pid, started, command, place_of(cgroup))
+        return LiveProcess(pid, started, command, owner_of(cgroup))
 
 
 def _stat(folder: Path) -> tuple[str, str]:

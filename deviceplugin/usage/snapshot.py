@@ -21,7 +21,7 @@ class UsageSnapshot:
 
     devices: tuple[NodeDevice, ...] = ()
     """Those that were measured, each GPU with its MIG devices."""
-    loads: Mapping[str, GpuUsage] = field(default_factory=dict)
+    usages: Mapping[str, GpuUsage] = field(default_factory=dict)
     """Device -> its usage; of a MIG device only the memory."""
     held: tuple[Holder, ...] = ()
     pods: Mapping[str, Pod] = field(default_factory=dict)
@@ -33,25 +33,25 @@ class UsageSnapshot:
 
 def join(
     devices: Sequence[NodeDevice],
-    loads: Mapping[str, GpuUsage],
+    usages: Mapping[str, GpuUsage],
     *,
     snapshot: HolderSnapshot,
     memory: Mapping[tuple[str, str], int],
     squatting: tuple[SquattingProcess, ...],
 ) -> UsageSnapshot:
-    """The snapshot, with a load of its own for each MIG device."""
+    """The snapshot, with a usage of its own for each MIG device."""
     parts = {
         device.uuid: GpuUsage(memory_used=used, memory_total=(device.published.memory * _MIB) or None)
         for device in devices
-        if (parent := device.published.parent) in loads
+        if (parent := device.published.parent) in usages
         and parent is not None
-        and (used := loads[parent].parts.get(device.uuid)) is not None
+        and (used := usages[parent].parts.get(device.uuid)) is not None
     }
     known = {device.uuid for device in devices}
-    measured = {uuid: load for uuid, load in loads.items() if uuid in known} | parts
+    measured = {uuid: usage for uuid, usage in usages.items() if uuid in known} | parts
     return UsageSnapshot(
         devices=tuple(device for device in devices if device.uuid in measured),
-        loads=measured,
+        usages=measured,
         held=snapshot.held,
         pods={pod.metadata.uid: pod for pod in snapshot.pods},
         memory=memory,
@@ -71,7 +71,7 @@ def use_of(snapshot: UsageSnapshot, at: datetime) -> NodeUsage:
 
 
 def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
-    load = snapshot.loads[uuid]
+    usage = snapshot.usages[uuid]
     pods = {
         holder.uid: used // _MIB
         for holder in snapshot.held
@@ -79,16 +79,16 @@ def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
     }
     return DeviceUsage(
         uuid=uuid,
-        utilisation=load.utilisation,
-        memory=None if load.memory_used is None else load.memory_used // _MIB,
-        temperature=load.temperature,
-        power=None if load.power is None else round(load.power),
+        utilisation=usage.utilisation,
+        memory=None if usage.memory_used is None else usage.memory_used // _MIB,
+        temperature=usage.temperature,
+        power=None if usage.power is None else round(usage.power),
         pods=pods or None,
     )
 
 
 def _squatter(one: SquattingProcess, snapshot: UsageSnapshot) -> Squatter:
-    uid = one.seen.place.uid
+    uid = one.seen.owner.uid
     namespace, name, user, _ = whose(snapshot.pods.get(uid or ""))
     return Squatter(
         device=one.device,

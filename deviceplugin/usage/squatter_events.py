@@ -61,9 +61,9 @@ class SquatterReporter:
 
 
 def _owner(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
-    uid = one.seen.place.uid
+    uid = one.seen.owner.uid
     if uid is None:
-        where = f" ({one.seen.place.unit})" if one.seen.place.unit else ""
+        where = f" ({one.seen.owner.unit})" if one.seen.owner.unit else ""
         return f"no pod{where}"
     return _pods((uid,), pods)
 

@@ -2,7 +2,7 @@
 
 A process is entitled to its device if its pod holds that device. On a whole GPU it may also belong to a pod
 with any of the GPU's MIG devices, on a MIG device to a pod with the whole GPU. Missing knowledge never makes
-a process a squatter: one that has ended or cannot be read is ignored, and all are while the kubelet's record
+a process a squatter: one that has ended or cannot be read is ignored, and all are while the checkpoint
 cannot be read (law L6). A pod's last process may outlive the pod for a moment, so a process is reported only
 when it is found twice.
 """
@@ -43,20 +43,20 @@ class ProcessOnDevice:
 
 
 def processes_on_devices(
-    devices: Sequence[NodeDevice], loads: Mapping[str, GpuUsage]
+    devices: Sequence[NodeDevice], usages: Mapping[str, GpuUsage]
 ) -> tuple[ProcessOnDevice, ...]:
     """Every process on every device: on a MIG device where the driver names a known one."""
     gpus = {device.uuid: device for device in devices if device.published.parent is None}
     return tuple(
         ProcessOnDevice(_part(process, gpus[gpu], devices), process)
-        for gpu, load in loads.items()
+        for gpu, usage in usages.items()
         if gpu in gpus
-        for process in load.processes
+        for process in usage.processes
     )
 
 
 def squatting(
-    places: Iterable[ProcessOnDevice],
+    on_devices: Iterable[ProcessOnDevice],
     seen: Mapping[int, LiveProcess],
     held: Iterable[Holder],
     *,
@@ -66,7 +66,7 @@ def squatting(
     """The processes on devices that they are not entitled to, at this moment.
 
     Args:
-        places: the processes and their devices.
+        on_devices: the processes and their devices.
         seen: pid -> the process, where it could be read.
         held: the holders of all devices.
         family: device -> the devices whose holders may have processes on it: itself, its GPU, its parts.
@@ -76,13 +76,13 @@ def squatting(
     for holder in held:
         holders.setdefault(holder.device, set()).add(holder.uid)
     found: list[SquattingProcess] = []
-    for where in places:
+    for where in on_devices:
         process = seen.get(where.process.pid)
         uuid = where.device.uuid
-        if process is None or (process.place.uid is None and process.command in tolerated):
+        if process is None or (process.owner.uid is None and process.command in tolerated):
             continue
         entitled = {uid for kin in family.get(uuid, ()) for uid in holders.get(kin, ())}
-        if process.place.uid is None or process.place.uid not in entitled:
+        if process.owner.uid is None or process.owner.uid not in entitled:
             index, memory = where.device.published.index, where.process.memory
             found.append(SquattingProcess(uuid, index, process, memory, tuple(sorted(entitled))))
     return tuple(found)
@@ -101,16 +101,16 @@ def families(devices: Sequence[NodeDevice]) -> Mapping[str, frozenset[str]]:
 
 
 def used_by_pods(
-    places: Iterable[ProcessOnDevice], seen: Mapping[int, LiveProcess]
+    on_devices: Iterable[ProcessOnDevice], seen: Mapping[int, LiveProcess]
 ) -> Mapping[tuple[str, str], int]:
     """(Device, pod uid) -> bytes that the pod's processes use there, as far as the driver reports it."""
     used: dict[tuple[str, str], int] = {}
-    for where in places:
+    for where in on_devices:
         process = seen.get(where.process.pid)
-        if process is None or process.place.uid is None or where.process.memory is None:
+        if process is None or process.owner.uid is None or where.process.memory is None:
             continue
-        place = (where.device.uuid, process.place.uid)
-        used[place] = used.get(place, 0) + where.process.memory
+        key = (where.device.uuid, process.owner.uid)
+        used[key] = used.get(key, 0) + where.process.memory
     return used
 
 

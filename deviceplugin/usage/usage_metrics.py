@@ -90,7 +90,7 @@ class UseMetrics:
         on = by_device(snapshot.held)
         joined = {uuid: (uuid, index[uuid], *self._only(on.get(uuid, ()))) for uuid in index}
         for series, read in self._measured:
-            values = {uuid: read(load) for uuid, load in snapshot.loads.items()}
+            values = {uuid: read(usage) for uuid, usage in snapshot.usages.items()}
             series.show({joined[uuid]: value for uuid, value in values.items() if value is not None})
         memory = snapshot.memory
         self._pod_memory.show(
@@ -106,8 +106,8 @@ class UseMetrics:
         count: dict[Labels, float] = {}
         used: dict[Labels, float] = {}
         for one in snapshot.squatting:
-            namespace, pod, _, _ = whose(snapshot.pods.get(one.seen.place.uid or ""))
-            labels = (one.device, str(one.index), namespace, pod or one.seen.place.uid or "")
+            namespace, pod, _, _ = whose(snapshot.pods.get(one.seen.owner.uid or ""))
+            labels = (one.device, str(one.index), namespace, pod or one.seen.owner.uid or "")
             count[labels] = count.get(labels, 0.0) + 1
             used[labels] = used.get(labels, 0.0) + (one.memory or 0)
         self._squatters.show(count)
@@ -122,7 +122,7 @@ class UseMetrics:
 
 
 Reading = tuple[_Series, Callable[[GpuUsage], float | None]]
-"""A gauge, and the value of a load that it shows; None: the card does not report it."""
+"""A gauge, and the value of a usage that it shows; None: the card does not report it."""
 
 
 def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
@@ -134,7 +134,7 @@ def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(utilisation), lambda load: _ratio(load.utilisation)
+    yield _Series(utilisation), lambda usage: _ratio(usage.utilisation)
     activity = Gauge(
         "agent_device_memory_activity_ratio",
         "Fraction of the time in which the memory of a device was read or written, by device,"
@@ -143,7 +143,7 @@ def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(activity), lambda load: _ratio(load.memory_activity)
+    yield _Series(activity), lambda usage: _ratio(usage.memory_activity)
 
 
 def _amounts(registry: CollectorRegistry) -> Iterator[Reading]:
@@ -154,7 +154,7 @@ def _amounts(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(used), lambda load: load.memory_used
+    yield _Series(used), lambda usage: usage.memory_used
     total = Gauge(
         "agent_device_memory_total_bytes",
         "Bytes of memory that a device has, by device, index, namespace, pod, user and booking.",
@@ -162,7 +162,7 @@ def _amounts(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(total), lambda load: load.memory_total
+    yield _Series(total), lambda usage: usage.memory_total
 
 
 def _heats(registry: CollectorRegistry) -> Iterator[Reading]:
@@ -173,7 +173,7 @@ def _heats(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(temperature), lambda load: load.temperature
+    yield _Series(temperature), lambda usage: usage.temperature
     power = Gauge(
         "agent_device_power_watts",
         "Power that a device draws in watts, by device, index, namespace, pod, user and booking.",
@@ -181,7 +181,7 @@ def _heats(registry: CollectorRegistry) -> Iterator[Reading]:
         namespace=NAMESPACE,
         registry=registry,
     )
-    yield _Series(power), lambda load: load.power
+    yield _Series(power), lambda usage: usage.power
 
 
 def _ratio(percent: int | None) -> float | None:

@@ -21,7 +21,7 @@ from deviceplugin.kubelet.checkpoint import CheckpointFile
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
-from deviceplugin.kubelet.registration import Place, Registrar, SocketNames
+from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.plugin import DevicePlugin
@@ -67,11 +67,11 @@ class RunningAgent:
         )
 
         def registration(resource: str) -> Registrar:
-            record = CheckpointFile(kubelet.plugins, resource)
+            checkpoint = CheckpointFile(kubelet.plugins, resource)
             sources = AllocatorSources(
                 resource=resource,
                 device_cache=self.device_cache,
-                record=record,
+                checkpoint=checkpoint,
                 pods=pods,
                 pick=by_parts(packing, first_devices),
             )
@@ -83,8 +83,8 @@ class RunningAgent:
                 strategy=Strategy.CDI,
                 clock=clock,
             )
-            place = Place(folder=kubelet.plugins, resource=resource, names=self.names)
-            return Registrar(place, plugin, metrics=self.metrics, clock=clock)
+            endpoints = Endpoints(folder=kubelet.plugins, resource=resource, names=self.names)
+            return Registrar(endpoints, plugin, metrics=self.metrics, clock=clock)
 
         self.registrar = Registrations(self.device_cache, registration, clock)
         self._stop = threading.Event()

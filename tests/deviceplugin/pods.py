@@ -57,5 +57,5 @@ def held(**places: str) -> PodDevices:
 
 
 def view(*pods: Pod, holdings: PodDevices | None = None, remembered: bool = False) -> NodeState:
-    """What is known: these pods and this record (an empty one by default)."""
+    """What is known: these pods and this checkpoint (an empty one by default)."""
     return NodeState(GPU, holdings or PodDevices(), pods, remembered=remembered)

@@ -1,4 +1,4 @@
-"""While the kubelet waits: no NVML, no file but its record, no exception, no wait for anybody else.
+"""While the kubelet waits: no NVML, no file but its checkpoint, no exception, no wait for anybody else.
 
 Its calls GetPreferredAllocation and Allocate have no time limit, and an error fails the pod for good.
 """
@@ -153,7 +153,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("broken", ["everything", "record", "pods"])
+@pytest.mark.parametrize("broken", ["everything", "checkpoint", "pods"])
 def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> None:
     faulty, device_cache = Faulty(error), DeviceCache()
     device_cache.put(AdvertisedDevices(devices(4), reported=True))
@@ -172,7 +172,7 @@ def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> Non
         AllocatorSources(
             resource=names.GPU_RESOURCE,
             device_cache=device_cache,
-            record=faulty if broken in {"everything", "record"} else well,
+            checkpoint=faulty if broken in {"everything", "checkpoint"} else well,
             pods=PodSource(kubelet, faulty, faulty.stored),
         ),
         metrics=AgentMetrics(CollectorRegistry()),

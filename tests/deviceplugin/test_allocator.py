@@ -45,7 +45,7 @@ class Pods:
 
 @dataclass
 class Checkpoint:
-    """The kubelet's record."""
+    """The kubelet's checkpoint."""
 
     holdings: PodDevices = field(default_factory=PodDevices)
 
@@ -94,7 +94,7 @@ class Agent:
         sources = AllocatorSources(
             resource=names.GPU_RESOURCE,
             device_cache=self.device_cache,
-            record=Checkpoint(holdings or PodDevices()),
+            checkpoint=Checkpoint(holdings or PodDevices()),
             pods=self.pods,
             pick=self.pick,
         )

@@ -1,4 +1,4 @@
-"""An agent that starts again between two calls of the kubelet: it goes on from what others have on record."""
+"""An agent that starts again between two calls of the kubelet: it goes on from what others have stored."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,19 +28,19 @@ ONE = AllocationRequest(ALL, frozenset(), 1)
 
 @dataclass
 class Node:
-    """What outlives the agent: the kubelet's record and its pods."""
+    """What outlives the agent: the kubelet's checkpoint and its pods."""
 
     pods: tuple[Pod, ...] | None = ()
     """None: nobody gives them."""
     holdings: PodDevices | None = field(default_factory=PodDevices)
-    """None: the record cannot be read."""
+    """None: the checkpoint cannot be read."""
     replaced: frozenset[str] = frozenset()
     advertised: AdvertisedDevices = field(
         default_factory=lambda: AdvertisedDevices(devices(4), reported=True)
     )
 
     def read(self) -> PodDevices:
-        """The record."""
+        """The checkpoint."""
         if self.holdings is None:
             raise CheckpointError("it is being written")
         return self.holdings
@@ -70,7 +70,7 @@ class Node:
         device_cache = DeviceCache()
         device_cache.put(self.advertised)
         sources = AllocatorSources(
-            resource=names.GPU_RESOURCE, device_cache=device_cache, record=self, pods=self
+            resource=names.GPU_RESOURCE, device_cache=device_cache, checkpoint=self, pods=self
         )
         return Allocator(sources, metrics=AgentMetrics(registry or CollectorRegistry()), clock=FakeClock())
 
@@ -126,7 +126,7 @@ def test_an_agent_that_has_just_started_takes_nobody_for_ended_whom_it_has_not_s
         "no pods can be read",
         "nothing can be read",
         "two pods have it",
-        "the pod of the call is not on record",
+        "the pod of the call is not in the checkpoint",
     ],
 )
 def test_the_gate_of_an_agent_that_has_just_started_goes_by_what_others_have_on_record(

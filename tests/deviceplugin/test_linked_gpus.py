@@ -22,16 +22,16 @@ from tests.fakes.nvml import MemoryNvml, a_gpu
 
 def report(nvml: MemoryNvml) -> NvmlReport:
     nvml.open()
-    ways = PciTopology(nvml)
-    ways.learn([gpu.uuid for gpu in nvml.gpus])
-    return NvmlReport(read_inventory(nvml, lambda _: None), ways=ways.known)
+    topology = PciTopology(nvml)
+    topology.learn([gpu.uuid for gpu in nvml.gpus])
+    return NvmlReport(read_inventory(nvml, lambda _: None), topology_levels=topology.known)
 
 
 def pairs_on_switches() -> MemoryNvml:
     """Four GPUs: 0 and 2 on one switch, 1 and 3 on another one."""
     nvml = MemoryNvml([a_gpu(index) for index in range(4)])
     for index, one in enumerate(nvml.gpus):
-        one.ways = {
+        one.topology_levels = {
             other.uuid: 10 if (index - position) % 2 == 0 else 50
             for position, other in enumerate(nvml.gpus)
             if other is not one
@@ -76,14 +76,14 @@ def test_while_the_driver_says_nothing_the_links_stay_as_they_were() -> None:
 
 def test_a_way_that_the_driver_does_not_say_or_refuses_is_left_out_and_not_asked_again() -> None:
     nvml = pairs_on_switches()
-    nvml.gpus[1].ways = {}
+    nvml.gpus[1].topology_levels = {}
     nvml.gpus[3].lost = True
     nvml.open()
-    ways = PciTopology(nvml)
+    topology = PciTopology(nvml)
     gpus = [gpu.uuid for gpu in nvml.gpus]
-    assert ways.learn(gpus)
-    assert ways.known == {"GPU-0": {"GPU-1": 50, "GPU-2": 10}}
-    assert not ways.learn(gpus)
+    assert topology.learn(gpus)
+    assert topology.known == {"GPU-0": {"GPU-1": 50, "GPU-2": 10}}
+    assert not topology.learn(gpus)
 
 
 def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
@@ -96,10 +96,10 @@ def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
             asked.append((uuid, other))
             raise AbandonedError
 
-    ways = PciTopology(Hanging())
+    topology = PciTopology(Hanging())
     with pytest.raises(AbandonedError):
-        ways.learn(["GPU-0", "GPU-1"])
-    assert not ways.learn(["GPU-0", "GPU-1", "GPU-2"])
+        topology.learn(["GPU-0", "GPU-1"])
+    assert not topology.learn(["GPU-0", "GPU-1", "GPU-2"])
     assert asked == [("GPU-0", "GPU-1")]
 
 
@@ -107,7 +107,7 @@ def test_the_gpus_are_reported_before_their_ways_are_asked_for() -> None:
     nvml = pairs_on_switches()
     reports: list[NvmlReport] = []
     GpuWatch(nvml, lambda _: None, reports.append, clock=nvml).run(nvml.stop)
-    assert [len(one.ways) for one in reports] == [0, 3]
+    assert [len(one.topology_levels) for one in reports] == [0, 3]
     assert [len(one.devices) for one in reports] == [4, 4]
 
 

@@ -57,7 +57,7 @@ class Machine:
             self.device_cache,
             way,
             folders,
-            record=CheckpointFile(root, names.GPU_RESOURCE),
+            checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             host=host,
             metrics=AgentMetrics(self.registry),
             clock=self.clock,

@@ -49,7 +49,7 @@ class Machine:
             self.device_cache,
             AdvertisingOptions(strategy=Strategy.CDI, mig=MigStrategy.MIXED),
             folders,
-            record=CheckpointFile(root, names.GPU_RESOURCE),
+            checkpoint=CheckpointFile(root, names.GPU_RESOURCE),
             pods=lambda: self.pods,
             metrics=AgentMetrics(CollectorRegistry()),
             clock=FakeClock(),
@@ -70,7 +70,7 @@ class Machine:
         self.preparation.update(NvmlReport(devices))
 
     def holds(self, uid: str, resource: str, uuid: str) -> None:
-        """The kubelet's record says so."""
+        """The kubelet's checkpoint says so."""
         entry = {"PodUID": uid, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": {"0": [uuid]}}
         data = {"PodDeviceEntries": [entry], "RegisteredDevices": {}}
         (self.root / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
@@ -149,7 +149,7 @@ def test_a_pod_with_a_mig_device_may_start_again_and_one_whose_part_is_gone_may_
     assert not machine.device_cache.now.startable["MIG-0-1"].is_healthy
 
 
-@pytest.mark.parametrize("damage", [lambda record: record.write_text("{"), Path.unlink])
+@pytest.mark.parametrize("damage", [lambda file: file.write_text("{"), Path.unlink])
 def test_while_the_record_cannot_be_read_or_is_gone_what_was_held_is_held(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:

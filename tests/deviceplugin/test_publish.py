@@ -35,8 +35,8 @@ from tests.deviceplugin.pods import held, pod
 GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
 
 
-class Record:
-    """A kubelet's record that a test writes."""
+class Checkpoint:
+    """A kubelet's checkpoint that a test writes."""
 
     def __init__(self) -> None:
         self.holdings: PodDevices | None = PodDevices()
@@ -56,7 +56,7 @@ class Bench:
         self.clock = FakeClock(self_advancing=self_advancing)
         self.kube = FakeKube(self.clock)
         self.kube.put(NODES, {"metadata": {"name": "node-a", "annotations": {"other": "stays"}}})
-        self.device_cache, self.record = DeviceCache(), Record()
+        self.device_cache, self.checkpoint = DeviceCache(), Checkpoint()
         self.labels: dict[str, str] | None = None
         self.registry = CollectorRegistry()
         self.observed: list[Node] = []
@@ -69,7 +69,7 @@ class Bench:
             "node-a",
             PublisherSources(
                 device_cache=self.device_cache,
-                record=self.record,
+                checkpoint=self.checkpoint,
                 pods=pods,
                 observe=self.observed.append,
                 label=LabelWriter(self.kube, lambda: self.labels, self.clock).write,
@@ -161,11 +161,11 @@ def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
 
 def test_drift_is_written_and_taken_back() -> None:
     bench = Bench(lambda: (pod("a", assignment=["GPU-0"]),))
-    bench.record.holdings = held(a="GPU-1")
+    bench.checkpoint.holdings = held(a="GPU-1")
     bench.publisher.once()
     assert drift_of(bench.node) == {"a": {"main": ("GPU-1",)}}
     assert bench.says("drifting_pods") == 1
-    bench.record.holdings = held(a="GPU-0")
+    bench.checkpoint.holdings = held(a="GPU-0")
     bench.publisher.once()
     assert bench.node.metadata.annotation(names.DRIFT) is None
     assert bench.says("drifting_pods") == 0
@@ -176,10 +176,10 @@ def test_drift_stays_as_it_was_while_the_kubelet_does_not_say() -> None:
     bench.kube.patch(
         NODES, "node-a", {"metadata": {"annotations": {names.DRIFT: '{"a":{"main":["GPU-1"]}}'}}}
     )
-    bench.record.holdings = held(a="GPU-0")
+    bench.checkpoint.holdings = held(a="GPU-0")
     before = bench.writes
     bench.publisher.once()
-    bench.record.holdings = None
+    bench.checkpoint.holdings = None
     bench.publisher.once()
     assert bench.writes == before
 
@@ -263,7 +263,7 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     publisher = Publisher(
         bench.kube,
         "node-a",
-        PublisherSources(device_cache=bench.device_cache, record=bench.record, pods=tuple),
+        PublisherSources(device_cache=bench.device_cache, checkpoint=bench.checkpoint, pods=tuple),
         metrics=AgentMetrics(CollectorRegistry()),
         clock=clock,
     )

@@ -46,7 +46,7 @@ def test_what_there_is_is_published_without_it(tmp_path: Path) -> None:
     kube, device_cache, clock = FakeKube(), DeviceCache(), Timeless()
     kube.put(NODES, {"metadata": {"name": "node-a"}})
     facts = PublisherSources(
-        device_cache=device_cache, record=CheckpointFile(tmp_path, names.GPU_RESOURCE), pods=tuple
+        device_cache=device_cache, checkpoint=CheckpointFile(tmp_path, names.GPU_RESOURCE), pods=tuple
     )
     publisher = Publisher(kube, "node-a", facts, metrics=AgentMetrics(CollectorRegistry()), clock=clock)
     stop = threading.Event()

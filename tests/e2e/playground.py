@@ -233,7 +233,7 @@ class Playground:
         return self.kubelet_says(name)
 
     def check_agreement(self, name: str) -> None:
-        """The chosen devices are in the kubelet's record and in every container's environment and /dev."""
+        """They are in the kubelet's checkpoint and in each container's environment and /dev."""
         chosen = self.assignment(name)
         pod = self.pod(name)
         apps = {need.name for need in container_needs(pod) if need.kind == "app"}

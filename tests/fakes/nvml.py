@@ -36,12 +36,12 @@ class MemoryGpu:
     uuid: str
     facts: GpuFacts
     links: Sequence[str] = ()
-    ways: dict[str, int] = field(default_factory=dict)
+    topology_levels: dict[str, int] = field(default_factory=dict)
     """Other GPU -> NVML's number for the way to it."""
     mig: Sequence[MigFacts] | None = None
     action: int = 0
     rows: RemappedRows = UNTOUCHED
-    load: GpuUsage = field(default_factory=GpuUsage)
+    usage: GpuUsage = field(default_factory=GpuUsage)
     lost: bool = False
     broken: bool = False
     """Its facts cannot be read, though it answers."""
@@ -124,7 +124,7 @@ class MemoryNvml:
     def topology_level(self, uuid: str, other: str) -> int | None:
         """NVML's number for the way between two GPUs."""
         self._gpu(other, "nvmlDeviceGetTopologyCommonAncestor")
-        return self._gpu(uuid, "nvmlDeviceGetTopologyCommonAncestor").ways.get(other)
+        return self._gpu(uuid, "nvmlDeviceGetTopologyCommonAncestor").topology_levels.get(other)
 
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
         """Its MIG devices."""
@@ -140,10 +140,10 @@ class MemoryNvml:
         """The state of its memory rows."""
         return self._gpu(uuid, "nvmlDeviceGetRemappedRows").rows
 
-    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+    def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """How it is used; of its MIG devices those that are asked for."""
-        load = self._gpu(uuid, "nvmlDeviceGetUtilizationRates").load
-        return replace(load, parts={part: used for part, used in load.parts.items() if part in parts})
+        usage = self._gpu(uuid, "nvmlDeviceGetUtilizationRates").usage
+        return replace(usage, parts={part: used for part, used in usage.parts.items() if part in parts})
 
     def touch(self, uuid: str) -> None:
         """Any question."""

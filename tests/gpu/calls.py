@@ -28,7 +28,7 @@ OF_A_GPU: Final[Mapping[str, Callable[[Nvml, str], object]]] = {
     "mig": lambda nvml, uuid: nvml.mig(uuid),
     "recovery_action": lambda nvml, uuid: nvml.recovery_action(uuid),
     "rows": lambda nvml, uuid: nvml.rows(uuid),
-    "load": lambda nvml, uuid: nvml.load(uuid, ()),
+    "usage": lambda nvml, uuid: nvml.usage(uuid, ()),
     "touch": lambda nvml, uuid: nvml.touch(uuid),
     "events": lambda nvml, uuid: nvml.events([uuid]).close(),
 }
@@ -45,12 +45,12 @@ def every_call_is_answered(nvml: Nvml) -> None:
             ask(nvml, uuid)
         for other in uuids:
             nvml.topology_level(uuid, other)
-        facts, load = nvml.facts(uuid), nvml.load(uuid, ())
+        facts, usage = nvml.facts(uuid), nvml.usage(uuid, ())
         assert facts.name
-        assert load.temperature is None or 0 < load.temperature < 120
-        assert load.power is None or 0 < load.power < 3000
-        if load.memory_used is not None and load.memory_total is not None:
-            assert load.memory_used <= load.memory_total
+        assert usage.temperature is None or 0 < usage.temperature < 120
+        assert usage.power is None or 0 < usage.power < 3000
+        if usage.memory_used is not None and usage.memory_total is not None:
+            assert usage.memory_used <= usage.memory_total
 
 
 def who_is_not_there_is_refused(nvml: Nvml) -> None:

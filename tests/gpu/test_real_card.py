@@ -86,7 +86,7 @@ def test_events_can_be_waited_for_while_cuda_computes(nvml: RealNvml) -> None:
         assert set(seen.uuids) <= set(uuids), seen
         assert seen.uuids, seen.why
         events += [stream.wait(1.0) for _ in range(5)]
-        busy = [nvml.load(uuid, ()).processes for uuid in uuids]
+        busy = [nvml.usage(uuid, ()).processes for uuid in uuids]
         assert any(busy), "NVML lists no process although one computes: is this another PID namespace?"
     finally:
         job.send_signal(signal.SIGTERM)

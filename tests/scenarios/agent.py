@@ -44,7 +44,7 @@ class Agent(Part):
         node = self._kubelet.node
         self._device_cache = DeviceCache()
         facts = PublisherSources(
-            device_cache=self._device_cache, record=self, pods=lambda: self._kubelet.pods
+            device_cache=self._device_cache, checkpoint=self, pods=lambda: self._kubelet.pods
         )
         self._publisher = Publisher(
             self.kube, node, facts, metrics=AgentMetrics(CollectorRegistry()), clock=self.clock

@@ -20,7 +20,7 @@ HAS_MIG = pod("a", app=(container("main", 0, slices=1),))
 
 
 def its_setup_has(*devices: str, **others: str) -> PodDevices:
-    """A record in which the init container has been served."""
+    """A checkpoint in which the init container has been served."""
     return PodDevices({**held(**others).entries, ("w", "setup"): frozenset(devices)})
 
 

@@ -1,11 +1,11 @@
-"""Who holds what, by the kubelet's record: under every resource, in every container."""
+"""Who holds what, by the kubelet's checkpoint: under every resource, in every container."""
 
 import pytest
 
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.deviceplugin.pods import GPU, MIG
 
-RECORD = PodDevices(
+CHECKPOINT = PodDevices(
     {
         ("a", "setup"): frozenset({"A"}),
         ("a", "main"): frozenset({"A", "B"}),
@@ -23,20 +23,20 @@ RECORD = PodDevices(
     ("uids", "devices"), [("a", "A B M1"), ("b", "C"), ("c", "M2"), ("a c", "A B M1 M2"), ("z", ""), ("", "")]
 )
 def test_a_pod_holds_what_it_got_under_any_resource(uids: str, devices: str) -> None:
-    assert RECORD.of_any(set(uids.split())) == frozenset(devices.split())
+    assert CHECKPOINT.of_any(set(uids.split())) == frozenset(devices.split())
     if len(uids) == 1:
-        assert RECORD.of(uids) == frozenset(devices.split())
+        assert CHECKPOINT.of(uids) == frozenset(devices.split())
 
 
 @pytest.mark.parametrize(
     ("devices", "uids"), [("A", "a"), ("B C", "a b"), ("M1", "a"), ("A M2", "a c"), ("Z", ""), ("", "")]
 )
 def test_holders_of_devices_are_the_pods_that_have_one_of_them(devices: str, uids: str) -> None:
-    assert RECORD.holders(devices.split()) == frozenset(uids.split())
+    assert CHECKPOINT.holders(devices.split()) == frozenset(uids.split())
 
 
 @pytest.mark.parametrize(
-    ("place", "is_served"),
+    ("container", "is_served"),
     [
         (("a", "setup"), True),
         (("a", "main"), True),
@@ -46,19 +46,19 @@ def test_holders_of_devices_are_the_pods_that_have_one_of_them(devices: str, uid
     ],
 )
 def test_a_container_is_served_when_it_has_devices_of_the_resource_itself(
-    place: tuple[str, str], *, is_served: bool
+    container: tuple[str, str], *, is_served: bool
 ) -> None:
-    assert RECORD.has(*place) is is_served
+    assert CHECKPOINT.has(*container) is is_served
 
 
 def test_the_record_knows_all_devices_and_all_pods() -> None:
-    assert RECORD.devices == {"A", "B", "C", "M1", "M2"}
-    assert RECORD.uids == {"a", "b", "c"}
+    assert CHECKPOINT.devices == {"A", "B", "C", "M1", "M2"}
+    assert CHECKPOINT.uids == {"a", "b", "c"}
     assert (PodDevices().devices, PodDevices().uids) == (frozenset(), frozenset())
 
 
 def test_a_container_that_asks_for_two_resources_has_the_devices_of_both() -> None:
-    assert RECORD.of_containers == {
+    assert CHECKPOINT.of_containers == {
         ("a", "setup"): {"A"},
         ("a", "main"): {"A", "B", "M1"},
         ("b", "main"): {"C"},
@@ -67,14 +67,14 @@ def test_a_container_that_asks_for_two_resources_has_the_devices_of_both() -> No
 
 
 def test_a_part_of_the_record_is_about_these_pods_alone_under_every_resource() -> None:
-    part = RECORD.of_pods({"a", "z"})
+    part = CHECKPOINT.of_pods({"a", "z"})
     assert part.uids == {"a"}
-    assert part.of("a") == RECORD.of("a")
+    assert part.of("a") == CHECKPOINT.of("a")
     assert part.has("a", "setup")
-    assert RECORD.of_pods({"c"}).devices == {"M2"}
-    assert RECORD.of_pods(set()).devices == frozenset()
+    assert CHECKPOINT.of_pods({"c"}).devices == {"M2"}
+    assert CHECKPOINT.of_pods(set()).devices == frozenset()
 
 
 def test_devices_are_distinguished_by_resource_and_one_without_devices_is_left_out() -> None:
-    assert RECORD.by_resource(GPU) == {GPU: {"A", "B", "C"}, MIG: {"M1", "M2"}}
+    assert CHECKPOINT.by_resource(GPU) == {GPU: {"A", "B", "C"}, MIG: {"M1", "M2"}}
     assert PodDevices().by_resource(GPU) == {}

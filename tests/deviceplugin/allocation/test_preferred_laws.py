@@ -16,8 +16,8 @@ from deviceplugin.allocation.link_scores import scores
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.allocation.preferred import (
     AllocationRequest,
-    DeviceOrder,
     NodeState,
+    Pick,
     Verdict,
     choose,
     in_order,
@@ -30,7 +30,7 @@ LINKED = tuple(
     Device(uuid=uuid, index=i, model="X", links={DEVICES[(i + 2) % 6]: 4, DEVICES[(i + 3) % 6]: 12})
     for i, uuid in enumerate(DEVICES)
 )
-PICKS: tuple[DeviceOrder, ...] = (in_order, partial(best_effort.best_effort, scores(LINKED, {})))
+PICKS: tuple[Pick, ...] = (in_order, partial(best_effort.best_effort, scores(LINKED, {})))
 
 
 class Kubelet(RuleBasedStateMachine):
@@ -38,7 +38,7 @@ class Kubelet(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pick: DeviceOrder = in_order
+        self.pick: Pick = in_order
         self.pods: dict[str, Pod] = {}
         self.held: dict[tuple[str, str], frozenset[str]] = {}
         """In memory and, as it is written at each allocation, on disk."""
@@ -48,7 +48,7 @@ class Kubelet(RuleBasedStateMachine):
         self.doubled = False
 
     @initialize(ghosts=st.integers(0, 2), pick=st.sampled_from(PICKS))
-    def pods_that_run_without_their_devices(self, ghosts: int, pick: DeviceOrder) -> None:
+    def pods_that_run_without_their_devices(self, ghosts: int, pick: Pick) -> None:
         self.pick = pick
         for i in range(ghosts):
             self.pods[f"ghost-{i}"] = pod(

@@ -1,4 +1,4 @@
-"""Reading the kubelet's record, whatever is written in it."""
+"""Reading the kubelet's checkpoint, whatever is written in it."""
 
 import json
 from pathlib import Path

@@ -120,9 +120,9 @@ def test_allocate_asks_once() -> None:
 
 def test_a_lookup_of_all_pods_is_empty_where_the_kubelet_does_not_list_them() -> None:
     sources = Sources()
-    assert sources.pods.everybody() == ()
+    assert sources.pods.all_pods() == ()
     sources.kubelet = (A, B)
-    assert sources.pods.everybody() == (A, B)
+    assert sources.pods.all_pods() == (A, B)
     assert sources.asked == ["kubelet, once, for all"] * 2
 
 

@@ -203,9 +203,9 @@ def test_what_the_watch_knows_survives_the_thread_that_is_left_behind(bench: Ben
 
 def test_a_gpu_that_hangs_while_it_is_measured_is_left_behind_like_any_other(bench: Bench) -> None:
     class Slow(HangingNvml):
-        def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+        def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
             self.touch(uuid)
-            return super().load(uuid, parts)
+            return super().usage(uuid, parts)
 
     nvml = Slow()
     nvml.hangs = "GPU-0"
@@ -216,7 +216,7 @@ def test_a_gpu_that_hangs_while_it_is_measured_is_left_behind_like_any_other(ben
     def ask() -> None:
         guarded.open()
         try:
-            guarded.load("GPU-0", ())
+            guarded.usage("GPU-0", ())
         except AbandonedError as error:
             errors.append(error)
 
@@ -226,9 +226,9 @@ def test_a_gpu_that_hangs_while_it_is_measured_is_left_behind_like_any_other(ben
     bench.clock.advance(DEADLINE_SECONDS)
     assert guarded.abandon_overdue()
     guarded.open()
-    assert guarded.load("GPU-1", ()) == GpuUsage()
+    assert guarded.usage("GPU-1", ()) == GpuUsage()
     with pytest.raises(NvmlError, match="has not answered"):
-        guarded.load("GPU-0", ())
+        guarded.usage("GPU-0", ())
     nvml.released.set()
     asker.join(60)
     assert len(errors) == 1

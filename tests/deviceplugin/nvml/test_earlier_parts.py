@@ -35,7 +35,7 @@ def a_life(notes: Notes, *gpus: MemoryGpu) -> NvmlReport:
     """What an agent has reported last."""
     nvml, reports = MemoryNvml(list(gpus)), list[NvmlReport]()
     nvml.script.append(lambda: None)
-    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, memory=notes).run(nvml.stop)
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, fault_store=notes).run(nvml.stop)
     return reports[-1]
 
 
@@ -88,7 +88,7 @@ def test_what_was_cut_is_not_forgotten_while_no_gpu_answers() -> None:
     a_life(notes, cut_gpu(MIG_old=1))
     reports: list[NvmlReport] = []
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
-        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False, memory=notes)
+        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False, fault_store=notes)
         with pytest.raises(NoGpusError):
             watch.run(nvml.stop)
     assert [report.devices for report in reports] == [(), ()]

@@ -56,8 +56,8 @@ def in_memory() -> Bench:
     def unload() -> None:
         nvml.fault = no_driver()
 
-    def use_up(index: int, load: GpuUsage) -> None:
-        nvml.gpus[index].load = load
+    def use_up(index: int, usage: GpuUsage) -> None:
+        nvml.gpus[index].usage = usage
 
     return Bench(
         nvml, lambda index: lost(index, True), lambda index: lost(index, False), ask_for, unload, use_up
@@ -70,12 +70,12 @@ def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for name, value in fake.environment().items():
         monkeypatch.setenv(name, value)
 
-    def use_up(index: int, load: GpuUsage) -> None:
-        assert load.utilisation is not None
-        assert load.temperature is not None
-        fake.used(index, percent=load.utilisation, degrees=load.temperature, watts=int(load.power or 0))
-        fake.memory_used(index, load.memory_used or 0)
-        fake.processes(index, *(RunningProcess(one.pid, one.memory or 0) for one in load.processes))
+    def use_up(index: int, usage: GpuUsage) -> None:
+        assert usage.utilisation is not None
+        assert usage.temperature is not None
+        fake.used(index, percent=usage.utilisation, degrees=usage.temperature, watts=int(usage.power or 0))
+        fake.memory_used(index, usage.memory_used or 0)
+        fake.processes(index, *(RunningProcess(one.pid, one.memory or 0) for one in usage.processes))
 
     return Bench(
         RealNvml(library()),
@@ -198,7 +198,7 @@ def test_how_a_gpu_is_used_is_reported_in_the_units_of_the_interface(bench: Benc
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     bench.use_up(0, BUSY)
-    assert bench.nvml.load(uuid, ()) == BUSY
+    assert bench.nvml.usage(uuid, ()) == BUSY
 
 
 def test_how_a_lost_gpu_is_used_cannot_be_reported(bench: Bench) -> None:
@@ -206,4 +206,4 @@ def test_how_a_lost_gpu_is_used_cannot_be_reported(bench: Bench) -> None:
     uuid = bench.nvml.uuid(0)
     bench.lose(0)
     with pytest.raises(GpuLostError):
-        bench.nvml.load(uuid, ())
+        bench.nvml.usage(uuid, ())

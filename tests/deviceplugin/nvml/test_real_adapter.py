@@ -314,7 +314,7 @@ def test_what_a_card_or_a_driver_does_not_know_is_left_open(nvml: RealNvml, fake
     }.items():
         fake.error(call, 0, code)
     fake.memory_used(0, 5 << 30)
-    found = nvml.load(nvml.uuid(0), ())
+    found = nvml.usage(nvml.uuid(0), ())
     assert (found.utilisation, found.memory_activity, found.temperature, found.power) == (None,) * 4
     assert (found.memory_used, found.processes) == (5 << 30, ())
 
@@ -325,7 +325,7 @@ def test_a_driver_without_the_newer_question_for_memory_is_asked_the_older(
     fake.memory_used(0, 5 << 30)
     fake.error("nvmlDeviceGetMemoryInfo_v2", 0, 13)
     reserved = default_gpus(0)[0].profile.reserved
-    assert nvml.load(nvml.uuid(0), ()).memory_used == (5 << 30) + reserved
+    assert nvml.usage(nvml.uuid(0), ()).memory_used == (5 << 30) + reserved
 
 
 def test_a_process_that_is_in_two_lists_is_reported_once(nvml: RealNvml, fake: FakeNvml) -> None:
@@ -336,7 +336,7 @@ def test_a_process_that_is_in_two_lists_is_reported_once(nvml: RealNvml, fake: F
         RunningProcess(8, 30),
         RunningProcess(8, 20, kind="m"),
     )
-    assert nvml.load(nvml.uuid(0), ()).processes == (
+    assert nvml.usage(nvml.uuid(0), ()).processes == (
         GpuProcess(7, 100),
         GpuProcess(8, 30),
         GpuProcess(9, 5),
@@ -350,7 +350,7 @@ def test_of_a_gpu_in_parts_processes_and_memory_are_reported_by_part(nvml: RealN
     fake.processes(
         0, RunningProcess(7, 4 << 30, first.gi, first.ci), RunningProcess(8, 1 << 30, second.gi, 0)
     )
-    found = nvml.load(nvml.uuid(0), (first.uuid, second.uuid, "MIG-that-has-gone"))
+    found = nvml.usage(nvml.uuid(0), (first.uuid, second.uuid, "MIG-that-has-gone"))
     assert found.parts == {first.uuid: 4 << 30, second.uuid: 1 << 30}
     assert found.processes == (
         GpuProcess(7, 4 << 30, first.gi, first.ci),

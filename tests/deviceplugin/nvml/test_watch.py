@@ -277,7 +277,9 @@ class Notes:
 def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[NvmlReport]:
     nvml.script.extend(script)
     reports: list[NvmlReport] = []
-    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, memory=notes).run(nvml.stop)
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, fault_store=notes).run(
+        nvml.stop
+    )
     return reports
 
 
@@ -314,7 +316,9 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_restarts() -> None
     def played(*script: Step) -> str | None:
         nvml = MemoryNvml([a_gpu(0)])
         reports: list[NvmlReport] = []
-        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, memory=notes)
+        watch = GpuWatch(
+            nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, fault_store=notes
+        )
         # The Node says it again to every agent that starts.
         nvml.script.extend([lambda: watch.clear("GPU-0", "the first order"), nothing, *script, nothing])
         watch.run(nvml.stop)
@@ -359,10 +363,10 @@ def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
 
 def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    nvml.gpus[0].load = GpuUsage(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
+    nvml.gpus[0].usage = GpuUsage(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
 
     def rest() -> None:
-        nvml.gpus[0].load = GpuUsage(utilisation=0)
+        nvml.gpus[0].usage = GpuUsage(utilisation=0)
 
     reports = measured(nvml, *[nothing] * 5, rest, *[nothing] * 20)
     assert [one.of["GPU-0"].utilisation for one in reports] == [87, 0, 0]
@@ -383,7 +387,7 @@ def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
 def test_the_memory_of_every_part_is_measured() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-0", "1g.10gb", 1, 0, 9856)]
-    nvml.gpus[0].load = GpuUsage(parts={"MIG-0": 5, "MIG-of-another": 6})
+    nvml.gpus[0].usage = GpuUsage(parts={"MIG-0": 5, "MIG-of-another": 6})
     (report,) = measured(nvml, nothing)
     assert report.of["GPU-0"].parts == {"MIG-0": 5}
 

@@ -1,4 +1,4 @@
-"""A node whose GPUs are measured: record, pods, processes and API server, which a test changes at will."""
+"""A node whose GPUs are measured: checkpoint, pods, processes, API server, as a test wants them."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ class MeasuredNode:
             HolderSource(device_cache, self, lambda: self.pods).snapshot,
             UseMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
-            everybody=lambda: (*(self.pods or ()), *self.without_gpus),
+            all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
             options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
             clock=self.clock,
         )
@@ -96,7 +96,7 @@ class MeasuredNode:
         self.measurer.observe(self.kube.get(NODES, "node-a"))
 
     def read(self) -> PodDevices:
-        """The kubelet's record: the interface ``Record``."""
+        """The kubelet's checkpoint: the interface ``CheckpointReader``."""
         if self.holdings is None:
             raise CheckpointError("It cannot be read.")
         return self.holdings
@@ -116,10 +116,10 @@ class MeasuredNode:
             file.unlink()
         (self.proc / str(pid)).rmdir()
 
-    def measured(self, **loads: GpuUsage) -> None:
+    def measured(self, **usages: GpuUsage) -> None:
         """Ten seconds later NVML's thread hands a measurement over (``GPU_0=...``), and a round is made."""
         self.clock.advance(10)
-        of = {name.replace("_", "-"): load for name, load in loads.items()}
+        of = {name.replace("_", "-"): usage for name, usage in usages.items()}
         self.measurer.update(UsageReport(self.devices, of))
         self.measurer.once()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deviceplugin.usage.cgroups import Place, place_of
+from deviceplugin.usage.cgroups import ProcessOwner, owner_of
 
 UID = "0a1b2c3d-1111-2222-3333-444455556666"
 LOW = UID.replace("-", "_")
@@ -51,7 +51,7 @@ OTHER = "ffffffff-0000-0000-0000-000000000000"
     ],
 )
 def test_the_pod_is_read_from_the_path(path: str) -> None:
-    assert place_of(f"0::{path}\n").uid == UID
+    assert owner_of(f"0::{path}\n").uid == UID
 
 
 def test_in_cgroup_v1_the_pod_is_in_every_hierarchy_that_the_kubelet_makes() -> None:
@@ -60,11 +60,11 @@ def test_in_cgroup_v1_the_pod_is_in_every_hierarchy_that_the_kubelet_makes() -> 
         f"11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n"
         f"1:name=systemd:/kubepods/burstable/pod{UID}/{ID}\n0::/\n"
     )
-    assert place_of(lines).uid == UID
+    assert owner_of(lines).uid == UID
 
 
 def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
-    assert place_of(f"0::/kubepods/burstable/pod{STATIC}/{ID}").uid == STATIC
+    assert owner_of(f"0::/kubepods/burstable/pod{STATIC}/{ID}").uid == STATIC
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
     ],
 )
 def test_a_process_of_no_pod_is_reported_by_the_name_of_its_cgroup(text: str, unit: str) -> None:
-    assert place_of(text) == Place(None, unit)
+    assert owner_of(text) == ProcessOwner(None, unit)

@@ -1,4 +1,4 @@
-"""Who is on each device, by the kubelet's record and by what was assigned."""
+"""Who is on each device, by the kubelet's checkpoint and by what was assigned."""
 
 import msgspec
 
@@ -54,11 +54,11 @@ def test_a_pod_that_is_not_known_yet_is_reported_without_its_name_where_pods_are
 
 
 def test_the_same_device_may_have_several_holders_and_a_pod_several_devices() -> None:
-    record = PodDevices(
+    checkpoint = PodDevices(
         {("a", "main"): frozenset({"GPU-0", "GPU-2"}), ("b", "main"): frozenset({"GPU-0"})},
         {f"{names.MIG_RESOURCE_PREFIX}1g.10gb": {("c", "main"): frozenset({"GPU-3"})}},
     )
-    on = by_device(holders(GPUS, record, (pod("a", 2), pod("b"), pod("c"))))
+    on = by_device(holders(GPUS, checkpoint, (pod("a", 2), pod("b"), pod("c"))))
     assert {device: [one.uid for one in those] for device, those in on.items()} == {
         "GPU-0": ["a", "b"],
         "GPU-2": ["a"],
@@ -67,6 +67,6 @@ def test_the_same_device_may_have_several_holders_and_a_pod_several_devices() ->
 
 
 def test_a_device_that_two_containers_have_is_reported_once() -> None:
-    record = PodDevices({("a", "setup"): frozenset({"GPU-0"}), ("a", "main"): frozenset({"GPU-0"})})
-    (one,) = holders(GPUS, record, (pod("a"),))
+    checkpoint = PodDevices({("a", "setup"): frozenset({"GPU-0"}), ("a", "main"): frozenset({"GPU-0"})})
+    (one,) = holders(GPUS, checkpoint, (pod("a"),))
     assert one.containers == ("main", "setup")

@@ -254,7 +254,7 @@ def test_sixteen_gpus_in_seven_parts_fit_on_a_lease(tmp_path: Path) -> None:
     uids = {one.uuid: str(UUID(int=number)) for number, one in enumerate(devices)}
     node.holdings = PodDevices({(uid, "main"): frozenset({uuid}) for uuid, uid in uids.items()})
     node.pods = tuple(owned(uid, f"a-pod-with-a-long-name-{uid}", user="alice") for uid in uids.values())
-    loads: dict[str, GpuUsage] = {}
+    usages: dict[str, GpuUsage] = {}
     for whole in (one for one in devices if one.published.parent is None):
         parts = [one for one in devices if one.published.parent == whole.uuid]
         processes = []
@@ -263,10 +263,10 @@ def test_sixteen_gpus_in_seven_parts_fit_on_a_lease(tmp_path: Path) -> None:
             node.run(pid, uid=uids[one.uuid])
             processes.append(GpuProcess(pid, 9 * GIB, one.gpu_instance, 0))
         used = {one.uuid: 9 * GIB for one in parts}
-        loads[whole.uuid] = GpuUsage(
+        usages[whole.uuid] = GpuUsage(
             memory_used=63 * GIB, temperature=88, power=388.0, processes=processes, parts=used
         )
-    node.measured(**loads)
+    node.measured(**usages)
     text = node.measurer.text()
     assert text is not None
     use = decode_use(text)

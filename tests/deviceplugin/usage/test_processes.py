@@ -24,7 +24,7 @@ def test_a_process_is_seen_with_name_start_and_pod(tmp_path: Path) -> None:
     a_process(tmp_path, 7)
     seen = Processes(tmp_path).see(7)
     assert seen is not None
-    assert (seen.pid, seen.command, seen.started, seen.place.uid) == (7, "python3", "77", UID)
+    assert (seen.pid, seen.command, seen.started, seen.owner.uid) == (7, "python3", "77", UID)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from cluster.objects.inventory import Device
 from deviceplugin.nvml.interface import GpuProcess, GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.usage.cgroups import LiveProcess, Place
+from deviceplugin.usage.cgroups import LiveProcess, ProcessOwner
 from deviceplugin.usage.holders import Holder
 from deviceplugin.usage.squatters import (
     SquattingProcess,
@@ -38,7 +38,7 @@ def holder(device: str, uid: str) -> Holder:
 
 
 def seen(pid: int, uid: str | None, command: str = "python3") -> LiveProcess:
-    return LiveProcess(pid, "77", command, Place(uid, "ssh.service" if uid is None else ""))
+    return LiveProcess(pid, "77", command, ProcessOwner(uid, "ssh.service" if uid is None else ""))
 
 
 def judged(
@@ -96,7 +96,7 @@ def test_a_part_that_is_not_known_counts_as_the_whole() -> None:
 def test_only_who_is_seen_twice_is_reported() -> None:
     suspects = Suspects()
     one = SquattingProcess("GPU-0", 0, seen(7, None), 1)
-    again = SquattingProcess("GPU-0", 0, LiveProcess(7, "99", "python3", Place()), 1)
+    again = SquattingProcess("GPU-0", 0, LiveProcess(7, "99", "python3", ProcessOwner()), 1)
     assert suspects.confirmed([one]) == ()
     assert suspects.confirmed([one]) == (one,)
     assert suspects.confirmed([again]) == (), "another process with the same number"

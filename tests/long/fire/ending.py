@@ -28,7 +28,7 @@ class Fate:
 
     phase: str
     device: str | None
-    """The pod whose device it has, by the Binding, the kubelet's record and the container; None: no GPU."""
+    """The pod whose device it has, by Binding, kubelet's checkpoint and container; None: no GPU."""
     model: str | None = None
     first: bool = True
     """It is the pod that was created; False: it came back, once, in that one's place."""
