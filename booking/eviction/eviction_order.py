@@ -18,7 +18,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextVictim:
     """A pod that may be evicted, in its place."""
 
     uid: str
@@ -36,7 +36,7 @@ class Next:
 
 def order(
     instant: EvictionSnapshot, *, excluded: frozenset[str] = frozenset(), nodes: Iterable[str] | None = None
-) -> tuple[Next, ...]:
+) -> tuple[NextVictim, ...]:
     """By model, and of each model in the order of their price.
 
     Args:
@@ -57,7 +57,7 @@ def order(
                 for victim in _victims(model_holders, now, restart, excluded):
                     found.setdefault(model, []).append((victim, node))
     return tuple(
-        Next(
+        NextVictim(
             uid=victim.uid,
             model=model,
             node=node,
@@ -79,7 +79,7 @@ def _victims(
             yield victim_of(holder, holder.devices, now, restart=restart)
 
 
-def why(one: Next, *, place: int) -> str:
+def why(one: NextVictim, *, place: int) -> str:
     """Why a pod is in its place of the order, the first being 1: a message."""
     rank = {1: "the least", 2: "the second least", 3: "the third least"}.get(
         place, f"number {place} from the least"

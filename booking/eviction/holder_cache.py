@@ -87,7 +87,7 @@ class NodeHolders:
 
 
 class HolderCache:
-    """The stocks of all nodes, as they were when they were last asked for. For one thread."""
+    """The holders on all nodes, as they were when last asked for. For one thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeHolders] = {}
@@ -96,7 +96,7 @@ class HolderCache:
         self._terms: EvictionSettings | None = None
 
     def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
-        """Node -> its node_holders at this instant. Not to be changed."""
+        """Node -> its holders at this instant. Not to be changed."""
         if self._is_elsewhere(instant):
             self._nodes = {}
         before = self._nodes
@@ -119,7 +119,7 @@ class HolderCache:
 
 
 def _is_true(node_holders: NodeHolders, view: NodeView, instant: EvictionSnapshot) -> bool:
-    """Whether nothing has changed that the node_holders was read from."""
+    """Whether nothing has changed that this was read from."""
     if node_holders.view is not view or not all(
         map(is_, map(instant.pods.get, node_holders.uids), node_holders.pods)
     ):

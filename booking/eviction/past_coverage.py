@@ -70,19 +70,19 @@ def covered_to_the_end(
     if not over:
         return
     starting = sorted(bookings, key=lambda b: b.spec.start, reverse=True)
-    elders, running = _Elders(bookings, pods, views), list[Booking]()
+    older_pods, running = _OlderPods(bookings, pods, views), list[Booking]()
     for booking in over:
         at = booking.spec.end - _LAST_INSTANT
         while starting and starting[-1].spec.start <= at:
             running.append(starting.pop())
         running = [each for each in running if each.is_running(at)]
         covering = [left(each) if each.name == booking.name else each for each in running]
-        elders.come(booking.spec.end)
-        covered = entitlement(covering, elders.first_of(covering), at)
+        older_pods.add_until(booking.spec.end)
+        covered = entitlement(covering, older_pods.first_of(covering), at)
         yield from ((booking, uid) for uid, by in covered.items() if by.name == booking.name)
 
 
-class _Elders:
+class _OlderPods:
     """A user's pods that are older than an instant, by what bookings they suit, in their order there."""
 
     def __init__(
@@ -102,8 +102,8 @@ class _Elders:
             reverse=True,
         )
 
-    def come(self, end: datetime) -> None:
-        """Take in who is older than an instant, which is no earlier than the last one."""
+    def add_until(self, end: datetime) -> None:
+        """Add the pods that are older than an instant, which is no earlier than the last one."""
         while self._coming and self._coming[-1][0] <= end:
             _, pod = self._coming.pop()
             self._annotated.setdefault(pod.annotated_booking, []).append(pod)
@@ -114,7 +114,7 @@ class _Elders:
                         insort(sizes.setdefault(pod.gpus, []), pod, key=_place)
 
     def first_of(self, covering: Sequence[Booking]) -> Iterable[Candidate]:
-        """Pods among which is everybody whom these bookings cover together.
+        """Pods among which are all that these bookings cover together.
 
         They cover the first that suit, but for those on which they are written already. Of pods of one size
         no more are covered than there is room for in all of them, and later ones get none.

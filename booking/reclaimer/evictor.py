@@ -53,12 +53,12 @@ class DryRunError(ApiError):
 
 
 def always() -> bool:
-    """The value of ``still`` for a caller that decides and acts in one step."""
+    """The value of ``is_valid`` for a caller that decides and acts in one step."""
     return True
 
 
 def nothing() -> None:
-    """The value of ``soon`` for a caller that needs no request at the end."""
+    """The value of ``about_to_check`` for a caller that needs no request at the end."""
 
 
 class Evictor(Protocol):
@@ -77,8 +77,8 @@ class Evictor(Protocol):
         pod: Pod,
         why: EvictionCause,
         *,
-        still: Callable[[], bool] = always,
-        soon: Callable[[], None] = nothing,
+        is_valid: Callable[[], bool] = always,
+        about_to_check: Callable[[], None] = nothing,
     ) -> None:
         """Take every step that is due to evict a pod; may be called again at any time.
 
@@ -89,8 +89,9 @@ class Evictor(Protocol):
         Args:
             pod: that must go.
             why: the cause, for the pod's owner, and how it comes back.
-            still: whether the decision is still valid; called when all is prepared, just before the eviction.
-            soon: called one write before that, to start the reads that ``still`` needs.
+            is_valid: whether the decision is still valid; called when all is prepared, just before
+                the eviction.
+            about_to_check: called one write before that, to start the reads that ``is_valid`` needs.
 
         Raises:
             TooLateError: it is not valid any more. The next call uses the preparations, or they are

@@ -13,7 +13,7 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
-from cluster.decide.queueing import GateQueue, Step, everybody, step
+from cluster.decide.queueing import GateQueue, Step, step, ungate_all
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
@@ -23,8 +23,8 @@ log = structlog.get_logger(__name__)
 
 BOUND_WITHIN: Final = 5.0
 """Seconds that the scheduler has to bind a pod for which there is room; then others are ungated for it."""
-DOUBT_AT_MOST: Final = 60.0
-"""Seconds for which pods wait while nobody can say what is free; then all of them are ungated."""
+UNKNOWN_AT_MOST: Final = 60.0
+"""Seconds for which pods wait while it is unknown what is free; then all of them are ungated."""
 RESTS: Final = 4
 """Times as long as a decision has taken pass until the next: this thread has more urgent things to do."""
 
@@ -45,31 +45,31 @@ class QueueGates:
         """What the last step was decided on, and ungated nobody."""
         self._next = 0.0
         """When the next step may be decided."""
-        self._doubted: float | None = None
-        """Since when nobody can say what is free."""
+        self._unknown_since: float | None = None
+        """Since when it is unknown what is free."""
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """One step; what fails is tried again."""
-        self._doubted = None
+        self._unknown_since = None
         queued = [pod for pod in snapshot.noted.values() if is_queued(pod)]
         if not queued:
             self._forget()
         elif not self._is_on:
-            self._ungate(everybody(queued))
+            self._ungate(ungate_all(queued))
         else:
             self._advance(snapshot)
 
-    def doubt(self, pods: Iterable[Pod]) -> None:
-        """Nobody can say now what is free: after a while nobody waits for that. Args: pods: as seen last."""
+    def reconcile_unknown(self, pods: Iterable[Pod]) -> None:
+        """It is unknown what is free: after a while all are ungated. Args: pods: as seen last."""
         now = self._clock.monotonic()
-        if self._doubted is None:
-            self._doubted = now
-        if now - self._doubted >= DOUBT_AT_MOST:
-            self._ungate(everybody(pods))
+        if self._unknown_since is None:
+            self._unknown_since = now
+        if now - self._unknown_since >= UNKNOWN_AT_MOST:
+            self._ungate(ungate_all(pods))
 
-    def elsewhere(self) -> None:
+    def stop_leading(self) -> None:
         """Another replica leads: what was measured here means nothing."""
-        self._doubted = None
+        self._unknown_since = None
         self._forget()
 
     def _forget(self) -> None:

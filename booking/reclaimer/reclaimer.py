@@ -25,7 +25,7 @@ from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.holds.hold_controller import HoldController
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import Plan, elsewhere, plan
+from booking.reclaimer.planning.plan import Plan, plan, plan_without_victims
 from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
@@ -109,10 +109,10 @@ class Reclaimer:
         )
         self._holding = HoldController(context, terms)
         self._ending = Ending(context, terms)
-        self._outside = MaiaRequests(context, terms)
+        self._maia_requests = MaiaRequests(context, terms)
         self._orders = Orders(context, terms)
         self._cover_annotations = CoverAnnotations(context)
-        self._ahead = EndWarnings(context, terms)
+        self._end_warnings = EndWarnings(context, terms)
         self._gates = QueueGates(context, terms)
         self._led = False
         self._blocked: str | None = None
@@ -147,16 +147,16 @@ class Reclaimer:
             if self._led:
                 with self._cache.locked():
                     noted = list(self._cache.noted.values())
-                self._gates.doubt(noted)
+                self._gates.reconcile_unknown(noted)
             else:
-                self._gates.elsewhere()
+                self._gates.stop_leading()
             return
         started = self._clock.monotonic()
         needed, self._triggered_at = started if self._triggered_at is None else self._triggered_at, None
         snapshot = self._snapshot()
-        self._carry_on(snapshot)
+        self._advance_comebacks(snapshot)
         self._ending.reconcile(snapshot)
-        self._outside.reconcile(snapshot)
+        self._maia_requests.reconcile(snapshot)
         if not is_recovering(snapshot):
             self._orders.reconcile(snapshot)
             snapshot = self._moved(snapshot)
@@ -165,7 +165,7 @@ class Reclaimer:
         self._gates.reconcile(snapshot)
         # Last: an annotation changes the pod's version, and the writes before it are for that which was seen.
         self._cover_annotations.reconcile(snapshot)
-        self._ahead.reconcile(snapshot)
+        self._end_warnings.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
             self._holder_cache.at(snapshot)
             self._read = started
@@ -196,7 +196,7 @@ class Reclaimer:
         """
         read_bookings(self._kube, self._cache)
 
-    def _carry_on(self, snapshot: Snapshot) -> None:
+    def _advance_comebacks(self, snapshot: Snapshot) -> None:
         """Comebacks first: a pod that has left already must not wait for anything else."""
         wanted = {*snapshot.victims, *(pod.metadata.uid for pod, _ in ordered_to_go(snapshot))}
         if is_mirror_fresh(snapshot):
@@ -222,9 +222,9 @@ class Reclaimer:
     def _moved(self, snapshot: Snapshot) -> Snapshot:
         """The instant after a pod that others would have to leave for has got free devices instead."""
         movable = self._holding.movable(snapshot)
-        if not movable or self._holding.is_settling:
+        if not movable or self._holding.shows_dropped_hold:
             return snapshot
-        found = elsewhere(snapshot, self._inputs(snapshot), self._holder_cache, movable)
+        found = plan_without_victims(snapshot, self._inputs(snapshot), self._holder_cache, movable)
         if found is None:
             return snapshot
         try:
@@ -237,7 +237,7 @@ class Reclaimer:
         return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))
 
     def _plan(self, snapshot: Snapshot, *, since: float) -> None:
-        if self._holding.is_settling:
+        if self._holding.shows_dropped_hold:
             return
         inputs = self._inputs(snapshot)
         plans = plan(snapshot, inputs, self._holder_cache)

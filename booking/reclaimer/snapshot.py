@@ -18,7 +18,7 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
-TODAY: Final = EvictionSettings()
+DEFAULTS: Final = EvictionSettings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Snapshot:
     """Resources and constraints of the nodes besides GPUs, for a pod that is to be placed."""
     state: str = ""
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
-    terms: EvictionSettings = TODAY
+    terms: EvictionSettings = DEFAULTS
     """The administrator's settings."""
     mirror_age: float | None = None
     """Seconds since the Booking objects were said to be true, None when nobody has said so."""
@@ -97,7 +97,7 @@ class Snapshot:
 def take(
     cache: ClusterCache,
     clock: Clock,
-    terms: EvictionSettings = TODAY,
+    terms: EvictionSettings = DEFAULTS,
     booking_plans: BookingPlans | None = None,
 ) -> Snapshot:
     """The cluster at this instant: parts that have not changed since the last one are reused."""

@@ -44,10 +44,11 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
 def device_reuse(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment:
     """Devices per container, new ones taken from the source only where nothing can be used again.
 
-    It replays the kubelet, so that the extender promises what the kubelet will do. Source: its device manager
-    1.37.1 (``Allocate``, ``devicesToAllocate``): containers are served in the order init containers, then app
-    containers; each takes devices that earlier regular init containers have left before it takes new ones;
-    the devices of a regular init container may be used again, those of a sidecar or an app container may not.
+    It replays the kubelet, so that the extender assigns what the kubelet will allocate. Source: its device
+    manager 1.37.1 (``Allocate``, ``devicesToAllocate``): containers are served in the order init containers,
+    then app containers; each takes devices that earlier regular init containers have left before it takes
+    new ones; the devices of a regular init container may be used again, those of a sidecar or an app
+    container may not.
 
     Args:
         needs: in the order in which the kubelet serves containers (``container_needs``).

@@ -15,25 +15,25 @@ from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
 
-CORDONED: Final = reasons.CORDONED.said()
-NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.said()
+CORDONED: Final = reasons.CORDONED.reason()
+NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.reason()
 AGENT: Final[Mapping[AgentState, Reason]] = {
-    "unseen": reasons.AGENT_UNSEEN.said(),
-    "unresponsive": reasons.AGENT_UNRESPONSIVE.said(),
-    "stopping": reasons.AGENT_STOPPING.said(),
-    "unconfirmed": reasons.AGENT_UNCONFIRMED.said(),
-    "kubelet-rejecting": reasons.KUBELET_REJECTING.said(),
-    "kubelet-short": reasons.KUBELET_SHORT.said(),
+    "unseen": reasons.AGENT_UNSEEN.reason(),
+    "unresponsive": reasons.AGENT_UNRESPONSIVE.reason(),
+    "stopping": reasons.AGENT_STOPPING.reason(),
+    "unconfirmed": reasons.AGENT_UNCONFIRMED.reason(),
+    "kubelet-rejecting": reasons.KUBELET_REJECTING.reason(),
+    "kubelet-short": reasons.KUBELET_SHORT.reason(),
 }
-TOO_MANY: Final = reasons.TOO_MANY.said()
-ON_HOLD: Final = reasons.ON_HOLD.said()
-NOMINATED: Final = reasons.NOMINATED.said()
-BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.said()
-UNACCOUNTED: Final = reasons.UNACCOUNTED.said()
-RESERVED: Final = reasons.RESERVED.said()
-HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.said()
-HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.said()
-HELD_MISMATCH: Final = reasons.HELD_MISMATCH.said()
+TOO_MANY: Final = reasons.TOO_MANY.reason()
+ON_HOLD: Final = reasons.ON_HOLD.reason()
+NOMINATED: Final = reasons.NOMINATED.reason()
+BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.reason()
+UNACCOUNTED: Final = reasons.UNACCOUNTED.reason()
+RESERVED: Final = reasons.RESERVED.reason()
+HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.reason()
+HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.reason()
+HELD_MISMATCH: Final = reasons.HELD_MISMATCH.reason()
 
 
 def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
@@ -60,10 +60,10 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
 
 def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
     """Why the node takes no such pod at all, whatever is free there."""
-    if view.is_cordoned and not request.bears_cordon:
+    if view.is_cordoned and not request.tolerates_cordon:
         return CORDONED
     if view.fault:
-        return reasons.UNREADABLE.said(view.fault)
+        return reasons.UNREADABLE.reason(view.fault)
     if not view.published:
         return NOT_PUBLISHED
     return None if agent == "alive" else AGENT[agent]
@@ -71,17 +71,17 @@ def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | 
 
 def elsewhere(hold: Hold) -> Reason:
     """The pod waits for devices of another node."""
-    return reasons.ELSEWHERE.said(hold.node)
+    return reasons.ELSEWHERE.reason(hold.node)
 
 
 def unhealthy(request: GpuRequest) -> Reason:
     """The node has enough GPUs for the pod, but too many of them are unhealthy."""
-    return reasons.UNHEALTHY.said(request.selector.text)
+    return reasons.UNHEALTHY.reason(request.selector.text)
 
 
 def in_use(request: GpuRequest) -> Reason:
     """The node has enough healthy GPUs for the pod, but others hold them."""
-    return reasons.IN_USE.said(request.selector.text)
+    return reasons.IN_USE.reason(request.selector.text)
 
 
 def _shortages(request: GpuRequest, view: NodeView, resource: str, needed: int) -> Iterator[Reason]:
@@ -92,11 +92,11 @@ def _shortages(request: GpuRequest, view: NodeView, resource: str, needed: int) 
     if sum(map(len, everything.values())) < needed:
         yield TOO_MANY
     if not matching:
-        yield reasons.NO_SUCH.said(request.selector.text)
+        yield reasons.NO_SUCH.reason(request.selector.text)
     if matching < needed:
-        yield reasons.TOO_MANY_SUCH.said(request.selector.text)
+        yield reasons.TOO_MANY_SUCH.reason(request.selector.text)
     if of_one_model < needed:
-        yield reasons.MIXED_MODELS.said(request.selector.text)
+        yield reasons.MIXED_MODELS.reason(request.selector.text)
     if largest_set(view.healthy_by_model.get(resource, {}), request) < needed:
         yield unhealthy(request)
     if request.hold:

@@ -7,9 +7,10 @@ that order, including those already ungated, and each that finds room takes it, 
 for one GPU. A pod that finds no room does not block the next: one that needs eight GPUs does not hold up one
 that needs one.
 
-It checks only GPUs, as admission does: whatever else keeps a pod from a node (processors, volumes, a promise)
-is known to the scheduler. A pod that was ungated for a node and is not bound there is not expected there any
-more, so others are ungated for the GPUs that it does not take; in the end every pod is, as without a gate.
+It checks only GPUs, as admission does: whatever else keeps a pod from a node (processors, volumes, other
+bookings) is known to the scheduler. A pod that was ungated for a node and is not bound there is not expected
+there any more, so others are ungated for the GPUs that it does not take; in the end every pod is, as without
+a gate.
 
 Besides, a few are ungated for which there is no room, each the first of those with the same request. They
 take GPUs that become free while no controller leads or before it has seen them, and show a cluster autoscaler
@@ -70,10 +71,10 @@ class Step:
     """Uid -> the node on which a pod that has been ungated already should be bound by the scheduler soon."""
 
 
-def step(line: GateQueue) -> Step:
+def step(queue: GateQueue) -> Step:
     """The pods to ungate now: covered ones, then those that find room, then the first that find none."""
-    found, room = _Found(), _Room(line)
-    for pod, booking in _queue(line):
+    found, room = _Found(), _Room(queue)
+    for pod, booking in _in_order(queue):
         if len(found.ungated) >= MOST:
             return Step(tuple(found.ungated), found.expected)
         try:
@@ -107,14 +108,14 @@ class _Found:
             self.others.append((pod, request))
 
 
-def _queue(line: GateQueue) -> list[tuple[Pod, Booking | None]]:
+def _in_order(queue: GateQueue) -> list[tuple[Pod, Booking | None]]:
     """All pods in line with the booking that covers them; covered pods come first."""
-    known = ((pod, line.cover.get(pod.metadata.uid)) for pod in line.pods)
+    known = ((pod, queue.cover.get(pod.metadata.uid)) for pod in queue.pods)
     found = [(pod, booking) for pod, booking in known if _is_in_line(pod, booking)]
     return sorted(found, key=lambda one: (one[1] is None, *_place(one[0])))
 
 
-def everybody(pods: Iterable[Pod]) -> Step:
+def ungate_all(pods: Iterable[Pod]) -> Step:
     """As ``step`` where no pod is to wait behind the gate: all of them, as many as a step takes."""
     queue = sorted((pod for pod in pods if is_queued(pod) and is_live(pod)), key=_place)
     return Step(tuple(queue[:MOST]))
@@ -150,12 +151,12 @@ def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
 class _Room:
     """What is left of each node when those before have taken theirs."""
 
-    def __init__(self, line: GateQueue) -> None:
-        self._nodes = line.nodes
-        self._unbound = line.unbound
+    def __init__(self, queue: GateQueue) -> None:
+        self._nodes = queue.nodes
+        self._unbound = queue.unbound
         self._left = {
             name: view
-            for name, (view, agent) in sorted(line.node_snapshots.items())
+            for name, (view, agent) in sorted(queue.node_snapshots.items())
             if agent == "alive" and _has_any(view)
         }
         self._nothing: set[RequestKey] = set()

@@ -47,7 +47,7 @@ class Cause:
     change: str
     """What would change it."""
 
-    def said(self, detail: str = "") -> Reason:
+    def reason(self, detail: str = "") -> Reason:
         """The reason as a message."""
         return Reason(self.pattern.replace("{}", detail), self.code)
 

@@ -30,7 +30,7 @@ class GpuRequest:
     hold: Hold | None = None
     """The devices that are kept for the pod: it is given these or none."""
     priority: int = 0
-    bears_cordon: bool = False
+    tolerates_cordon: bool = False
     """Whether it may be placed on a cordoned node."""
 
     @property
@@ -50,7 +50,7 @@ class GpuRequest:
     @property
     def key(self) -> RequestKey:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
-        return (*self.demand.items(), self.selector, self.priority, self.bears_cordon)
+        return (*self.demand.items(), self.selector, self.priority, self.tolerates_cordon)
 
 
 def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
@@ -72,5 +72,5 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         uid=pod.metadata.uid,
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,
-        bears_cordon=tolerates_cordon(pod),
+        tolerates_cordon=tolerates_cordon(pod),
     )

@@ -5,7 +5,7 @@ The Lease of its agent shows it, and may be wrong until the agent's death is not
 - a rejection bars the node until its agent has renewed the Lease afterwards and a pause is over, which
   doubles with each further rejection; once a later pod was admitted, nothing of it counts any more;
 - where renewals of Leases may have been missed for a while, a node counts after its next renewal;
-- a node whose kubelet offers fewer devices than its agent has healthy ones is short of what it promises;
+- a node whose kubelet offers fewer devices than its agent has healthy ones gets no pod;
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
   that the death of an agent costs one pod.
 
@@ -71,7 +71,7 @@ class Serving(Liveness):
 
     def __init__(self) -> None:
         super().__init__()
-        self._doubted = float("-inf")
+        self._required_after = float("-inf")
         self._last_lease_at: float | None = None
         self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
@@ -81,20 +81,20 @@ class Serving(Liveness):
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
         """A Lease as it is now, of any holder: an event of one shows that the watch works for all."""
         if self._last_lease_at is not None and monotonic - self._last_lease_at > MISSED_AFTER:
-            self.doubt(monotonic)
+            self.require_renewal_after(monotonic)
         self._last_lease_at = monotonic
         node = names.node_of_lease(lease.metadata.name)
         before = None if node is None else self.state(node, monotonic=monotonic)
         super().apply_lease(lease, monotonic=monotonic, now=now)
         if node is not None and self.state(node, monotonic=monotonic) != before:
-            self.turn(node)
+            self.note_change(node)
 
-    def doubt(self, since: float) -> None:
+    def require_renewal_after(self, instant: float) -> None:
         """Renewals may have been missed until then: a node counts after a later renewal."""
-        self._doubted = since
+        self._required_after = instant
         self._last_lease_at = None
         for node in self.nodes():
-            self.turn(node)
+            self.note_change(node)
 
     def apply_pod(
         self, pod: Pod, *, was_known: bool, monotonic: float, now: datetime
@@ -118,7 +118,7 @@ class Serving(Liveness):
             self._taken[node] = max(started, known) if known else started
             if self._is_outdated(node):
                 del self._rejections[node]
-                self.turn(node)
+                self.note_change(node)
         return None
 
     def forget_node(self, node: str) -> None:
@@ -136,7 +136,7 @@ class Serving(Liveness):
         found, renewal = super().state(node, monotonic=monotonic), self.renewal(node)
         if found != "alive" or renewal is None:
             return found
-        if renewal.at < self._doubted:
+        if renewal.at < self._required_after:
             return "unconfirmed"
         rejection = self._rejections.get(node)
         return "kubelet-rejecting" if rejection and self._bars(node, rejection, monotonic) else "alive"
@@ -160,7 +160,7 @@ class Serving(Liveness):
         if self._is_outdated(node):
             del self._rejections[node]
             return None
-        self.turn(node)
+        self.note_change(node)
         return self._rejections[node]
 
     def _is_outdated(self, node: str) -> bool:

@@ -33,7 +33,7 @@ class State:
     template: Literal["", "stored", "due"] = ""
     returning: Literal["", "finalizer", "free"] = ""
     """The pod in its place, with our finalizer or without."""
-    stranger: bool = False
+    is_name_taken: bool = False
     """Somebody else's pod has its name."""
     marked: bool = False
     """It says that we take it away, and nobody has deleted it yet."""
@@ -64,7 +64,7 @@ MOVES: Final[tuple[tuple[str, Move], ...]] = (
         lambda s: replace(s, marked=True) if _is_deletable(s) and s.template else None,
     ),
     ("its containers end", lambda s: replace(s, victim="ended") if s.victim == "leaving" else None),
-    ("its name is taken", lambda s: replace(s, stranger=True) if _is_nameless(s) else None),
+    ("its name is taken", lambda s: replace(s, is_name_taken=True) if _is_nameless(s) else None),
 )
 """What others do, and what comes of it; None where it makes no difference."""
 
@@ -74,7 +74,7 @@ EFFECTS: Final[dict[Step, Move]] = {
     "take": lambda s: replace(s, victim="leaving", marked=False),
     "clear condition": lambda s: replace(s, marked=False),
     "remove finalizer": lambda s: replace(s, has_finalizer=False),
-    "forget": lambda s: replace(s, template="", stranger=False),
+    "forget": lambda s: replace(s, template="", is_name_taken=False),
     "mark due": lambda s: replace(s, template="due"),
     "release victim": lambda s: replace(s, has_finalizer=False, victim="gone"),
     "create": lambda s: replace(s, returning="finalizer"),
@@ -93,7 +93,9 @@ def _is_deletable(state: State) -> bool:
 
 
 def _is_nameless(state: State) -> bool:
-    return state.victim == "gone" and state.template == "due" and not state.returning and not state.stranger
+    return (
+        state.victim == "gone" and state.template == "due" and not state.returning and not state.is_name_taken
+    )
 
 
 def step_in(state: State) -> Step:
@@ -105,7 +107,7 @@ def step_in(state: State) -> Step:
             returning=Pod(metadata=_meta(has_finalizer=state.returning == "finalizer"))
             if state.returning
             else None,
-            stranger=state.stranger,
+            is_name_taken=state.is_name_taken,
             wanted=state.wanted,
         )
     )
@@ -161,7 +163,7 @@ def label(state: State) -> str:
         "leaving": "terminates",
         "ended": "has ended",
         "deleted": "deleted by its user",
-        "gone": "gone, its name taken" if state.stranger else "gone",
+        "gone": "gone, its name taken" if state.is_name_taken else "gone",
     }[state.victim]
     template = [f"template {state.template}"] if state.template else []
     marks = {"finalizer": state.has_finalizer, names.DISRUPTION_TARGET: state.marked}

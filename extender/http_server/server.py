@@ -45,7 +45,7 @@ BIND: Final = "/bind"
 TOO_MANY: Final = ExtenderBindingResult(
     error=f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
 )
-SAY_WHY: Final = ("/filter", BIND)
+WITH_ERROR: Final = ("/filter", BIND)
 """Verbs that can return a message: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
 log = structlog.get_logger(__name__)
@@ -132,7 +132,7 @@ class App:
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", "POST"))
-        sent = HTTPStatus.OK if path in SAY_WHY and status is not HTTPStatus.METHOD_NOT_ALLOWED else status
+        sent = HTTPStatus.OK if path in WITH_ERROR and status is not HTTPStatus.METHOD_NOT_ALLOWED else status
         verb = path[1:] if path in self._verbs else "unknown"
         self._metrics.requests.labels(verb=verb, status=str(status.value)).inc()
         self._metrics.seconds.labels(verb=verb).observe(self._clock.monotonic() - begin)

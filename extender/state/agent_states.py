@@ -22,15 +22,15 @@ class Agents:
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
         self._liveness = cache.liveness
-        self._turns = -1
+        self._generation = -1
         self._due: list[tuple[float, str]] = []
         self._waiting: dict[str, float] = {}
         """Node -> when it is checked again, as it is entered in the queue."""
 
     def changed(self, now: float) -> list[str] | None:
         """Nodes to check; None for all of them."""
-        turned = self._liveness.turned_since(self._turns) if self._turns >= 0 else None
-        self._turns = self._liveness.turns
+        turned = self._liveness.changed_since(self._generation) if self._generation >= 0 else None
+        self._generation = self._liveness.generation
         due: list[str] = []
         while self._due and self._due[0][0] - EARLY <= now:
             at, name = heappop(self._due)

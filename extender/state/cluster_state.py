@@ -134,7 +134,7 @@ class ClusterState(ClusterCache):
         if not need:
             return None
         if booking is None:
-            return self._borne(pod, request) if self._stays(pod) else None
+            return self._permanent_rejection(pod, request) if self._stays(pod) else None
         places, hold_node = self._booking_plans.places(now), request.hold.node if request.hold else None
         if booking.spec.model not in places.checks:
             return None
@@ -145,7 +145,7 @@ class ClusterState(ClusterCache):
     def _stays(self, pod: Pod) -> bool:
         return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
 
-    def _borne(self, pod: Pod, request: GpuRequest) -> NodeRejection:
+    def _permanent_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         lasting, need = self._booking_plans.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
         decided = self.decided(pod.metadata.uid)
         return lambda node: (
@@ -251,7 +251,7 @@ class ClusterState(ClusterCache):
         """All Leases of the product's namespace: changes before this list may have been missed."""
         with self._lock:
             now = self._clock.monotonic()
-            self.serving.doubt(now if self._has_leases else now - MISSED_AFTER)
+            self.serving.require_renewal_after(now if self._has_leases else now - MISSED_AFTER)
             self._has_leases = True
             super().replace_leases(items, version)
 
@@ -315,7 +315,7 @@ class ClusterState(ClusterCache):
         before = self.nodes.get(name)
         super()._apply_node(node)
         if before is None or before.status.allocatable != self.nodes[name].status.allocatable:
-            self.serving.turn(name)
+            self.serving.note_change(name)
 
     def _forget_node(self, name: str) -> None:
         super()._forget_node(name)
@@ -326,7 +326,7 @@ class ClusterState(ClusterCache):
         was_known = uid in self.pods
         if not super()._apply(pod):
             return False
-        self._hear_kubelet(pod, was_known=was_known)
+        self._apply_kubelet_answer(pod, was_known=was_known)
         self.rejection_changes += uid in self.rejections
         self.waiting.pop(uid, None)
         if pod.spec.node_name or not is_live(pod):
@@ -335,7 +335,7 @@ class ClusterState(ClusterCache):
             self.waiting[uid] = pod
         return True
 
-    def _hear_kubelet(self, pod: Pod, *, was_known: bool) -> None:
+    def _apply_kubelet_answer(self, pod: Pod, *, was_known: bool) -> None:
         """Apply what a pod's status shows about its node."""
         uid, now = pod.metadata.uid, self._clock.monotonic()
         if awaits_answer(pod):

@@ -19,7 +19,7 @@ from cluster.decide.request import GpuRequest
 
 NAMES: Final = 20_000
 """Names of nodes that are cached as text."""
-SENTENCES: Final = 1_000
+MESSAGES: Final = 1_000
 
 Verdicts = Mapping[str, Reason | None]
 """Node -> why the pod does not fit there, None where it does."""
@@ -150,6 +150,6 @@ def _name(name: str) -> bytes:
     return msgspec.json.encode(name)
 
 
-@lru_cache(SENTENCES)
+@lru_cache(MESSAGES)
 def _message(text: str) -> bytes:
     return msgspec.json.encode(text)

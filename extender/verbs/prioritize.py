@@ -61,8 +61,8 @@ class Prioritize:
         self._state = state
         self._clock = clock
         self._placement = placement
-        self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[str, RequestKey], _Scores] = OrderedDict()
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[tuple[str, RequestKey], _Scores] = OrderedDict()
 
     def __call__(self, arguments: ExtenderArgs) -> list[HostPriority]:
         """A score for every offered node, for a caller in this process.
@@ -127,7 +127,7 @@ class Prioritize:
         """Scores by the policy alone; cached from pod to pod, computed again for nodes that have changed."""
         placement = placement_of(pod, self._placement)
         policy = POLICIES[placement]
-        with self._guard:
+        with self._lock:
             known = self._of_kind(placement, request)
             with self._state.locked() as ledger:
                 known.forget(ledger, self._reserved(pod, ledger) if placement == "booked-reserve" else {})
@@ -140,10 +140,10 @@ class Prioritize:
         if request.hold:
             return _Scores()  # only its own devices are offered to it
         kind = (placement, request.key)
-        known = self._kept.setdefault(kind, _Scores())
-        self._kept.move_to_end(kind)
-        if len(self._kept) > KINDS:
-            self._kept.popitem(last=False)
+        known = self._cached.setdefault(kind, _Scores())
+        self._cached.move_to_end(kind)
+        if len(self._cached) > KINDS:
+            self._cached.popitem(last=False)
         return known
 
     def _reserved(self, pod: Pod, ledger: Ledger) -> Reserve:

@@ -50,8 +50,8 @@ class CheckedEvictor(FakeEvictor):
         pod: Pod,
         why: EvictionCause,
         *,
-        still: Callable[[], bool] = always,
-        soon: Callable[[], None] = nothing,
+        is_valid: Callable[[], bool] = always,
+        about_to_check: Callable[[], None] = nothing,
     ) -> None:
         cluster = self._cluster
         assert cluster.leads, f"{pod.key} was {why.reason} by one that does not lead"
@@ -63,7 +63,7 @@ class CheckedEvictor(FakeEvictor):
         assert why.reason != "ended" or age < MIRROR_STALE_AFTER, (
             f"{pod.key} was ended by what may not be true"
         )
-        super().evict(pod, why, still=still, soon=soon)
+        super().evict(pod, why, is_valid=is_valid, about_to_check=about_to_check)
 
 
 class RandomCluster(FakeCluster):

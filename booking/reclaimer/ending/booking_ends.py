@@ -171,13 +171,13 @@ class Ending:
             if self._is_enough():
                 return
             self._checked.add(name)
-            self._see_to(snapshot.bookings[name], leaving.get(name, []))
+            self._reconcile_booking(snapshot.bookings[name], leaving.get(name, []))
         self._checked.clear()
 
     def _is_enough(self) -> bool:
         return self._context.clock.monotonic() >= self._until
 
-    def _see_to(self, booking: Booking, leaving: list[Pod]) -> None:
+    def _reconcile_booking(self, booking: Booking, leaving: list[Pod]) -> None:
         if booking.status.ending is None:
             self._guarded(booking, partial(self._decide, booking))
         pods = [pod for pod in leaving if self._asked.is_due(("end", pod.metadata.uid))]
@@ -217,8 +217,8 @@ class Ending:
             if number and self._is_enough():
                 self._asked.forget(("end", pod.metadata.uid))
             elif stored is not None and pod.metadata.uid in fresh:
-                still = partial(self._is_still_ending, stored, pod.metadata.uid, read_at)
-                self._guarded(booking, partial(self._send_away, stored, pod, still))
+                is_valid = partial(self._is_still_ending, stored, pod.metadata.uid, read_at)
+                self._guarded(booking, partial(self._evict, stored, pod, is_valid))
 
     def _is_still_ending(self, booking: Booking, uid: str, read_at: float) -> bool:
         """Whether the pod is still to end: where what was read is too old by now, it is read again."""
@@ -237,7 +237,7 @@ class Ending:
         fresh = frozenset(pod.metadata.uid for _, pod in to_end(self._context.snapshot()))
         return stored, read_at, fresh & frozenset(stored.status.ending or ())
 
-    def _send_away(self, booking: Booking, pod: Pod, still: Callable[[], bool]) -> None:
+    def _evict(self, booking: Booking, pod: Pod, is_valid: Callable[[], bool]) -> None:
         why = EvictionCause(
             "ended",
             end_action.ended(pod, booking),
@@ -245,7 +245,7 @@ class Ending:
             back=end_action.decided_back(booking),
         )
         try:
-            self._context.evictor.evict(pod, why, still=still)
+            self._context.evictor.evict(pod, why, is_valid=is_valid)
         except TooLateError as error:
             log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
             return

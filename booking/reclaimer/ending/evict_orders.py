@@ -70,7 +70,7 @@ class Orders:
             event_reason=names.EVICTED_BY_ADMINISTRATOR,
         )
         try:
-            self._context.evictor.evict(pod, why, still=partial(self._is_still_ordered, pod.metadata.uid))
+            self._context.evictor.evict(pod, why, is_valid=partial(self._is_still_ordered, pod.metadata.uid))
         except (ProtectedError, TooLateError) as error:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return

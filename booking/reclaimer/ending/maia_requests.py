@@ -56,7 +56,9 @@ class MaiaRequests:
     def _end(self, pod: Pod) -> None:
         why = EvictionCause("ended", MESSAGE, self._terms.longest_grace_seconds)
         try:
-            self._context.evictor.evict(pod, why, still=partial(self._is_still_requested, pod.metadata.uid))
+            self._context.evictor.evict(
+                pod, why, is_valid=partial(self._is_still_requested, pod.metadata.uid)
+            )
         except TooLateError as error:
             log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
 

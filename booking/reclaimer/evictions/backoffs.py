@@ -9,9 +9,9 @@ from cluster.process.clock import Clock
 
 LONGEST: Final = 30.0
 """Seconds between two attempts at one comeback at most."""
-SAID_AGAIN_AFTER: Final = 1800.0
+REPEATED_AFTER: Final = 1800.0
 """Seconds: Kubernetes drops Events after an hour, and a waiting user must find one that says why."""
-NEW_WORDS_AFTER: Final = 60.0
+REWORDED_AFTER: Final = 60.0
 """Seconds between explanations: some differ in wording each time, and mean the same."""
 
 
@@ -19,15 +19,15 @@ NEW_WORDS_AFTER: Final = 60.0
 class _Pause:
     backoff: Backoff
     until: float = 0.0
-    said: str | None = None
+    reported: str | None = None
     """The last explanation that was reported."""
-    said_at: float = 0.0
+    reported_at: float = 0.0
 
-    def is_worth_saying(self, message: str, now: float) -> bool:
+    def is_worth_reporting(self, message: str, now: float) -> bool:
         """Whether this is to be reported now."""
-        if self.said is None:
+        if self.reported is None:
             return True
-        return now - self.said_at >= (SAID_AGAIN_AFTER if message == self.said else NEW_WORDS_AFTER)
+        return now - self.reported_at >= (REPEATED_AFTER if message == self.reported else REWORDED_AFTER)
 
 
 class Backoffs:
@@ -49,12 +49,12 @@ class Backoffs:
         pause = self._pause(uid)
         pause.until = self._clock.monotonic() + pause.backoff.next()
 
-    def says(self, uid: str, message: str) -> bool:
+    def should_report(self, uid: str, message: str) -> bool:
         """Whether to report this explanation of the pause: it is new, or was last reported long ago."""
         pause, now = self._pause(uid), self._clock.monotonic()
-        if not pause.is_worth_saying(message, now):
+        if not pause.is_worth_reporting(message, now):
             return False
-        pause.said, pause.said_at = message, now
+        pause.reported, pause.reported_at = message, now
         return True
 
     def _pause(self, uid: str) -> _Pause:

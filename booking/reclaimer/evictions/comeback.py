@@ -79,7 +79,7 @@ class Comeback:
     """The pod that leaves; None when it is gone."""
     returning: Pod | None = None
     """The pod that was created in the victim's place."""
-    stranger: bool = False
+    is_name_taken: bool = False
     """Another user's or controller's pod has the name."""
     wanted: bool = False
     """Whether the victim is still meant to leave."""
@@ -132,7 +132,7 @@ def _after(comeback: Comeback) -> Step:
     template, returning = comeback.template, comeback.returning
     if template is None:
         return "release" if returning and has_our_finalizer(returning) else "done"
-    if returning or comeback.stranger or not is_due(template):
+    if returning or comeback.is_name_taken or not is_due(template):
         return "forget"
     return "create"
 

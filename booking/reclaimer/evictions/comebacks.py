@@ -41,12 +41,12 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 NEED_NOT_GO: Final = "This pod need not go after all."
-CARRIED_FOR: Final = 1.0
+ADVANCED_FOR: Final = 1.0
 """Seconds of one reconciliation. Hundreds of evictions at once take longer on a busy API server, and must not
 delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
-LEAVES: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
+EVICTION_STEPS: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
 
@@ -81,7 +81,7 @@ class Comebacks:
         self._clock = clock
         self._events = events
         self._pauses = Backoffs(clock, random)
-        self._carried: set[str] = set()
+        self._advanced: set[str] = set()
         """Uids already handled in the current round over all comebacks."""
         self._marked: set[str] = set()
         """Uids whose template this process has marked as due: no pod was created from it before."""
@@ -95,7 +95,7 @@ class Comebacks:
         Raises:
             ApiError: the API server could not be asked, or refused.
         """
-        self._carry(uid, wanted=False)
+        self._advance(uid, wanted=False)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
         """Advance all comebacks as far as they can go now, for a second.
@@ -110,26 +110,26 @@ class Comebacks:
         self.taken &= wanted | set(victims)
         self._marked &= set(victims)
         begun = self._clock.monotonic()
-        for uid in [uid for uid in victims if uid not in self._carried] or victims:
-            if self._clock.monotonic() - begun >= CARRIED_FOR:
+        for uid in [uid for uid in victims if uid not in self._advanced] or victims:
+            if self._clock.monotonic() - begun >= ADVANCED_FOR:
                 return
-            self._carried.add(uid)
+            self._advanced.add(uid)
             if not self._pauses.is_over(uid):
                 continue
             try:
-                in_sight = self._carry(uid, wanted=uid in wanted)
+                is_watched = self._advance(uid, wanted=uid in wanted)
             except Unreachable:
                 raise
             except ApiError as error:
                 self._refused(uid, error)
             else:
-                if in_sight:
+                if is_watched:
                     self._pauses.end(uid)
                 else:
                     self._pauses.begin(uid)
-        self._carried.clear()
+        self._advanced.clear()
 
-    def _carry(self, uid: str, *, wanted: bool) -> bool:
+    def _advance(self, uid: str, *, wanted: bool) -> bool:
         """Advance one comeback as far as possible; whether a watch will report when there is more to do."""
         for _ in range(MOST_STEPS):
             comeback = self._known(uid, wanted=wanted)
@@ -137,7 +137,7 @@ class Comebacks:
             victim = comeback.victim
             if victim and uid in self.taken and not is_terminating(victim):
                 return True  # it is by now, and the watch will report it
-            if step in LEAVES or step in ("wait", "done"):
+            if step in EVICTION_STEPS or step in ("wait", "done"):
                 return victim is None or self.seen.knows(uid)
             log.info("a comeback takes its next step", uid=uid, step=step)
             self._do(step, uid, comeback)
@@ -253,7 +253,7 @@ class Comebacks:
             self._forget(template)
             return
         self.seen.wrote_pod(pod)
-        self._events.normal(pod, *_welcome(template))
+        self._events.normal(pod, *_return_event(template))
 
     def _is_still_there(self, uid: str, template: PodTemplate) -> bool:
         """Whether the template still exists: another leader may have finished while our watches lag."""
@@ -268,14 +268,14 @@ class Comebacks:
         if not isinstance(error, StatusError) or isinstance(error, Conflict | TooManyRequests):
             return
         template = self.seen.template(uid)
-        if template and self._pauses.says(uid, error.message):
+        if template and self._pauses.should_report(uid, error.message):
             log.warning("a pod could not be created again, trying again", uid=uid, error=str(error))
             meta = Meta(name=_name(template), namespace=template.metadata.namespace, uid=uid)
             message = f"The pod cannot come back yet, and is tried again: {error.message}"
             self._events.warning(Pod(metadata=meta), names.COMEBACK_REFUSED, message)
 
 
-def _welcome(template: PodTemplate) -> tuple[str, str]:
+def _return_event(template: PodTemplate) -> tuple[str, str]:
     """Reason and message of the Event on the pod that has come back."""
     said = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
     if how(template.metadata) == "without-gpu":

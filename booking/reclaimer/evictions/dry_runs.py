@@ -45,7 +45,7 @@ class DryRun:
 class _Ahead:
     """A dry run whose answer has not been asked for yet."""
 
-    way: tuple[Back, Reason]
+    back_and_reason: tuple[Back, Reason]
     begun: float
     answer: Callable[[], DryRun | None]
 
@@ -84,7 +84,7 @@ class DryRuns:
             ApiError: the API server could not be asked.
         """
         ahead = self._ahead.pop(pod.metadata.uid, None)
-        if ahead is None or ahead.way != (back, reason):
+        if ahead is None or ahead.back_and_reason != (back, reason):
             return None
         found = ahead.answer()
         is_old = found is None or not self._is_fresh(ahead) or is_older(found.whole.metadata, pod.metadata)
@@ -106,7 +106,7 @@ class DryRuns:
             return DryRun(whole, body, error)
         return DryRun(whole, body)
 
-    def doubt(self, whole: WholePod, error: ServerError) -> None:
+    def count_unanswered(self, whole: WholePod, error: ServerError) -> None:
         """Count a dry run without an answer: after a few the pod is evicted without one.
 
         A pod that cannot be checked must not keep a GPU indefinitely.

@@ -20,7 +20,7 @@ from booking.reclaimer.evictions.comeback import (
     next_step,
 )
 from booking.reclaimer.evictions.comeback_cache import SELECTED, ComebackCache
-from booking.reclaimer.evictions.comebacks import LEAVES, Comebacks, EventWriter
+from booking.reclaimer.evictions.comebacks import EVICTION_STEPS, Comebacks, EventWriter
 from booking.reclaimer.evictions.dry_runs import DryRun, DryRuns
 from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache
 from booking.reclaimer.evictions.rejected_pods import RejectedPods
@@ -109,16 +109,16 @@ class PodEvictor:
         pod: Pod,
         why: EvictionCause,
         *,
-        still: Callable[[], bool] = always,
-        soon: Callable[[], None] = nothing,
+        is_valid: Callable[[], bool] = always,
+        about_to_check: Callable[[], None] = nothing,
     ) -> None:
         """Do every step that is due for a pod that must go; see ``Evictor``."""
         if pod.metadata.uid in self._returning.taken or is_terminating(pod):
             return
-        going = _Going(why, still, soon)
+        eviction = _Eviction(why, is_valid, about_to_check)
         for left in reversed(range(ATTEMPTS)):
             try:
-                if self._begin(pod, going):
+                if self._begin(pod, eviction):
                     return
             except Conflict as error:
                 if not left:
@@ -127,11 +127,11 @@ class PodEvictor:
             except NotFound:
                 return  # gone meanwhile
 
-    def _begin(self, pod: Pod, going: "_Going") -> bool:
+    def _begin(self, pod: Pod, eviction: "_Eviction") -> bool:
         """Begin the eviction; False when it must be restarted."""
-        why = going.why
+        why = eviction.why
         if is_owned(pod) and _may_be_evicted(why):
-            self._evict(self._notified(pod, going), going, versioned=False)
+            self._evict(self._notified(pod, eviction), eviction, versioned=False)
             return True
         dry_run = self._dry_runs.begun(pod, back=why.back, reason=why.reason)
         whole = dry_run.whole if dry_run else self._calls.whole(pod.metadata)
@@ -142,40 +142,40 @@ class PodEvictor:
             self.seen.wrote_pod(victim)
             return True
         if is_owned(victim):
-            self._take(self._notified(victim, going), whole, going)
+            self._take(self._notified(victim, eviction), whole, eviction)
             return True
         if self._is_prepared_otherwise(victim, why):
             self._undo(victim)
             return False
         if why.back == "never":
-            self._take(self._notified(victim, going), whole, going)
+            self._take(self._notified(victim, eviction), whole, eviction)
         else:
-            self._evict_for_comeback(victim, whole, dry_run, going)
+            self._evict_for_comeback(victim, whole, dry_run, eviction)
         return True
 
     def _evict_for_comeback(
-        self, victim: Pod, whole: WholePod, dry_run: DryRun | None, going: "_Going"
+        self, victim: Pod, whole: WholePod, dry_run: DryRun | None, eviction: "_Eviction"
     ) -> None:
         """Make it ready to come back, and take it."""
-        why, template = going.why, self.seen.template(victim.metadata.uid)
-        while (step := next_step(Comeback(template=template, victim=victim, wanted=True))) in LEAVES:
+        why, template = eviction.why, self.seen.template(victim.metadata.uid)
+        while (step := next_step(Comeback(template=template, victim=victim, wanted=True))) in EVICTION_STEPS:
             if step == "store":
                 tried = dry_run or self._dry_runs.ask(whole, back=why.back, reason=why.reason)
                 template = self._store(tried, why)
             elif step == "add finalizer":
-                going.soon()
+                eviction.about_to_check()
                 victim = self._calls.add_finalizer(victim, back=why.back, notice=why.notice)
                 self.seen.wrote_pod(victim)
             else:
-                self._take(victim, whole, going)
+                self._take(victim, whole, eviction)
                 return
 
-    def _notified(self, pod: Pod, going: "_Going") -> Pod:
+    def _notified(self, pod: Pod, eviction: "_Eviction") -> Pod:
         """The pod with its notice, where nothing else is to be written on it."""
-        notice = going.why.notice
+        notice = eviction.why.notice
         if notice is None or pod.metadata.annotation(names.NOTICE) == notice:
             return pod
-        going.soon()
+        eviction.about_to_check()
         return self._calls.notify(pod, notice)
 
     def _is_prepared_otherwise(self, victim: Pod, why: EvictionCause) -> bool:
@@ -199,7 +199,7 @@ class PodEvictor:
         if error is not None and why.reason == "refused" and FULL_QUOTA not in error.message:
             raise error  # it holds nothing: it stays where its owner sees it until it can come back
         if isinstance(error, ServerError):
-            self._dry_runs.doubt(whole, error)
+            self._dry_runs.count_unanswered(whole, error)
         elif error is not None:
             # Evicted all the same: a pod cannot keep a GPU because its replacement is refused. A full quota
             # has room once the pod has left; anything else is reported now, and retried indefinitely.
@@ -214,18 +214,18 @@ class PodEvictor:
         self.seen.put_template(template)
         return template
 
-    def _take(self, victim: Pod, whole: WholePod, going: "_Going") -> None:
-        why = going.why
+    def _take(self, victim: Pod, whole: WholePod, eviction: "_Eviction") -> None:
+        why = eviction.why
         if _may_be_evicted(why):
-            self._evict(victim, going, versioned=not is_owned(victim))
+            self._evict(victim, eviction, versioned=not is_owned(victim))
             return
-        _demand(victim, going.still)
+        _require_valid(victim, eviction.is_valid)
         conditions = list(whole.status.get("conditions") or ())
         marked = self._mark_disruption(victim, conditions, why, status=True)
         try:
             self._calls.end(marked, why.grace_seconds)
         except Conflict:
-            self._not_by_us(victim, why)
+            self._clear_unless_ours(victim, why)
             raise
         self._is_taken(victim, why)
 
@@ -236,24 +236,24 @@ class PodEvictor:
             victim, conditions, status=status, reason=why.reason, message=why.message
         )
 
-    def _not_by_us(self, victim: Pod, why: EvictionCause) -> None:
+    def _clear_unless_ours(self, victim: Pod, why: EvictionCause) -> None:
         """Another client wrote first: if the user has deleted the pod, our condition must not claim it."""
         now = self._calls.whole(victim.metadata)
         if now is not None and is_terminating(read(now)):
             conditions = list(now.status.get("conditions") or ())
             self._mark_disruption(read(now), conditions, why, status=False)
 
-    def _evict(self, victim: Pod, going: "_Going", *, versioned: bool) -> None:
-        _demand(victim, going.still)
+    def _evict(self, victim: Pod, eviction: "_Eviction", *, versioned: bool) -> None:
+        _require_valid(victim, eviction.is_valid)
         try:
-            self._calls.evict(victim, going.why.grace_seconds, versioned=versioned)
+            self._calls.evict(victim, eviction.why.grace_seconds, versioned=versioned)
         except NotFound:
             return
         except TooManyRequests as error:
             if _is_budget(error):
                 raise ProtectedError(f"{victim.key} cannot be evicted now: {error.message}") from error
             raise
-        self._is_taken(victim, going.why)
+        self._is_taken(victim, eviction.why)
 
     def _is_taken(self, victim: Pod, why: EvictionCause) -> None:
         self._returning.taken.add(victim.metadata.uid)
@@ -286,12 +286,12 @@ class PodEvictor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Going:
+class _Eviction:
     """The arguments of one eviction: see ``Evictor.evict``."""
 
     why: EvictionCause
-    still: Callable[[], bool]
-    soon: Callable[[], None]
+    is_valid: Callable[[], bool]
+    about_to_check: Callable[[], None]
 
 
 def _may_be_evicted(why: EvictionCause) -> bool:
@@ -299,9 +299,9 @@ def _may_be_evicted(why: EvictionCause) -> bool:
     return why.reason == "evicted" and not why.overrides_budget
 
 
-def _demand(victim: Pod, still: Callable[[], bool]) -> None:
+def _require_valid(victim: Pod, is_valid: Callable[[], bool]) -> None:
     """The last check: a process that was paused must not evict a pod that may be booked by now (law L2)."""
-    if not still():
+    if not is_valid():
         raise TooLateError(f"The decision about {victim.key} is too old; it is made again.")
 
 

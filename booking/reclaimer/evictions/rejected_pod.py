@@ -41,17 +41,18 @@ def pause(pod: FailedPod) -> float:
     return exponential_backoff(refusals, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
 
-def said(pod: Pod) -> str:
+def rejection_message(pod: Pod) -> str:
     """The rejection for the owner, in the kubelet's words."""
     words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
     return f"The kubelet of node {pod.spec.node_name} rejected this pod: {words}."
 
 
-def not_again(pod: Pod) -> str:
+def no_comeback_message(pod: Pod) -> str:
     """Why it does not come back."""
-    return f"{said(pod)} It had begun before, and its restartPolicy is Never: it is not run a second time."
+    why = "It had begun before, and its restartPolicy is Never: it is not run a second time."
+    return f"{rejection_message(pod)} {why}"
 
 
-def coming_back(pod: FailedPod) -> str:
+def comeback_message(pod: FailedPod) -> str:
     """A message: why the pod was rejected, and when it comes back."""
-    return f"{said(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."
+    return f"{rejection_message(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."

@@ -12,7 +12,12 @@ import structlog
 from booking.reclaimer.evictions.backoffs import Backoffs
 from booking.reclaimer.evictions.comebacks import EventWriter
 from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache, RejectedPod
-from booking.reclaimer.evictions.rejected_pod import coming_back, not_again, pause, said
+from booking.reclaimer.evictions.rejected_pod import (
+    comeback_message,
+    no_comeback_message,
+    pause,
+    rejection_message,
+)
 from booking.reclaimer.evictor import EvictionCause
 from cluster import names
 from cluster.kube.backoff import Random
@@ -75,13 +80,13 @@ class RejectedPods:
             return
         self._reported.add(pod.metadata.uid)
         if one.verdict == "comes back":
-            self._events.warning(pod, names.REJECTED_BY_KUBELET, coming_back(pod))
+            self._events.warning(pod, names.REJECTED_BY_KUBELET, comeback_message(pod))
             log.warning("a kubelet rejected a pod", pod=pod.key, reason=pod.status.message)
         else:
-            self._events.warning(pod, names.COMEBACK_DROPPED, not_again(pod))
+            self._events.warning(pod, names.COMEBACK_DROPPED, no_comeback_message(pod))
 
     def _send(self, pod: Pod) -> None:
-        why = EvictionCause("refused", said(pod), GRACE_SECONDS, back="as-it-was")
+        why = EvictionCause("refused", rejection_message(pod), GRACE_SECONDS, back="as-it-was")
         uid = pod.metadata.uid
         try:
             self._evict(pod, why)
@@ -91,6 +96,6 @@ class RejectedPods:
             log.warning("a rejected pod cannot come back yet", pod=pod.key, error=str(error))
             self._pauses.begin(uid)
             passes = isinstance(error, Conflict | TooManyRequests)
-            if not passes and self._pauses.says(uid, error.message):
+            if not passes and self._pauses.should_report(uid, error.message):
                 message = f"This pod cannot come back yet, and it is tried again: {error.message}"
                 self._events.warning(pod, names.COMEBACK_REFUSED, message)

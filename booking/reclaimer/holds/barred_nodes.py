@@ -30,7 +30,7 @@ class BarredNodes:
         """The annotation with one more node."""
         return ",".join(sorted(barred(pod) | {node}))
 
-    def worn_out(self, snapshot: Snapshot) -> list[Pod]:
+    def expired(self, snapshot: Snapshot) -> list[Pod]:
         """Waiting pods whose bars have been unchanged for long enough."""
         now = self._clock.monotonic()
         seen: dict[str, tuple[str, float]] = {}

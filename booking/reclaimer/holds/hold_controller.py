@@ -66,7 +66,7 @@ class _Timer:
 
     text: str
     seen: float | None = None
-    """When it was first seen without any trouble."""
+    """When it was first seen without any problem."""
     had_free: bool = False
     """Some of its devices were free then: an older bind may be on its way to them."""
     notices: dict[str, Notice] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class HoldController:
         return whole.without_holds(frozenset(self._dropped))
 
     @property
-    def is_settling(self) -> bool:
+    def shows_dropped_hold(self) -> bool:
         """Whether the cache still shows a dropped hold: the state of its devices is not known yet."""
         return bool(self._dropped)
 
@@ -201,7 +201,7 @@ class HoldController:
             and not (pod := snapshot.pods[uid]).spec.node_name
             and is_live(pod)
             and pod.metadata.annotation(names.HOLD)
-            and _is_nobody_gone(hold, snapshot)
+            and _are_all_present(hold, snapshot)
         ]
 
     def move(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -236,7 +236,7 @@ class HoldController:
                 self._guarded(pod, partial(self._step, pod, snapshot))
         for victim in self._victim_eviction.notices.stale(snapshot):
             self._guarded(victim, partial(self._spare, victim))
-        for pod in self._bars.worn_out(snapshot):
+        for pod in self._bars.expired(snapshot):
             self._guarded(pod, partial(self._bars.lift, pod))
 
     def start_timers_again(self) -> None:
@@ -258,17 +258,17 @@ class HoldController:
         if hold is None:
             self._drop(pod, "the hold cannot be read")
             return
-        standing = hold_status(pod, hold, snapshot)
+        status = hold_status(pod, hold, snapshot)
         timer = self._timer(pod)
-        if standing.problem:
-            self._doubt(pod, hold, standing, timer)
+        if status.problem:
+            self._drop_or_wait(pod, hold, status, timer)
             return
         timer.paused = None
-        if not self._stayed_free(standing, timer):
+        if not self._stayed_free(status, timer):
             return
-        if standing.victims:
-            self._part(Case(pod, hold, timer.notices, read), standing.victims, timer)
-        elif standing.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
+        if status.victims:
+            self._evict_victims(Case(pod, hold, timer.notices, read), status.victims, timer)
+        elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
             self._expect_bind(pod, hold, timer)
         else:
             timer.complete = None
@@ -280,24 +280,24 @@ class HoldController:
             known = self._timers[uid] = _Timer(text=text)
         return known
 
-    def _stayed_free(self, standing: HoldStatus, timer: _Timer) -> bool:
+    def _stayed_free(self, status: HoldStatus, timer: _Timer) -> bool:
         """Whether a bind that was decided before the hold can no longer take a device that was free."""
         now = self._clock.monotonic()
         if timer.seen is None:
-            timer.seen, timer.had_free = now, bool(standing.free)
+            timer.seen, timer.had_free = now, bool(status.free)
         return not timer.had_free or now - timer.seen >= BIND_DEADLINE
 
     # --- the steps -----------------------------------------------------------------------------------
-    def _doubt(self, pod: Pod, hold: Hold, standing: HoldStatus, timer: _Timer) -> None:
+    def _drop_or_wait(self, pod: Pod, hold: Hold, status: HoldStatus, timer: _Timer) -> None:
         """Drop the hold: at once, or when what should pass has not passed."""
         now = self._clock.monotonic()
         if timer.paused is None:
             timer.paused = now
-        if not standing.passing or now - timer.paused >= PAUSED_FOR:
-            bar = hold.node if standing.crowded else None
-            self._drop(pod, standing.problem or "", bar=bar)
+        if not status.passing or now - timer.paused >= PAUSED_FOR:
+            bar = hold.node if status.crowded else None
+            self._drop(pod, status.problem or "", bar=bar)
 
-    def _part(self, case: Case, victims: tuple[Pod, ...], timer: _Timer) -> None:
+    def _evict_victims(self, case: Case, victims: tuple[Pod, ...], timer: _Timer) -> None:
         uid = case.pod.metadata.uid
         try:
             sent = self._victim_eviction.reconcile(case, victims)
@@ -337,7 +337,7 @@ class HoldController:
         return timer.behind is not None and now - timer.behind < BEHIND_AT_MOST
 
     def _resolve(self, pod: Pod) -> None:
-        """The pod is bound, by others: hold and bars have had their day. Our own Binding empties them."""
+        """The pod is bound, by others: its hold and bars are over. Our own Binding empties them."""
         if not self._asked.is_due(("resolve", pod.metadata.uid)):
             return
         meta = pod.metadata
@@ -392,7 +392,7 @@ def _is_behind(seen: Pod | None, answered: Pod) -> bool:
     return seen is not None and is_older(seen.metadata, answered.metadata)
 
 
-def _is_nobody_gone(hold: Hold, snapshot: Snapshot) -> bool:
+def _are_all_present(hold: Hold, snapshot: Snapshot) -> bool:
     """Whether all victims of a hold exist and none is terminating."""
     return all((victim := snapshot.pods.get(uid)) is not None and is_live(victim) for uid in hold.victims)
 

@@ -26,7 +26,7 @@ class HoldStatus:
     problem: str | None = None
     """Why it cannot be kept, None when it can."""
     passing: bool = False
-    """The trouble is one that usually passes within seconds."""
+    """The problem is one that usually passes within seconds."""
     crowded: bool = False
     """A victim left for it, and others have taken the room: the next victim might leave in vain, too."""
 
@@ -35,9 +35,9 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     """Check the hold of a pod that is not bound, before it is acted on."""
     if pod.metadata.uid not in snapshot.cover:
         return HoldStatus(problem="the pod is not covered by a running booking any more")
-    if problem := _node_trouble(hold, snapshot):
+    if problem := _node_problem(hold, snapshot):
         return HoldStatus(problem=problem, passing=problem == AGENT["stopping"])
-    if problem := _room_trouble(pod, hold, snapshot):
+    if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
     model = snapshot.cover[pod.metadata.uid].spec.model
@@ -52,7 +52,7 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     return _holders(pod, hold, view, snapshot)
 
 
-def _node_trouble(hold: Hold, snapshot: Snapshot) -> str | None:
+def _node_problem(hold: Hold, snapshot: Snapshot) -> str | None:
     node, node_snapshot = snapshot.nodes.get(hold.node), snapshot.node_snapshots.get(hold.node)
     if node is None or node_snapshot is None:
         return "the node is gone"
@@ -62,7 +62,7 @@ def _node_trouble(hold: Hold, snapshot: Snapshot) -> str | None:
     return view.fault
 
 
-def _room_trouble(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
+def _room_problem(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
     """Why the pod would not be placed on the node, its victims gone."""
     node = snapshot.nodes[hold.node]
     return _checker(pod, hold, snapshot).why_not(node, without=frozenset(hold.victims))

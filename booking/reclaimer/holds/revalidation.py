@@ -26,7 +26,7 @@ class Revalidation:
         self._read = read
         self._checked_at: float | None = None
         self._asked: Callable[[], float] | None = None
-        self.said_yes: float | None = None
+        self.valid_at: float | None = None
         """When it last did: what is asked for then is sent at that moment. Monotonic."""
 
     def begin(self) -> None:
@@ -46,7 +46,7 @@ class Revalidation:
             self._checked_at = self._check()
         if self._checked_at is None or not self._context.is_fresh(self._checked_at):
             return False
-        self.said_yes = self._context.clock.monotonic()
+        self.valid_at = self._context.clock.monotonic()
         return True
 
     def _check(self) -> float | None:
@@ -62,8 +62,8 @@ class Revalidation:
         known = asked() if asked else self._read_bookings()
         if not self._context.is_fresh(known):
             known = self._read_bookings()
-        standing = hold_status(stored, self._hold, self._context.instant())
-        return min(read_at, known) if standing.problem is None and self._is_seen() else None
+        status = hold_status(stored, self._hold, self._context.instant())
+        return min(read_at, known) if status.problem is None and self._is_seen() else None
 
     def _read_bookings(self) -> float:
         """Read the Bookings from the API server into the cache; returns when the request was sent."""

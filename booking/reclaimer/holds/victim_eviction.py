@@ -101,9 +101,9 @@ class VictimEviction:
             return None
         first: float | None = None
         for victim in due:
-            if not self._send_away(case, victim, last):
+            if not self._try_to_evict(case, victim, last):
                 break
-            first = last.said_yes if first is None else first
+            first = last.valid_at if first is None else first
         return first
 
     def _back(self, victim: Pod) -> Back:
@@ -132,9 +132,9 @@ class VictimEviction:
         over = self._clock.monotonic() + left
         return Notice(text=message(case.pod, until), given=given, over=over, ahead=left > 0)
 
-    # --- sending away --------------------------------------------------------------------------------
-    def _send_away(self, case: Case, victim: Pod, last: Revalidation) -> bool:
-        """Take one victim away; False when all must be looked at again."""
+    # --- evicting ------------------------------------------------------------------------------------
+    def _try_to_evict(self, case: Case, victim: Pod, last: Revalidation) -> bool:
+        """Evict one victim; False when all must be checked again."""
         uid = victim.metadata.uid
         try:
             self._evict(case, victim, last)
@@ -170,7 +170,9 @@ class VictimEviction:
             back=self._back(victim),
             notice=None if is_notified else text,
         )
-        evict = partial(self._context.evictor.evict, victim, still=last.is_valid, soon=last.begin)
+        evict = partial(
+            self._context.evictor.evict, victim, is_valid=last.is_valid, about_to_check=last.begin
+        )
         try:
             evict(why)
         except ProtectedError:

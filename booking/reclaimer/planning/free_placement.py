@@ -14,7 +14,7 @@ from booking.reclaimer.planning.node_candidates import ANY, NodeCandidates
 from booking.reclaimer.planning.waiting_pod import WaitingPod
 from cluster.decide.scheduler_filters import Checker
 
-Seating = Literal["seated", "perhaps", "full"]
+FreeVerdict = Literal["placed", "maybe", "full"]
 """Whether a pod takes free devices: it does; it may, once others are bound; no free device is for it."""
 
 
@@ -32,12 +32,12 @@ class _Taker:
 class FreePlacement:
     """Which waiting pod is expected to take which free devices."""
 
-    def __init__(self, sites: NodeCandidates) -> None:
-        self._sites = sites
+    def __init__(self, candidates: NodeCandidates) -> None:
+        self._candidates = candidates
         self._takers: dict[str, list[_Taker]] = {}
         self._with_free: dict[str, list[str]] = {}
 
-    def take(self, asking: WaitingPod, firm: Checker) -> tuple[Seating, str | None]:
+    def take(self, asking: WaitingPod, firm: Checker) -> tuple[FreeVerdict, str | None]:
         """What there is for a pod, and the node that it has in mind.
 
         Args:
@@ -46,14 +46,14 @@ class FreePlacement:
         """
         if found := self.place(asking):
             node, devices = found
-            self._sites.seat(node, devices)
+            self._candidates.reserve(node, devices)
             self._note(_Taker(asking, firm, node))
-            return "seated", node
+            return "placed", node
         taker = _Taker(asking, firm, None)
         if not self._nodes(taker) or not self._could_all_be_served(taker):
             return "full", None
         self._note(taker)
-        return "perhaps", None
+        return "maybe", None
 
     def place(self, asking: WaitingPod, *, is_on_hold: bool = False) -> tuple[str, tuple[str, ...]] | None:
         """A node on which the pod would be placed now, and free devices of it that nobody counts on.
@@ -61,7 +61,7 @@ class FreePlacement:
         ``is_on_hold``: they would be kept for it, instead of what is kept for it now.
         """
         for node in self._open(asking):
-            devices = self._sites.site(node, asking.model, asking.selector).free[: asking.need]
+            devices = self._candidates.candidate(node, asking.model, asking.selector).free[: asking.need]
             if len(devices) < asking.need:
                 continue
             if (asking.with_hold(node, devices) if is_on_hold else asking).fits(node):
@@ -75,9 +75,9 @@ class FreePlacement:
         """Nodes with free devices that are open to the pod, the fullest first: so large pods find room."""
         model = asking.model
         if model not in self._with_free:
-            self._with_free[model] = self._sites.nodes_with_free(model)
+            self._with_free[model] = self._candidates.nodes_with_free(model)
         for node in self._with_free[model]:
-            enough = self._sites.raw_free(node, model, asking.selector) >= asking.need
+            enough = self._candidates.raw_free(node, model, asking.selector) >= asking.need
             if enough and asking.is_open(node):
                 yield node
 
@@ -98,7 +98,7 @@ class FreePlacement:
             nodes.update(*(self._nodes(one) for one in near))
             if any(one.asking.selector != selector for one in near):
                 selector = ANY
-        return need <= sum(self._sites.raw_free(node, model, selector) for node in nodes)
+        return need <= sum(self._candidates.raw_free(node, model, selector) for node in nodes)
 
     def _is_near(self, taker: _Taker, nodes: set[str]) -> bool:
         """Whether it has one of the nodes in mind, or waits for one."""

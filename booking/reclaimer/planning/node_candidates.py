@@ -35,15 +35,15 @@ class NodeCandidates:
         self._now = microseconds(snapshot.now)
         self._restart = round(snapshot.terms.restart_cost_seconds * SECOND)
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
-        self._seats: dict[str, set[str]] = {}
+        self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on suitable devices, for a pod that requests more than a model."""
         self._going = set(snapshot.victims | inputs.ending)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
-        """Nodes that are not as their holder_cache say, and how often that has changed."""
+        """Nodes that are not as the holder cache has them, and how often that has changed."""
         for uid in self._going | inputs.excluded:
-            self._change_home(uid)
+            self._change_node_of(uid)
 
     # --- asking --------------------------------------------------------------------------------------
     def version(self, node: str) -> int:
@@ -81,7 +81,7 @@ class NodeCandidates:
                 found[name] = worked + missing * restart
         return found
 
-    def site(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:
+    def candidate(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:
         """What the node has now of a model, as far as the devices will do."""
         model_holders, away = self._model_holders(node, model, selector), self._away(node)
         free = [uuid for uuid in model_holders.free if uuid not in away] if away else model_holders.free
@@ -111,7 +111,7 @@ class NodeCandidates:
         self, node: str, model: str, need: int, selector: DeviceSelector = ANY
     ) -> VictimSelection | None:
         """The best that the node can do for a pod that needs so many of this model, by devices alone."""
-        return select_victims(self.site(node, model, selector), need)
+        return select_victims(self.candidate(node, model, selector), need)
 
     # --- giving away ---------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> None:
@@ -120,9 +120,9 @@ class NodeCandidates:
         self._going.update(hold.victims)
         self._change(hold.node)
 
-    def seat(self, node: str, devices: Iterable[str]) -> None:
+    def reserve(self, node: str, devices: Iterable[str]) -> None:
         """A pod will have these without a plan, or waits for them."""
-        self._seats.setdefault(node, set()).update(devices)
+        self._reserved.setdefault(node, set()).update(devices)
         self._change(node)
 
     # --- inside --------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ class NodeCandidates:
         return self._suiting[key]
 
     def _away(self, node: str) -> set[str]:
-        on_hold, seats = self._on_hold.get(node), self._seats.get(node)
-        return on_hold | seats if on_hold and seats else on_hold or seats or set()
+        on_hold, reserved = self._on_hold.get(node), self._reserved.get(node)
+        return on_hold | reserved if on_hold and reserved else on_hold or reserved or set()
 
     def _change(self, node: str) -> None:
         self._versions[node] = self._versions.get(node, 0) + 1
 
-    def _change_home(self, uid: str) -> None:
+    def _change_node_of(self, uid: str) -> None:
         pod = self._snapshot.pods.get(uid)
         if pod and pod.spec.node_name:
             self._change(pod.spec.node_name)

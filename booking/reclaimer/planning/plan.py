@@ -59,12 +59,12 @@ def plan(
     waiting = sorted(_waiting(snapshot), key=_place)
     if not waiting:
         return []
-    sites = NodeCandidates(snapshot, inputs, holder_cache or HolderCache())
-    one_round = _Round(snapshot, sites, search(sites))
+    candidates = NodeCandidates(snapshot, inputs, holder_cache or HolderCache())
+    one_round = _Round(snapshot, candidates, search(candidates))
     return [made for pod in waiting if (made := one_round.serve(pod))]
 
 
-def elsewhere(
+def plan_without_victims(
     snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
 ) -> Plan | None:
     """Free devices for the first of these pods that can be served without its victims by now (law L3).
@@ -77,25 +77,25 @@ def elsewhere(
 
     All others that wait for what is free are served before: nobody has to leave for them instead.
     """
-    hopeful = _hopeful(pods, snapshot, NodeCandidates(snapshot, inputs, holder_cache))
-    found = (_seated(pod, snapshot, inputs, holder_cache) for pod in islice(hopeful, MOST_TRIED))
+    able = _with_enough_free(pods, snapshot, NodeCandidates(snapshot, inputs, holder_cache))
+    found = (_without_victims(pod, snapshot, inputs, holder_cache) for pod in islice(able, MOST_TRIED))
     return next(filter(None, found), None)
 
 
-def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: NodeCandidates) -> Iterator[Pod]:
+def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[Pod]:
     """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=_place):
         hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
         if model not in with_free:
-            with_free[model] = sites.nodes_with_free(model)
+            with_free[model] = candidates.nodes_with_free(model)
         view = snapshot.node_snapshots.views.get(hold.node)
         mine = sum(not view.holders(uuid) for uuid in hold.devices) if view else 0
         need = len(hold.devices)
         enough = [
             node
             for node in with_free[model]
-            if sites.raw_free(node, model) + (mine if node == hold.node else 0) >= need
+            if candidates.raw_free(node, model) + (mine if node == hold.node else 0) >= need
         ]
         if enough:
             asks = waiting_pod(pod, snapshot, checker_for(pod, snapshot.around))
@@ -103,14 +103,16 @@ def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: NodeCandidates) -> 
                 yield pod
 
 
-def _seated(pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> Plan | None:
+def _without_victims(
+    pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
+) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
-    sites = NodeCandidates(without, inputs, holder_cache)
-    one_round = _Round(without, sites, Search(sites))
+    candidates = NodeCandidates(without, inputs, holder_cache)
+    one_round = _Round(without, candidates, Search(candidates))
     for other in sorted(_waiting(without), key=_place):
         one_round.serve(other)
-    return one_round.seat(pod)
+    return one_round.place_on_free(pod)
 
 
 def _place(pod: Pod) -> tuple[datetime, str]:
@@ -130,10 +132,10 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
 class _Round:
     """One round of planning: pod after pod, each with what those before it have left."""
 
-    def __init__(self, snapshot: Snapshot, sites: NodeCandidates, search: Search) -> None:
+    def __init__(self, snapshot: Snapshot, candidates: NodeCandidates, search: Search) -> None:
         self._snapshot = snapshot
-        self._sites = sites
-        self._seats = FreePlacement(sites)
+        self._candidates = candidates
+        self._free_placement = FreePlacement(candidates)
         self._search = search
         self._firm = self._around = _with_holds(snapshot)
         """What a pod finds on the nodes: with everybody who has a plan; and with those who just fit, too."""
@@ -142,11 +144,11 @@ class _Round:
         """The plan for a pod, None where it needs none or none would help."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
         firm = asks.checker if self._firm is self._around else checker_for(pod, self._firm)
-        seating, node = self._seats.take(asks, firm)
+        verdict, node = self._free_placement.take(asks, firm)
         if node is not None:
             self._around = self._around.placing(pod, node)
             self._search.changed(node)
-        if seating != "full":
+        if verdict != "full":
             return None
         choice = self._search.best(asks)
         if choice is None:
@@ -156,10 +158,10 @@ class _Round:
             return None
         return self._keep(asks, choice)
 
-    def seat(self, pod: Pod) -> Plan | None:
+    def place_on_free(self, pod: Pod) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
-        found = self._seats.place(asks, is_on_hold=True)
+        found = self._free_placement.place(asks, is_on_hold=True)
         if found is None:
             return None
         node, devices = found
@@ -173,8 +175,8 @@ class _Round:
 
         Devices that are free meanwhile stay free: a pod that fits there is bound.
         """
-        free = self._sites.site(choice.node, asks.model, asks.selector).free
-        self._sites.seat(choice.node, set(choice.devices) - set(free))
+        free = self._candidates.candidate(choice.node, asks.model, asks.selector).free
+        self._candidates.reserve(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
     def _keep(self, asks: WaitingPod, choice: VictimSelection) -> Plan:
@@ -186,9 +188,9 @@ class _Round:
             at=self._snapshot.now,
             state=self._snapshot.state or None,
         )
-        free = self._sites.site(choice.node, asks.model, asks.selector).free
+        free = self._candidates.candidate(choice.node, asks.model, asks.selector).free
         at_once = not set(choice.devices) & set(free)
-        self._sites.add_hold(hold)
+        self._candidates.add_hold(hold)
         self._search.changed(choice.node)
         gone = frozenset(victims)
         is_same = self._firm is self._around

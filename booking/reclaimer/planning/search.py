@@ -18,8 +18,8 @@ _Entry = tuple[Rank, str, int, VictimSelection | None]
 class Search:
     """The queues of one round of planning: one for each number of devices of a model and selector."""
 
-    def __init__(self, sites: NodeCandidates) -> None:
-        self._sites = sites
+    def __init__(self, candidates: NodeCandidates) -> None:
+        self._candidates = candidates
         self._queues: dict[tuple[str, int, DeviceSelector], list[_Entry]] = {}
 
     def best(self, asking: WaitingPod) -> VictimSelection | None:
@@ -30,7 +30,7 @@ class Search:
         while queue and (best is None or queue[0][0] < best.rank):
             entry = heappop(queue)
             _, node, version, choice = entry
-            if version != self._sites.version(node):
+            if version != self._candidates.version(node):
                 continue
             if choice is None and asking.is_open(node):
                 self._examine(queue, node, asking)
@@ -45,7 +45,7 @@ class Search:
 
     def changed(self, node: str) -> None:
         """Something of the node was given away: what was known of it does not count any more."""
-        version = self._sites.version(node)
+        version = self._candidates.version(node)
         for queue in self._queues.values():
             heappush(queue, (_at_least(0), node, version, None))
 
@@ -53,27 +53,27 @@ class Search:
         self, asking: WaitingPod, choice: VictimSelection, best: VictimSelection | None
     ) -> VictimSelection | None:
         """The best on this node with which the pod would be placed there."""
-        site = self._sites.site(choice.node, asking.model, asking.selector)
-        match asking.verdict(site, choice):
+        candidate = self._candidates.candidate(choice.node, asking.model, asking.selector)
+        match asking.verdict(candidate, choice):
             case "suits":
                 return choice
             case "waits" if not choice.waits:
-                return asking.dearer(site, best)
+                return asking.with_more_victims(candidate, best)
             case "waits":
                 return choice
             case _:
-                return asking.dearer(site, best)
+                return asking.with_more_victims(candidate, best)
 
     def _examine(self, queue: list[_Entry], node: str, asking: WaitingPod) -> None:
-        choice = self._sites.choice(node, asking.model, asking.need, asking.selector)
+        choice = self._candidates.choice(node, asking.model, asking.need, asking.selector)
         if choice is not None:
-            heappush(queue, (choice.rank, node, self._sites.version(node), choice))
+            heappush(queue, (choice.rank, node, self._candidates.version(node), choice))
 
     def _queue(self, asking: WaitingPod) -> list[_Entry]:
         kind = (asking.model, asking.need, asking.selector)
         known = self._queues.get(kind)
         if known is None:
-            version, losses = self._sites.version, self._sites.least_losses(*kind)
+            version, losses = self._candidates.version, self._candidates.least_losses(*kind)
             known = [(_at_least(lost), node, version(node), None) for node, lost in losses.items()]
             heapify(known)
             self._queues[kind] = known

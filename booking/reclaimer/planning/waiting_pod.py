@@ -74,40 +74,42 @@ class WaitingPod:
         """The pod as if these devices, and no others, were held for it."""
         return replace(self, request=replace(self.request, hold=Hold(node=node, devices=devices)))
 
-    def verdict(self, site: NodeCandidate, choice: VictimSelection) -> Verdict | None:
+    def verdict(self, candidate: NodeCandidate, choice: VictimSelection) -> Verdict | None:
         """Whether the pod would be placed there once the choice's victims have left; None if it would not."""
-        node = self.snapshot.nodes[site.node]
+        node = self.snapshot.nodes[candidate.node]
         victims = frozenset(victim.uid for victim in choice.victims)
         if self.checker.why_not(node, without=victims) is None:
             return "suits"
-        if site.going and self.checker.why_not(node, without=victims | site.going) is None:
+        if candidate.going and self.checker.why_not(node, without=victims | candidate.going) is None:
             return "waits"
         return None
 
-    def dearer(self, site: NodeCandidate, limit: VictimSelection | None) -> VictimSelection | None:
+    def with_more_victims(
+        self, candidate: NodeCandidate, limit: VictimSelection | None
+    ) -> VictimSelection | None:
         """The cheapest choice that suits where the cheapest by devices does not: more pods must leave.
 
         Exact: sets are tried in the order of their price. None where nothing is cheaper than ``limit``.
         """
-        missing = max(0, self.need - len(site.free) - len(site.leaving) - len(site.coming))
-        if not self._could_suit(site):
+        missing = max(0, self.need - len(candidate.free) - len(candidate.leaving) - len(candidate.coming))
+        if not self._could_suit(candidate):
             return None
-        for victims in sets(site.victims, missing):
-            choice = taking(site, self.need, victims)
+        for victims in sets(candidate.victims, missing):
+            choice = taking(candidate, self.need, victims)
             if limit is not None and choice.rank[0] > limit.rank[0]:
                 return None
-            verdict = self.verdict(site, choice)
+            verdict = self.verdict(candidate, choice)
             if verdict is not None:
-                return choice if verdict == "suits" else taking(site, self.need, victims, waits=True)
+                return choice if verdict == "suits" else taking(candidate, self.need, victims, waits=True)
         return None
 
-    def _could_suit(self, site: NodeCandidate) -> bool:
+    def _could_suit(self, candidate: NodeCandidate) -> bool:
         """Whether it is worth trying: the more pods leave the better, unless the pod must be near some."""
         affinity = self.pod.spec.affinity
         if affinity and affinity.pod_affinity and affinity.pod_affinity.required:
             return True
-        everybody = site.going | {victim.uid for victim in site.victims}
-        return self.checker.why_not(self.snapshot.nodes[site.node], without=everybody) is None
+        everybody = candidate.going | {victim.uid for victim in candidate.victims}
+        return self.checker.why_not(self.snapshot.nodes[candidate.node], without=everybody) is None
 
 
 def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:

@@ -68,25 +68,25 @@ class VictimSelection:
     rank: Rank
 
 
-def select_victims(site: NodeCandidate, need: int) -> VictimSelection | None:
+def select_victims(candidate: NodeCandidate, need: int) -> VictimSelection | None:
     """Exactly ``need`` devices of the node: free ones first, victims' last; None when it has too few."""
-    without = len(site.free) + len(site.leaving) + len(site.coming)
-    victims = cheapest(site.victims, max(0, need - without))
-    return None if victims is None else taking(site, need, victims)
+    without = len(candidate.free) + len(candidate.leaving) + len(candidate.coming)
+    victims = cheapest(candidate.victims, max(0, need - without))
+    return None if victims is None else taking(candidate, need, victims)
 
 
 def taking(
-    site: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
+    candidate: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
 ) -> VictimSelection:
     """The choice of these victims, which have enough. ``waits``: for the room that ``going`` pods leave."""
     victims = tuple(sorted(victims, key=lambda victim: victim.uid))
-    there = (*site.free, *site.leaving, *site.coming)
+    there = (*candidate.free, *candidate.leaving, *candidate.coming)
     devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
-    waits = waits or not set(devices).isdisjoint(site.coming)
-    busy = len(set(devices) - set(site.free))
-    rank = (price(victims), waits, busy, site.node)
+    waits = waits or not set(devices).isdisjoint(candidate.coming)
+    busy = len(set(devices) - set(candidate.free))
+    rank = (price(victims), waits, busy, candidate.node)
     return VictimSelection(
-        node=site.node, devices=devices, victims=victims, waits=waits, busy=busy, rank=rank
+        node=candidate.node, devices=devices, victims=victims, waits=waits, busy=busy, rank=rank
     )
 
 

@@ -24,7 +24,7 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_terminal
 
 TOMBSTONES = 10_000
-"""Deleted pods that are remembered, so that a late word about one does not raise it."""
+"""Deleted pods that are remembered, so that a late event about one does not bring it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Ledger:
         self._nominated_on: dict[str, set[str]] = {}
         self._served: Mapping[str, str] = {}
         self._views: dict[str, NodeView] = {}
-        self._unsaid: set[str] = set()
+        self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
         """Node -> devices of which more is held than there is, as the node was seen last."""
         self._conflicts_seen: dict[str, int] = {}
@@ -100,7 +100,7 @@ class Ledger:
             self._stale(name)
 
     def apply_pod(self, pod: Pod) -> bool:
-        """A Pod as it is now. Once it is seen bound, what was assumed about it is settled.
+        """A Pod as it is now. Once it is seen bound, its assumed bind is dropped.
 
         Returns:
             False for an older state than the one that is known, or one of a deleted pod: it changes nothing.
@@ -118,8 +118,8 @@ class Ledger:
         if pod.spec.node_name or is_terminal(pod):
             self._assumed.pop(uid, None)
         self._set_holding(uid, self._effective(uid, holding_of(pod)))
-        self._keep(uid, standing_hold(pod))
-        self._nominate(uid, nominated(pod))
+        self._set_hold(uid, standing_hold(pod))
+        self._set_nomination(uid, nominated(pod))
         return True
 
     def forget_pod(self, uid: str, version: str | None = None) -> None:
@@ -127,8 +127,8 @@ class Ledger:
 
         Args:
             uid: its uid.
-            version: resourceVersion of the deletion, or of the list that the pod is missing in: later words
-                about older states are ignored then, and a newer state that is known already stays.
+            version: resourceVersion of the deletion, or of the list that the pod is missing in: later events
+                with older states are ignored then, and a newer state that is known already stays.
         """
         if version and any(version_is_older(version, known) for known in self._versions(uid)):
             return
@@ -140,8 +140,8 @@ class Ledger:
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
         self._set_holding(uid, None)
-        self._keep(uid, None)
-        self._nominate(uid, None)
+        self._set_hold(uid, None)
+        self._set_nomination(uid, None)
 
     def _versions(self, uid: str) -> Iterator[str]:
         """The resourceVersions in which the pod has been seen, by an event or by a decision."""
@@ -187,7 +187,7 @@ class Ledger:
         return uid in self._pods
 
     def holding(self, uid: str) -> Holding | None:
-        """What a pod holds by its own words or by what was assumed, None for one that holds nothing."""
+        """What a pod holds, as is written on it or by an assumed bind; None for one that holds nothing."""
         return self._holdings.get(uid)
 
     # --- what decisions see --------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Ledger:
 
     def changed_nodes(self) -> set[str]:
         """Nodes whose views have changed since the last call. For a single caller."""
-        found, self._unsaid = self._unsaid, set()
+        found, self._unreported = self._unreported, set()
         return found
 
     def changed_since(self, generation: int) -> list[str] | None:
@@ -288,7 +288,7 @@ class Ledger:
         if meant := self._nominated.get(uid):
             self._stale(meant.node)
 
-    def _keep(self, uid: str, hold: Hold | None) -> None:
+    def _set_hold(self, uid: str, hold: Hold | None) -> None:
         before = self._holds.get(uid)
         if before == hold:
             return
@@ -305,7 +305,7 @@ class Ledger:
         if meant := self._nominated.get(uid):
             self._stale(meant.node)
 
-    def _nominate(self, uid: str, meant: Nominated | None) -> None:
+    def _set_nomination(self, uid: str, meant: Nominated | None) -> None:
         before = self._nominated.get(uid)
         if before == meant:
             return
@@ -322,11 +322,11 @@ class Ledger:
 
     def _stale(self, node: str) -> None:
         self._views.pop(node, None)
-        self._unsaid.add(node)
+        self._unreported.add(node)
         self._changes.note(node, existing=len(self._nodes))
 
     @staticmethod
-    def _said(holding: Holding, known: _Known, devices: Mapping[str, Device]) -> Holding:
+    def _as_reported(holding: Holding, known: _Known, devices: Mapping[str, Device]) -> Holding:
         """A holding as the node's agent has it, else as far as the node has its devices."""
         by_agent = as_reported(holding, known.drift, devices)
         return on_known_devices(holding, devices) if by_agent is holding and known.devices else by_agent
@@ -336,7 +336,7 @@ class Ledger:
         holdings = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
         if known and (known.drift or known.devices) and holdings:
             devices = {device.uuid: device for device in known.devices or ()}
-            holdings = tuple(self._said(holding, known, devices) for holding in holdings)
+            holdings = tuple(self._as_reported(holding, known, devices) for holding in holdings)
         found = view_of(
             name,
             devices=known.devices if known else None,

@@ -99,15 +99,15 @@ class Liveness:
         return tuple(sorted(self._renewals))
 
     @property
-    def turns(self) -> int:
+    def generation(self) -> int:
         """A number that grows whenever an agent's state changes by what its Lease says, not by time."""
         return self._changes.number
 
-    def turned_since(self, turns: int) -> list[str] | None:
+    def changed_since(self, generation: int) -> list[str] | None:
         """Nodes whose agents' state has changed after that, by their Leases; None where it may be any."""
-        return self._changes.since(turns)
+        return self._changes.since(generation)
 
-    def turn(self, node: str) -> None:
+    def note_change(self, node: str) -> None:
         """The node's state may have changed for reasons other than its Lease."""
         self._changes.note(node, existing=len(self._renewals))
 

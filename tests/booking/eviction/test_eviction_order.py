@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.eviction.eviction_order import Next, in_words, order, why
+from booking.eviction.eviction_order import NextVictim, in_words, order, why
 from booking.eviction.holder_cache import HolderCache
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer import snapshot
@@ -19,12 +19,12 @@ MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 
 
-def following(cluster: FakeCluster, **named: frozenset[str]) -> tuple[Next, ...]:
+def following(cluster: FakeCluster, **named: frozenset[str]) -> tuple[NextVictim, ...]:
     """The order now."""
     return order(cluster.now(), **named)
 
 
-def uids(found: tuple[Next, ...], model: str = A100) -> list[str]:
+def uids(found: tuple[NextVictim, ...], model: str = A100) -> list[str]:
     return [one.uid.removeprefix("uid-") for one in found if one.model == model]
 
 
@@ -66,8 +66,8 @@ def test_everything_about_a_pod_is_reported_for_each_of_its_models() -> None:
     cluster.run("both", "n0", 0, 1, 2, worked=2, evictions=3)
     both = {"uid": "uid-both", "node": "n0", "lost": 6 * HOUR, "evictions": 3}
     assert following(cluster) == (
-        Next(model=A100, gpus=2, free=2, **both),
-        Next(model=A6000, gpus=1, free=1, **both),
+        NextVictim(model=A100, gpus=2, free=2, **both),
+        NextVictim(model=A6000, gpus=1, free=1, **both),
     )
 
 
@@ -157,14 +157,14 @@ def test_the_first_is_the_pod_that_the_reclaimer_would_choose(running: list[tupl
     for node, index, worked in dict.fromkeys(running):
         cluster.run(f"p-{node}-{index}", node, index, worked=worked)
     seen = snapshot.take(cluster.cache, cluster.clock)
-    sites = NodeCandidates(seen, PlanningInputs(), HolderCache())
+    candidates = NodeCandidates(seen, PlanningInputs(), HolderCache())
     found = following(cluster)
     for model in (A100, A6000):
-        free = {node: set(sites.site(node, model).free) for node in ("n0", "n1")}
+        free = {node: set(candidates.candidate(node, model).free) for node in ("n0", "n1")}
         choices = [
             choice
             for node in ("n0", "n1")
-            if (choice := sites.choice(node, model, len(free[node]) + 1)) and choice.victims
+            if (choice := candidates.choice(node, model, len(free[node]) + 1)) and choice.victims
         ]
         best = min(choices, key=lambda choice: choice.rank, default=None)
         assert uids(found, model)[:1] == ([best.victims[0].uid.removeprefix("uid-")] if best else [])

@@ -69,12 +69,12 @@ class FakeEvictor:
         pod: Pod,
         why: EvictionCause,
         *,
-        still: Callable[[], bool] = always,
-        soon: Callable[[], None] = nothing,
+        is_valid: Callable[[], bool] = always,
+        about_to_check: Callable[[], None] = nothing,
     ) -> None:
-        soon()
+        about_to_check()
         self.meanwhile()
-        if not still():
+        if not is_valid():
             raise TooLateError(pod.key)
         evicted = why.reason == "evicted" and not why.overrides_budget
         if evicted and pod.metadata.name in self.protected:

@@ -3,7 +3,7 @@
 import pytest
 
 from booking.eviction_settings import EvictionSettings
-from booking.reclaimer.queue_gates import BOUND_WITHIN, DOUBT_AT_MOST
+from booking.reclaimer.queue_gates import BOUND_WITHIN, UNKNOWN_AT_MOST
 from booking.reclaimer.reclaimer import EVERY
 from cluster import names
 from cluster.decide.queueing import AHEAD, MOST
@@ -127,23 +127,23 @@ class TestAtOnce:
         assert queued(cluster) == []
 
 
-class TestInDoubt:
+class TestWhileTheStateIsUnknown:
     def test_l6_nobody_waits_for_long_because_we_do_not_know(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2")
         cluster.reconcile()
         cluster.unready_reason = "the cache is old"
         cluster.after(EVERY)
-        cluster.after(DOUBT_AT_MOST - 1)
+        cluster.after(UNKNOWN_AT_MOST - 1)
         assert queued(cluster) == ["p0", "p1", "p2"]
         cluster.after(1)
         assert queued(cluster) == []
 
-    def test_a_short_doubt_changes_nothing(self, cluster: FakeCluster) -> None:
+    def test_a_state_that_is_unknown_for_a_short_time_changes_nothing(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0")
         cluster.reconcile()
         for unready_reason in ("the cache is old", None) * 3:
             cluster.unready_reason = unready_reason
-            cluster.after(DOUBT_AT_MOST - 1)
+            cluster.after(UNKNOWN_AT_MOST - 1)
         assert queued(cluster) == ["p0"]
 
     def test_a_process_that_does_not_lead_ungates_nobody(self, cluster: FakeCluster) -> None:
@@ -153,5 +153,5 @@ class TestInDoubt:
         cluster.after(1)
         cluster.unready_reason = "the cache is old"
         for _ in range(3):
-            cluster.after(DOUBT_AT_MOST)
+            cluster.after(UNKNOWN_AT_MOST)
         assert queued(cluster) == ["p0"]

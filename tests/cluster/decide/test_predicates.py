@@ -44,7 +44,7 @@ def test_a_request_without_a_model_takes_any_model() -> None:
 
 
 def test_a_pod_that_lists_no_several_models_gets_gpus_of_one() -> None:
-    assert why(a_pod().asks(3), a_view()) == reasons.MIXED_MODELS.said("")
+    assert why(a_pod().asks(3), a_view()) == reasons.MIXED_MODELS.reason("")
     assert why(a_pod().asks(3).wants(A100, A6000), a_view()) is None
     assert why(a_pod().asks(3).with_annotation(names.NOT_MODEL, "NVIDIA-H100"), a_view()) is not None
 

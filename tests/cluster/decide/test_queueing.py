@@ -12,7 +12,7 @@ from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.placement import choose
 from cluster.decide.predicates import rejection
-from cluster.decide.queueing import AHEAD, MOST, GateQueue, everybody, step
+from cluster.decide.queueing import AHEAD, MOST, GateQueue, step, ungate_all
 from cluster.decide.request import gpu_request_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, first_created
@@ -114,9 +114,9 @@ class TestOthers:
         found = replace(line(waiting("x"), waiting("y")), pods=[msgspec.convert(unreadable, Pod)])
         assert ungated(found) == ["odd"]
 
-    def test_everybody_is_all_of_them_a_few_at_a_time(self) -> None:
+    def test_all_are_ungated_a_few_at_a_time(self) -> None:
         pods = [waiting(f"p{age:03}", age=age).behind() for age in range(MOST + 5)]
-        found = everybody([*(pod.obj for pod in pods), waiting("loose", age=99).obj])
+        found = ungate_all([*(pod.obj for pod in pods), waiting("loose", age=99).obj])
         assert [pod.metadata.name for pod in found.ungated] == [f"p{a:03}" for a in range(MOST + 4, 4, -1)]
 
 

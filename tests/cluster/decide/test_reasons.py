@@ -12,7 +12,7 @@ from cluster.decide import reasons
 from cluster.decide.reasons import Cause, Reason
 
 CAUSE = Cause("no-such", "no GPU{} here", "another node")
-SAID = CAUSE.said(" of model x")
+SAID = CAUSE.reason(" of model x")
 
 
 def _each(causes: tuple[Cause, ...]) -> pytest.MarkDecorator:
@@ -31,8 +31,8 @@ def test_a_reason_for_the_scheduler_ends_with_its_code() -> None:
 
 def test_reasons_of_one_message_are_one_key_and_those_of_two_are_two() -> None:
     counted: dict[str, int] = {SAID: 1}
-    assert counted["no GPU of model x here"] == counted[CAUSE.said(" of model x")] == 1
-    assert CAUSE.said(" of model y") not in counted
+    assert counted["no GPU of model x here"] == counted[CAUSE.reason(" of model x")] == 1
+    assert CAUSE.reason(" of model y") not in counted
 
 
 def test_a_reason_has_room_for_nothing_but_message_and_code() -> None:
@@ -55,16 +55,16 @@ def test_for_the_scheduler_a_reason_is_a_plain_string_that_can_be_written_as_jso
 
 # --- a cause -----------------------------------------------------------------------------------------
 def test_without_a_detail_nothing_stands_in_its_place() -> None:
-    assert CAUSE.said() == "no GPU here"
+    assert CAUSE.reason() == "no GPU here"
 
 
 def test_a_detail_is_written_as_it_is_even_where_it_looks_like_a_pattern() -> None:
-    assert CAUSE.said(" {0} {} %s") == "no GPU {0} {} %s here"
+    assert CAUSE.reason(" {0} {} %s") == "no GPU {0} {} %s here"
 
 
 def test_a_cause_that_depends_on_nothing_says_the_same_of_every_pod() -> None:
     constant = Cause("reserved", "it is reserved", "nothing")
-    assert constant.said(" of model x") == constant.said() == "it is reserved"
+    assert constant.reason(" of model x") == constant.reason() == "it is reserved"
 
 
 def test_of_all_nodes_together_a_cause_says_what_it_reports_under_its_own_code() -> None:
@@ -82,7 +82,7 @@ def test_a_cause_is_not_changed() -> None:
 def test_a_message_never_changes_by_itself(cause: Cause) -> None:
     """No count and no time: kube-scheduler writes it on the pod, and a changed pod is tried again at once."""
     assert not any(letter.isdigit() for letter in cause.pattern)
-    assert cause.said(" x") == cause.said(" x")
+    assert cause.reason(" x") == cause.reason(" x")
     assert cause.pattern.count("{") == cause.pattern.count("}") == cause.pattern.count("{}") <= 1
 
 
@@ -95,22 +95,22 @@ def test_each_cause_says_what_would_change_it_in_a_clause_without_gaps(cause: Ca
 
 
 def test_no_two_causes_say_the_same() -> None:
-    said = [cause.said(" of model x") for cause in reasons.ALL]
+    said = [cause.reason(" of model x") for cause in reasons.ALL]
     assert len(set(said)) == len(said)
 
 
 @_each((reasons.NO_SUCH, reasons.TOO_MANY_SUCH, reasons.MIXED_MODELS, reasons.UNHEALTHY, reasons.IN_USE))
 def test_a_cause_about_certain_gpus_names_them_right_after_the_word(cause: Cause) -> None:
-    said = cause.said(" of model x")
+    said = cause.reason(" of model x")
     assert "GPU of model x " in said or "GPUs of model x " in said
 
 
 def test_a_cause_about_another_node_names_it() -> None:
-    assert reasons.ELSEWHERE.said("n1") == "GPUs of node n1 are kept for this pod"
+    assert reasons.ELSEWHERE.reason("n1") == "GPUs of node n1 are kept for this pod"
 
 
 def test_what_cannot_be_read_is_reported_as_the_reader_reports_it() -> None:
-    assert reasons.UNREADABLE.said("its inventory is no JSON") == "its inventory is no JSON"
+    assert reasons.UNREADABLE.reason("its inventory is no JSON") == "its inventory is no JSON"
 
 
 def test_the_reason_for_refused_mixed_models_names_the_annotation_that_allows_them() -> None:

@@ -165,4 +165,4 @@ def test_who_tolerates_the_taint_of_a_cordon_bears_it(
     spec = raw["spec"]
     assert isinstance(spec, dict)
     spec["tolerations"] = [toleration] if toleration else []
-    assert gpu_request_of(msgspec.convert(raw, Pod)).bears_cordon == bears
+    assert gpu_request_of(msgspec.convert(raw, Pod)).tolerates_cordon == bears

@@ -173,7 +173,7 @@ def test_an_old_corpse_says_nothing_of_today(node: Node) -> None:
 
 
 def test_after_missed_events_a_node_serves_once_its_lease_is_renewed(node: Node) -> None:
-    node.serving.doubt(8)
+    node.serving.require_renewal_after(8)
     assert node.state(8) == "unconfirmed"
     node.renews(10)
     assert node.state(10) == "alive"
@@ -181,7 +181,7 @@ def test_after_missed_events_a_node_serves_once_its_lease_is_renewed(node: Node)
 
 def test_a_renewal_that_was_queued_meanwhile_does_not_confirm_the_node(node: Node) -> None:
     node.renews(10)
-    node.serving.doubt(50)
+    node.serving.require_renewal_after(50)
     node.renews(20, seen=51)
     assert node.state(51) == "unconfirmed"
     node.renews(52)

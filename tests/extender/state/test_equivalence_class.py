@@ -14,7 +14,7 @@ from extender.state.equivalence_class import Answer, EquivalenceClass, uncached_
 from extender.wire import ExtenderFilterResult
 from tests.fakes.objects import a_pod
 
-BUSY = IN_USE.said()
+BUSY = IN_USE.reason()
 
 
 def a_class(**verdicts: Reason | None) -> EquivalenceClass:
@@ -76,7 +76,7 @@ def test_the_text_is_kept_until_a_verdict_changes() -> None:
     made = a_class(n0=None, n1=BUSY)
     before = made.whole()
     made.write("n0", None)
-    made.write("n1", IN_USE.said())
+    made.write("n1", IN_USE.reason())
     assert made.whole() is before, "the same verdicts again"
     made.write("n1", CORDONED)
     assert read(made.whole()).failed_and_unresolvable_nodes == {"n1": CORDONED.with_code}

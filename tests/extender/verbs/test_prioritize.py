@@ -143,7 +143,7 @@ def test_scores_of_many_kinds_of_pods_are_kept_apart_and_forgotten_in_time() -> 
     for count in range(1, KINDS + 5):
         expected = min(10, 10 * count // 4)
         assert ranked(cluster, a_pod().asks(count), prioritize) == {"n0": expected, "n1": expected}
-    assert len(prioritize._kept) == KINDS
+    assert len(prioritize._cached) == KINDS
 
 
 def running(cluster: Cluster, name: str, node: str, count: int, user: str = "alice") -> Booking:

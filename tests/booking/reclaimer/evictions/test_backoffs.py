@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.evictions.backoffs import LONGEST, NEW_WORDS_AFTER, SAID_AGAIN_AFTER, Backoffs
+from booking.reclaimer.evictions.backoffs import LONGEST, REPEATED_AFTER, REWORDED_AFTER, Backoffs
 from cluster.fake.clock import FakeClock
 
 
@@ -63,10 +63,10 @@ def test_after_progress_or_its_end_the_pauses_are_short_again(
 ) -> None:
     for _ in range(5):
         backoffs.begin("v")
-    assert backoffs.says("v", "No.")
+    assert backoffs.should_report("v", "No.")
     backoffs.end("v") if how == "end" else backoffs.forget_all_but(frozenset({"w"}))
     assert backoffs.is_over("v")
-    assert backoffs.says("v", "No."), "what was said is forgotten, too"
+    assert backoffs.should_report("v", "No."), "what was said is forgotten, too"
     backoffs.begin("v")
     clock.advance(0.5)
     assert backoffs.is_over("v")
@@ -82,14 +82,14 @@ def test_what_is_kept_goes_on_pausing(backoffs: Backoffs) -> None:
 @pytest.mark.parametrize(
     ("messages", "waits", "said"),
     [
-        (["a", "a"], [SAID_AGAIN_AFTER - 1], [True, False]),
-        (["a", "a"], [SAID_AGAIN_AFTER], [True, True]),
-        (["a", "b"], [NEW_WORDS_AFTER - 1], [True, False]),
-        (["a", "b"], [NEW_WORDS_AFTER], [True, True]),
-        (["a", "b", "b"], [NEW_WORDS_AFTER, NEW_WORDS_AFTER], [True, True, False]),
-        (["a", "b", "a"], [NEW_WORDS_AFTER, NEW_WORDS_AFTER], [True, True, True]),
-        (["a", "b", "b"], [NEW_WORDS_AFTER - 1, 1], [True, False, True]),
-        (["a", "a", "a"], [SAID_AGAIN_AFTER - 1, 1], [True, False, True]),
+        (["a", "a"], [REPEATED_AFTER - 1], [True, False]),
+        (["a", "a"], [REPEATED_AFTER], [True, True]),
+        (["a", "b"], [REWORDED_AFTER - 1], [True, False]),
+        (["a", "b"], [REWORDED_AFTER], [True, True]),
+        (["a", "b", "b"], [REWORDED_AFTER, REWORDED_AFTER], [True, True, False]),
+        (["a", "b", "a"], [REWORDED_AFTER, REWORDED_AFTER], [True, True, True]),
+        (["a", "b", "b"], [REWORDED_AFTER - 1, 1], [True, False, True]),
+        (["a", "a", "a"], [REPEATED_AFTER - 1, 1], [True, False, True]),
         (["", ""], [1], [True, False]),
     ],
     ids=[
@@ -109,12 +109,12 @@ def test_an_explanation_is_reported_when_it_is_new_and_seldom_otherwise(
 ) -> None:
     answers = []
     for message, wait in zip(messages, [*waits, 0.0], strict=True):
-        answers.append(backoffs.says("v", message))
+        answers.append(backoffs.should_report("v", message))
         clock.advance(wait)
     assert answers == said
 
 
 def test_one_comebacks_explanation_is_no_others(backoffs: Backoffs) -> None:
-    assert backoffs.says("v", "No.")
-    assert backoffs.says("w", "No.")
-    assert not backoffs.says("v", "No.")
+    assert backoffs.should_report("v", "No.")
+    assert backoffs.should_report("w", "No.")
+    assert not backoffs.should_report("v", "No.")

@@ -82,7 +82,7 @@ OURS = {"leaving": True, "ours": True}
         # it is gone
         (Comeback(template=DUE), "create"),
         (Comeback(template=STORED), "forget"),
-        (Comeback(template=DUE, stranger=True), "forget"),
+        (Comeback(template=DUE, is_name_taken=True), "forget"),
         (Comeback(template=DUE, returning=returning()), "forget"),
         (Comeback(returning=returning()), "release"),
         (Comeback(returning=returning(has_finalizer=False)), "done"),
@@ -98,18 +98,20 @@ def every_victim() -> list[Pod | None]:
     return [None] + [victim(has_finalizer=g, leaving=t, ours=o, ended=e) for g, t, o, e in flags]
 
 
-@pytest.mark.parametrize("stranger", [False, True])
+@pytest.mark.parametrize("is_name_taken", [False, True])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_law_l4_whatever_is_found_there_is_a_step_and_none_overrules_the_user(
-    *, wanted: bool, stranger: bool
+    *, wanted: bool, is_name_taken: bool
 ) -> None:
     templates = [None, STORED, DUE]
     back = [None, returning(), returning(has_finalizer=False)]
     for one, kept, new in product(every_victim(), templates, back):
-        step = next_step(Comeback(victim=one, template=kept, returning=new, wanted=wanted, stranger=stranger))
+        step = next_step(
+            Comeback(victim=one, template=kept, returning=new, wanted=wanted, is_name_taken=is_name_taken)
+        )
         assert step in MEANINGS
         if step == "create":
-            assert (one, kept, new, stranger) == (None, DUE, None, False)
+            assert (one, kept, new, is_name_taken) == (None, DUE, None, False)
         if step == "take":
             assert one is not None
             assert wanted

@@ -191,7 +191,7 @@ def test_victim_template_and_returning_pod_are_one_comeback(seen: ComebackCache)
     assert seen.victims() == ["v"]
     found = seen.comeback("v", wanted=False)
     assert (found.victim, found.template, found.returning) == (pod(), template(), pod(uid="r", of="v"))
-    assert (found.wanted, found.stranger) == (False, False)
+    assert (found.wanted, found.is_name_taken) == (False, False)
     assert seen.comeback("v", wanted=True).wanted
 
 

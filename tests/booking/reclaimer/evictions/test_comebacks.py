@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from booking.reclaimer.evictions.comebacks import CARRIED_FOR, NEED_NOT_GO
+from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO
 from cluster import names
 from cluster.kube.errors import ApiError, Malformed, Request, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
@@ -385,7 +385,7 @@ def test_a_round_lasts_a_second_and_the_next_one_begins_with_those_that_had_no_t
     assert sorted(call for calls in rounds for call in calls) == [
         f"PATCH pods/p{number}" for number in range(6)
     ]
-    assert CARRIED_FOR == 1.0
+    assert ADVANCED_FOR == 1.0
 
 
 def test_after_a_whole_round_all_have_their_turn_again_with_those_that_are_new(round_: Round) -> None:

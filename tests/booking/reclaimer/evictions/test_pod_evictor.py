@@ -417,7 +417,7 @@ def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
     world = World("ended" if reason == "ended" else "evicted")
     world.sync()
     with pytest.raises(TooLateError, match="team/p"):
-        world.evictor.evict(world.victim, world.why, still=lambda: False)
+        world.evictor.evict(world.victim, world.why, is_valid=lambda: False)
     pod = world.pod()
     assert pod is not None
     assert pod.metadata.deletion_timestamp is None
@@ -434,6 +434,6 @@ def test_what_was_prepared_too_late_serves_the_next_decision() -> None:
     world = World()
     world.sync()
     with pytest.raises(TooLateError):
-        world.evictor.evict(world.victim, world.why, still=lambda: False)
+        world.evictor.evict(world.victim, world.why, is_valid=lambda: False)
     world.play()
     came_back(world)

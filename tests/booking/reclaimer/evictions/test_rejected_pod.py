@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.reclaimer.evictions.rejected_pod import coming_back, not_again, pause, verdict
+from booking.reclaimer.evictions.rejected_pod import comeback_message, no_comeback_message, pause, verdict
 from cluster import names
 from cluster.objects.failed_pods import FailedPod
 from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
@@ -91,7 +91,7 @@ def test_after_a_reboot_a_pod_that_may_start_again_comes_back(policy: str | None
 def test_a_pod_that_may_run_once_and_has_begun_is_not_run_a_second_time(status: dict[str, Any]) -> None:
     pod = failed(spec={"restartPolicy": "Never"}, status=status)
     assert verdict(pod) == "has run"
-    assert not_again(pod).endswith("it is not run a second time.")
+    assert no_comeback_message(pod).endswith("it is not run a second time.")
 
 
 def written(manager: str, at: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_a_pod_that_has_run_in_between_waits_as_if_it_was_refused_for_the_first_
 
 
 def test_its_owner_reads_the_kubelets_words() -> None:
-    assert coming_back(failed("OutOfcpu")) == (
+    assert comeback_message(failed("OutOfcpu")) == (
         "The kubelet of node n0 rejected this pod: Pod was rejected: Node didn't have enough resource: cpu,"
         " requested: 4000. It comes back with its place in the order, in 1 s."
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.evictions.backoffs import SAID_AGAIN_AFTER
+from booking.reclaimer.evictions.backoffs import REPEATED_AFTER
 from cluster import names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
@@ -172,7 +172,7 @@ def test_a_webhook_that_is_down_keeps_it_indefinitely_and_that_is_reported_again
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
     for _ in range(40):
         world.kube.fail("POST", down)
-        world.clock.advance(SAID_AGAIN_AFTER / 20)
+        world.clock.advance(REPEATED_AFTER / 20)
         reconcile(world)
     assert world.pod() == world.victim
     assert len(events(world, names.COMEBACK_REFUSED)) == 2

@@ -24,8 +24,8 @@ def bars(cluster: FakeCluster) -> BarredNodes:
     return BarredNodes(cluster.kube, cluster.clock)
 
 
-def worn_out(bars: BarredNodes, cluster: FakeCluster) -> list[str]:
-    return [pod.metadata.name for pod in bars.worn_out(cluster.snapshot())]
+def expired(bars: BarredNodes, cluster: FakeCluster) -> list[str]:
+    return [pod.metadata.name for pod in bars.expired(cluster.snapshot())]
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_one_more_node_is_written_in_order_and_once(
     assert bars.with_node(cluster.pod("a"), "n5") == after
 
 
-def test_a_bar_is_worn_out_when_it_has_been_unchanged_for_its_time(
+def test_a_bar_expires_when_it_has_been_unchanged_for_its_time(
     cluster: FakeCluster, bars: BarredNodes
 ) -> None:
     cluster.annotate("a", names.BARRED, "n0")
-    assert worn_out(bars, cluster) == []
+    assert expired(bars, cluster) == []
     cluster.clock.advance(BARRED_FOR - 1)
-    assert worn_out(bars, cluster) == []
+    assert expired(bars, cluster) == []
     cluster.clock.advance(1)
-    assert worn_out(bars, cluster) == ["a"]
+    assert expired(bars, cluster) == ["a"]
 
 
 @pytest.mark.parametrize("again", ["n0,n1", ""], ids=["another node", "lifted by hand, and barred again"])
@@ -76,43 +76,43 @@ def test_the_time_of_a_bar_that_changes_begins_again(
     cluster: FakeCluster, bars: BarredNodes, again: str
 ) -> None:
     cluster.annotate("a", names.BARRED, "n0")
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR - 1)
     cluster.annotate("a", names.BARRED, again)
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.annotate("a", names.BARRED, again or "n0")
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR - 1)
-    assert worn_out(bars, cluster) == []
+    assert expired(bars, cluster) == []
     cluster.clock.advance(1)
-    assert worn_out(bars, cluster) == ["a"]
+    assert expired(bars, cluster) == ["a"]
 
 
 def test_a_process_that_starts_again_measures_from_its_start(cluster: FakeCluster, bars: BarredNodes) -> None:
     cluster.annotate("a", names.BARRED, "n0")
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR)
-    assert worn_out(BarredNodes(cluster.kube, cluster.clock), cluster) == []
+    assert expired(BarredNodes(cluster.kube, cluster.clock), cluster) == []
 
 
-def test_the_bars_of_a_pod_that_is_bound_are_not_worn_out(cluster: FakeCluster, bars: BarredNodes) -> None:
+def test_the_bars_of_a_pod_that_is_bound_do_not_expire(cluster: FakeCluster, bars: BarredNodes) -> None:
     cluster.annotate("a", names.BARRED, "n0")
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.bind("a", 0)
     cluster.clock.advance(BARRED_FOR)
-    assert worn_out(bars, cluster) == []
+    assert expired(bars, cluster) == []
 
 
 def test_lifting_is_for_this_pod_alone_and_a_bar_written_since_has_its_own_time(
     cluster: FakeCluster, bars: BarredNodes
 ) -> None:
     cluster.annotate("a", names.BARRED, "n0")
-    worn_out(bars, cluster)
+    expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR)
-    (pod,) = bars.worn_out(cluster.snapshot())
+    (pod,) = bars.expired(cluster.snapshot())
     bars.lift(pod)
     body = cluster.kube.calls[-1].body
     assert body == {"metadata": {"uid": pod.metadata.uid, "annotations": {names.BARRED: None}}}
     assert cluster.annotation("a", names.BARRED) is None
     cluster.annotate("a", names.BARRED, "n0")
-    assert worn_out(bars, cluster) == []
+    assert expired(bars, cluster) == []

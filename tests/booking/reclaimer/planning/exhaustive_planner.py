@@ -17,17 +17,17 @@ class Everything(Search):
     def _on(self, asking: WaitingPod, node: str) -> list[VictimSelection]:
         if not asking.is_open(node):
             return []
-        site = self._sites.site(node, asking.model, asking.selector)
-        there = len(site.free) + len(site.leaving) + len(site.coming)
+        candidate = self._candidates.candidate(node, asking.model, asking.selector)
+        there = len(candidate.free) + len(candidate.leaving) + len(candidate.coming)
         found = []
         for some in chain.from_iterable(
-            combinations(site.victims, size) for size in range(len(site.victims) + 1)
+            combinations(candidate.victims, size) for size in range(len(candidate.victims) + 1)
         ):
             if there + sum(len(victim.devices) for victim in some) >= asking.need:
-                choice = taking(site, asking.need, some)
-                verdict = asking.verdict(site, choice)
+                choice = taking(candidate, asking.need, some)
+                verdict = asking.verdict(candidate, choice)
                 if verdict == "suits":
                     found.append(choice)
                 elif verdict == "waits":
-                    found.append(taking(site, asking.need, some, waits=True))
+                    found.append(taking(candidate, asking.need, some, waits=True))
         return found

@@ -65,13 +65,13 @@ def test_l3_a_pod_that_is_rejected_could_not_be_served_with_those_before(
     free: list[int], waiting: list[Waiting]
 ) -> None:
     snapshot = cluster(free, waiting)
-    seats = FreePlacement(NodeCandidates(snapshot, PlanningInputs(), HolderCache()))
+    placement = FreePlacement(NodeCandidates(snapshot, PlanningInputs(), HolderCache()))
     before: list[Waiting] = []
     for one, wanted in zip(asks(snapshot), waiting, strict=True):
-        seating, node = seats.take(one, one.checker)
+        verdict, node = placement.take(one, one.checker)
         possible = could_all_be_served(free, [*before, wanted])
-        assert (seating == "seated") == (node is not None)
-        if seating == "full":
+        assert (verdict == "placed") == (node is not None)
+        if verdict == "full":
             assert not possible, "somebody would have to leave for it without need"
             continue
         before.append(wanted)
@@ -82,9 +82,9 @@ def test_l3_a_pod_that_is_rejected_could_not_be_served_with_those_before(
 def test_a_pod_with_a_place_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
     anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
     waiting = [anywhere, there, there]
-    seats = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))
-    taken = [seats.take(one, one.checker) for one in asks(cluster([1, 1, 1], waiting))]
-    assert taken == [("seated", "n0"), ("perhaps", None), ("perhaps", None)]
+    placement = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))
+    taken = [placement.take(one, one.checker) for one in asks(cluster([1, 1, 1], waiting))]
+    assert taken == [("placed", "n0"), ("maybe", None), ("maybe", None)]
     elsewhere = cluster([1, 0, 1], waiting[1:])  # the first was bound to n1
-    seats = FreePlacement(NodeCandidates(elsewhere, PlanningInputs(), HolderCache()))
-    assert [seats.take(one, one.checker)[0] for one in asks(elsewhere)] == ["seated", "full"]
+    placement = FreePlacement(NodeCandidates(elsewhere, PlanningInputs(), HolderCache()))
+    assert [placement.take(one, one.checker)[0] for one in asks(elsewhere)] == ["placed", "full"]

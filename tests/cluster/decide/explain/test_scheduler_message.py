@@ -96,8 +96,8 @@ def test_what_is_said_of_claims_and_preemption_is_left_out(tail: str) -> None:
 
 @pytest.mark.parametrize("cause", ALL, ids=lambda cause: cause.code)
 def test_no_reason_of_ours_counts_as_one_of_its_own(cause: Cause) -> None:
-    assert _own(f"{_HEAD}2 {cause.said('x').with_code}.") is None
-    assert _own(f"{_HEAD}2 {cause.said('x').with_code}, 1 Insufficient cpu.") == (
+    assert _own(f"{_HEAD}2 {cause.reason('x').with_code}.") is None
+    assert _own(f"{_HEAD}2 {cause.reason('x').with_code}, 1 Insufficient cpu.") == (
         "The scheduler's own filters say of 1 node: Insufficient cpu."
     )
 

@@ -229,36 +229,36 @@ def test_after_the_same_renewal_again_the_next_one_is_measured_from_when_it_was_
 def test_a_lease_turns_a_state_only_where_it_can_have_changed(lease: Lease, *, at: int, turned: bool) -> None:
     liveness = Liveness()
     seen(liveness, renewed(), monotonic=1000)
-    turns = liveness.turns
+    before = liveness.generation
 
     seen(liveness, lease, monotonic=at)
 
-    assert liveness.turned_since(turns) == (["n0"] if turned else [])
-    assert (liveness.turns > turns) is turned
+    assert liveness.changed_since(before) == (["n0"] if turned else [])
+    assert (liveness.generation > before) is turned
 
 
 def test_the_first_and_the_last_of_a_lease_turn_a_state() -> None:
     liveness = Liveness()
     seen(liveness, renewed(), monotonic=1000)
     seen(liveness, a_lease("n1"), monotonic=1000)
-    assert liveness.turned_since(0) == ["n1", "n0"]
-    turns = liveness.turns
+    assert liveness.changed_since(0) == ["n1", "n0"]
+    before = liveness.generation
 
     for _ in range(2):
         liveness.forget_lease("gpu-node-n0")
     liveness.forget_lease("gpu-node-unknown")
     liveness.forget_lease("somebody-else")
 
-    assert liveness.turned_since(turns) == ["n0"]
-    assert liveness.turns == turns + 1
+    assert liveness.changed_since(before) == ["n0"]
+    assert liveness.generation == before + 1
 
 
 def test_a_state_can_turn_for_other_reasons_than_a_lease() -> None:
     liveness = Liveness()
 
-    liveness.turn("n3")
+    liveness.note_change("n3")
 
-    assert liveness.turned_since(0) == ["n3"]
+    assert liveness.changed_since(0) == ["n3"]
     assert liveness.nodes() == ()
 
 
