@@ -169,7 +169,7 @@ def _reclaim(base: _Base) -> Reclaimer:
     )
     evictor.follow(base.following)
     base.following.follow_namespaces()
-    base.following.follow_surroundings()
+    base.following.follow_scheduling_objects()
     elector = LeaderElector(
         kube,
         clock,

@@ -64,7 +64,7 @@ class NodeCapacity:
     def _instant(self) -> SupplySnapshot:
         now = self._clock.now()
         with self._cache.locked():
-            return self._cache.instant(now, self._cache.cover(now))
+            return self._cache.supply_snapshot(now, self._cache.cover(now))
 
     def _changed(self) -> None:
         self._changes += 1

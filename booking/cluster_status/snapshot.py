@@ -30,7 +30,7 @@ class StatusSnapshot:
     holds: Mapping[str, Hold] = field(default_factory=dict)
     places: BookedNodes = EVERYWHERE
     """Where booked pods may be placed."""
-    lasting: PermanentPods | None = None
+    permanent_pods: PermanentPods | None = None
     """Where pods that stay indefinitely may be placed."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class StatusSnapshot:
             barred=self.barred,
             holds=self.holds,
             placement_checks=self.places.checks,
-            lasting=self.lasting,
+            permanent_pods=self.permanent_pods,
             nodes=self.nodes,
             namespaces=self.namespaces,
             home=self.terms.namespace,
@@ -102,4 +102,4 @@ def about(pod: Pod, snapshot: StatusSnapshot, booking_plans: BookingPlans) -> St
     """
     if never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.terms.namespace) is None:
         return snapshot
-    return replace(snapshot, lasting=booking_plans.lasting(snapshot.now))
+    return replace(snapshot, permanent_pods=booking_plans.permanent_pods(snapshot.now))

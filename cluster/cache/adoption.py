@@ -24,8 +24,8 @@ NOBODY: Final[frozenset[Pair]] = frozenset()
 class Adoption:
     """Keeps its last answer."""
 
-    def __init__(self, ledger: Ledger, cover: Cover, watch: PlacementNeeds) -> None:
-        self._ledger, self._cover, self._watch = ledger, cover, watch
+    def __init__(self, ledger: Ledger, cover: Cover, needs: PlacementNeeds) -> None:
+        self._ledger, self._cover, self._needs = ledger, cover, needs
         self._known: tuple[object, ...] = ()
         self._barred = NOBODY
 
@@ -42,7 +42,7 @@ class Adoption:
             pods: uid -> pod.
             instant: returns the cluster as known then, under a given cover; called only where it is needed.
         """
-        whole, blocks = self._watch.whole(now), self._watch.blocks
+        whole, blocks = self._needs.whole(now), self._needs.blocks
         if not whole and not blocks:
             return NOBODY
         covered = self._cover.all(now, ())
@@ -74,7 +74,7 @@ class Adoption:
         barred = NOBODY
         while True:
             inputs = PlanInputs(
-                instant=instant, bookings=self._cover.bookings, blocks=self._watch.blocks, holds=holds
+                instant=instant, bookings=self._cover.bookings, blocks=self._needs.blocks, holds=holds
             )
             more = misplaced(inputs) - barred
             if not more:

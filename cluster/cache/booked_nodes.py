@@ -48,41 +48,41 @@ class BookingPlans:
         self._cache = cache
         self._known: tuple[object, ...] = ()
         self._places = EVERYWHERE
-        self._lasting_known: tuple[object, ...] = ()
-        self._lasting: PermanentPods | None = None
-        self._shares = NodeSupplies()
+        self._permanent_known: tuple[object, ...] = ()
+        self._permanent_pods: PermanentPods | None = None
+        self._supplies = NodeSupplies()
         self._checks: dict[str, tuple[ModelInputs, datetime, PlacementCheck | None]] = {}
 
     def places(self, now: datetime) -> BookedNodes:
         """The nodes that suit now."""
         with self._cache.locked() as ledger:
-            watch = self._cache.watch()
-            models, blocks = watch.whole(now), watch.blocks
+            needs = self._cache.placement_needs()
+            models, blocks = needs.whole(now), needs.blocks
             if not models and not blocks:
                 return EVERYWHERE
             cover = self._cache.cover(now)
-            instant = self._cache.instant(now, cover)
+            instant = self._cache.supply_snapshot(now, cover)
             known = (ledger.generation, *self._known_of(instant))
             if known != self._known:
                 inputs = self._inputs(instant)
                 self._places, self._known = self._made(inputs, _models(inputs, models)), known
             return self._places
 
-    def lasting(self, now: datetime) -> PermanentPods:
+    def permanent_pods(self, now: datetime) -> PermanentPods:
         """Which nodes can take, now, a pod that is never evicted."""
         with self._cache.locked() as ledger:
-            instant = self._cache.instant(now, self._cache.cover(now))
+            instant = self._cache.supply_snapshot(now, self._cache.cover(now))
             known = (ledger.generation, instant.namespaces, instant.quiet, *self._known_of(instant))
-            if self._lasting is None or known != self._lasting_known:
-                self._lasting = PermanentPods(self._inputs(instant), self._shares.of(instant))
-                self._lasting_known = known
-            return self._lasting
+            if self._permanent_pods is None or known != self._permanent_known:
+                self._permanent_pods = PermanentPods(self._inputs(instant), self._supplies.of(instant))
+                self._permanent_known = known
+            return self._permanent_pods
 
     def _known_of(self, instant: SupplySnapshot) -> tuple[object, ...]:
         """What distinguishes two instants besides the ledger's generation."""
         return (
             self._cache.bookings,
-            self._cache.watch().blocks,
+            self._cache.placement_needs().blocks,
             tuple((uid, booking.name) for uid, booking in sorted(instant.cover.items())),
             instant.gone,
             _minute(instant.now),
@@ -93,7 +93,7 @@ class BookingPlans:
             return PlanInputs(
                 instant=instant,
                 bookings=self._cache.bookings,
-                blocks=self._cache.watch().blocks,
+                blocks=self._cache.placement_needs().blocks,
                 holds=dict(ledger.holds),
             )
 
@@ -101,7 +101,7 @@ class BookingPlans:
         """Most changes affect no plan: the previous one already has the answers."""
         minute = _minute(inputs.instant.now)
         before, self._checks = self._checks, {}
-        for setting in model_inputs(inputs, models, self._shares.of(inputs.instant)):
+        for setting in model_inputs(inputs, models, self._supplies.of(inputs.instant)):
             known = before.get(setting.model)
             if known is None or known[:2] != (setting, minute):
                 known = (setting, minute, check_of(setting, inputs.instant.now))

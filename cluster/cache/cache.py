@@ -81,8 +81,8 @@ class ClusterCache:
         self._at_a_time, self._give_way = at_a_time, give_way
         self._ledger = Ledger()
         self._cover = Cover(self._ledger)
-        self._watch = PlacementNeeds()
-        self._adoption = Adoption(self._ledger, self._cover, self._watch)
+        self._needs = PlacementNeeds()
+        self._adoption = Adoption(self._ledger, self._cover, self._needs)
         self.liveness: Final = liveness or Liveness()
         """Of the node agents."""
         self.renewals = Renewals()
@@ -105,7 +105,7 @@ class ClusterCache:
         self.reached: dict[str, str] = {}
         """Kind -> the newest resourceVersion that was reported of it."""
         self._watchers: list[Callable[[], None]] = []
-        self._surroundings: SchedulingObjects | None = None
+        self._scheduling_objects: SchedulingObjects | None = None
 
     @contextmanager
     def locked(self) -> Iterator[Ledger]:
@@ -117,10 +117,10 @@ class ClusterCache:
         """Call this, without any argument, after each change. It must not take long, and must not raise."""
         self._watchers.append(notify)
 
-    def keep_surroundings(self) -> SchedulingObjects:
+    def keep_scheduling_objects(self) -> SchedulingObjects:
         """Also keep other pods and what pods mount; to be called before anything is read. See ``around``."""
-        self._surroundings = SchedulingObjects(self._lock, self._changed)
-        return self._surroundings
+        self._scheduling_objects = SchedulingObjects(self._lock, self._changed)
+        return self._scheduling_objects
 
     # --- reading -------------------------------------------------------------------------------------
     def snapshot(self, names: Iterable[str]) -> list[NodeSnapshot]:
@@ -185,16 +185,16 @@ class ClusterCache:
     def barred(self, now: datetime) -> frozenset[Pair]:
         """(uid, booking) of running pods that a booking does not cover on their present node (law L5)."""
         with self._lock:
-            self.watch()
-            return self._adoption.barred(now, self.pods, lambda cover: self.instant(now, cover))
+            self.placement_needs()
+            return self._adoption.barred(now, self.pods, lambda cover: self.supply_snapshot(now, cover))
 
-    def watch(self) -> PlacementNeeds:
+    def placement_needs(self) -> PlacementNeeds:
         """Whether places matter, as of now."""
         with self._lock:
-            self._watch.update(self.bookings, self.blocked)
-            return self._watch
+            self._needs.update(self.bookings, self.blocked)
+            return self._needs
 
-    def instant(self, now: datetime, cover: Mapping[str, Booking]) -> SupplySnapshot:
+    def supply_snapshot(self, now: datetime, cover: Mapping[str, Booking]) -> SupplySnapshot:
         """The supply for bookings at this instant; reading it later needs no lock."""
         with self._lock:
             node_snapshots = self._node_snapshots()
@@ -210,10 +210,10 @@ class ClusterCache:
             )
 
     def around(self) -> ClusterObjects:
-        """The cluster as a pod to be placed would find it; without ``keep_surroundings`` only nodes."""
+        """The cluster as a pod to be placed would find it; without ``keep_scheduling_objects`` only nodes."""
         with self._lock:
             nodes = dict(self.nodes)
-            kept = self._surroundings
+            kept = self._scheduling_objects
             return kept.around(nodes, self.namespaces) if kept else ClusterObjects(nodes=nodes)
 
     # --- writing -------------------------------------------------------------------------------------
@@ -370,8 +370,8 @@ class ClusterCache:
             return False
         uid = pod.metadata.uid
         self._reach(PODS.plural, pod.metadata.resource_version)
-        if self._surroundings:
-            self._surroundings.apply_pod(pod)
+        if self._scheduling_objects:
+            self._scheduling_objects.apply_pod(pod)
         before = self.pods.get(uid)
         self._unlist(uid)
         if not is_terminal(pod) and _asks(pod):
@@ -391,8 +391,8 @@ class ClusterCache:
         self._ledger.forget_pod(uid, version)
         if self._ledger.knows(uid):
             return False
-        if self._surroundings:
-            self._surroundings.forget_pod(uid)
+        if self._scheduling_objects:
+            self._scheduling_objects.forget_pod(uid)
         self._unlist(uid)
         return True
 

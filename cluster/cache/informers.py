@@ -84,9 +84,9 @@ class Informers:
         """Follow Namespaces too, for the administrators' annotations; before the threads are started."""
         self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._cache), self._clock))
 
-    def follow_surroundings(self) -> None:
+    def follow_scheduling_objects(self) -> None:
         """Follow everything else that placement depends on, for planning; before the threads are started."""
-        kept = self._cache.keep_surroundings()
+        kept = self._cache.keep_scheduling_objects()
         self.add("claims", Reflector(self._kube, VOLUME_CLAIMS, kept.claims, self._clock))
         self.add("volumes", Reflector(self._kube, VOLUMES, kept.volumes, self._clock))
         self.add("storage classes", Reflector(self._kube, STORAGE_CLASSES, kept.classes, self._clock))

@@ -20,7 +20,7 @@ class _Made:
     view: NodeView
     holders: Holders
     is_gone: bool
-    share: NodeSupply
+    supply: NodeSupply
 
 
 class NodeSupplies:
@@ -35,7 +35,7 @@ class NodeSupplies:
         before = self._made if instant.namespaces is self._namespaces else {}
         self._namespaces = instant.namespaces
         self._made = {name: _newest(before.get(name), view, instant) for name, view in instant.views.items()}
-        return {name: made.share for name, made in self._made.items()}
+        return {name: made.supply for name, made in self._made.items()}
 
 
 def _newest(known: _Made | None, view: NodeView, instant: SupplySnapshot) -> _Made:

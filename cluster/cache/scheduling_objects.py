@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Generic
 
 from cluster.decide.ledger.resource_versions import is_older
-from cluster.decide.scheduler_filters import ClusterObjects, ExistingPod, NodePods, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, ExistingPod, NodePods, node_pods_of, other_of
 from cluster.kube.resources import Object, T
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
@@ -56,7 +56,7 @@ class SchedulingObjects:
     def __init__(self, lock: AbstractContextManager[object], notify: Callable[[], None]) -> None:
         self._on: dict[str, dict[str, ExistingPod]] = {}
         self._node_of: dict[str, str] = {}
-        self._loads: dict[str, NodePods] = {}
+        self._node_pods: dict[str, NodePods] = {}
         self._stale: set[str] = set()
         self.claims: Store[VolumeClaim] = Store(lock, notify)
         """PersistentVolumeClaims."""
@@ -91,7 +91,7 @@ class SchedulingObjects:
         self._sum_up()
         return ClusterObjects(
             nodes=nodes,
-            loads=dict(self._loads),
+            node_pods=dict(self._node_pods),
             claims=self.claims.all(),
             volumes=self.volumes.all(),
             classes=self.classes.all(),
@@ -101,10 +101,10 @@ class SchedulingObjects:
     def _sum_up(self) -> None:
         for node in self._stale:
             if self._on[node]:
-                self._loads[node] = load_of(self._on[node].values())
+                self._node_pods[node] = node_pods_of(self._on[node].values())
             else:
                 del self._on[node]
-                self._loads.pop(node, None)
+                self._node_pods.pop(node, None)
         self._stale.clear()
 
 

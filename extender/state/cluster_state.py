@@ -146,11 +146,14 @@ class ClusterState(ClusterCache):
         return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
 
     def _permanent_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        lasting, need = self._booking_plans.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
+        permanent, need = (
+            self._booking_plans.permanent_pods(self._clock.now()),
+            request.demand[names.GPU_RESOURCE],
+        )
         decided = self.decided(pod.metadata.uid)
         return lambda node: (
             None
-            if node == decided or lasting.allows_permanent(node, need, request.models)
+            if node == decided or permanent.allows_permanent(node, need, request.models)
             else BOOKED_BY_OTHERS
         )
 

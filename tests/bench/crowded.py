@@ -45,7 +45,7 @@ def a_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
     """A cache of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
     clock = FakeClock(EPOCH)
     cache = ClusterCache(clock)
-    cache.keep_surroundings()
+    cache.keep_scheduling_objects()
     for name in node_names(nodes):
         cache.apply_node(msgspec.json.decode(a_node_text(name), type=Node))
         cache.apply_lease(a_lease(name))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.decide.scheduler_filters import ClusterObjects, NodePods, checker_for, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, NodePods, checker_for, node_pods_of, other_of
 from cluster.objects.hold import Hold
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -55,8 +55,8 @@ class Places:
 
 def around_of(state: State) -> ClusterObjects:
     """Nodes and pods of a state. Volumes are not watched: a pod that mounts some suits no node by this."""
-    loads = {name: load for name, group in state.by_node.items() if name and (load := _load(group))}
-    return ClusterObjects(nodes=state.nodes, loads=loads)
+    node_pods = {name: load for name, group in state.by_node.items() if name and (load := _load(group))}
+    return ClusterObjects(nodes=state.nodes, node_pods=node_pods)
 
 
 def _load(group: Group) -> NodePods | None:
@@ -64,7 +64,7 @@ def _load(group: Group) -> NodePods | None:
 
     def found() -> NodePods | None:
         others = [other for pod in group.pods.values() if (other := other_of(pod)) is not None]
-        return load_of(others) if others else None
+        return node_pods_of(others) if others else None
 
     return group.reckoned("load", found)
 

@@ -82,7 +82,7 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
     around = snapshot.around
     for uid, other in snapshot.holds_on.get(hold.node, ()):
         if uid != pod.metadata.uid and uid in snapshot.pods:
-            gone = {one.uid for one in around.load(hold.node).others}.intersection(other.victims)
+            gone = {one.uid for one in around.pods_on(hold.node).others}.intersection(other.victims)
             around = around.placing(snapshot.pods[uid], hold.node, without=frozenset(gone))
     return checker_for(pod, around)
 

@@ -206,6 +206,6 @@ def _with_holds(snapshot: Snapshot) -> ClusterObjects:
     for uid, hold in sorted(snapshot.holds.items()):
         pod = snapshot.pods.get(uid)
         if pod is not None:
-            there = frozenset(other.uid for other in around.load(hold.node).others)
+            there = frozenset(other.uid for other in around.pods_on(hold.node).others)
             around = around.placing(pod, hold.node, without=there.intersection(hold.victims))
     return around

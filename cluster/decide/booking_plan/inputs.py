@@ -38,22 +38,22 @@ class ModelInputs:
 
 def placement_checks(inputs: PlanInputs, models: Iterable[str]) -> dict[str, PlacementCheck]:
     """The checks of those of the models that need one: in others no place is wrong for any booking."""
-    shares = {name: node_supply(view, inputs.instant) for name, view in inputs.instant.views.items()}
-    made = {one.model: check_of(one, inputs.instant.now) for one in model_inputs(inputs, models, shares)}
+    supplies = {name: node_supply(view, inputs.instant) for name, view in inputs.instant.views.items()}
+    made = {one.model: check_of(one, inputs.instant.now) for one in model_inputs(inputs, models, supplies)}
     return {model: one for model, one in made.items() if one is not None}
 
 
 def model_inputs(
-    inputs: PlanInputs, models: Iterable[str], shares: Mapping[str, NodeSupply]
+    inputs: PlanInputs, models: Iterable[str], supplies: Mapping[str, NodeSupply]
 ) -> list[ModelInputs]:
     """What the checks of some models are made of.
 
     Args:
         inputs: the instant.
         models: of which.
-        shares: what each node has then.
+        supplies: what each node has then.
     """
-    pins = _pins(shares)
+    pins = _pins(supplies)
     for uid, hold in inputs.holds.items():
         if booking := inputs.instant.cover.get(uid):
             theirs = pins.setdefault(booking.name, {})
@@ -61,7 +61,7 @@ def model_inputs(
     return [
         ModelInputs(
             model=model,
-            devices={name: one.devices[model] for name, one in shares.items() if model in one.devices},
+            devices={name: one.devices[model] for name, one in supplies.items() if model in one.devices},
             pins=_of_model(model, pins, inputs.bookings),
             bookings=inputs.bookings,
             blocks=inputs.blocks,
@@ -90,9 +90,9 @@ def _of_model(
     return {name: pins[name] for name, booking in found if booking and booking.spec.model == model}
 
 
-def _pins(shares: Mapping[str, NodeSupply]) -> dict[str, dict[str, int]]:
+def _pins(supplies: Mapping[str, NodeSupply]) -> dict[str, dict[str, int]]:
     pins: dict[str, dict[str, int]] = {}
-    for name, one in shares.items():
+    for name, one in supplies.items():
         for booking, count in one.pins.items():
             pins.setdefault(booking, {})[name] = count
     return pins

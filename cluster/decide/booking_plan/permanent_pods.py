@@ -16,15 +16,15 @@ from cluster.decide.booking_plan.supply import NodeSupply, node_supply
 class PermanentPods:
     """Which nodes can take a pod that stays, at one instant. Keeps the plans that it has made."""
 
-    def __init__(self, inputs: PlanInputs, shares: Mapping[str, NodeSupply] | None = None) -> None:
+    def __init__(self, inputs: PlanInputs, supplies: Mapping[str, NodeSupply] | None = None) -> None:
         """Take the instant.
 
         Args:
             inputs: the instant.
-            shares: what each node has then, where that is known.
+            supplies: what each node has then, where that is known.
         """
         self._inputs = inputs
-        self._shares = shares
+        self._supplies = supplies
         self._checks: dict[str, PlacementCheck | None] = {}
 
     def allows_permanent(self, node: str, devices: int, models: AbstractSet[str]) -> bool:
@@ -47,7 +47,7 @@ class PermanentPods:
         return known is None or known.allows_permanent(node, devices)
 
     def _known(self) -> Mapping[str, NodeSupply]:
-        if self._shares is None:
+        if self._supplies is None:
             instant = self._inputs.instant
-            self._shares = {name: node_supply(view, instant) for name, view in instant.views.items()}
-        return self._shares
+            self._supplies = {name: node_supply(view, instant) for name, view in instant.views.items()}
+        return self._supplies

@@ -49,7 +49,7 @@ class ExplanationSnapshot:
     """Pod uid -> its hold."""
     placement_checks: Mapping[str, PlacementCheck] = field(default_factory=dict)
     """Model -> where booked pods may be placed so that every booking finds a place; if missing, anywhere."""
-    lasting: PermanentPods | None = None
+    permanent_pods: PermanentPods | None = None
     """Which nodes can take a pod that is never evicted; None: all can."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)

@@ -162,8 +162,8 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnaps
         stays = never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.home)
         return (
             not stays
-            or snapshot.lasting is None
-            or snapshot.lasting.allows_permanent(node, need, asking.request.models)
+            or snapshot.permanent_pods is None
+            or snapshot.permanent_pods.allows_permanent(node, need, asking.request.models)
         )
     known = snapshot.placement_checks.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)

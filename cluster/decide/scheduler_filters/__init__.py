@@ -6,7 +6,7 @@ memory, storage, extended resources but GPUs, number of pods), ``node_ports`` of
 ``inter_pod_affinity`` (both ways), ``pod_topology_spread``; and ``cluster.decide.node_fit``: readiness,
 taints, node selector and affinity.
 
-    around = cache.around()                         # ClusterCache.keep_surroundings() once, at the start
+    around = cache.around()                         # ClusterCache.keep_scheduling_objects() once, before
     checker = checker_for(pod, around)              # the part that is done once per pod
     why = checker.why_not(node, without=victims)    # None: it would be placed there; else a constant message
     around = around.placing(pod, node.metadata.name, without=victims)   # for the next pod of one plan
@@ -21,7 +21,7 @@ of a running pod that is under way (its spec counts).
 
 from cluster.decide.scheduler_filters.checker import Checker, checker_for
 from cluster.decide.scheduler_filters.cluster_objects import ClusterObjects
-from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, load_of, other_of
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, node_pods_of, other_of
 
 __all__ = [
     "Checker",
@@ -29,6 +29,6 @@ __all__ = [
     "ExistingPod",
     "NodePods",
     "checker_for",
-    "load_of",
+    "node_pods_of",
     "other_of",
 ]

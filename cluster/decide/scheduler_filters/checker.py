@@ -56,11 +56,11 @@ class Checker:
         """
         if unresolvable := self.unresolvable_reason(node):
             return unresolvable
-        load = self._around.load(node.metadata.name)
-        gone = [other for other in load.others if other.uid in without] if without else []
-        if short := self._resources.rejection(node, load, gone):
+        on_node = self._around.pods_on(node.metadata.name)
+        gone = [other for other in on_node.others if other.uid in without] if without else []
+        if short := self._resources.rejection(node, on_node, gone):
             return TOO_BIG if node_rejection(self._pod, node) else short
-        if self._ports and (taken := self._ports.rejection(node, load, gone)):
+        if self._ports and (taken := self._ports.rejection(node, on_node, gone)):
             return taken
         reasons = (constraint.rejection(node, without) for constraint in self._constraints)
         return next(filter(None, reasons), None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, load_of, other_of
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, node_pods_of, other_of
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -22,7 +22,7 @@ class ClusterObjects:
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """Name -> node."""
-    loads: Mapping[str, NodePods] = field(default_factory=dict)
+    node_pods: Mapping[str, NodePods] = field(default_factory=dict)
     """Node -> the pods that stay on it."""
     claims: Mapping[str, VolumeClaim] = field(default_factory=dict)
     """``namespace/name`` -> claim."""
@@ -35,47 +35,49 @@ class ClusterObjects:
     known: dict[bytes, dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
     """Answers about nodes so far, by what pods require of a node whatever else runs there."""
 
-    def load(self, node: str) -> NodePods:
+    def pods_on(self, node: str) -> NodePods:
         """The pods on a node."""
-        return self.loads.get(node, _EMPTY)
+        return self.node_pods.get(node, _EMPTY)
 
     def standing(self) -> Iterator[Standing]:
         """All pods on nodes that exist."""
-        for name, load in self.loads.items():
+        for name, on_node in self.node_pods.items():
             node = self.nodes.get(name)
             if node is not None:
-                for other in load.others:
+                for other in on_node.others:
                     yield node, other
 
     @cached_property
     def with_anti_affinity(self) -> tuple[Standing, ...]:
         """Pods that have anti-affinity terms."""
         found = (
-            (self.nodes.get(name), load.with_anti_affinity)
-            for name, load in self.loads.items()
-            if load.with_anti_affinity
+            (self.nodes.get(name), on_node.with_anti_affinity)
+            for name, on_node in self.node_pods.items()
+            if on_node.with_anti_affinity
         )
         return tuple((node, other) for node, others in found if node for other in others)
 
     def placing(self, pod: Pod, node: str, *, without: frozenset[str] = frozenset()) -> "ClusterObjects":
         """The same instant with the pod on the node, and without the pods with these uids."""
-        loads = dict(self.loads)
-        settled = {other.uid for other in self.load(node).others} & without
+        node_pods = dict(self.node_pods)
+        settled = {other.uid for other in self.pods_on(node).others} & without
         homes = tuple(self._homes(without - settled, node)) if without > settled else (node,)
         for name in homes:
-            kept = [other for other in self.load(name).others if other.uid not in without]
+            kept = [other for other in self.pods_on(name).others if other.uid not in without]
             newcomer = other_of(pod) if name == node else None
             if newcomer and all(other.uid != newcomer.uid for other in kept):
                 kept.append(newcomer)
-            loads[name] = load_of(kept)
-        later = replace(self, loads=loads)
-        if not any(one.get(name, _EMPTY).with_anti_affinity for name in homes for one in (self.loads, loads)):
+            node_pods[name] = node_pods_of(kept)
+        later = replace(self, node_pods=node_pods)
+        if not any(
+            one.get(name, _EMPTY).with_anti_affinity for name in homes for one in (self.node_pods, node_pods)
+        ):
             vars(later)["with_anti_affinity"] = self.with_anti_affinity  # no pod that counts has come or gone
         return later
 
     def _homes(self, uids: frozenset[str], node: str) -> Iterator[str]:
         """The node, and others that have one of these pods."""
         yield node
-        for name, load in self.loads.items():
-            if name != node and any(other.uid in uids for other in load.others):
+        for name, on_node in self.node_pods.items():
+            if name != node and any(other.uid in uids for other in on_node.others):
                 yield name

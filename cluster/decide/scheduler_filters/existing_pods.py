@@ -63,7 +63,7 @@ def other_of(pod: Pod) -> ExistingPod | None:
     )
 
 
-def load_of(others: Iterable[ExistingPod]) -> NodePods:
+def node_pods_of(others: Iterable[ExistingPod]) -> NodePods:
     """The pods of one node, summed up."""
     kept = tuple(others)
     used: dict[str, int] = {}

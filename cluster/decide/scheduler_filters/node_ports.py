@@ -16,11 +16,11 @@ class Ports:
 
     asked: tuple[Taken, ...]
 
-    def rejection(self, _node: Node, load: NodePods, gone: Sequence[ExistingPod]) -> str | None:
+    def rejection(self, _node: Node, on_node: NodePods, gone: Sequence[ExistingPod]) -> str | None:
         """Why it would not get them, once these pods are gone."""
         uids = {other.uid for other in gone}
         taken = (
-            port for other in load.others if other.ports and other.uid not in uids for port in other.ports
+            port for other in on_node.others if other.ports and other.uid not in uids for port in other.ports
         )
         return TAKEN if any(_clash(mine, theirs) for theirs in taken for mine in self.asked) else None
 

@@ -21,7 +21,7 @@ class Resources:
 
     asked: Amounts
 
-    def rejection(self, node: Node, load: NodePods, gone: Sequence[ExistingPod]) -> str | None:
+    def rejection(self, node: Node, on_node: NodePods, gone: Sequence[ExistingPod]) -> str | None:
         """Why the node has not enough of it free, once these of its pods are gone.
 
         A resource that a node does not speak of it has not got. One that does not even say how many pods it
@@ -29,13 +29,13 @@ class Resources:
         """
         has = node.status.allocatable or {}
         described = PODS in has
-        if described and len(load.others) - len(gone) >= capacity(PODS, has[PODS]):
+        if described and len(on_node.others) - len(gone) >= capacity(PODS, has[PODS]):
             return CROWDED
         for name, amount in self.asked:
             text = has.get(name)
             if text is None and not described:
                 continue
-            taken = load.used.get(name, 0)
+            taken = on_node.used.get(name, 0)
             if gone:
                 taken -= sum(dict(other.requests).get(name, 0) for other in gone)
             if taken + amount > (0 if text is None else capacity(name, text)):

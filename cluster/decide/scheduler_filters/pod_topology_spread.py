@@ -69,7 +69,7 @@ class Spread:
             labels = node.metadata.labels or {}
             if not keys <= labels.keys():
                 continue
-            kin = [o for o in around.load(name).others if o.namespace == pod.metadata.namespace]
+            kin = [o for o in around.pods_on(name).others if o.namespace == pod.metadata.namespace]
             for rule in self._rules:
                 if not _takes_part(rule.written, pod, node):
                     continue

@@ -29,7 +29,7 @@ def an_instant(*pods: PodBuilder, **nodes: tuple[Device, ...]) -> SupplySnapshot
     cache.replace_nodes([a_node(name, *devices) for name, devices in there.items()])
     for pod in pods:
         cache.apply_pod(pod.obj)
-    return cache.instant(EPOCH, {})
+    return cache.supply_snapshot(EPOCH, {})
 
 
 def holding(name: str, node: str, *indices: int) -> PodBuilder:

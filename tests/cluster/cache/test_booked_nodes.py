@@ -132,9 +132,9 @@ def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() 
     cluster = CachedCluster(1, 1)
 
     def bears() -> bool:
-        lasting = cluster.booking_plans.lasting(cluster.clock.now())
-        assert cluster.booking_plans.lasting(cluster.clock.now()) is lasting
-        return lasting.allows_permanent("n0", 1, frozenset())
+        permanent = cluster.booking_plans.permanent_pods(cluster.clock.now())
+        assert cluster.booking_plans.permanent_pods(cluster.clock.now()) is permanent
+        return permanent.allows_permanent("n0", 1, frozenset())
 
     assert bears()
     one = cluster.book("b-1", 5, 7, 1, ("n0", 1))

@@ -77,7 +77,7 @@ def test_the_kept_supply_of_nodes_equals_one_that_is_computed_again(random: Rand
     for _ in range(60):
         story.step()
         now = story.clock.now()
-        instant = story.cache.instant(now, story.cache.cover(now))
+        instant = story.cache.supply_snapshot(now, story.cache.cover(now))
         assert kept.of(instant) == {name: node_supply(view, instant) for name, view in instant.views.items()}
 
 
@@ -114,7 +114,7 @@ class Supplied:
 
     def now(self) -> dict[str, NodeSupply]:
         now = self.clock.now()
-        return self.kept.of(self.cache.instant(now, self.cache.cover(now)))
+        return self.kept.of(self.cache.supply_snapshot(now, self.cache.cover(now)))
 
 
 def test_the_supply_of_a_node_is_kept_while_another_node_changes() -> None:

@@ -30,12 +30,12 @@ def on(node: str | None, *, version: int = 1, phase: str = "Running", gone: bool
 
 def keeping() -> ClusterCache:
     cache = ClusterCache(FakeClock())
-    cache.keep_surroundings()
+    cache.keep_scheduling_objects()
     return cache
 
 
 def used(cache: ClusterCache, node: str = "n0") -> dict[str, int]:
-    return dict(cache.around().load(node).used)
+    return dict(cache.around().pods_on(node).used)
 
 
 def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
@@ -81,7 +81,7 @@ def test_what_was_taken_stays_as_it_was() -> None:
     cache.apply_pod(on("n0"))
     before = cache.around()
     cache.remove_pod(on("n0", version=2))
-    assert (before.load("n0").used, used(cache)) == ({"cpu": 1000}, {})
+    assert (before.pods_on("n0").used, used(cache)) == ({"cpu": 1000}, {})
 
 
 HISTORY = (
@@ -109,7 +109,7 @@ class Followed:
         self.cache = ClusterCache(self.clock)
         self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
         self.following.follow_namespaces()
-        self.following.follow_surroundings()
+        self.following.follow_scheduling_objects()
 
     def around(self) -> ClusterObjects:
         return self.cache.around()
@@ -132,7 +132,7 @@ def test_claims_volumes_and_classes_are_followed_and_must_be_known() -> None:
         around = followed.around()
         assert set(around.claims) == {"team/in-a"}
         assert (set(around.volumes), set(around.classes)) == ({"pv-in-a"}, {"immediate"})
-        assert around.load("n0").used == {"cpu": 2500}
+        assert around.pods_on("n0").used == {"cpu": 2500}
         kube.put(VOLUME_CLAIMS, cases.CLAIMS[1])
         eventually(lambda: "team/on-n2" in followed.around().claims, deadline=60)
         kube.delete(VOLUME_CLAIMS, "on-n2", namespace=cases.TEAM)

@@ -49,7 +49,7 @@ class Ground:
     def around(self) -> ClusterObjects:
         """What a cache that is filled from this API server would say now."""
         cache = ClusterCache(FakeClock())
-        kept = cache.keep_surroundings()
+        kept = cache.keep_scheduling_objects()
         kept.claims.replace(self.kube.list(VOLUME_CLAIMS).items, "")
         kept.volumes.replace(self.kube.list(VOLUMES).items, "")
         kept.classes.replace(self.kube.list(STORAGE_CLASSES).items, "")

@@ -72,7 +72,7 @@ def test_one_that_goes_at_last_leaves_a_free_gpu(cluster: FakeCluster) -> None:
 def tight() -> FakeCluster:
     """Alice's pod needs half of the CPUs of either node; on each, bob's pod with a GPU has all of them."""
     cluster = FakeCluster(terms=EvictionSettings())
-    cluster.cache.keep_surroundings()
+    cluster.cache.keep_scheduling_objects()
     for node in ("n0", "n1"):
         cluster.add_node(node)
         status = {"status": {"allocatable": {"cpu": "8", "pods": "9"}}}

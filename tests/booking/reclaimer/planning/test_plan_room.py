@@ -31,7 +31,7 @@ def size(cluster: FakeCluster, node: str, cpu: str) -> None:
 def tight() -> FakeCluster:
     """Two of bob's pods have half of the GPUs of a node and all of its CPUs; alice's pod needs some."""
     cluster = FakeCluster()
-    cluster.cache.keep_surroundings()
+    cluster.cache.keep_scheduling_objects()
     cluster.add_node()
     size(cluster, "n0", "8")
     cluster.opportunist("large", 0, minutes=60)

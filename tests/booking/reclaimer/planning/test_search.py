@@ -34,7 +34,7 @@ class World:
         self.random = random
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
-        self.cache.keep_surroundings()
+        self.cache.keep_scheduling_objects()
         self.version = 100
         self.created = 0
         self.nodes = {f"n{index}": self._a_node(f"n{index}") for index in range(NODES)}

@@ -67,8 +67,8 @@ def test_a_check_is_made_only_of_models_that_need_one() -> None:
 
 
 def test_a_model_s_devices_are_those_of_the_nodes_that_have_it() -> None:
-    shares = {"n0": NodeSupply({}, {A100: 0, A6000: 1}, {}), "n1": NodeSupply({}, {A100: 3}, {})}
-    found = model_inputs(inputs_of({}), [A100, A6000], shares)
+    supplies = {"n0": NodeSupply({}, {A100: 0, A6000: 1}, {}), "n1": NodeSupply({}, {A100: 3}, {})}
+    found = model_inputs(inputs_of({}), [A100, A6000], supplies)
     assert [one.devices for one in found] == [{"n0": 0, "n1": 3}, {"n0": 1}]
 
 
@@ -81,8 +81,8 @@ def test_what_pods_have_and_what_is_kept_for_them_are_summed_by_node() -> None:
 
 
 def test_pods_of_one_booking_on_two_nodes_are_both_known() -> None:
-    shares = {name: NodeSupply({}, {A100: 2}, {"b-1": 1}) for name in ("n0", "n1")}
-    (found,) = model_inputs(inputs_of({}, booked()), [A100], shares)
+    supplies = {name: NodeSupply({}, {A100: 2}, {"b-1": 1}) for name in ("n0", "n1")}
+    (found,) = model_inputs(inputs_of({}, booked()), [A100], supplies)
     assert found.pins == {"b-1": {"n0": 1, "n1": 1}}
 
 
@@ -92,8 +92,8 @@ def test_what_is_kept_for_a_pod_without_a_booking_pins_nothing() -> None:
 
 
 def test_pods_of_a_booking_of_another_model_or_of_one_that_is_unknown_pin_nothing() -> None:
-    shares = {"n0": NodeSupply({}, {A100: 2}, {"b-1": 1, "unknown": 1})}
-    (found,) = model_inputs(inputs_of({}, booked(A6000)), [A100], shares)
+    supplies = {"n0": NodeSupply({}, {A100: 2}, {"b-1": 1, "unknown": 1})}
+    (found,) = model_inputs(inputs_of({}, booked(A6000)), [A100], supplies)
     assert found.pins == {}
 
 

@@ -41,8 +41,8 @@ def test_a_pod_may_stay_anywhere_where_nothing_isbooked() -> None:
 
 
 def test_what_nodes_have_is_taken_from_the_caller_where_it_is_known() -> None:
-    shares = {"n0": NodeSupply({}, {A100: 1}, {})}
-    pods = PermanentPods(inputs_of(_MIXED, booked()), shares)
+    supplies = {"n0": NodeSupply({}, {A100: 1}, {})}
+    pods = PermanentPods(inputs_of(_MIXED, booked()), supplies)
     assert not pods.allows_permanent("n0", 1, {A100})
 
 

@@ -410,7 +410,7 @@ def _permanent(pod: PodBuilder) -> ExplanationSnapshot:
         home=names.NAMESPACE,
     )
     inputs = PlanInputs(instant=instant, bookings=seen.bookings, blocks={}, holds={})
-    return replace(seen, lasting=PermanentPods(inputs))
+    return replace(seen, permanent_pods=PermanentPods(inputs))
 
 
 def test_a_pod_that_is_never_evicted_is_kept_off_nodes_whose_gpus_are_planned_for_others() -> None:
@@ -422,7 +422,7 @@ def test_a_pod_that_is_never_evicted_is_kept_off_nodes_whose_gpus_are_planned_fo
 
 def test_a_pod_that_is_never_evicted_goes_anywhere_while_nothing_is_planned_for_others() -> None:
     pod = alices().asks(1).wants(A100).of_a_daemon_set()
-    seen = replace(_permanent(pod), lasting=None)
+    seen = replace(_permanent(pod), permanent_pods=None)
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0 and n1."
 
 
@@ -445,6 +445,6 @@ def test_parts_of_gpus_are_planned_for_no_booking() -> None:
     seen = replace(
         _over({"n0": (a100(0), a100(1), part)}, pod),
         placement_checks=_planned_for_others(pod, booking, _WHOLE).placement_checks,
-        lasting=_permanent(pod).lasting,
+        permanent_pods=_permanent(pod).permanent_pods,
     )
     assert _waits(pod, seen).because[0] == "There are free GPUs for it on n0."

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
-from cluster.decide.scheduler_filters import ClusterObjects, checker_for, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for, node_pods_of, other_of
 from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED
 from cluster.decide.scheduler_filters.node_ports import TAKEN
 from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
@@ -47,9 +47,9 @@ def sized(cpu: str, **more: Any) -> dict[str, Any]:
 
 def around(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
     """Nodes, and pods on the first of them."""
-    load = load_of(other for pod in pods if (other := other_of(pod)))
+    on_node = node_pods_of(other for pod in pods if (other := other_of(pod)))
     first = nodes[0].metadata.name
-    return ClusterObjects(nodes={node.metadata.name: node for node in nodes}, loads={first: load})
+    return ClusterObjects(nodes={node.metadata.name: node for node in nodes}, node_pods={first: on_node})
 
 
 def why(pod: Pod, node: Node, *pods: Pod, without: Iterable[str] = ()) -> str | None:

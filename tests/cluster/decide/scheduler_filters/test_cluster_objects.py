@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, node_pods_of, other_of
 from cluster.decide.scheduler_filters.existing_pods import ExistingPod
 from cluster.objects.pods import Pod
 from tests.cluster.decide.scheduler_filters import cases
@@ -21,17 +21,17 @@ def kept(*pods: Pod) -> list[ExistingPod]:
 
 
 def around(**pods: tuple[Pod, ...]) -> ClusterObjects:
-    loads = {node: load_of(kept(*there)) for node, there in pods.items()}
-    return ClusterObjects(nodes={"n0": N0, "n1": N1, "n2": N2}, loads=loads)
+    node_pods = {node: node_pods_of(kept(*there)) for node, there in pods.items()}
+    return ClusterObjects(nodes={"n0": N0, "n1": N1, "n2": N2}, node_pods=node_pods)
 
 
 def names(there: ClusterObjects) -> dict[str, list[str]]:
-    return {node: [other.uid for other in there.load(node).others] for node in ("n0", "n1", "n2")}
+    return {node: [other.uid for other in there.pods_on(node).others] for node in ("n0", "n1", "n2")}
 
 
 def test_a_node_on_which_no_pod_is_known_has_none() -> None:
     assert names(around()) == {"n0": [], "n1": [], "n2": []}
-    assert around().load("unknown").others == ()
+    assert around().pods_on("unknown").others == ()
 
 
 def test_pods_count_only_on_nodes_that_exist() -> None:
@@ -94,7 +94,7 @@ def test_a_pod_that_has_ended_is_not_placed() -> None:
 def test_what_a_placed_pod_requests_is_used() -> None:
     pod = pod_of(cases.a_pod("new", containers=[cases.container(amounts={"cpu": "2"})]))
 
-    assert around().placing(pod, "n0").load("n0").used == {"cpu": 2000}
+    assert around().placing(pod, "n0").pods_on("n0").used == {"cpu": 2000}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster import names
-from cluster.decide.scheduler_filters.existing_pods import ExistingPod, load_of, other_of
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, node_pods_of, other_of
 from tests.cluster.decide.scheduler_filters import cases
 from tests.cluster.decide.scheduler_filters.world import pod_of
 from tests.fakes.objects import PodBuilder, a_pod
@@ -57,14 +57,14 @@ def test_what_the_pods_of_a_node_request_is_added_up() -> None:
         for uid, requests in (("p", (("cpu", 500), ("memory", 7))), ("q", (("cpu", 250),)))
     )
 
-    load = load_of([first, shy, second])
+    on_node = node_pods_of([first, shy, second])
 
-    assert load.used == {"cpu": 750, "memory": 7}
-    assert load.others == (first, shy, second)
-    assert load.with_anti_affinity == (shy,)
+    assert on_node.used == {"cpu": 750, "memory": 7}
+    assert on_node.others == (first, shy, second)
+    assert on_node.with_anti_affinity == (shy,)
 
 
 def test_a_node_without_pods_uses_nothing() -> None:
-    load = load_of([])
+    on_node = node_pods_of([])
 
-    assert (load.others, load.used, load.with_anti_affinity) == ((), {}, ())
+    assert (on_node.others, on_node.used, on_node.with_anti_affinity) == ((), {}, ())

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, node_pods_of, other_of
 from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED, UNWANTED, PodAffinity
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
@@ -45,15 +45,15 @@ def around(pods: Mapping[str, Iterable[Pod]] | None = None) -> ClusterObjects:
         name: msgspec.convert({"metadata": {"name": name, "labels": labels or None}}, Node)
         for name, labels in NODES.items()
     }
-    loads = {
-        node: load_of(other for pod in there if (other := other_of(pod)))
+    node_pods = {
+        node: node_pods_of(other for pod in there if (other := other_of(pod)))
         for node, there in (pods or {}).items()
     }
     namespaces = {
         name: msgspec.convert({"metadata": {"name": name, "labels": labels}}, Namespace)
         for name, labels in cases.NAMESPACES.items()
     }
-    return ClusterObjects(nodes=nodes, loads=loads, namespaces=namespaces)
+    return ClusterObjects(nodes=nodes, node_pods=node_pods, namespaces=namespaces)
 
 
 def verdicts(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.decide.scheduler_filters.existing_pods import Taken, load_of, other_of, ports_of
+from cluster.decide.scheduler_filters.existing_pods import Taken, node_pods_of, other_of, ports_of
 from cluster.decide.scheduler_filters.node_ports import TAKEN, Ports
 from tests.cluster.decide.scheduler_filters import cases
 from tests.cluster.decide.scheduler_filters.world import NODES, pod_of
@@ -15,9 +15,9 @@ def neighbour(name: str, *ports: cases.Json) -> cases.Json:
 
 
 def rejection(asked: tuple[Taken, ...], *others: cases.Json, gone: tuple[str, ...] = ()) -> str | None:
-    load = load_of(other for body in others if (other := other_of(pod_of(body))))
-    leaving = [other for other in load.others if other.uid in gone]
-    return Ports(asked).rejection(NODES[0], load, leaving)
+    on_node = node_pods_of(other for body in others if (other := other_of(pod_of(body))))
+    leaving = [other for other in on_node.others if other.uid in gone]
+    return Ports(asked).rejection(NODES[0], on_node, leaving)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cluster.decide.scheduler_filters.existing_pods import ExistingPod, load_of
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, node_pods_of
 from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL, Resources
 from cluster.objects.nodes import Node
 from tests.cluster.decide.scheduler_filters import cases
@@ -23,7 +23,7 @@ def others(*cpus: int) -> list[ExistingPod]:
 def rejection(asked: dict[str, int], node: Node, *cpus: int, gone: int = 0) -> str | None:
     """Pods on the node with these amounts of CPU; the first ``gone`` of them leave."""
     there = others(*cpus)
-    return Resources(tuple(asked.items())).rejection(node, load_of(there), there[:gone])
+    return Resources(tuple(asked.items())).rejection(node, node_pods_of(there), there[:gone])
 
 
 FOUR = {"cpu": "4", "pods": "3"}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, node_pods_of, other_of
 from cluster.decide.scheduler_filters.pod_topology_spread import NO_DOMAIN, UNEVEN, Spread
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -47,10 +47,10 @@ def around(pods: Mapping[str, Iterable[Pod]], taints: Mapping[str, list[cases.Js
         )
         for name, labels in NODES.items()
     }
-    loads = {
-        node: load_of(other for pod in there if (other := other_of(pod))) for node, there in pods.items()
+    node_pods = {
+        node: node_pods_of(other for pod in there if (other := other_of(pod))) for node, there in pods.items()
     }
-    return ClusterObjects(nodes=nodes, loads=loads)
+    return ClusterObjects(nodes=nodes, node_pods=node_pods)
 
 
 def verdicts(
@@ -228,8 +228,10 @@ def test_a_pod_without_labels_is_of_no_kind_and_narrows_none() -> None:
 
 def test_a_node_without_labels_has_no_domain_and_hides_none_that_comes_after_it() -> None:
     first, second, third = _node("first", None), _node("second", {ZONE: "a"}), _node("third", {ZONE: "b"})
-    load = load_of(other for pod in webs(1) if (other := other_of(pod)))
-    there = ClusterObjects(nodes={"first": first, "second": second, "third": third}, loads={"second": load})
+    on_node = node_pods_of(other for pod in webs(1) if (other := other_of(pod)))
+    there = ClusterObjects(
+        nodes={"first": first, "second": second, "third": third}, node_pods={"second": on_node}
+    )
     spread = Spread(a_pod(over()), there)
     assert [spread.rejection(node, frozenset()) for node in (first, second, third)] == [
         NO_DOMAIN,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters import ClusterObjects, node_pods_of, other_of
 from cluster.decide.scheduler_filters.volume_binding import (
     ELSEWHERE,
     IN_USE,
@@ -57,7 +57,7 @@ def around(*objects: VolumeClaim | Volume, users: tuple[Pod, ...] = (), **classe
     kinds = {"local": {"provisioner": "kubernetes.io/no-provisioner"}, **classes}
     return ClusterObjects(
         nodes={"n0": a_node()},
-        loads={"n0": load_of(other for pod in users if (other := other_of(pod)))},
+        node_pods={"n0": node_pods_of(other for pod in users if (other := other_of(pod)))},
         claims={
             f"{o.metadata.namespace}/{o.metadata.name}": o for o in objects if isinstance(o, VolumeClaim)
         },

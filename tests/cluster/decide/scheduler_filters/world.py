@@ -31,7 +31,7 @@ NODES = tuple(msgspec.convert(body, Node) for body in cases.NODES)
 def a_cache(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
     """A cache to which everything was applied."""
     cache = ClusterCache(FakeClock())
-    kept = cache.keep_surroundings()
+    kept = cache.keep_scheduling_objects()
     kept.claims.replace(_all(cases.CLAIMS, VolumeClaim), "1")
     kept.volumes.replace(_all(cases.VOLUMES, Volume), "1")
     kept.classes.replace(_all(cases.CLASSES, StorageClass), "1")
