@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from booking.admission.free_gpus import FreeGpus, Seen, is_spoken_for, room
-from booking.admission.owner import Place
+from booking.admission.owner import PodNamespace
 from cluster.cache import ClusterCache
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import DEFAULT_RULES, Rule, UsersOf, users_by_label
@@ -24,12 +24,12 @@ class CachedClusterView:
         self._known = tuple(known)
         self._labels: tuple[Mapping[str, Booking], UsersOf] | None = None
 
-    def place(self, namespace: str) -> Place:
+    def namespace(self, namespace: str) -> PodNamespace:
         """What administrators have written on a namespace, as it was read last."""
         found = self._cache.namespaces.get(namespace)
         if found is None:
-            return Place(name=namespace)
-        return Place(name=namespace, owner=found.owner, is_protected=found.is_protected)
+            return PodNamespace(name=namespace)
+        return PodNamespace(name=namespace, owner=found.owner, is_protected=found.is_protected)
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         """Bookings and pods of its user, and what covers what."""

@@ -31,7 +31,7 @@ class Ownership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PodNamespace:
     """The namespace of a pod, and what administrators have written on it."""
 
     name: str = ""
@@ -42,14 +42,14 @@ class Place:
 
 
 def owner(
-    creator: str, meta: Meta, *, place: Place, creators: Creators, known: Callable[[], UsersOf]
+    creator: str, meta: Meta, *, namespace: PodNamespace, creators: Creators, known: Callable[[], UsersOf]
 ) -> Ownership:
     """To whom a pod belongs.
 
     Args:
         creator: ``userInfo.username`` of the request.
         meta: the pod's, as it came; it counts where the creator is trusted.
-        place: where it is created.
+        namespace: where it is created.
         creators: whose word counts.
         known: labels of JupyterHub, and the known users who may have them.
     """
@@ -62,9 +62,9 @@ def owner(
     if user or not is_account(creator):
         return _named(user, f"{_short(creator)} is no user")
     return _named(
-        place.owner,
+        namespace.owner,
         f"{_short(creator, 56)} acts for others, and no administrator has set {names.OWNER} on namespace"
-        f" {_short(place.name, 24)}",
+        f" {_short(namespace.name, 24)}",
     )
 
 

@@ -16,7 +16,7 @@ from booking.admission.annotation_checks import unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
 from booking.admission.mutation import admitted, stripped
-from booking.admission.owner import Creators, Ownership, Place, owner
+from booking.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
 from cluster import names
@@ -30,7 +30,7 @@ Kind = Literal["booked", "opportunistic", "stripped", "cleaned", "untouched"]
 Unbooked = Literal["queue", "strip"]
 """What becomes of a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
 
-UNBORN: Final = "~"
+NOT_CREATED: Final = "~"
 """Uid of a pod that does not exist yet: after every real one, where two were created in one second."""
 MAY_BE_EVICTED: Final = "this pod may be evicted when a booked pod needs its GPU."
 UNKNOWN: Final = "Bookings cannot be read now, so this pod counts as not booked"
@@ -43,7 +43,7 @@ HINT: Final = "Book a GPU, or create the pod again when one is free."
 class ClusterView(Protocol):
     """What is known of the cluster: ``booking.admission.cluster_view``."""
 
-    def place(self, namespace: str, /) -> Place:
+    def namespace(self, namespace: str, /) -> PodNamespace:
         """What administrators have written on a namespace."""
 
     def user_coverage(self, pod: Pod, now: datetime, /) -> UserCoverage:
@@ -91,7 +91,7 @@ class _Case:
     stored: Pod
     """The pod as the API server will store it."""
     whose: Ownership
-    place: Place
+    namespace: PodNamespace
     found: Coverage | None
     """None where nobody can know: it is nobody's, or the bookings are not known."""
     until: str | None = None
@@ -102,7 +102,7 @@ class _Case:
         """What covers it, or why nothing does, without what follows from that."""
         if self.whose.user is None:
             return f"{self.whose.why}, so this pod is nobody's"
-        return clause(self.found, self.place.name) if self.found else UNKNOWN
+        return clause(self.found, self.namespace.name) if self.found else UNKNOWN
 
     def granted(self, now: datetime) -> datetime | None:
         """The instant to which MAIA has given it its GPUs, if that is still to come."""
@@ -177,13 +177,17 @@ class Review:
         is_certain: bool,
         until: str | None,
     ) -> _Case:
-        pod, place = read(asked.pod), view.place(asked.namespace)
+        pod, namespace = read(asked.pod), view.namespace(asked.namespace)
         whose = owner(
-            asked.creator, pod.metadata, place=place, creators=self.creators, known=view.users_by_label
+            asked.creator,
+            pod.metadata,
+            namespace=namespace,
+            creators=self.creators,
+            known=view.users_by_label,
         )
         stored = _as_stored(pod, asked.namespace, with_annotation(kept, names.USER, whose.user), now)
         found = coverage(stored, view.user_coverage(stored, now), now) if is_certain and whose.user else None
-        return _Case(pod=kept, stored=stored, whose=whose, place=place, found=found, until=until)
+        return _Case(pod=kept, stored=stored, whose=whose, namespace=namespace, found=found, until=until)
 
     def _strips(self, asked: ReviewRequest, case: _Case, now: datetime) -> bool:
         """Whether the pod would rather start without a GPU than wait for one.
@@ -230,8 +234,8 @@ def _cover_warning(case: _Case, now: datetime) -> str:
         return f"{case.why}."
     if granted:
         return f"{case.why}, but MAIA's {names.TERMINATE_AT} covers it until {day(granted)}."
-    if case.place.is_protected:
-        return f"{case.why}, but no pod of namespace {case.place.name} is evicted for a booking."
+    if case.namespace.is_protected:
+        return f"{case.why}, but no pod of namespace {case.namespace.name} is evicted for a booking."
     return f"{case.why}: {MAY_BE_EVICTED}"
 
 
@@ -239,7 +243,7 @@ def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
     """The pod as it will be stored among the others: newest, last, its owner's."""
     meta = msgspec.structs.replace(
         pod.metadata,
-        uid=UNBORN,
+        uid=NOT_CREATED,
         namespace=namespace,
         creation_timestamp=now,
         deletion_timestamp=None,

@@ -26,7 +26,7 @@ from cluster.decide.booking_plan import (
 )
 from cluster.decide.booking_plan import Block as Load
 
-SETTLED: Final = timedelta(seconds=60)
+FIXED_AHEAD: Final = timedelta(seconds=60)
 """What begins within this time is not moved for others."""
 
 
@@ -46,7 +46,7 @@ class CurrentPlan:
     has_begun: bool = False
     """Whether the booking that is being changed has begun."""
 
-    def shift(self, steps: int) -> PlanAttempt:
+    def attempt(self, steps: int) -> PlanAttempt:
         """A new attempt to place more bookings: it may move planned ones, in so many steps."""
         made = PlanAttempt(self.model_plan, fixed_until=self.fixed_until, steps=steps)
         made.fix(self.fixed)
@@ -106,11 +106,11 @@ def current_plan_of(
         now: this instant.
         changing: a booking that is left out, except for its pods that run outside its node.
     """
-    shift = PlanAttempt(model_plan, fixed_until=seconds(now + SETTLED), steps=STEPS)
+    attempt = PlanAttempt(model_plan, fixed_until=seconds(now + FIXED_AHEAD), steps=STEPS)
     if changing is not None and changing.id in calendar.records:
         for item, node in planned_booking(calendar.records[changing.id]).placed():
-            if shift.node_plan(node) is not None:
-                shift.take(item, node)
+            if attempt.node_plan(node) is not None:
+                attempt.take(item, node)
     fixed: set[Item] = set()
     found: dict[str, dict[Item, str]] = {}
     running = {key: calendar.records[key] for key in sorted(pins.keys() & calendar.records.keys())}
@@ -120,27 +120,29 @@ def current_plan_of(
         if changing is not None and key == changing.id:
             continue
         placed = planned_booking(record).placed()
-        if all(shift.node_plan(node) is not None for _, node in placed):
-            pinned = pin(shift, placed, pins[key], held)
+        if all(attempt.node_plan(node) is not None for _, node in placed):
+            pinned = pin(attempt, placed, pins[key], held)
             fixed.update(item for item, _ in pinned)
             now_at = dict(placed) | {item: node for item, node in pinned if item in dict(placed)}
             if now_at != dict(placed):
                 found[key] = now_at
-    shift.fix(fixed)
-    fixed.update(_place_unplaced(shift, model_plan, calendar, now, pins=pins, found=found, changing=changing))
+    attempt.fix(fixed)
+    fixed.update(
+        _place_unplaced(attempt, model_plan, calendar, now, pins=pins, found=found, changing=changing)
+    )
     return CurrentPlan(
-        model_plan=shift.plan(),
+        model_plan=attempt.plan(),
         calendar=calendar,
         fixed=frozenset(fixed),
         placed={key: tuple(placed.items()) for key, placed in found.items()},
-        fixed_until=seconds(now + SETTLED),
+        fixed_until=seconds(now + FIXED_AHEAD),
         pods=pins.get(changing.id, {}) if changing is not None else {},
-        has_begun=changing is not None and changing.start <= now + SETTLED,
+        has_begun=changing is not None and changing.start <= now + FIXED_AHEAD,
     )
 
 
 def _place_unplaced(
-    shift: PlanAttempt,
+    attempt: PlanAttempt,
     model_plan: ModelPlan,
     calendar: Calendar,
     now: datetime,
@@ -169,16 +171,16 @@ def _place_unplaced(
             follow(planned_booking(record), {}, pins.get(key, {}), items),
             planned_booking(record).placed(),
         )
-        if shift.place_all(items, only) or (only and shift.place_all(items)):
+        if attempt.place_all(items, only) or (only and attempt.place_all(items)):
             kept = {item: node for item, node in placed if node != NO_NODE}
-            found[key] = kept | {item: shift.places[item] for item in items}
+            found[key] = kept | {item: attempt.places[item] for item in items}
             placed = list(found[key].items())
-            for item in shift.places.keys() - set(items):
-                _note(item, shift.places[item], calendar, found)
+            for item in attempt.places.keys() - set(items):
+                _note(item, attempt.places[item], calendar, found)
         for item, node in off_plan_pods(placed, pins.get(key, {})):
-            if shift.node_plan(node) is not None:
-                shift.put(item, node)
-                shift.fix([item])
+            if attempt.node_plan(node) is not None:
+                attempt.put(item, node)
+                attempt.fix([item])
                 off_plan.add(item)
     return off_plan
 

@@ -20,7 +20,7 @@ import msgspec
 
 from booking import wording
 from booking.availability.calendars import Calendar, calendar_of, planned_booking, seconds
-from booking.availability.current_plan import SETTLED, CurrentPlan, blocks_of, current_plan_of
+from booking.availability.current_plan import FIXED_AHEAD, CurrentPlan, blocks_of, current_plan_of
 from booking.availability.replan import replanned
 from booking.availability.start_search import OneNode, Sum, first_start, instant
 from booking.capacity import Capacity
@@ -116,7 +116,7 @@ class PlannedCapacity:
             placing, left = self._try(wanted, start, timetable.end_of(start), left)
             if placing is not None:
                 return start
-            turn = load.next_turn(seconds(start))
+            turn = load.next_change(seconds(start))
             if turn is None:
                 return None
             if not left and (wanted.count == 1 or wanted.topology == "single-node"):
@@ -165,7 +165,7 @@ class PlannedCapacity:
             if start == found:
                 return self._if_nothing_lacks(wanted, timetable, start)
             found = first_start(node, timetable, start)
-        last = instant(max(0, self._load.last_turn()))
+        last = instant(max(0, self._load.last_change()))
         return self._if_nothing_lacks(wanted, timetable, timetable.start_at(max(begin, last)))
 
     def _if_nothing_lacks(
@@ -195,18 +195,18 @@ class PlannedCapacity:
         current_plan, booking = self._current(), self._planned_booking(wanted, start, end)
         items = [item for item, _ in booking.placed()]
         for only in current_plan.bounds(booking):
-            shift = current_plan.shift(steps)
+            attempt = current_plan.attempt(steps)
             off_node = current_plan.off_plan(booking, only)
-            if not all(_has_room(shift, item, node) for item, node in off_node):
+            if not all(_has_room(attempt, item, node) for item, node in off_node):
                 continue
             for item, node in off_node:
-                shift.put(item, node)
-            shift.fix(item for item, _ in off_node)
-            if shift.place_all(items, only):
-                placing = _placing(shift, current_plan, items)
+                attempt.put(item, node)
+            attempt.fix(item for item, _ in off_node)
+            if attempt.place_all(items, only):
+                placing = _placing(attempt, current_plan, items)
                 if not self._is_strained or self._is_kept(wanted, start, end, placing):
-                    return placing, shift.left
-            steps = shift.left
+                    return placing, attempt.left
+            steps = attempt.left
         return None, steps
 
     # --- what the plan controller makes of it -------------------------------------------------------
@@ -251,17 +251,17 @@ class PlannedCapacity:
         changing = self._changing
         was = self._calendar.records.get(changing.id) if changing else None
         model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
-        shift = PlanAttempt(model_plan, fixed_until=seconds(self._now), steps=0)
+        attempt = PlanAttempt(model_plan, fixed_until=seconds(self._now), steps=0)
         for item, node in planned_booking(was).placed() if was else ():
             if node in model_plan.node_plans:
-                shift.take(item, node)
+                attempt.take(item, node)
         booking = self._planned_booking(wanted, start, end)
         items = [item for item, _ in booking.placed()]
         here = {item: node for item, node in booking.placed() if node in model_plan.node_plans}
         # Where pods of it may run it is, or without a place: then those that are in its way are moved.
-        has_begun = changing is not None and changing.start <= self._now + SETTLED
-        found = shift.place_all(items, here) or (not has_begun and shift.place_all(items))
-        return Placement(plan=_plan((item, shift.places[item]) for item in items)) if found else Placement()
+        has_begun = changing is not None and changing.start <= self._now + FIXED_AHEAD
+        found = attempt.place_all(items, here) or (not has_begun and attempt.place_all(items))
+        return Placement(plan=_plan((item, attempt.places[item]) for item in items)) if found else Placement()
 
     def _planned_booking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> PlannedBooking:
         """What is asked for, with the place of the booking that is being changed."""
@@ -305,14 +305,14 @@ class PlannedCapacity:
         )
 
 
-def _has_room(shift: PlanAttempt, item: Item, node: str) -> bool:
-    node_plan = shift.node_plan(node)
+def _has_room(attempt: PlanAttempt, item: Item, node: str) -> bool:
+    node_plan = attempt.node_plan(node)
     return node_plan is not None and node_plan.room(item.start, item.end) >= item.size
 
 
-def _placing(shift: PlanAttempt, current_plan: CurrentPlan, items: Iterable[Item]) -> Placement:
+def _placing(attempt: PlanAttempt, current_plan: CurrentPlan, items: Iterable[Item]) -> Placement:
     own = set(items)
-    places = shift.places
+    places = attempt.places
     key = next(iter(own)).key
     moved = current_plan.moved({item: node for item, node in places.items() if item.key != key})
     return Placement(plan=_plan((item, places[item]) for item in own), moved=moved)

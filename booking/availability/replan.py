@@ -105,12 +105,12 @@ class _Keeping:
         current_plan = current_plan_of(model_plan, self.calendar, self.capacity.pins, self.now)
         lifted = self._lifted(current_plan)
         if lifted is not None:
-            shift = PlanAttempt(current_plan.model_plan, fixed_until=BEGINNING, steps=STEPS)
-            shift.fix(current_plan.fixed)
+            attempt = PlanAttempt(current_plan.model_plan, fixed_until=BEGINNING, steps=STEPS)
+            attempt.fix(current_plan.fixed)
             for item, node in lifted:
-                shift.take(item, node)
-            if shift.place_all([item for item, _ in lifted]):
-                return Outcome(plans=current_plan.moved(dict(shift.places)))
+                attempt.take(item, node)
+            if attempt.place_all([item for item, _ in lifted]):
+                return Outcome(plans=current_plan.moved(dict(attempt.places)))
         return self._replan_all()
 
     @property
@@ -148,19 +148,19 @@ class _Keeping:
 
     def _replan_all(self) -> Outcome:
         """All of them, the first booked first; who finds no place is at risk."""
-        shift = PlanAttempt(ModelPlan(self._devices, blocks=self.loads), fixed_until=BEGINNING, steps=STEPS)
+        attempt = PlanAttempt(ModelPlan(self._devices, blocks=self.loads), fixed_until=BEGINNING, steps=STEPS)
         plans: dict[str, list[Placed]] = {}
         at_risk: set[str] = set()
         # What pods hold is nobody else's, wherever their booking finds its place.
-        held = {record.id: self._put_off_plan(shift, record) for record in self._ranked()}
+        held = {record.id: self._put_off_plan(attempt, record) for record in self._ranked()}
         for record in self._ranked():
             for item, node in held[record.id]:
-                shift.take(item, node)
+                attempt.take(item, node)
             placed = planned_booking(record).placed()
-            if not self._settled(shift, record, placed):
+            if not self._is_placed(attempt, record, placed):
                 at_risk.add(record.id)
-            self._put_off_plan(shift, record)
-        for item, node in shift.places.items():
+            self._put_off_plan(attempt, record)
+        for item, node in attempt.places.items():
             plans.setdefault(item.key, []).append((item, node))
         found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(at_risk, ())
         return Outcome(
@@ -168,26 +168,26 @@ class _Keeping:
             at_risk=frozenset(at_risk),
         )
 
-    def _put_off_plan(self, shift: PlanAttempt, record: Record) -> list[Placed]:
-        """Put the booking's pods where they run, as far as its place on the shift is another."""
-        placed = [(item, shift.places.get(item, NO_NODE)) for item, _ in planned_booking(record).placed()]
+    def _put_off_plan(self, attempt: PlanAttempt, record: Record) -> list[Placed]:
+        """Put the booking's pods where they run, as far as its place on the attempt is another."""
+        placed = [(item, attempt.places.get(item, NO_NODE)) for item, _ in planned_booking(record).placed()]
         found = [
             (item, node)
             for item, node in off_plan_pods(placed, self.capacity.pins.get(record.id, {}))
-            if shift.node_plan(node) is not None
+            if attempt.node_plan(node) is not None
         ]
         for item, node in found:
-            shift.put(item, node)
-        shift.fix(item for item, _ in found)
+            attempt.put(item, node)
+        attempt.fix(item for item, _ in found)
         return found
 
-    def _settled(self, shift: PlanAttempt, record: Record, placed: Sequence[Placed]) -> bool:
+    def _is_placed(self, attempt: PlanAttempt, record: Record, placed: Sequence[Placed]) -> bool:
         items = [item for item, _ in placed]
-        here = {item: node for item, node in placed if shift.node_plan(node) is not None}
+        here = {item: node for item, node in placed if attempt.node_plan(node) is not None}
         for only in _bounds(planned_booking(record), here, self.capacity.pins.get(record.id, {})):
-            if shift.place_all(items, only):
+            if attempt.place_all(items, only):
                 if record.id in self.capacity.pins:
-                    shift.fix(items)
+                    attempt.fix(items)
                 return True
         return False
 

@@ -26,7 +26,7 @@ class Load(Protocol):
         """Whether they can be had all the time."""
         ...
 
-    def next_turn(self, after: int) -> int | None:
+    def next_change(self, after: int) -> int | None:
         """When what is in use changes next."""
         ...
 
@@ -47,9 +47,9 @@ class Sum:
         """Whether the load stays within the ceiling all the time."""
         return self.load.most(start, end) <= self.ceiling
 
-    def next_turn(self, after: int) -> int | None:
+    def next_change(self, after: int) -> int | None:
         """When the load changes next; None when it never does."""
-        return self.load.next_turn(after)
+        return self.load.next_change(after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class OneNode:
         """Whether some node has that many devices free all the time."""
         return any(node_plan.room(start, end) >= self.size for node_plan in self.plan.node_plans.values())
 
-    def next_turn(self, after: int) -> int | None:
+    def next_change(self, after: int) -> int | None:
         """When the load of any node changes next; None when none does."""
-        turns = (node_plan.load.next_turn(after) for node_plan in self.plan.node_plans.values())
+        turns = (node_plan.load.next_change(after) for node_plan in self.plan.node_plans.values())
         return min((turn for turn in turns if turn is not None), default=None)
 
 
@@ -83,7 +83,7 @@ def first_start(load: Load, timetable: Timetable, start: datetime) -> datetime |
         start = timetable.start_at(max(start, instant(gap)))
         if load.is_free(seconds(start), max(seconds(start) + 1, seconds(timetable.end_of(start)))):
             return start
-        turn = load.next_turn(seconds(start))
+        turn = load.next_change(seconds(start))
         if turn is None:
             return None
         start = timetable.start_at(instant(turn))

@@ -13,7 +13,7 @@ import yaml
 from booking.policy.limits import Limits, zone_of
 from booking.policy.policy import FILE_VERSION, Policy
 from booking.policy.resolution import Group, Scope
-from booking.policy.values import ValueMistakeError, Values, demand_knob, read_value
+from booking.policy.values import ValueMistakeError, Values, read_value, require_known_limit
 from booking.policy.visibility import Visibility
 from cluster import names
 
@@ -183,7 +183,7 @@ class _Reader:
         values = {}
         for each in entries:
             try:
-                demand_knob(each.key)
+                require_known_limit(each.key)
                 values[each.key] = read_value(each.key, self._scalar(each))
             except ValueMistakeError as error:
                 self._wrong(each, str(error))

@@ -41,7 +41,7 @@ class ValueMistakeError(ValueError):
     """A limit that there is not, or a value that it cannot have; the text is a message."""
 
 
-def demand_knob(knob: str) -> None:
+def require_known_limit(knob: str) -> None:
     """See that there is such a limit.
 
     Raises:
@@ -61,7 +61,7 @@ def read_value(knob: str, written: Any) -> Value:
     Raises:
         ValueMistakeError: there is no such limit, or it cannot have this value.
     """
-    demand_knob(knob)
+    require_known_limit(knob)
     kinds = get_args(_TYPES[knob]) if get_origin(_TYPES[knob]) is not Literal else ()
     if type(None) in kinds and (written is None or written == "none"):
         return None

@@ -15,7 +15,7 @@ from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
 from booking.records import Violation
 from booking.service import audit_entries, pagination
-from booking.service.authorization import beneficiary, demand_administrator, demanded_reason
+from booking.service.authorization import beneficiary, require_administrator, required_reason
 from booking.service.context import ServiceContext, whole
 from booking.service.idempotency import Key, judged
 from booking.service.pagination import Page
@@ -49,12 +49,12 @@ def add_block(
     dry_run: bool,
 ) -> Block:
     """Add a maintenance block: GPUs of a node cannot be booked for a time."""
-    demand_administrator(who, "block GPUs")
+    require_administrator(who, "block GPUs")
     capacity = context.capacity()
     label = None if model is None else names.model_label(model)
 
     def judge(_: Reading) -> Block:
-        said, now = demanded_reason(reason), whole(context.clock.now())
+        said, now = required_reason(reason), whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
         if wrong:
             raise RefusedError(wrong)
@@ -89,8 +89,8 @@ def remove_block(
     dry_run: bool,
 ) -> Block:
     """Remove a maintenance block."""
-    demand_administrator(who, "remove maintenance")
-    said = None if reason is None else demanded_reason(reason)
+    require_administrator(who, "remove maintenance")
+    said = None if reason is None else required_reason(reason)
 
     def judge(reading: Reading) -> Block:
         block = reading.block(block_id)
@@ -139,12 +139,12 @@ def add_exemption(
     dry_run: bool,
 ) -> Exemption:
     """Let other limits hold for a user."""
-    demand_administrator(who, "exempt somebody")
+    require_administrator(who, "exempt somebody")
     label = None if model is None else names.model_label(model)
     unknown = [] if label is None else [*_wrong_model(label, context.capacity())]
 
     def judge(_: Reading) -> Exemption:
-        whose, said = beneficiary(who, user, context.identity_rules), demanded_reason(reason)
+        whose, said = beneficiary(who, user, context.identity_rules), required_reason(reason)
         now = whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
         if wrong:
@@ -180,8 +180,8 @@ def remove_exemption(
     dry_run: bool,
 ) -> Exemption:
     """Delete an exemption, and write who did it and why into the audit log."""
-    demand_administrator(who, "remove exemptions")
-    said = None if reason is None else demanded_reason(reason)
+    require_administrator(who, "remove exemptions")
+    said = None if reason is None else required_reason(reason)
 
     def judge(reading: Reading) -> Exemption:
         exemption = reading.exemption(exemption_id)
@@ -209,7 +209,7 @@ def audit(
     limit: int,
 ) -> Page[AuditEntry]:
     """A page of the audit log, newest first."""
-    demand_administrator(who, "see the audit")
+    require_administrator(who, "see the audit")
     begin, most = pagination.number_of(after), pagination.bounded(limit)
     found = context.store.read(
         lambda reading: reading.audit_page(after=begin, limit=most + 1, subject=subject, actor=actor)
@@ -219,7 +219,7 @@ def audit(
 
 def denied(context: ServiceContext, who: Principal, *, after: str | None, limit: int) -> Page[Denied]:
     """A page of refused requests, newest first."""
-    demand_administrator(who, "see denied demand")
+    require_administrator(who, "see denied demand")
     begin, most = pagination.number_of(after), pagination.bounded(limit)
     found = context.store.read(lambda reading: reading.denied_page(after=begin, limit=most + 1))
     return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)

@@ -57,12 +57,12 @@ def written(
     )
 
 
-def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: datetime) -> None:
+def denied(writing: Writing, evaluation: EvaluationContext, decision: Decision, now: datetime) -> None:
     """Record a refused request."""
     writing.denied_add(
         Denied(
             at=whole(now),
-            user=bid.user,
+            user=evaluation.user,
             model=_visible(wording.clipped(decision.model)),
             count=max(-_MOST_COUNT, min(decision.count, _MOST_COUNT)),
             start=decision.start,

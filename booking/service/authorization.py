@@ -19,7 +19,7 @@ Expected = str | frozenset[str] | None
 """Versions, one of which the booking must have; None: any."""
 
 
-def demand_administrator(who: Principal, what: str) -> None:
+def require_administrator(who: Principal, what: str) -> None:
     """Let nobody else on.
 
     Args:
@@ -40,7 +40,7 @@ def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
     """
     if user is None or user == who.user:
         return who.user
-    demand_administrator(who, "book for somebody else")
+    require_administrator(who, "book for somebody else")
     if not 0 < len(user) <= LONGEST_USER or not user.isprintable() or user != user.strip():
         raise refused("not-a-user", f"Nobody has the user id {wording.quoted(user)}.")
     return _owner_of(user, tuple(rules)) if is_address(user) else user
@@ -68,7 +68,7 @@ def found(reading: Reading, who: Principal, booking_id: str) -> Record:
     return record
 
 
-def demand_fresh(record: Record, expected: Expected) -> None:
+def require_current(record: Record, expected: Expected) -> None:
     """Check that the caller decided on the current version."""
     versions = {expected} if isinstance(expected, str) else expected
     if versions is not None and record.version not in versions:
@@ -81,11 +81,11 @@ def demand_fresh(record: Record, expected: Expected) -> None:
 def reason_of(who: Principal, owner: str, reason: str | None) -> str | None:
     """Why somebody's booking is ended: others than its owner have to say it."""
     if reason is not None or who.user != owner:
-        return demanded_reason(reason)
+        return required_reason(reason)
     return None
 
 
-def demanded_reason(reason: str | None) -> str:
+def required_reason(reason: str | None) -> str:
     """The message that an administrator owes."""
     said = (reason or "").strip()
     if not said:

@@ -42,11 +42,11 @@ def change(
             after = writing.replace(ended(before, who, now, reason=said))
             audit_entries.booking(writing, "release", who, now, before=before, after=after, reason=said)
             return after
-        bid = EvaluationContext.of(context, who, before.user, capacity)
-        decision, guard = bid.decided(writing, now, _request(before, change), changing=before)
-        wanted = _changed(before, decision, bid)
+        evaluation = EvaluationContext.of(context, who, before.user, capacity)
+        decision, guard = evaluation.decided(writing, now, _request(before, change), changing=before)
+        wanted = _changed(before, decision, evaluation)
         if wanted is None:
-            audit_entries.denied(writing, bid, decision, now)
+            audit_entries.denied(writing, evaluation, decision, now)
             return refusal(decision)
         if not _differs(wanted, before):
             return before
@@ -93,8 +93,8 @@ def _trial(
         said = reason_of(who, before.user, reason)
         if _ends_it(before, change, now):
             return _end(ended(before, who, now, reason=said))
-        bid = EvaluationContext.of(context, who, before.user, capacity)
-        return bid.judged(reading, now, _request(before, change), changing=before)
+        evaluation = EvaluationContext.of(context, who, before.user, capacity)
+        return evaluation.judged(reading, now, _request(before, change), changing=before)
 
     return decide
 
@@ -124,7 +124,7 @@ def _request(record: Record, change: Change) -> BookingRequest:
     )
 
 
-def _changed(record: Record, decision: Decision, bid: EvaluationContext) -> Record | None:
+def _changed(record: Record, decision: Decision, evaluation: EvaluationContext) -> Record | None:
     """The booking as it was decided; None where it was not."""
     if decision.start is None or decision.end is None or not decision.is_accepted:
         return None
@@ -136,7 +136,7 @@ def _changed(record: Record, decision: Decision, bid: EvaluationContext) -> Reco
         start=decision.start,
         end=decision.end,
         plan=decision.plan,
-        policy=bid.version,
+        policy=evaluation.version,
     )
 
 

@@ -67,7 +67,7 @@ class GpuOrders(Protocol):
     """Where orders about GPUs are written."""
 
     def order(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+        self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool = False
     ) -> str:
         """Write one; the GPU's UUID.
 
@@ -75,7 +75,7 @@ class GpuOrders(Protocol):
             node: the node's name.
             gpu: a UUID, or the number of a GPU.
             order: which.
-            said: who says so, and why.
+            message: who says so, and why.
             at: now.
             dry_run: do everything of it but write it, by the API server's own dry run.
 
@@ -92,7 +92,7 @@ class ServiceContext:
 
     store: Store
     clock: Clock
-    holding: CurrentPolicy
+    current_policy: CurrentPolicy
     capacity: Callable[[], Capacity]
     new_id: Callable[[], str]
     evictions: Evictions | None = None

@@ -9,7 +9,7 @@ from booking import wording
 from booking.errors import ClusterError, UnknownGpuError
 from booking.principals import Principal
 from booking.service import audit_entries
-from booking.service.authorization import demand_administrator, demanded_reason
+from booking.service.authorization import require_administrator, required_reason
 from booking.service.context import GpuOrder, GpuOrders, ServiceContext
 from booking.service.idempotency import Key, answered, once, spending
 from booking.store import Writing
@@ -28,7 +28,7 @@ class StoredOrder(msgspec.Struct, frozen=True):
 def order_gpu(
     context: ServiceContext,
     who: Principal,
-    place: tuple[str, str],
+    target: tuple[str, str],
     order: GpuOrder,
     *,
     reason: str,
@@ -40,24 +40,24 @@ def order_gpu(
     Args:
         context: the service's parts.
         who: asks.
-        place: the node, and the GPU by its UUID or its number.
+        target: the node, and the GPU by its UUID or its number.
         order: which.
         reason: why.
         key: of the request.
         dry_run: whether nothing is written, neither on the node nor down.
     """
-    demand_administrator(who, f"{order} GPUs")
+    require_administrator(who, f"{order} GPUs")
     if dry_run:
-        said, gpus = _demanded(context, place, reason)
-        return gpus.order(*place, order, said=f"{who.user}: {said}", at=context.clock.now(), dry_run=True)
+        said, gpus = _required(context, target, reason)
+        return gpus.order(*target, order, message=f"{who.user}: {said}", at=context.clock.now(), dry_run=True)
     with spending(context, who, key):
-        return _ordered(context, who, place, order, reason=reason, key=key)
+        return _ordered(context, who, target, order, reason=reason, key=key)
 
 
-def _demanded(context: ServiceContext, place: tuple[str, str], reason: str) -> tuple[str, GpuOrders]:
+def _required(context: ServiceContext, target: tuple[str, str], reason: str) -> tuple[str, GpuOrders]:
     """The reason, and where orders are written, where there can be such a GPU at all."""
-    said = demanded_reason(reason)
-    node, gpu = place
+    said = required_reason(reason)
+    node, gpu = target
     if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
         raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
     if context.gpus is None:
@@ -68,21 +68,21 @@ def _demanded(context: ServiceContext, place: tuple[str, str], reason: str) -> t
 def _ordered(
     context: ServiceContext,
     who: Principal,
-    place: tuple[str, str],
+    target: tuple[str, str],
     order: GpuOrder,
     *,
     reason: str,
     key: Key | None,
 ) -> str:
-    said, gpus = _demanded(context, place, reason)
-    node, gpu = place
+    said, gpus = _required(context, target, reason)
+    node, gpu = target
     before = context.store.read(lambda reading: answered(reading, who, key, StoredOrder))
     if before:
         return before.gpu
     subject, at = f"{node}/{gpu}", context.clock.now()
     _audit(context, who, f"gpu.{order}", subject=subject, reason=said)
     try:
-        uuid = gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
+        uuid = gpus.order(node, gpu, order, message=f"{who.user}: {said}", at=at)
     except (UnknownGpuError, ClusterError) as error:
         _audit(context, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise

@@ -20,14 +20,14 @@ from booking.store import Reading, Writing
 def create(
     context: ServiceContext, who: Principal, request: BookingRequest, *, user: str | None, key: Key | None
 ) -> Record:
-    """Book, or keep in mind that somebody would have liked to."""
-    bid_of = _bidder(context, who, user)
+    """Book, or record the request as denied demand."""
+    evaluation_of = _evaluation_for(context, who, user)
 
     def decide(writing: Writing) -> Record | RefusedError:
-        return _booked(bid_of(), writing, context.clock.now(), request)
+        return _booked(evaluation_of(), writing, context.clock.now(), request)
 
     def again(reading: Reading) -> Decision:
-        return bid_of().trial(request)(reading)
+        return evaluation_of().trial(request)(reading)
 
     return granted(context, once(context, who, decide, kind=Record, key=key), again)
 
@@ -41,23 +41,25 @@ def create_earliest(
     key: Key | None,
 ) -> Record:
     """Book the first slot: it is found in the transaction that takes it."""
-    bid_of = _bidder(context, who, user)
+    evaluation_of = _evaluation_for(context, who, user)
 
     def decide(writing: Writing) -> Record | RefusedError:
-        bid, now = bid_of(), context.clock.now()
-        slots.demand_instants(booking_request)
+        evaluation, now = evaluation_of(), context.clock.now()
+        slots.require_instants(booking_request)
         try:
-            slot = slots.first(bid, writing, now, booking_request)
+            slot = slots.first(evaluation, writing, now, booking_request)
         except RefusedError as refused:
-            asked, _ = bid.decided(writing, now, slots.request_of(bid, writing, now, booking_request))
+            asked, _ = evaluation.decided(
+                writing, now, slots.request_of(evaluation, writing, now, booking_request)
+            )
             # The first start may be fine, and its end too late: record why there was no slot.
             why = msgspec.structs.replace(asked, violations=refused.violations)
-            audit_entries.denied(writing, bid, why, now)
+            audit_entries.denied(writing, evaluation, why, now)
             return refused
-        return _booked(bid, writing, now, slots.as_request(booking_request, slot.start, slot.end))
+        return _booked(evaluation, writing, now, slots.as_request(booking_request, slot.start, slot.end))
 
     def again(reading: Reading) -> Decision:
-        return slots.trial(bid_of(), booking_request)(reading)
+        return slots.trial(evaluation_of(), booking_request)(reading)
 
     return granted(context, once(context, who, decide, kind=Record, key=key), again)
 
@@ -66,21 +68,23 @@ def dry_run_earliest(
     context: ServiceContext, who: Principal, booking_request: SlotRequest, *, user: str | None
 ) -> Decision:
     """What ``create_earliest`` would answer."""
-    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    evaluation = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
     (slot,) = slots.earliest(context, who, booking_request, user=user, most=1)
-    return context.store.read(bid.trial(slots.as_request(booking_request, slot.start, slot.end)))
+    return context.store.read(evaluation.trial(slots.as_request(booking_request, slot.start, slot.end)))
 
 
 def dry_run(
     context: ServiceContext, who: Principal, request: BookingRequest, *, user: str | None
 ) -> Decision:
     """What ``create`` would answer."""
-    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
-    return context.store.read(bid.trial(request))
+    evaluation = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    return context.store.read(evaluation.trial(request))
 
 
-def _bidder(context: ServiceContext, who: Principal, user: str | None) -> Callable[[], EvaluationContext]:
-    """What makes a bid for somebody inside a transaction: whom nobody can mean is refused there."""
+def _evaluation_for(
+    context: ServiceContext, who: Principal, user: str | None
+) -> Callable[[], EvaluationContext]:
+    """Creates a user's evaluation inside a transaction: a user id that nobody can have is refused there."""
     capacity = context.capacity()
     return lambda: EvaluationContext.of(
         context, who, beneficiary(who, user, context.identity_rules), capacity
@@ -88,25 +92,25 @@ def _bidder(context: ServiceContext, who: Principal, user: str | None) -> Callab
 
 
 def _booked(
-    bid: EvaluationContext, writing: Writing, now: datetime, request: BookingRequest
+    evaluation: EvaluationContext, writing: Writing, now: datetime, request: BookingRequest
 ) -> Record | RefusedError:
-    decision, guard = bid.decided(writing, now, request)
-    wanted = _wanted(bid, decision, now)
+    decision, guard = evaluation.decided(writing, now, request)
+    wanted = _wanted(evaluation, decision, now)
     if wanted is None:
-        audit_entries.denied(writing, bid, decision, now)
+        audit_entries.denied(writing, evaluation, decision, now)
         return refusal(decision)
     move_others(writing, decision)
     record = writing.add(wanted, guard=guard)
-    audit_entries.booking(writing, "create", bid.who, now, before=None, after=record)
+    audit_entries.booking(writing, "create", evaluation.who, now, before=None, after=record)
     return record
 
 
-def _wanted(bid: EvaluationContext, decision: Decision, now: datetime) -> Record | None:
+def _wanted(evaluation: EvaluationContext, decision: Decision, now: datetime) -> Record | None:
     if decision.start is None or decision.end is None or not decision.is_accepted:
         return None
     return Record(
-        id=bid.context.new_id(),
-        user=bid.user,
+        id=evaluation.context.new_id(),
+        user=evaluation.user,
         model=decision.model,
         count=decision.count,
         topology=decision.topology,
@@ -114,7 +118,7 @@ def _wanted(bid: EvaluationContext, decision: Decision, now: datetime) -> Record
         start=decision.start,
         end=decision.end,
         created=whole(now),
-        created_by="" if bid.user == bid.who.user else bid.who.user,
+        created_by="" if evaluation.user == evaluation.who.user else evaluation.who.user,
         plan=decision.plan,
-        policy=bid.version,
+        policy=evaluation.version,
     )

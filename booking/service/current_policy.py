@@ -28,9 +28,9 @@ class CurrentPolicy:
 
 def _always(limits: Limits) -> Callable[[], Policy]:
     manual = Limits(zone=limits.zone)
-    knobs = {name: getattr(limits, name) for name in limits.__struct_fields__}
+    values = {name: getattr(limits, name) for name in limits.__struct_fields__}
     policy = Policy(
         zone=limits.zone,
-        defaults={name: value for name, value in knobs.items() if value != getattr(manual, name)},
+        defaults={name: value for name, value in values.items() if value != getattr(manual, name)},
     )
     return lambda: policy

@@ -34,13 +34,13 @@ class NodeGpus:
         self._kube = kube
 
     def order(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+        self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool = False
     ) -> str:
         """See ``GpuOrders``."""
         try:
             for _ in range(_TRIES):
                 try:
-                    return self._written(node, gpu, order, said=said, at=at, dry_run=dry_run)
+                    return self._written(node, gpu, order, message=message, at=at, dry_run=dry_run)
                 except Conflict:
                     continue
         except NotFound as error:
@@ -56,12 +56,12 @@ class NodeGpus:
         raise ClusterError(f"The Node {node} is being changed all the time: give the order again.")
 
     def _written(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool
+        self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool
     ) -> str:
         found = self._kube.get(NODES, node)
         uuid = _named(found, gpu)
         orders = _orders(found)
-        orders[uuid] = ordered(orders.get(uuid, DeviceOrder()), order, said=said, at=whole(at))
+        orders[uuid] = ordered(orders.get(uuid, DeviceOrder()), order, message=message, at=whole(at))
         metadata = {
             "resourceVersion": found.metadata.resource_version,
             "annotations": {names.DEVICE_ORDERS: encode_device_orders(orders) or None},
@@ -70,11 +70,11 @@ class NodeGpus:
         return uuid
 
 
-def ordered(before: DeviceOrder, order: GpuOrder, *, said: str, at: datetime) -> DeviceOrder:
+def ordered(before: DeviceOrder, order: GpuOrder, *, message: str, at: datetime) -> DeviceOrder:
     """What counts for a device after an order: pure."""
     match order:
         case "cordon":
-            return DeviceOrder(cordoned=said, cleared=before.cleared)
+            return DeviceOrder(cordoned=message, cleared=before.cleared)
         case "uncordon":
             return DeviceOrder(cleared=before.cleared)
         case "clear":

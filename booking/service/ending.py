@@ -9,7 +9,7 @@ from booking.errors import RefusedError
 from booking.principals import Principal
 from booking.records import Record
 from booking.service import audit_entries
-from booking.service.authorization import Expected, demand_fresh, found, reason_of
+from booking.service.authorization import Expected, found, reason_of, require_current
 from booking.service.context import ServiceContext, rounded_up, whole
 from booking.service.idempotency import Key, once
 from booking.service.states import Verb, rejection
@@ -87,7 +87,7 @@ def allowed(
 ) -> Record:
     """The booking, if this user may do that with it now, and saw it as it is."""
     record = found(reading, who, booking_id)
-    demand_fresh(record, expected)
+    require_current(record, expected)
     wrong = rejection(record, verb, now)
     if wrong:
         raise RefusedError([wrong])

@@ -38,12 +38,12 @@ class EvaluationContext:
     ) -> "EvaluationContext":
         """The context of a user's requests, also if somebody else sends them."""
         known = context.capacity() if capacity is None else capacity
-        return cls(context, who, user, known, context.holding.policy())
+        return cls(context, who, user, known, context.current_policy.policy())
 
     @property
     def version(self) -> str:
         """Version of the policy."""
-        return self.context.holding.version(self.policy)
+        return self.context.current_policy.version(self.policy)
 
     def judged(
         self,

@@ -47,7 +47,7 @@ class PodOrders:
         unknown = UnknownPodError(f"There is no pod {pod} in the namespace {namespace}.")
         try:
             found = self._kube.get(PODS, pod, namespace=namespace)
-            self._demand(found)
+            self._require_evictable(found)
             said = {names.EVICT: encode_order(order)}
             body = {"metadata": {"uid": found.metadata.uid, "annotations": said}}
             self._kube.patch(PODS, pod, body, namespace=namespace, dry_run=dry_run)
@@ -63,7 +63,7 @@ class PodOrders:
             ) from error
         return found
 
-    def _demand(self, pod: Pod) -> None:
+    def _require_evictable(self, pod: Pod) -> None:
         """Check that it holds or requests GPUs, and that it can be evicted."""
         if not asks_for_gpus(pod):
             raise refused("asks-for-no-gpu", f"The pod {pod.key} asks for no GPU: nothing is freed by it.")

@@ -9,7 +9,7 @@ from booking import wording
 from booking.errors import ClusterError, RefusedError, UnknownPodError
 from booking.principals import Principal
 from booking.service import audit_entries
-from booking.service.authorization import demand_administrator, demanded_reason
+from booking.service.authorization import require_administrator, required_reason
 from booking.service.context import Evictions, PodToEvict, ServiceContext
 from booking.service.idempotency import Key, answered, once, spending
 from booking.store import Writing
@@ -33,21 +33,21 @@ def evict(
 
     The audit is written first: a user who loses a pod can find out by whom, even if this process dies.
     """
-    demand_administrator(who, "evict pods")
+    require_administrator(who, "evict pods")
     with spending(context, who, key):
         _evict(context, who, namespace, pod, reason=reason, key=key)
 
 
 def dry_run(context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str) -> PodToEvict:
     """The pod that would be evicted, and what it holds; nothing is ordered."""
-    demand_administrator(who, "evict pods")
-    said, evictions = _demanded(context, namespace, pod, reason)
+    require_administrator(who, "evict pods")
+    said, evictions = _required(context, namespace, pod, reason)
     return evictions.dry_run(namespace, pod, by=who.user, reason=said, at=context.clock.now())
 
 
-def _demanded(context: ServiceContext, namespace: str, pod: str, reason: str) -> tuple[str, Evictions]:
+def _required(context: ServiceContext, namespace: str, pod: str, reason: str) -> tuple[str, Evictions]:
     """The reason, and where orders are written, where there can be such a pod at all."""
-    said = demanded_reason(reason)
+    said = required_reason(reason)
     if not _NAMESPACE.fullmatch(namespace) or not _POD.fullmatch(pod):
         raise UnknownPodError(
             f"There is no pod {wording.quoted(pod)} in the namespace {wording.quoted(namespace)}."
@@ -60,7 +60,7 @@ def _demanded(context: ServiceContext, namespace: str, pod: str, reason: str) ->
 def _evict(
     context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None
 ) -> None:
-    said, evictions = _demanded(context, namespace, pod, reason)
+    said, evictions = _required(context, namespace, pod, reason)
     subject, at = f"{namespace}/{pod}", context.clock.now()
     if context.store.read(lambda reading: answered(reading, who, key, Ordered)):
         return

@@ -15,7 +15,7 @@ from booking.policy.limits import limit_values
 from booking.policy.visibility import may_see_user
 from booking.principals import Principal
 from booking.records import Record
-from booking.service.authorization import demand_administrator, found
+from booking.service.authorization import found, require_administrator
 from booking.service.context import ServiceContext
 from booking.service.evaluation import EvaluationContext
 from booking.service.overview import Booked, Overview
@@ -47,7 +47,7 @@ def listed(
     """A page of bookings."""
     if not who.is_administrator:
         if filters.user not in {None, who.user}:
-            demand_administrator(who, "see bookings of others")
+            require_administrator(who, "see bookings of others")
         filters = msgspec.structs.replace(filters, user=who.user)
 
     def ask(reading: Reading) -> Page[Record]:
@@ -144,7 +144,7 @@ def _visible_bookings(
     context: ServiceContext, who: Principal, start: datetime, end: datetime
 ) -> Callable[[Iterable[Record]], Iterator[Booked]]:
     """Bookings of a span, as somebody sees them."""
-    visibility = context.holding.policy().visibility
+    visibility = context.current_policy.policy().visibility
 
     def visible(records: Iterable[Record]) -> Iterator[Booked]:
         for record in records:
@@ -158,8 +158,8 @@ def _visible_bookings(
 
 def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Mapping[str, Any]:
     """The limits that hold for the caller now, of one model or of all."""
-    bid = EvaluationContext.of(context, who, who.user)
+    evaluation = EvaluationContext.of(context, who, who.user)
     label = "" if model is None else names.model_label(model)
     return context.store.read(
-        lambda reading: limit_values(bid.limits_for(reading, context.clock.now())(label))
+        lambda reading: limit_values(evaluation.limits_for(reading, context.clock.now())(label))
     )

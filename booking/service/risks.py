@@ -61,13 +61,13 @@ def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tu
         record = found(reading, who, booking_id)
         if record.state(now) not in {"planned", "active"}:
             return ()
-        bid = EvaluationContext.of(context, who, record.user, capacity)
+        evaluation = EvaluationContext.of(context, who, record.user, capacity)
         return instead_of(
             record,
             now,
-            bid.limits_for(reading, now),
+            evaluation.limits_for(reading, now),
             history=reading.history(record.user),
-            free_capacity_for=bid.free_capacity_for(reading, now, changing=record),
+            free_capacity_for=evaluation.free_capacity_for(reading, now, changing=record),
             capacity=capacity,
         )
 

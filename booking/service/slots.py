@@ -30,48 +30,53 @@ def earliest(
     context: ServiceContext, who: Principal, booking_request: SlotRequest, *, user: str | None, most: int
 ) -> tuple[Slot, ...]:
     """The first slots, each on another day, or after the one before where that is shorter than a day."""
-    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
-    demand_instants(booking_request)
+    evaluation = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    require_instants(booking_request)
 
     def answer(reading: Reading) -> tuple[Slot, ...] | RefusedError:
         try:
             return _answer(
-                bid, reading, whole(context.clock.now()), booking_request, most=max(1, min(most, MOST))
+                evaluation, reading, whole(context.clock.now()), booking_request, most=max(1, min(most, MOST))
             )
         except RefusedError as refused:
             return refused
 
-    return granted(context, context.store.read(answer), trial(bid, booking_request))
+    return granted(context, context.store.read(answer), trial(evaluation, booking_request))
 
 
-def trial(bid: EvaluationContext, booking_request: SlotRequest) -> Callable[[Reading], Decision]:
+def trial(evaluation: EvaluationContext, booking_request: SlotRequest) -> Callable[[Reading], Decision]:
     """What asks how the first start would be judged now, with alternatives that end by the deadline."""
 
     def decide(reading: Reading) -> Decision:
-        now = bid.context.clock.now()
-        return bid.judged(
-            reading, now, request_of(bid, reading, now, booking_request), deadline=booking_request.deadline
+        now = evaluation.context.clock.now()
+        return evaluation.judged(
+            reading,
+            now,
+            request_of(evaluation, reading, now, booking_request),
+            deadline=booking_request.deadline,
         )
 
     return decide
 
 
-def first(bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest) -> Slot:
+def first(
+    evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
+) -> Slot:
     """The first slot of all.
 
     Raises:
         RefusedError: there is none.
     """
-    return _answer(bid, reading, whole(now), booking_request, most=1)[0]
+    return _answer(evaluation, reading, whole(now), booking_request, most=1)[0]
 
 
 def request_of(
-    bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
+    evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
 ) -> BookingRequest:
     """The booking request if it had to begin as soon as it may."""
     now = whole(now)
     start = max(now, whole((booking_request.not_before or now).astimezone(UTC)))
-    zone = bid.limits_for(reading, now)(names.model_label(booking_request.model)).tz
+    zone = evaluation.limits_for(reading, now)(names.model_label(booking_request.model)).tz
     return as_request(booking_request, start, durations.after(start, booking_request.duration, zone))
 
 
@@ -106,27 +111,27 @@ _SHORTEST_STEP: Final = timedelta(minutes=1)
 
 
 def _answer(
-    bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest, *, most: int
+    evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest, *, most: int
 ) -> tuple[Slot, ...]:
-    limits_for = bid.limits_for(reading, now)
+    limits_for = evaluation.limits_for(reading, now)
     model = names.model_label(booking_request.model)
-    request = request_of(bid, reading, now, booking_request)
+    request = request_of(evaluation, reading, now, booking_request)
     start = request.start or now
-    decision, _ = bid.decided(reading, now, request)
+    decision, _ = evaluation.decided(reading, now, request)
     # A start off the grid or without room is no reason to refuse; a violation that no start can cure is.
     if any(violation.earliest_start is None for violation in decision.violations):
         raise refusal(decision)
     case = RuleContext(
         now=now,
         limits=limits_for(model),
-        history=reading.history(bid.user),
+        history=reading.history(evaluation.user),
         model=model,
         count=booking_request.count,
         start=start,
         end=request.end,
         since=start,
     )
-    free_capacity = bid.free_capacity_for(reading, now)(model)
+    free_capacity = evaluation.free_capacity_for(reading, now)(model)
     found = tuple(
         islice(_Search(case, free_capacity, decision.topology, booking_request.namespace).slots(start), most)
     )
@@ -152,7 +157,7 @@ def as_request(booking_request: SlotRequest, start: datetime, end: datetime) -> 
     )
 
 
-def demand_instants(booking_request: SlotRequest) -> None:
+def require_instants(booking_request: SlotRequest) -> None:
     """Refuse instants that cannot be meant."""
     moments = {"earliest start": booking_request.not_before, "deadline": booking_request.deadline}
     wrong = [

@@ -194,7 +194,7 @@ class Views:
             raise _WrongError("booking must be an object")
         start, end = (_instant(_text(fields, name)) for name in ("starting_time", "ending_time"))
         wanted = BookingRequest(model=_text(fields, "gpu"), start=start, end=end, namespace=namespace)
-        self._parts.guarantee.demand_capacity()
+        self._parts.guarantee.require_capacity()
         self._parts.guarantee.demand()
         record = self._parts.bookings.create(who, wanted)
         if not self._parts.guarantee.written(record):

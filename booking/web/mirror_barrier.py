@@ -43,7 +43,7 @@ class MirrorBarrier:
         """
         self._refuse(self._not_guaranteed_reason())
 
-    def demand_capacity(self) -> None:
+    def require_capacity(self) -> None:
         """Refuse what cannot be judged, because it is not known how many GPUs there are.
 
         Raises:
@@ -64,7 +64,7 @@ class MirrorBarrier:
         """
         try:
             if judges:
-                self.demand_capacity()
+                self.require_capacity()
             self.demand()
         except ProblemError:
             before = replayed()

@@ -44,7 +44,7 @@ def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
     orders = NodeGpus(administrator(lab.standing.cluster))
     lines = len(log.read_text(errors="replace").splitlines())
     begin, watch = SystemClock().now(), Stopwatch()
-    orders.order(node, "0", order, said="the bench", at=begin)
+    orders.order(node, "0", order, message="the bench", at=begin)
     written = watch.seconds
 
     def advertised_at() -> datetime | None:

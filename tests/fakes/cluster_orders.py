@@ -45,11 +45,11 @@ class Gpus:
     trouble: Exception | None = None
 
     def order(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+        self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool = False
     ) -> str:
         """One order, or the trouble that was put here."""
         self.before.append(self.audited())
         if self.trouble:
             raise self.trouble
-        (self.tried if dry_run else self.given).append((node, gpu, order, said, at))
+        (self.tried if dry_run else self.given).append((node, gpu, order, message, at))
         return f"GPU-{len(self.given)}"

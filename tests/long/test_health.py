@@ -101,7 +101,7 @@ def well(parts: Parts, orders: NodeGpus) -> Iterator[None]:
     fake.clear()
     for gpu in fake.uuids():
         for order in ("uncordon", "clear"):
-            orders.order(NODE, gpu, order, said="the test: is over", at=SystemClock().now())
+            orders.order(NODE, gpu, order, message="the test: is over", at=SystemClock().now())
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_gpu_that_hangs_the_driver_leaves_the_others_in_use(
     fake.error("nvmlDeviceGetFieldValues", free, 999)
     playground.await_gpus(NODE, GPUS - 3)
     fake.clear()
-    orders.order(NODE, broken, "clear", said="alice: a new card", at=SystemClock().now())
+    orders.order(NODE, broken, "clear", message="alice: a new card", at=SystemClock().now())
     playground.await_gpus(NODE, GPUS)
     playground.await_phase(["one-too-many"])
     playground.check_law_1()
@@ -139,7 +139,7 @@ def test_a_cordoned_gpu_gets_no_pod_and_its_own_pod_goes_on(
     mine = playground.simple("mine", node=NODE)
     playground.await_phase([mine])
     (gpu,) = playground.assignment(mine)["main"]
-    assert orders.order(NODE, gpu, "cordon", said="alice: the fan is loud", at=SystemClock().now()) == gpu
+    assert orders.order(NODE, gpu, "cordon", message="alice: the fan is loud", at=SystemClock().now()) == gpu
     playground.await_gpus(NODE, GPUS - 1)
     assert playground.inventory()[gpu][1].reason == "Cordoned by alice: the fan is loud"
     playground.await_node_event(NODE, f"{gpu}) gets no new pods. Cordoned by alice: the fan is loud.")
@@ -148,7 +148,7 @@ def test_a_cordoned_gpu_gets_no_pod_and_its_own_pod_goes_on(
     # For kube-scheduler a GPU that is held and not healthy counts twice: as used, and as not there.
     fill(playground, without=gpu, count=GPUS - 2)
     playground.await_phase([mine])
-    orders.order(NODE, gpu, "uncordon", said="alice: x", at=SystemClock().now())
+    orders.order(NODE, gpu, "uncordon", message="alice: x", at=SystemClock().now())
     playground.await_gpus(NODE, GPUS)
     playground.await_node_event(NODE, f"{gpu}) is healthy again")
 
@@ -164,7 +164,7 @@ def test_a_fault_that_needs_a_reset_outlives_the_agent_until_somebody_clears_it(
     restart(parts, playground)
     fill(playground, without=unhealthy)
     assert str(playground.inventory()[unhealthy][1].reason).endswith("it needs a reset")
-    orders.order(NODE, "0", "clear", said="alice: a new card", at=SystemClock().now())
+    orders.order(NODE, "0", "clear", message="alice: a new card", at=SystemClock().now())
     playground.await_gpus(NODE, GPUS)
     playground.await_phase(["one-too-many"])
 

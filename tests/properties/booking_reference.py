@@ -21,7 +21,7 @@ LONGER: Final = 9 * HOUR
 """With an exemption."""
 HORIZON: Final = 24 * HOUR
 TOLERANCE: Final = timedelta(minutes=5)
-SETTLED: Final = timedelta(seconds=60)
+FIXED_AHEAD: Final = timedelta(seconds=60)
 """What begins so soon is not moved for others."""
 LIVE: Final = frozenset({"planned", "active"})
 

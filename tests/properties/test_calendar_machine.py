@@ -26,11 +26,11 @@ from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties.booking_reference import (
     COOLDOWN,
+    FIXED_AHEAD,
     HOUR,
     LIVE,
     LONGER,
     SECOND,
-    SETTLED,
     TICK,
     TOLERANCE,
     Want,
@@ -345,7 +345,9 @@ class CalendarMachine(CalendarsAndMirror):
             found = now_there.get(each.id)
             if found and found.plan != each.plan:
                 assert each.end > self._now(), "what is over was moved"
-                assert each.start > self._now() + SETTLED or self._is_lost(each), "what has begun was moved"
+                assert each.start > self._now() + FIXED_AHEAD or self._is_lost(each), (
+                    "what has begun was moved"
+                )
                 assert found == msgspec.structs.replace(each, plan=found.plan, change=found.change)
                 self.books[place] = found
         self.changes = self.store.change()

@@ -69,7 +69,7 @@ class MinePages:
         if isinstance(change, Answer):
             return self._refused(visit, booking_id, verb, change)
         self._parts.guarantee.demand()
-        self._parts.guarantee.demand_capacity()
+        self._parts.guarantee.require_capacity()
         try:
             record = self._parts.bookings.change(visit.who, booking_id, change, expected=_version())
         except RefusedError:

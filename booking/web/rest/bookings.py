@@ -40,7 +40,7 @@ class BookingViews:
             raise self._malformed(asked, request)
         if asked.query.dry_run:
             key_of(asked)
-            self._guarantee.demand_capacity()
+            self._guarantee.require_capacity()
             return self._try(asked, request)
         key = key_of(asked)
         record = self._before(asked.who, key)
@@ -59,7 +59,7 @@ class BookingViews:
         body, key = asked.body.made(), key_of(asked)
         request = slot_request_of(body)
         if asked.query.dry_run:
-            self._guarantee.demand_capacity()
+            self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_earliest(asked.who, request, user=body.user)
             return Reply(body=_would_be(_granted(decision), body.user or asked.who.user))
         record = self._before(asked.who, key)
@@ -101,7 +101,7 @@ class BookingViews:
         wanted = expected(asked.headers)
         change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
         if asked.query.dry_run:
-            self._guarantee.demand_capacity()
+            self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_change(
                 asked.who, booking, change, expected=wanted, reason=body.reason
             )

@@ -20,7 +20,7 @@ class SlotViews:
         """The first slots; each could be booked now."""
         body = asked.body.made()
         request = slot_request_of(body)
-        self._guarantee.demand_capacity()
+        self._guarantee.require_capacity()
         slots = self._parts.bookings.earliest(asked.who, request, user=body.user)
         return Reply(body=Slots(slots=tuple(slots)))
 

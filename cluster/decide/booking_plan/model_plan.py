@@ -109,7 +109,7 @@ class ModelPlan:
             # Usually there is none, and that is known without checking every change.
             if node_plan.load.most(start, INDEFINITELY) <= node_plan.devices:
                 continue
-            turns = [*node_plan.load.turns(start, INDEFINITELY), (INDEFINITELY, 0)]
+            turns = [*node_plan.load.levels_in(start, INDEFINITELY), (INDEFINITELY, 0)]
             for (at, level), (until, _) in pairwise(turns):
                 if level > node_plan.devices:
                     yield name, at, until

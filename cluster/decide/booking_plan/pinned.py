@@ -110,7 +110,9 @@ class Pinned:
         return load.most(start, end) <= node_plan.devices
 
 
-def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned) -> list[Placed]:
+def pin(
+    attempt: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned
+) -> list[Placed]:
     """Put a booking's items where its pods run.
 
     A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
@@ -120,7 +122,7 @@ def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], h
     theirs, and their pods count in addition.
 
     Args:
-        shift: in which the booking is placed as it is planned.
+        attempt: in which the booking is placed as it is planned.
         placed: its items and their nodes, none of them ``NO_NODE``.
         pods: node -> devices that its pods have there.
         held: what the pods of all bookings have.
@@ -129,31 +131,31 @@ def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], h
         The items that may not be moved, with their nodes.
     """
     if len(placed) == 1 and placed[0][0].size > 1:
-        return _pin_whole(shift, placed[0], pods)
-    return _pin_each(shift, placed, pods, held)
+        return _pin_whole(attempt, placed[0], pods)
+    return _pin_each(attempt, placed, pods, held)
 
 
-def _pin_whole(shift: PlanAttempt, placed: Placed, pods: Mapping[str, int]) -> list[Placed]:
+def _pin_whole(attempt: PlanAttempt, placed: Placed, pods: Mapping[str, int]) -> list[Placed]:
     item, node = placed
     for other in () if node in pods else sorted(pods, key=lambda name: (-pods[name], name)):
-        node_plan = shift.node_plan(other)
+        node_plan = attempt.node_plan(other)
         if node_plan is not None and node_plan.room(item.start, item.end) >= item.size:
-            shift.take(item, node)
-            shift.put(item, other)
+            attempt.take(item, node)
+            attempt.put(item, other)
             node = other
             break
     strays = [
         (Item(item.start, item.key, OFF_PLAN + number, item.end, count), name)
         for number, (name, count) in enumerate(sorted(pods.items()))
-        if name != node and shift.node_plan(name) is not None
+        if name != node and attempt.node_plan(name) is not None
     ]
     for stray, name in strays:
-        shift.put(stray, name)
+        attempt.put(stray, name)
     return [*([(item, node)] if node in pods else []), *strays]
 
 
 def _pin_each(
-    shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned
+    attempt: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned
 ) -> list[Placed]:
     here: dict[str, list[Item]] = {}
     for item, node in placed:
@@ -163,18 +165,18 @@ def _pin_each(
     off_plan = 0
     for node in sorted(pods):
         missing = min(pods[node] - len(here.get(node, ())), len(spare) - off_plan)
-        if missing <= 0 or shift.node_plan(node) is None:
+        if missing <= 0 or attempt.node_plan(node) is None:
             continue
         first = spare[-1][0]
         if held.fits(node, first.start, first.end):
             following = [spare.pop() for _ in range(missing)]
             for item, old in following:
-                shift.take(item, old)
-                shift.put(item, node)
+                attempt.take(item, old)
+                attempt.put(item, node)
                 pinned.append((item, node))
         else:
             stray = Item(first.start, first.key, OFF_PLAN + off_plan, first.end, missing)
             off_plan += missing
-            shift.put(stray, node)
+            attempt.put(stray, node)
             pinned.append((stray, node))
     return pinned

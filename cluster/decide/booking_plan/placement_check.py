@@ -64,7 +64,7 @@ class PlacementCheck:
     _answers: dict[tuple[str, str, int], bool] = field(default_factory=dict)
     _spares: dict[str, _Spare] = field(default_factory=dict)
     _found: dict[tuple[object, ...], bool] = field(default_factory=dict)
-    _borne: dict[tuple[str, int], bool] = field(default_factory=dict)
+    _permanent_fits: dict[tuple[str, int], bool] = field(default_factory=dict)
     _plan: ModelPlan | None = None
     _stay: frozenset[Item] = field(init=False)
 
@@ -93,7 +93,7 @@ class PlacementCheck:
         return self._repaired(with_begun=with_begun) is not None
 
     def _repaired(self, *, with_begun: bool) -> PlanAttempt | None:
-        shift, plan = self._shift(BEGINNING if with_begun else self.now), self.plan
+        attempt, plan = self._attempt(BEGINNING if with_begun else self.now), self.plan
         lifted: list[Item] = []
         while over := next(plan.overfull(self.now), None):
             node, at, _ = over
@@ -103,9 +103,9 @@ class PlacementCheck:
                 return None
             latest = max(movable)
             lifted.append(latest)
-            shift.take(latest, node)
+            attempt.take(latest, node)
             plan = plan.changed([(latest, node)], ())
-        return shift if shift.place_all(lifted) else None
+        return attempt if attempt.place_all(lifted) else None
 
     def allows_permanent(self, node: str, devices: int) -> bool:
         """Whether all bookings that can have a place keep one without this many devices of a node."""
@@ -114,20 +114,20 @@ class PlacementCheck:
         if node_plan is None or node_plan.room(self.now, INDEFINITELY) >= devices:
             return True
         key = (node, devices)
-        if key not in self._borne:
+        if key not in self._permanent_fits:
             holder = Item(self.now, node, OFF_PLAN, INDEFINITELY, devices)
-            shift = self._shift(self.now, plan)
-            self._borne[key] = shift.place_all([holder], {holder: node})
-        return self._borne[key]
+            attempt = self._attempt(self.now, plan)
+            self._permanent_fits[key] = attempt.place_all([holder], {holder: node})
+        return self._permanent_fits[key]
 
     def _steady(self) -> ModelPlan:
         """Everybody in a place for whom there is one: the plan controller will see to it."""
         if self._plan is None:
-            shift = self._repaired(with_begun=True) or self._shift(self.now)
+            attempt = self._repaired(with_begun=True) or self._attempt(self.now)
             node_plans = self.plan.node_plans
             for item in [item for some in self.placed.values() for item, at in some if at not in node_plans]:
-                shift.place_all([item])
-            self._plan = shift.plan()
+                attempt.place_all([item])
+            self._plan = attempt.plan()
         return self._plan
 
     def _spare(self, booking: str) -> _Spare:
@@ -170,11 +170,11 @@ class PlacementCheck:
         # Of two nodes that have the same, with others' items of the same spans, both will do or neither.
         alike = (tuple(placed), *self._like(node))
         if alike not in self._found:
-            shift = self._shift(self.now)
+            attempt = self._attempt(self.now)
             for item, at in placed:
                 if at in self.plan.node_plans:
-                    shift.take(item, at)
-            self._found[alike] = shift.place_all(items, dict.fromkeys(items, node))
+                    attempt.take(item, at)
+            self._found[alike] = attempt.place_all(items, dict.fromkeys(items, node))
         return self._found[alike]
 
     def _like(self, node: str) -> tuple[object, ...]:
@@ -183,10 +183,10 @@ class PlacementCheck:
         items = [(one.start, one.end, one.size, one in self._stay) for one in node_plan.items]
         return node_plan.devices, tuple(node_plan.load.spans()), tuple(items)
 
-    def _shift(self, fixed_until: int, plan: ModelPlan | None = None) -> PlanAttempt:
-        shift = PlanAttempt(plan or self.plan, fixed_until=fixed_until, steps=STEPS)
-        shift.fix(self._stay)
-        return shift
+    def _attempt(self, fixed_until: int, plan: ModelPlan | None = None) -> PlanAttempt:
+        attempt = PlanAttempt(plan or self.plan, fixed_until=fixed_until, steps=STEPS)
+        attempt.fix(self._stay)
+        return attempt
 
 
 def placement_check(
@@ -218,7 +218,7 @@ def placement_check(
     planned_bookings = [planned_booking(booking) for booking in live]
     plan = ModelPlan(devices, (each for planned in planned_bookings for each in planned.placed()), loads)
     instant = int(now.timestamp())
-    shift = PlanAttempt(plan, fixed_until=instant)
+    attempt = PlanAttempt(plan, fixed_until=instant)
     held = Pinned.of(plan, (each for each in planned_bookings if each.key in pins), pins)
     placed: dict[str, list[Placed]] = {}
     pinned: dict[str, list[Placed]] = {}
@@ -230,14 +230,14 @@ def placement_check(
                 each for each in off_plan_pods(items, pins[planned.key]) if each[1] in devices
             ]
             for item, node in pinned[planned.key]:
-                shift.put(item, node)
+                attempt.put(item, node)
         elif planned.key in pins:
-            pinned[planned.key] = pin(shift, items, pins[planned.key], held)
+            pinned[planned.key] = pin(attempt, items, pins[planned.key], held)
             items = list(
                 (dict(items) | {i: n for i, n in pinned[planned.key] if i.serial < OFF_PLAN}).items()
             )
         placed[planned.key] = items
-    return PlacementCheck(shift.plan(), placed, pinned, instant)
+    return PlacementCheck(attempt.plan(), placed, pinned, instant)
 
 
 def _is_one(placed: Sequence[Placed]) -> bool:

@@ -84,11 +84,11 @@ class Timeline:
     def busiest(self, start: int, end: int) -> tuple[int, int]:
         """(the first instant at which ``[start, end)`` is fullest, how full it is)."""
         level = self.most(start, end)
-        return next(turn for turn in self._turns(start, end) if turn[1] == level)
+        return next(turn for turn in self._levels_in(start, end) if turn[1] == level)
 
-    def turns(self, start: int, end: int) -> list[tuple[int, int]]:
+    def levels_in(self, start: int, end: int) -> list[tuple[int, int]]:
         """(instant, level from then on) in ``[start, end)``, the first one at ``start``."""
-        return list(self._turns(start, end))
+        return list(self._levels_in(start, end))
 
     def spans(self) -> list[Load]:
         """``(start, end, level)`` wherever it is not nothing."""
@@ -98,7 +98,7 @@ class Timeline:
             (start, end, level) for (start, end), level in zip(pairwise(times), levels, strict=False) if level
         ]
 
-    def next_turn(self, after: int) -> int | None:
+    def next_change(self, after: int) -> int | None:
         """The first instant after this one at which it changes."""
         following = bisect_right(self._begins, after)
         times = self._stretches[following - 1].times
@@ -107,7 +107,7 @@ class Timeline:
             return times[index]
         return self._begins[following] if following < len(self._begins) else None
 
-    def last_turn(self) -> int:
+    def last_change(self) -> int:
         """From then on it does not change any more."""
         return self._stretches[-1].times[-1]
 
@@ -141,8 +141,8 @@ class Timeline:
         yield Segment((start, *here.times[index:]), here.levels[index - 1 :])
         yield from islice(self._stretches, following, None)
 
-    def _turns(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The values of ``turns``, computed as far as they are read."""
+    def _levels_in(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The values of ``levels_in``, computed as far as they are read."""
         following = bisect_right(self._begins, start)
         here = self._stretches[following - 1]
         index = bisect_right(here.times, start)

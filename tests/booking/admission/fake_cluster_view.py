@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.owner import Creators, Place
+from booking.admission.owner import Creators, PodNamespace
 from booking.admission.review import Outcome, Review, ReviewRequest
 from cluster import names
 from cluster.decide.entitlement import UserCoverage, candidate, entitlement
@@ -34,15 +34,15 @@ class FakeClusterView:
     bookings: tuple[Booking, ...] = (BOOKING,)
     pods: tuple[Pod, ...] = ()
     """Of any user."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    namespaces: Mapping[str, PodNamespace] = field(default_factory=dict)
     has: FreeGpus = "free"
     is_for_others: bool = False
     """Whether pods that wait already would take it."""
     asked_for_room: list[Pod] = field(default_factory=list)
     user_coverage_of: list[Pod] = field(default_factory=list)
 
-    def place(self, namespace: str) -> Place:
-        return self.places.get(namespace, Place(name=namespace))
+    def namespace(self, namespace: str) -> PodNamespace:
+        return self.namespaces.get(namespace, PodNamespace(name=namespace))
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         self.user_coverage_of.append(pod)

@@ -3,7 +3,7 @@
 import msgspec
 
 from booking.admission.cluster_view import CachedClusterView
-from booking.admission.owner import Place
+from booking.admission.owner import PodNamespace
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.decide.identity import Rule
@@ -15,10 +15,10 @@ from tests.fakes.objects import EPOCH, a_booking, a_pod
 def test_a_namespace_is_as_administrators_wrote_it() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     view = CachedClusterView(cache)
-    assert view.place("lab") == Place(name="lab")
+    assert view.namespace("lab") == PodNamespace(name="lab")
     made = {"name": "lab", "annotations": {names.OWNER: "alice", names.NEVER_EVICT: "true"}}
     cache.apply_namespace(msgspec.convert({"metadata": made}, Namespace))
-    assert view.place("lab") == Place(name="lab", owner="alice", is_protected=True)
+    assert view.namespace("lab") == PodNamespace(name="lab", owner="alice", is_protected=True)
 
 
 def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> None:

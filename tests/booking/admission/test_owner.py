@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.admission.owner import Ownership, Place, owner
+from booking.admission.owner import Ownership, PodNamespace, owner
 from cluster import names
 from cluster.decide.identity import Rule, users_by_label
 from cluster.objects.meta import Meta
 from tests.booking.admission.fake_cluster_view import CREATORS, HUB, JOBS, OURSELVES
 
 LABEL = "alice-40kth-2ese"
-OWNED = Place(name="lab", owner="alice")
+OWNED = PodNamespace(name="lab", owner="alice")
 
 
-def whose(creator: str, place: Place | None = None, **meta: dict[str, str]) -> Ownership:
-    where = place or Place(name="lab")
-    return owner(creator, Meta(**meta), place=where, creators=CREATORS, known=lambda: KNOWN)
+def whose(creator: str, namespace: PodNamespace | None = None, **meta: dict[str, str]) -> Ownership:
+    where = namespace or PodNamespace(name="lab")
+    return owner(creator, Meta(**meta), namespace=where, creators=CREATORS, known=lambda: KNOWN)
 
 
 KNOWN = users_by_label(["alice@kth.se", "a@b", "a-40b"], [Rule(source="jupyterhub", match=".+")])
@@ -92,4 +92,4 @@ def test_why_is_short_whatever_somebody_calls_themselves(raw: str, name: str, ki
         "account": ("labels", f"system:serviceaccount:{raw}"),
     }
     part, creator = said[kind]
-    assert len(whose(creator, Place(name=name), **{part: {names.HUB_USER: raw}}).why) <= 163
+    assert len(whose(creator, PodNamespace(name=name), **{part: {names.HUB_USER: raw}}).why) <= 163

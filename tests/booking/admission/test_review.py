@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.admission.owner import Place
+from booking.admission.owner import PodNamespace
 from booking.admission.pod_reader import BadPodError
 from booking.admission.review import Outcome
 from cluster import names
@@ -136,7 +136,7 @@ class TestNotCovered:
 
 class TestWhoAsks:
     def test_a_controllers_pod_is_the_namespaces_owners(self) -> None:
-        view = FakeClusterView(places={"default": Place(name="default", owner="alice")})
+        view = FakeClusterView(namespaces={"default": PodNamespace(name="default", owner="alice")})
         pod, outcome = reviewed(a_pod(), JOBS, view)
         assert annotations(pod)[names.USER] == "alice"
         assert outcome.kind == "booked"
@@ -155,7 +155,7 @@ class TestWhoAsks:
         )
 
     def test_a_person_in_somebodys_namespace_is_who_they_are(self) -> None:
-        view = FakeClusterView(places={"default": Place(name="default", owner="alice")})
+        view = FakeClusterView(namespaces={"default": PodNamespace(name="default", owner="alice")})
         assert annotations(reviewed(a_pod(), "bob", view)[0])[names.USER] == "bob"
 
     def test_a_trusted_creator_says_for_whom(self) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.owner import Place
+from booking.admission.owner import PodNamespace
 from cluster import names
 from cluster.decide.entitlement import UserCoverage
 from cluster.objects.bookings import Booking
@@ -22,7 +22,7 @@ class Covering(FakeClusterView):
     """A booking covers whatever may be covered, or nothing does."""
 
     def __init__(self, booking: Booking | None, has: FreeGpus = "free") -> None:
-        super().__init__(has=has, places={"default": Place(name="default", owner="alice")})
+        super().__init__(has=has, namespaces={"default": PodNamespace(name="default", owner="alice")})
         self.booking = booking
 
     def user_coverage(self, pod: Pod, _now: object) -> UserCoverage:

@@ -3,7 +3,7 @@
 import pytest
 
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.owner import Place
+from booking.admission.owner import PodNamespace
 from booking.admission.review import HINT
 from cluster import names
 from tests.booking.admission.fake_cluster_view import (
@@ -111,7 +111,7 @@ class TestWaiting:
         assert reviewed(a_notebook(**spec), HUB, full())[1].kind == "opportunistic"
 
     def test_in_a_protected_namespace_the_warning_says_so(self) -> None:
-        view = FakeClusterView(places={"default": Place(name="default", is_protected=True)})
+        view = FakeClusterView(namespaces={"default": PodNamespace(name="default", is_protected=True)})
         assert reviewed(a_pod(), "bob", view)[1].warnings == (
             "No running booking, but no pod of namespace default is evicted for a booking.",
         )

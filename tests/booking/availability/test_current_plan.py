@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from booking.availability.calendars import calendar_of, planned_booking, seconds
-from booking.availability.current_plan import SETTLED, CurrentPlan, current_plan_of, follow
+from booking.availability.current_plan import FIXED_AHEAD, CurrentPlan, current_plan_of, follow
 from booking.records import Place, Record
 from cluster.decide.booking_plan import OFF_PLAN, STEPS, Item, PlannedBooking
 from tests.booking.availability.world import hour
@@ -126,7 +126,7 @@ def test_where_no_pods_run_everything_is_where_it_is_planned() -> None:
 
 
 def test_what_begins_within_a_minute_is_not_moved_for_others() -> None:
-    assert timedelta(seconds=60) == SETTLED
+    assert timedelta(seconds=60) == FIXED_AHEAD
     assert plan_of([]).fixed_until == seconds(hour(1)) + 60
     for later, is_moved in ((60, False), (61, True)):
         start = hour(1) + later * SECOND
@@ -134,19 +134,19 @@ def test_what_begins_within_a_minute_is_not_moved_for_others() -> None:
         calendar = calendar_of([a_record(start, hour(9), id=r.id, plan=r.plan) for r in records])
         current_plan = current_plan_of(calendar.plan(TWO_NODES, ()), calendar, {}, hour(1))
         pair = items_of(whole("new", start=2))
-        assert current_plan.shift(STEPS).place_all(pair) == is_moved
+        assert current_plan.attempt(STEPS).place_all(pair) == is_moved
 
 
 def test_an_attempt_has_the_steps_that_it_is_given() -> None:
-    assert plan_of([]).shift(7).left == 7
+    assert plan_of([]).attempt(7).left == 7
 
 
 def test_what_is_fixed_is_not_moved_in_an_attempt() -> None:
     records = [booked("a", ("n0", 1), start=2), booked("b", ("n1", 1), start=2)]
     pair = items_of(whole("new", start=2))
-    assert plan_of(records).shift(STEPS).place_all(pair)
+    assert plan_of(records).attempt(STEPS).place_all(pair)
     pins = {"a": {"n0": 1}, "b": {"n1": 1}}
-    assert not plan_of(records, pins).shift(STEPS).place_all(pair)
+    assert not plan_of(records, pins).attempt(STEPS).place_all(pair)
 
 
 # --- where pods run -------------------------------------------------------------------------------------

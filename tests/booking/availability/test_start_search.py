@@ -55,7 +55,7 @@ def test_the_sum_is_free_while_no_more_is_in_use_than_may_be() -> None:
     assert load.is_free(at[3], at[4])
     assert not load.is_free(at[3] - 1, at[4])
     assert (load.first_gap(at[0], 7200), load.first_gap(at[0], 7201)) == (at[0], at[3])
-    assert [load.next_turn(after) for after in (at[0], at[1], at[3])] == [at[1], at[2], None]
+    assert [load.next_change(after) for after in (at[0], at[1], at[3])] == [at[1], at[2], None]
 
 
 def a_plan(**taken: Sequence[tuple[int, int, int]]) -> ModelPlan:
@@ -92,8 +92,8 @@ def test_the_gap_of_one_node_is_the_first_of_any() -> None:
 def test_what_is_in_use_of_one_node_changes_when_that_of_any_node_does() -> None:
     two = OneNode(a_plan(n0=[(1, 4, 1)], n1=[(2, 3, 2)]), 2)
     at = [seconds(hour(number)) for number in range(9)]
-    assert [two.next_turn(at[number]) for number in range(5)] == [at[1], at[2], at[3], at[4], None]
-    assert OneNode(ModelPlan({}), 1).next_turn(at[0]) is None
+    assert [two.next_change(at[number]) for number in range(5)] == [at[1], at[2], at[3], at[4], None]
+    assert OneNode(ModelPlan({}), 1).next_change(at[0]) is None
 
 
 def test_an_instant_is_read_as_it_is_counted_in_utc() -> None:

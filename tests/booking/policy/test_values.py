@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from booking.durations import Duration
 from booking.policy.limits import Limits
-from booking.policy.values import KNOBS, Value, ValueMistakeError, demand_knob, read_value, written_value
+from booking.policy.values import (
+    KNOBS,
+    Value,
+    ValueMistakeError,
+    read_value,
+    require_known_limit,
+    written_value,
+)
 from cluster import names
 
 DURATIONS = ("cooldown", "shortest", "longest", "tolerance", "farthest")
@@ -36,7 +43,7 @@ def test_every_limit_has_a_kind_and_the_zone_is_no_limit_of_a_scope() -> None:
 
 @pytest.mark.parametrize("knob", KNOBS)
 def test_a_limit_that_there_is_may_be_set(knob: str) -> None:
-    demand_knob(knob)
+    require_known_limit(knob)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +74,7 @@ def test_a_limit_that_there_is_may_be_set(knob: str) -> None:
 )
 def test_a_limit_that_there_is_not_is_refused_with_what_may_be_meant(knob: str, said: str) -> None:
     with pytest.raises(ValueMistakeError) as refusal:
-        demand_knob(knob)
+        require_known_limit(knob)
     assert str(refusal.value) == said
     assert refused(knob, 1) == said, "whatever its value is"
 

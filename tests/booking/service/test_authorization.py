@@ -9,11 +9,11 @@ from booking.service.authorization import (
     LONGEST_USER,
     Expected,
     beneficiary,
-    demand_administrator,
-    demand_fresh,
-    demanded_reason,
     found,
     reason_of,
+    require_administrator,
+    require_current,
+    required_reason,
 )
 from booking.store import Store
 from cluster.decide.identity import Rule
@@ -59,9 +59,9 @@ def test_whom_nobody_can_be_is_refused_to_administrators_and_not_named_to_others
 
 
 def test_who_is_no_administrator_gets_a_message_about_what_only_they_may_do() -> None:
-    demand_administrator(ROOT, "see the audit")
+    require_administrator(ROOT, "see the audit")
     with pytest.raises(NotAllowedError, match="Only administrators may see the audit, and 'bob' is none"):
-        demand_administrator(BOB, "see the audit")
+        require_administrator(BOB, "see the audit")
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_who_is_no_administrator_gets_a_message_about_what_only_they_may_do() ->
 )
 def test_a_booking_is_changed_by_who_saw_it_as_it_is(expected: Expected, *, is_fresh: bool) -> None:
     if is_fresh:
-        demand_fresh(RECORD, expected)
+        require_current(RECORD, expected)
         return
     with pytest.raises(StaleError, match="b-one has changed since you saw it") as stale:
-        demand_fresh(RECORD, expected)
+        require_current(RECORD, expected)
     assert stale.value.version == RECORD.version
 
 
@@ -117,9 +117,9 @@ def test_what_is_no_reason_is_refused_to_owners_too(who: Principal, reason: str 
 
 
 def test_an_order_always_needs_a_reason() -> None:
-    assert demanded_reason("fire\n") == "fire"
+    assert required_reason("fire\n") == "fire"
     with pytest.raises(RefusedError, match="a reason is missing"):
-        demanded_reason(None)
+        required_reason(None)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_of_any_orders_the_last_about_its_use_and_the_last_clearing_count(
 ) -> None:
     after = before
     for order, said, at in given_orders:
-        after = ordered(after, order, said=said, at=at)
+        after = ordered(after, order, message=said, at=at)
     about_use = [said if order == "cordon" else None for order, said, _ in given_orders if order != "clear"]
     clearings = [at for order, _, at in given_orders if order == "clear"]
     assert after == DeviceOrder(
@@ -100,7 +100,7 @@ def gpus(kube: FakeKube) -> NodeGpus:
 
 def give(gpus: NodeGpus, gpu: str = "0", order: GpuOrder = "cordon", **more: Any) -> str:
     at = START + timedelta(milliseconds=900)
-    return gpus.order("n0", gpu, order, **{"said": "root: loud", "at": at, **more})
+    return gpus.order("n0", gpu, order, **{"message": "root: loud", "at": at, **more})
 
 
 def on_the_node(kube: FakeKube) -> dict[str, DeviceOrder]:
@@ -175,7 +175,7 @@ def test_a_gpu_that_there_is_not_is_named_beside_those_that_there_are(
 
 def test_a_node_that_there_is_not_is_named(gpus: NodeGpus) -> None:
     with pytest.raises(UnknownGpuError) as unknown:
-        gpus.order("n9", "0", "cordon", said="root: loud", at=START)
+        gpus.order("n9", "0", "cordon", message="root: loud", at=START)
     assert str(unknown.value) == "There is no node n9."
 
 
@@ -189,7 +189,7 @@ def test_a_node_that_others_write_on_is_read_again_and_their_orders_are_kept(
 ) -> None:
     for _ in range(rivals):
         kube.fail("PATCH", conflict())
-    kube.before("PATCH", lambda: NodeGpus(kube).order("n0", "1", "clear", said="bob: z", at=START))
+    kube.before("PATCH", lambda: NodeGpus(kube).order("n0", "1", "clear", message="bob: z", at=START))
     assert give(gpus) == "GPU-a"
     assert on_the_node(kube) == {"GPU-a": CORDONED, "GPU-c": DeviceOrder(cleared=START)}
 

@@ -40,8 +40,8 @@ def days_allowed(
     store: Store, policy: Policy, who: Principal, user: str, *, model: str = A100, at: float = 0
 ) -> str:
     """The longest booking that may be asked for."""
-    bid = EvaluationContext.of(context(store, policy), who, user)
-    longest = store.read(lambda reading: bid.limits_for(reading, day(at))(model).longest)
+    evaluation = EvaluationContext.of(context(store, policy), who, user)
+    longest = store.read(lambda reading: evaluation.limits_for(reading, day(at))(model).longest)
     return str(longest.nominal.days)
 
 
@@ -122,9 +122,9 @@ def test_an_exemption_counts_at_the_instant_of_the_decision(
 
 
 def judged(store: Store, here: ServiceContext, count: int, changing: Record | None = None) -> Decision:
-    bid = EvaluationContext.of(here, somebody("zoe"), "zoe")
+    evaluation = EvaluationContext.of(here, somebody("zoe"), "zoe")
     request = a_request(day(1), count=count, topology="any")
-    return store.read(lambda reading: bid.judged(reading, START, request, changing=changing))
+    return store.read(lambda reading: evaluation.judged(reading, START, request, changing=changing))
 
 
 def test_what_is_booked_and_what_is_maintained_cannot_be_had(store: Store) -> None:
@@ -160,9 +160,9 @@ def test_a_capacity_that_is_given_is_not_asked_for_again(store: Store) -> None:
 def test_the_policy_is_the_one_of_the_moment_at_which_it_was_asked_for(store: Store) -> None:
     there = [Policy(), Policy(defaults={"longest": Duration(days=3)})]
     here = ServiceContext(store, FakeClock(), CurrentPolicy(lambda: there[0]), lambda: CLUSTER, random_id)
-    bid = EvaluationContext.of(here, ALICE, "alice")
+    evaluation = EvaluationContext.of(here, ALICE, "alice")
     old = there.pop(0)
-    assert (bid.policy, bid.version) == (old, old.version)
+    assert (evaluation.policy, evaluation.version) == (old, old.version)
     assert EvaluationContext.of(here, ALICE, "alice").version == there[0].version != old.version
 
 
@@ -184,9 +184,9 @@ def test_the_policy_is_the_one_of_the_moment_at_which_it_was_asked_for(store: St
 def test_the_guard_is_an_upper_bound_of_what_the_rules_allow(
     store: Store, limits: Limits, model: str, guard: Guard
 ) -> None:
-    bid = EvaluationContext.of(context(store, limits), ALICE, "alice")
+    evaluation = EvaluationContext.of(context(store, limits), ALICE, "alice")
     request, now = a_request(day(1), model=model), START + timedelta(milliseconds=900)
-    _, found = store.read(lambda reading: bid.decided(reading, now, request))
+    _, found = store.read(lambda reading: evaluation.decided(reading, now, request))
     assert found == guard
 
 
@@ -196,18 +196,20 @@ def test_maintenance_does_not_lower_the_guard(store: Store) -> None:
         id="k", node="n0", start=day(0), end=day(9), reason="fan", created_by="root", created=day(0)
     )
     store.write(lambda writing: writing.block_add(block))
-    bid = EvaluationContext.of(context(store), ALICE, "alice")
-    decision, guard = store.read(lambda reading: bid.decided(reading, START, a_request(day(1), count=2)))
+    evaluation = EvaluationContext.of(context(store), ALICE, "alice")
+    decision, guard = store.read(
+        lambda reading: evaluation.decided(reading, START, a_request(day(1), count=2))
+    )
     assert (decision.plan, guard.devices) == ((Place("n1", 2),), 6)
 
 
 @pytest.mark.parametrize("count", [1, 6, 7])
 def test_a_decision_for_a_write_is_the_judgement_without_its_alternatives(store: Store, count: int) -> None:
-    bid = EvaluationContext.of(context(store), ALICE, "alice")
+    evaluation = EvaluationContext.of(context(store), ALICE, "alice")
     request = a_request(day(1), day(20), count=count, topology="any")
     with store.reading() as reading:
-        judged_as = bid.judged(reading, START, request)
-        decided, _ = bid.decided(reading, START, request)
+        judged_as = evaluation.judged(reading, START, request)
+        decided, _ = evaluation.decided(reading, START, request)
     assert decided.violations == judged_as.violations
     assert (decided.start, decided.end, decided.plan) == (judged_as.start, judged_as.end, judged_as.plan)
     assert judged_as.alternatives
@@ -216,9 +218,9 @@ def test_a_decision_for_a_write_is_the_judgement_without_its_alternatives(store:
 
 @pytest.mark.parametrize("deadline", [3.5, 5])
 def test_alternatives_of_a_judgement_end_by_the_deadline(store: Store, deadline: float) -> None:
-    bid = EvaluationContext.of(context(store), ALICE, "alice")
+    evaluation = EvaluationContext.of(context(store), ALICE, "alice")
     request = a_request(day(1), day(20))
-    found = store.read(lambda reading: bid.judged(reading, START, request, deadline=day(deadline)))
+    found = store.read(lambda reading: evaluation.judged(reading, START, request, deadline=day(deadline)))
     assert found.alternatives
     assert all(each.end <= day(deadline) for each in found.alternatives)
 

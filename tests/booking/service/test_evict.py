@@ -115,8 +115,8 @@ def test_another_pod_of_the_name_is_not_ordered_to_go(kube: FakeKube) -> None:
     a_running_pod(kube)
 
     class Replaced(PodOrders):
-        def _demand(self, pod: Any) -> None:
-            super()._demand(pod)
+        def _require_evictable(self, pod: Any) -> None:
+            super()._require_evictable(pod)
             kube.delete(PODS, "train", namespace="team")
             kube.finish(PODS, "train", namespace="team")
             a_running_pod(kube)

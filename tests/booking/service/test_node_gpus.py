@@ -72,10 +72,10 @@ def test_the_last_order_that_is_taken_back_leaves_no_annotation(
 
 
 def test_a_cordon_and_a_clearing_do_not_undo_each_other() -> None:
-    cordoned = ordered(DeviceOrder(), "cordon", said="a: x", at=START)
-    both = ordered(cordoned, "clear", said="a: y", at=START)
+    cordoned = ordered(DeviceOrder(), "cordon", message="a: x", at=START)
+    both = ordered(cordoned, "clear", message="a: y", at=START)
     assert both == DeviceOrder(cordoned="a: x", cleared=START)
-    assert ordered(both, "uncordon", said="a: z", at=START) == DeviceOrder(cleared=START)
+    assert ordered(both, "uncordon", message="a: z", at=START) == DeviceOrder(cleared=START)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_nobody_else_orders_and_nobody_without_a_reason(service: BookingService,
 
 
 def test_an_order_written_at_the_same_time_is_not_lost(service: BookingService, kube: FakeKube) -> None:
-    kube.before("PATCH", lambda: NodeGpus(kube).order("node-a", "1", "cordon", said="bob: z", at=START))
+    kube.before("PATCH", lambda: NodeGpus(kube).order("node-a", "1", "cordon", message="bob: z", at=START))
     service.order_gpu(ROOT, "node-a", "0", order="cordon", reason="x")
     assert set(on_the_node(kube)) == {"GPU-a", "GPU-c"}
 

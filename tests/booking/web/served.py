@@ -124,14 +124,14 @@ class FakeGpus:
         self.orders: list[tuple[str, str, str, str]] = []
 
     def order(
-        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+        self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool = False
     ) -> str:
         """Record an order, unless it is a dry run."""
         del at
         if (node, gpu) not in {("node-a", "0"), ("node-a", "GPU-0")}:
             raise UnknownGpuError(f"There is no GPU {gpu} in {node}.")
         if not dry_run:
-            self.orders.append((node, "GPU-0", order, said))
+            self.orders.append((node, "GPU-0", order, message))
         return "GPU-0"
 
 

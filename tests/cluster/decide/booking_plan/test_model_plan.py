@@ -53,10 +53,10 @@ def _demand_valid(places: dict[Item, str], devices: dict[str, int]) -> None:
 def test_what_is_placed_fits_at_every_instant_and_small_calendars_are_placed_whenever_they_can_be(
     items: list[Item], devices: dict[str, int]
 ) -> None:
-    shift = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN)
-    is_settled = shift.place_all(items)
+    attempt = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN)
+    is_settled = attempt.place_all(items)
     assert is_settled == _is_placeable(items, devices)
-    places = dict(shift.places)
+    places = dict(attempt.places)
     assert set(places) == (set(items) if is_settled else set())
     _demand_valid(places, devices)
 
@@ -68,10 +68,10 @@ def test_one_after_the_other_nobody_is_guaranteed_too_much_and_nobody_loses_a_pl
     placed: dict[Item, str] = {}
     for item in items:
         plan = ModelPlan(devices, placed.items())
-        shift = PlanAttempt(plan, fixed_until=_NEVER_BEGUN)
-        is_settled = shift.place_all([item])
+        attempt = PlanAttempt(plan, fixed_until=_NEVER_BEGUN)
+        is_settled = attempt.place_all([item])
         before = placed
-        placed = {**placed, **shift.places}
+        placed = {**placed, **attempt.places}
         assert is_settled == _is_placeable([*before, item], devices)
         assert set(placed) == ({*before, item} if is_settled else set(before))
         _demand_valid(placed, devices)
@@ -82,11 +82,11 @@ def test_one_after_the_other_nobody_is_guaranteed_too_much_and_nobody_loses_a_pl
 def test_what_has_begun_is_never_moved(items: list[Item], devices: dict[str, int], now: int) -> None:
     placed: dict[Item, str] = {}
     for item in items:
-        shift = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=now)
-        shift.place_all([item])
-        moved = {one: node for one, node in shift.places.items() if placed.get(one, node) != node}
+        attempt = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=now)
+        attempt.place_all([item])
+        moved = {one: node for one, node in attempt.places.items() if placed.get(one, node) != node}
         assert all(one.start > now for one in moved)
-        placed |= shift.places
+        placed |= attempt.places
         _demand_valid(placed, devices)
 
 
@@ -105,35 +105,35 @@ def test_single_devices_always_find_a_place_where_the_sum_fits(
             sum(one.start <= at < one.end for one in together) <= sum(devices.values())
             for at in range(start, start + length)
         )
-        shift = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=_NEVER_BEGUN)
-        assert shift.place_all([item]) == fits
-        placed |= shift.places
+        attempt = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=_NEVER_BEGUN)
+        assert attempt.place_all([item]) == fits
+        placed |= attempt.places
 
 
 @given(_ITEMS, _DEVICES)
 def test_a_limit_of_steps_is_kept_and_leaves_everything_as_it_was(
     items: list[Item], devices: dict[str, int]
 ) -> None:
-    shift = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN, steps=0)
-    if not shift.place_all(items):
-        assert dict(shift.places) == {}
-        assert all(node_plan.load.most(0, 50) == 0 for node_plan in shift.plan().node_plans.values())
+    attempt = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN, steps=0)
+    if not attempt.place_all(items):
+        assert dict(attempt.places) == {}
+        assert all(node_plan.load.most(0, 50) == 0 for node_plan in attempt.plan().node_plans.values())
 
 
 def test_room_is_made_by_moving_what_has_not_begun() -> None:
     small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
     running = _item(2, 0, 20, 1)
     plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (running, "n1")])
-    shift = PlanAttempt(plan, fixed_until=1)
-    assert shift.place_all([large])
-    assert dict(shift.places) == {small: "n1", large: "n0"}
+    attempt = PlanAttempt(plan, fixed_until=1)
+    assert attempt.place_all([large])
+    assert dict(attempt.places) == {small: "n1", large: "n0"}
 
 
 def test_a_node_on_which_an_item_must_be_is_kept_to() -> None:
     other, item = _item(0, 5, 5, 2), _item(1, 6, 2, 2)
-    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=1)
-    assert shift.place_all([item], {item: "n0"})
-    assert dict(shift.places) == {other: "n1", item: "n0"}
+    attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=1)
+    assert attempt.place_all([item], {item: "n0"})
+    assert dict(attempt.places) == {other: "n1", item: "n0"}
     bound = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=5)
     assert not bound.place_all([item], {item: "n0"})
 
@@ -168,7 +168,7 @@ def test_a_changed_plan_is_the_one_that_a_fresh_computation_makes(
     assert changed.unplaced == fresh.unplaced
     for name in devices:
         assert list(changed.node_plans[name].items) == list(fresh.node_plans[name].items)
-        assert changed.node_plans[name].load.turns(0, 50) == fresh.node_plans[name].load.turns(0, 50)
+        assert changed.node_plans[name].load.levels_in(0, 50) == fresh.node_plans[name].load.levels_in(0, 50)
 
 
 # --- which node, and who moves -----------------------------------------------------------------------
@@ -204,28 +204,28 @@ def test_of_a_thousand_spans_each_is_answered_for_itself() -> None:
     ("size", "node"), [(1, "n2"), (2, "n0"), (3, "n1")], ids=["single", "double", "triple"]
 )
 def test_an_item_goes_where_the_smallest_room_is_large_enough(size: int, node: str) -> None:
-    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 3, "n2": 1}), fixed_until=0)
+    attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 3, "n2": 1}), fixed_until=0)
     item = _item(0, 1, 5, size)
-    assert shift.place_all([item])
-    assert dict(shift.places) == {item: node}
+    assert attempt.place_all([item])
+    assert dict(attempt.places) == {item: node}
 
 
 def test_of_equal_rooms_the_first_by_name_is_taken_whether_it_was_touched_or_not() -> None:
     plan = ModelPlan({"n1": 2, "n0": 2, "n2": 2})
-    shift = PlanAttempt(plan, fixed_until=0)
+    attempt = PlanAttempt(plan, fixed_until=0)
     one, other = _item(0, 1, 5, 2), _item(1, 1, 5, 1)
-    assert shift.place_all([other, one])
-    assert dict(shift.places) == {one: "n0", other: "n1"}
+    assert attempt.place_all([other, one])
+    assert dict(attempt.places) == {one: "n0", other: "n1"}
     assert plan.rooms(1, 6) == [(2, "n0"), (2, "n1"), (2, "n2")]
 
 
 def test_what_is_pinned_stays_though_it_has_not_begun() -> None:
     small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
     plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (_item(2, 0, 20, 1), "n1")])
-    shift = PlanAttempt(plan, fixed_until=1)
-    shift.fix([small])
-    assert not shift.place_all([large])
-    assert dict(shift.places) == {}
+    attempt = PlanAttempt(plan, fixed_until=1)
+    attempt.fix([small])
+    assert not attempt.place_all([large])
+    assert dict(attempt.places) == {}
 
 
 @pytest.mark.parametrize(("fixed_until", "moves"), [(4, True), (5, False), (6, False)])
@@ -236,30 +236,30 @@ def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, moves:
 
 
 def test_a_failed_attempt_leaves_what_was_put_before_it_and_counts_its_steps() -> None:
-    shift = PlanAttempt(ModelPlan({"n0": 2}), fixed_until=0, steps=50)
+    attempt = PlanAttempt(ModelPlan({"n0": 2}), fixed_until=0, steps=50)
     before = _item(0, 1, 5, 1)
-    shift.put(before, "n0")
-    assert not shift.place_all([_item(1, 2, 2, 2)])
-    assert dict(shift.places) == {before: "n0"}
-    left = shift.left
+    attempt.put(before, "n0")
+    assert not attempt.place_all([_item(1, 2, 2, 2)])
+    assert dict(attempt.places) == {before: "n0"}
+    left = attempt.left
     assert left < 50
-    assert not shift.place_all([_item(2, 2, 2, 3)])
-    assert shift.left < left
-    node = shift.node_plan("n0")
+    assert not attempt.place_all([_item(2, 2, 2, 3)])
+    assert attempt.left < left
+    node = attempt.node_plan("n0")
     assert node is not None
     assert node.room(1, 6) == 1
-    assert shift.node_plan("gone") is None
+    assert attempt.node_plan("gone") is None
 
 
 def test_what_is_taken_is_nowhere_until_it_is_put_again() -> None:
     item = _item(0, 1, 5, 2)
-    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 3}, [(item, "n0")]), fixed_until=0)
-    shift.take(item, "n0")
-    assert dict(shift.places) == {}
-    assert shift.plan().rooms(1, 6) == [(2, "n0"), (3, "n1")]
-    shift.put(item, "n1")
-    assert dict(shift.places) == {item: "n1"}
-    assert shift.plan().rooms(1, 6) == [(1, "n1"), (2, "n0")]
+    attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 3}, [(item, "n0")]), fixed_until=0)
+    attempt.take(item, "n0")
+    assert dict(attempt.places) == {}
+    assert attempt.plan().rooms(1, 6) == [(2, "n0"), (3, "n1")]
+    attempt.put(item, "n1")
+    assert dict(attempt.places) == {item: "n1"}
+    assert attempt.plan().rooms(1, 6) == [(1, "n1"), (2, "n0")]
 
 
 def test_an_item_that_must_be_on_a_node_that_is_gone_has_no_place() -> None:

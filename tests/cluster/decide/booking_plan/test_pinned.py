@@ -31,10 +31,10 @@ def _pinned(
     placed: list[Placed] = [each for planned in planned_bookings for each in planned.placed()]
     model_plan = ModelPlan(devices, placed, blocks)
     held = Pinned.of(model_plan, [one for one in planned_bookings if one.key in pins], pins)
-    shift = PlanAttempt(model_plan, fixed_until=0)
+    attempt = PlanAttempt(model_plan, fixed_until=0)
     first = planned_bookings[0]
-    found = pin(shift, first.placed(), pins[first.key], held)
-    there = {item for node_plan in shift.plan().node_plans.values() for item in node_plan.items}
+    found = pin(attempt, first.placed(), pins[first.key], held)
+    there = {item for node_plan in attempt.plan().node_plans.values() for item in node_plan.items}
     assert {item for item, _ in found} <= there
     return sorted((node, item.serial >= OFF_PLAN, item.size) for item, node in found)
 
@@ -76,13 +76,13 @@ def test_devices_beside_are_distinguished_from_each_other() -> None:
     booking = _planned("b-1", 90, ("n0", 3))
     model_plan = ModelPlan({"n0": 3, "n1": 0, "n2": 0}, booking.placed())
     pins = {"b-1": {"n1": 2, "n2": 1}}
-    shift = PlanAttempt(model_plan, fixed_until=0)
-    found = pin(shift, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
+    attempt = PlanAttempt(model_plan, fixed_until=0)
+    found = pin(attempt, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
     assert found == [
         (Item(0, "b-1", OFF_PLAN, 90, 2), "n1"),
         (Item(0, "b-1", OFF_PLAN + 2, 90, 1), "n2"),
     ]
-    assert len(list(shift.plan().node_plans["n0"].items)) == 3
+    assert len(list(attempt.plan().node_plans["n0"].items)) == 3
 
 
 # --- a booking as items --------------------------------------------------------------------------------
@@ -117,29 +117,29 @@ def _whole(
     """What is pinned of a booking of two devices on one node, and the attempt."""
     booking = _booking(2, (node, 2), is_whole=True)
     model_plan = ModelPlan(devices, [*booking.placed(), *others])
-    shift = PlanAttempt(model_plan, fixed_until=0)
-    return pin(shift, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods})), shift
+    attempt = PlanAttempt(model_plan, fixed_until=0)
+    return pin(attempt, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods})), attempt
 
 
 _ALL_OF_IT = Item(0, "b-1", 0, 90, 2)
 
 
-def _there(shift: PlanAttempt, node: str) -> list[Item]:
-    node_plan = shift.node_plan(node)
+def _there(attempt: PlanAttempt, node: str) -> list[Item]:
+    node_plan = attempt.node_plan(node)
     assert node_plan is not None
     return list(node_plan.items)
 
 
 def test_a_whole_booking_stays_with_its_pods_on_its_own_node() -> None:
-    found, shift = _whole({"n0": 2, "n1": 2}, {"n0": 1})
+    found, attempt = _whole({"n0": 2, "n1": 2}, {"n0": 1})
     assert found == [(_ALL_OF_IT, "n0")]
-    assert dict(shift.places) == {}
+    assert dict(attempt.places) == {}
 
 
 def test_a_whole_booking_follows_its_pods_where_there_is_room_for_all_of_it() -> None:
-    found, shift = _whole({"n0": 2, "n1": 2}, {"n1": 1})
+    found, attempt = _whole({"n0": 2, "n1": 2}, {"n1": 1})
     assert found == [(_ALL_OF_IT, "n1")]
-    assert (_there(shift, "n0"), _there(shift, "n1")) == ([], [_ALL_OF_IT])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([], [_ALL_OF_IT])
 
 
 def test_of_two_nodes_it_follows_to_the_one_with_more_of_its_pods_and_then_by_name() -> None:
@@ -151,10 +151,10 @@ def test_of_two_nodes_it_follows_to_the_one_with_more_of_its_pods_and_then_by_na
 
 
 def test_where_there_is_no_room_its_place_stays_and_its_pods_count_beside_it() -> None:
-    found, shift = _whole({"n0": 2, "n1": 1}, {"n1": 1})
+    found, attempt = _whole({"n0": 2, "n1": 1}, {"n1": 1})
     stray = Item(0, "b-1", OFF_PLAN, 90, 1)
     assert found == [(stray, "n1")]
-    assert (_there(shift, "n0"), _there(shift, "n1")) == ([_ALL_OF_IT], [stray])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_ALL_OF_IT], [stray])
 
 
 def test_what_others_have_on_a_node_is_no_room() -> None:
@@ -164,9 +164,9 @@ def test_what_others_have_on_a_node_is_no_room() -> None:
 
 
 def test_a_pod_on_a_node_that_is_not_known_pins_nothing() -> None:
-    found, shift = _whole({"n0": 2}, {"gone": 1})
+    found, attempt = _whole({"n0": 2}, {"gone": 1})
     assert found == []
-    assert _there(shift, "n0") == [_ALL_OF_IT]
+    assert _there(attempt, "n0") == [_ALL_OF_IT]
 
 
 # --- single devices ------------------------------------------------------------------------------------
@@ -189,20 +189,20 @@ def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node()
     booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 2}, booking.placed())
     pins = {"b-1": {"n0": 1, "n1": 1}}
-    shift = PlanAttempt(model_plan, fixed_until=0)
+    attempt = PlanAttempt(model_plan, fixed_until=0)
     first, second = (item for item, _ in booking.placed())
-    found = pin(shift, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
+    found = pin(attempt, booking.placed(), pins["b-1"], Pinned.of(model_plan, [booking], pins))
     assert found == [(first, "n0"), (second, "n1")]
-    assert (_there(shift, "n0"), _there(shift, "n1")) == ([first], [second])
+    assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([first], [second])
 
 
 def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> None:
     booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 1, "n2": 1}, booking.placed())
     pods = {"n2": 1, "n1": 1}
-    shift = PlanAttempt(model_plan, fixed_until=0)
+    attempt = PlanAttempt(model_plan, fixed_until=0)
     first, second = (item for item, _ in booking.placed())
-    found = pin(shift, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods}))
+    found = pin(attempt, booking.placed(), pods, Pinned.of(model_plan, [booking], {"b-1": pods}))
     assert found == [(second, "n1"), (first, "n2")]
 
 

@@ -48,9 +48,9 @@ def test_what_is_taken_away_again_leaves_no_trace(
     while rest:
         start, end, amount = rest.pop()
         steps = steps.plus(start, end, -amount)
-        assert steps.turns(-1, 40) == Timeline.of(rest).turns(-1, 40)
+        assert steps.levels_in(-1, 40) == Timeline.of(rest).levels_in(-1, 40)
     assert steps.spans() == []
-    assert steps.next_turn(-1) is None
+    assert steps.next_change(-1) is None
 
 
 @given(_LOADS, st.integers(0, 30), st.integers(1, 12), st.integers(0, 6))
@@ -89,8 +89,8 @@ def test_of_years_it_knows_what_asking_instant_by_instant_finds(chance: Random) 
     for start, end, amount in left:
         levels[start:end] = [level + amount for level in levels[start:end]]
     turns = [(0, levels[0]), *((at, levels[at]) for at in range(1, _LAST) if levels[at] != levels[at - 1])]
-    assert steps.turns(0, _LAST) == turns
-    assert made.turns(0, _LAST) == Timeline.of(loads[:300]).turns(0, _LAST), (
+    assert steps.levels_in(0, _LAST) == turns
+    assert made.levels_in(0, _LAST) == Timeline.of(loads[:300]).levels_in(0, _LAST), (
         "what it was made from is as it was"
     )
     for _ in range(20):
@@ -99,7 +99,7 @@ def test_of_years_it_knows_what_asking_instant_by_instant_finds(chance: Random) 
         span = levels[start : start + length]
         assert steps.most(start, start + length) == max(span)
         assert steps.busiest(start, start + length) == (start + span.index(max(span)), max(span))
-        assert steps.next_turn(start) == next((at for at, _ in turns if at > start), None)
+        assert steps.next_change(start) == next((at for at, _ in turns if at > start), None)
         assert steps.first_gap(start, length, ceiling) == _first(levels, start, length, ceiling)
 
 
@@ -133,8 +133,8 @@ def test_of_nothing_nothing_is_in_use_at_any_time() -> None:
     for steps in (Timeline(), Timeline.of([])):
         assert steps.most(BEGINNING, INDEFINITELY) == 0
         assert steps.spans() == []
-        assert steps.next_turn(BEGINNING) is None
-        assert steps.last_turn() == BEGINNING
+        assert steps.next_change(BEGINNING) is None
+        assert steps.last_change() == BEGINNING
         assert steps.first_gap(5, 100, 0) == 5
 
 
@@ -155,7 +155,7 @@ def test_loads_that_touch_are_one_step_where_they_are_equal(*, is_added: bool) -
     loads = [(0, 5, 2), (5, 9, 2)]
     steps = _added(loads) if is_added else Timeline.of(loads)
     assert steps.spans() == [(0, 9, 2)]
-    assert steps.next_turn(0) == 9
+    assert steps.next_change(0) == 9
 
 
 def test_the_spans_are_reported_with_their_levels_and_without_the_pauses() -> None:
@@ -198,18 +198,18 @@ def test_the_busiest_instant_is_the_first_at_which_it_is_fullest(
 def test_the_turns_of_a_span_begin_at_its_start_and_end_before_its_end(
     start: int, end: int, turns: list[tuple[int, int]]
 ) -> None:
-    assert Timeline.of(_STAIRS).turns(start, end) == turns
+    assert Timeline.of(_STAIRS).levels_in(start, end) == turns
 
 
 @pytest.mark.parametrize(("after", "turn"), [(0, 10), (9, 10), (10, 20), (39, 40), (40, None)])
 def test_the_next_turn_is_after_the_instant(after: int, turn: int | None) -> None:
-    assert Timeline.of(_STAIRS).next_turn(after) == turn
+    assert Timeline.of(_STAIRS).next_change(after) == turn
 
 
 def test_the_last_turn_is_the_end_of_the_last_load() -> None:
-    assert Timeline.of(_STAIRS).last_turn() == 40
-    assert Timeline.of(_STAIRS).plus(30, 70, 1).last_turn() == 70
-    assert _long().last_turn() == 4 * _MANY
+    assert Timeline.of(_STAIRS).last_change() == 40
+    assert Timeline.of(_STAIRS).plus(30, 70, 1).last_change() == 70
+    assert _long().last_change() == 4 * _MANY
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_load_over_all_stretches_raises_every_one_of_them() -> None:
     raised = steps.plus(start, end, 2)
     assert raised.most(start, end) == 3
     assert raised.most(0, 1) == 0
-    assert raised.turns(0, 7) == [(0, 0), (1, 2), (2, 3), (4, 2), (6, 3)]
+    assert raised.levels_in(0, 7) == [(0, 0), (1, 2), (2, 3), (4, 2), (6, 3)]
     assert raised.plus(start, end, -2).spans() == steps.spans()
 
 
