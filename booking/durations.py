@@ -129,7 +129,7 @@ def between(start: datetime, end: datetime, zone: tzinfo) -> Duration:
     return Duration(days, int((end - _days_on(start, days, zone)).total_seconds()))
 
 
-def wall_of(instant: datetime, zone: tzinfo) -> datetime:
+def wall_clock_of(instant: datetime, zone: tzinfo) -> datetime:
     """What the clocks of a zone show; at the calendar's very ends, where they show nothing, UTC."""
     try:
         return instant.astimezone(zone)
@@ -145,7 +145,7 @@ def _days_on(instant: datetime, days: int, zone: tzinfo) -> datetime:
         if zone.utcoffset(None) is not None:
             # The clocks of this zone never change: its days have 24 hours.
             return instant.astimezone(UTC) + timedelta(days=days)
-        wall = wall_of(instant, zone).replace(tzinfo=None) + timedelta(days=days)
+        wall = wall_clock_of(instant, zone).replace(tzinfo=None) + timedelta(days=days)
         return resolved(wall, zone)
     except OverflowError:
         return _LAST if days > 0 else _FIRST

@@ -38,11 +38,11 @@ def _container(container: Json) -> Json:
     after = dict(container)
     if after.get("resources"):
         after["resources"] = _resources(after["resources"])
-    after["env"] = _blinded(after.get("env") or [])
+    after["env"] = _without_visible_devices(after.get("env") or [])
     return after
 
 
-def _blinded(env: list[Json]) -> list[Json]:
+def _without_visible_devices(env: list[Json]) -> list[Json]:
     """The variables, ``NVIDIA_VISIBLE_DEVICES`` being ``none``: in its place, or at the end."""
     none = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "none"}
     after = [none if one.get("name") == none["name"] else one for one in env]

@@ -3,14 +3,14 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from booking.durations import Duration, wall_of
+from booking.durations import Duration, wall_clock_of
 
 _DAY: Final = 86400
 
 
 def is_on(instant: datetime, step: Duration, zone: tzinfo) -> bool:
     """Whether the clocks show a whole number of steps after midnight, to the microsecond."""
-    wall = wall_of(instant, zone)
+    wall = wall_clock_of(instant, zone)
     return not wall.microsecond and _since_midnight(wall) % _seconds(step) == 0
 
 
@@ -24,7 +24,7 @@ def at_or_after(instant: datetime, step: Duration, zone: tzinfo) -> datetime:
         moment = moment.replace(microsecond=0) + timedelta(seconds=1)
     while True:
         later = moment + timedelta(seconds=_seconds(step))
-        offsets = {wall_of(moment, zone).utcoffset(), wall_of(later, zone).utcoffset()}
+        offsets = {wall_clock_of(moment, zone).utcoffset(), wall_clock_of(later, zone).utcoffset()}
         found = [_step_by(moment, offset, step) for offset in offsets if offset is not None]
         on_step = [each for each in found if is_on(each, step, zone)]
         if on_step:

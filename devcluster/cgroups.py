@@ -17,7 +17,7 @@ from devcluster.errors import ClusterError
 _ROOT = Path("/sys/fs/cgroup")
 _PROCESSES = "cgroup.procs"
 _CONTROLLERS = "cgroup.controllers"
-_HAND_DOWN = "cgroup.subtree_control"
+_SUBTREE_CONTROL = "cgroup.subtree_control"
 _UNIFIED = 2
 _MARK = re.compile(rf"{re.escape(names.MARK_PREFIX)}[a-z0-9-]+(@[0-9a-f]{{8}})?")
 _NEEDED = {"cpu", "cpuset", "memory", "pids"}  # what a kubelet refuses to start without
@@ -77,9 +77,9 @@ class CgroupTree:
 
     def _make_unified(self, name: str) -> None:
         group = self.root / name
-        _hand_down(self.root)
+        _delegate_controllers(self.root)
         group.mkdir(exist_ok=True)
-        _hand_down(group)
+        _delegate_controllers(group)
         lacking = _NEEDED - set((group / _CONTROLLERS).read_text().split())
         if lacking:
             names = ", ".join(sorted(lacking))
@@ -142,9 +142,9 @@ def _make_separate(hierarchy: Path, name: str) -> None:
             (group / file).write_text((hierarchy / file).read_text())
 
 
-def _hand_down(group: Path) -> None:
+def _delegate_controllers(group: Path) -> None:
     """Version 2: let groups below this one use every controller that it has itself."""
     for controller in (group / _CONTROLLERS).read_text().split():
         # Some cannot be handed down on some machines; which of them matter is asked afterwards.
         with contextlib.suppress(OSError):
-            (group / _HAND_DOWN).write_text(f"+{controller}")
+            (group / _SUBTREE_CONTROL).write_text(f"+{controller}")

@@ -73,7 +73,7 @@ from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
 from deviceplugin.usage.monitor import Options, UsageMonitor
 from deviceplugin.usage.squatter_events import SquatterReporter
-from deviceplugin.usage.usage_metrics import UseMetrics
+from deviceplugin.usage.usage_metrics import UsageMetrics
 
 BAD_SETTINGS = 2
 
@@ -205,7 +205,7 @@ def _measurer(
         report_every=settings.usage_report_seconds,
     )
     holder_source = HolderSource(sources.device_cache, sources.checkpoint, sources.pods.at_once)
-    metrics = UseMetrics(registry, include_users=settings.metrics_include_users)
+    metrics = UsageMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(
         holder_source.snapshot,
         metrics,

@@ -94,7 +94,7 @@ class WebhookInstaller:
         """
         if self._makes_keys:
             keys = self._keys()
-            self._believed(keys.authorities)
+            self._publish_authorities(keys.authorities)
             self._serve(keys.server)
             return
         secret = self._kube.get(SECRETS, names.WEBHOOK_KEYS, namespace=self._namespace)
@@ -139,8 +139,8 @@ class WebhookInstaller:
             self._kube.patch(SECRETS, names.WEBHOOK_KEYS, body, namespace=self._namespace)
         return keys
 
-    def _believed(self, authorities: bytes) -> None:
-        """Have the API server believe these authorities, and no others."""
+    def _publish_authorities(self, authorities: bytes) -> None:
+        """Make the API server trust these authorities, and no others."""
         found = self._kube.get(MUTATING_WEBHOOKS, names.WEBHOOK)
         bundle = base64.b64encode(authorities).decode()
         webhooks = [_with_bundle(webhook, bundle) for webhook in found.webhooks]

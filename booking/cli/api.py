@@ -159,7 +159,7 @@ class Api:
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:
             passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
-            raise (UnreachableError if passes else CommandError)(self._localized(said(status, body)))
+            raise (UnreachableError if passes else CommandError)(self._localized(problem_text(status, body)))
         return Answer(body, self.url)
 
 
@@ -172,7 +172,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def said(status: int, problem: Mapping[str, Any]) -> str:
+def problem_text(status: int, problem: Mapping[str, Any]) -> str:
     """A problem in sentences: everything that is wrong, then what would be right."""
     violations = [v for v in problem.get("violations") or () if isinstance(v, dict)]
     messages = [str(v["message"]) for v in violations if v.get("message")]

@@ -58,7 +58,7 @@ def show(
     has_users: bool = False,
 ) -> None:
     """Print bookings in the form that was asked for, or ``empty`` where there are none."""
-    is_for_people = form in output.PEOPLES
+    is_for_people = form in output.FOR_PEOPLE
     output.show(
         answer,
         bookings,
@@ -71,7 +71,7 @@ def show(
 
 def warn(server: ServerConnection, booking: Row, form: Format) -> None:
     """Show people what they could have instead of a booking at risk; programs have it in the answer."""
-    if form not in output.PEOPLES or not booking.get("at_risk"):
+    if form not in output.FOR_PEOPLE or not booking.get("at_risk"):
         return
     click.echo("At risk: there are not enough GPUs for it as things are. It is not cancelled by itself.")
     instead = [server.localized(line) for line in offers(booking.get("alternatives") or ())]
@@ -85,7 +85,7 @@ def print_booking(server: ServerConnection, booking: dict[str, Any], form: Forma
         click.echo(message)
     else:
         show(server, booking, [booking], form)
-    if booking.get("pods") and form in output.PEOPLES:
+    if booking.get("pods") and form in output.FOR_PEOPLE:
         click.echo(booking["pods"])
     if booking.get("note"):
         click.echo(booking["note"], err=True)
@@ -107,7 +107,7 @@ def book(
     if not dry_run:
         print_booking(server, made, form, f"Booked as {made['id']}{whom}: {what}.")
         return
-    is_for_people = form in {*output.PEOPLES, "name"}
+    is_for_people = form in {*output.FOR_PEOPLE, "name"}
     shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
     print_booking(server, shown, form, f"This would be booked{whom}: {what}.")
 

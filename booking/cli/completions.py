@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from booking.cli import typed_names
-from booking.cli.connection_options import connection_in_haste
+from booking.cli.connection_options import quick_connection
 from booking.cli.deadline import found_in_time
 from booking.cli.output import printable
 from cluster import names
@@ -116,7 +116,7 @@ def pods_of_gpus(*, must_run: bool) -> Completer:
         begun = incomplete.removeprefix(prefix)
 
         def find() -> Iterator[CompletionItem]:
-            server = connection_in_haste(context)
+            server = quick_connection(context)
             for pod in server.objects(PODS, namespace=server.namespace):
                 is_one = _runs_on_gpus(pod) if must_run else _has_to_do_with_gpus(pod)
                 if is_one and pod.metadata.name.startswith(begun):
@@ -140,7 +140,7 @@ def _listed(
     context: click.Context, what: str, query: Mapping[str, object] | None = None, *, field: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """Entries of a list of the booking server's, as its pages come."""
-    return connection_in_haste(context).api.each(f"/{what}", field or what.rpartition("/")[2], query)
+    return quick_connection(context).api.each(f"/{what}", field or what.rpartition("/")[2], query)
 
 
 def _bookings(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:

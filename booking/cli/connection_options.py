@@ -90,7 +90,7 @@ def connection_of(options: dict[str, Any]) -> ServerConnection:
     return ServerConnection(given, os.environ, the_clock(click.get_current_context()))
 
 
-def connection_in_haste(context: click.Context) -> ServerConnection:
+def quick_connection(context: click.Context) -> ServerConnection:
     """From the options before the word that a shell completes; see ``booking.cli.deadline``."""
     given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
     installed = context.params.get("installed_in") or names.NAMESPACE
@@ -118,7 +118,7 @@ def _known_namespaces(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     def find() -> Iterator[CompletionItem]:
-        names_of_all = (each.metadata.name for each in connection_in_haste(context).objects(NAMESPACES))
+        names_of_all = (each.metadata.name for each in quick_connection(context).objects(NAMESPACES))
         return (CompletionItem(each) for each in names_of_all if each.startswith(incomplete))
 
     return found_in_time(find)

@@ -14,7 +14,7 @@ from booking import wording
 
 Format = Literal["table", "wide", "json", "yaml", "name"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "json", "yaml", "name")
-PEOPLES: Final[tuple[Format, ...]] = ("table", "wide")
+FOR_PEOPLE: Final[tuple[Format, ...]] = ("table", "wide")
 """Formats for people; the others are for programs."""
 _GAP: Final = 3
 _NOTHING: Final = "-"
@@ -95,7 +95,7 @@ def print_result(answer: Mapping[str, Any], output: Format, *, name: str, messag
         name: of the thing, for ``-o name``.
         message: for people.
     """
-    if output in PEOPLES:
+    if output in FOR_PEOPLE:
         click.echo(message)
     else:
         show(answer, [answer], (), output=output, name=lambda _: name, empty="")

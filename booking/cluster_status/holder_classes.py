@@ -65,10 +65,10 @@ class Classes:
         if not user:
             return False
         if user not in self._lost:
-            self._lost[user] = frozenset(self._losers(user))
+            self._lost[user] = frozenset(self._uids_without_cover_now(user))
         return pod.metadata.uid in self._lost[user]
 
-    def _losers(self, user: str) -> Iterator[str]:
+    def _uids_without_cover_now(self, user: str) -> Iterator[str]:
         """Uids of the user's pods that a booking covered which is over; those of the last days are known."""
         found = covered_to_the_end(
             self._bookings.get(user, []),

@@ -140,7 +140,7 @@ class Store:
                     writing.finish()
                     committing = True
                     line.commit()
-            except _SpoiltError as spoilt:
+            except _RollbackError as spoilt:
                 if len(turn) > 1:
                     return False
                 turn[0].fail(_said(self._engine.name, spoilt.reason))
@@ -176,7 +176,7 @@ def overwritten(name: str) -> StoreGoneError:
     )
 
 
-class _SpoiltError(Exception):
+class _RollbackError(Exception):
     """A write has failed after it had changed something, or the database has refused a statement of it."""
 
     def __init__(self, reason: BaseException) -> None:
@@ -193,7 +193,7 @@ def _answer(pending: PendingWrite, writing: Writing, *, alone: bool) -> Callable
         raise
     except Exception as error:
         if alone or isinstance(error, peewee.PeeweeException) or writing.writes != before:
-            raise _SpoiltError(error) from error
+            raise _RollbackError(error) from error
         reason = error
         return lambda each: each.fail(reason)
     return lambda each: each.succeed(result)

@@ -52,7 +52,7 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
     clearing = Cleanup(kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, say=say)
     steps: list[Callable[[], str | None]] = [
         stopping.controller,
-        stopping.doors,
+        stopping.admission,
         bringing.everybody,
         stopping.others,
         clearing.pods,

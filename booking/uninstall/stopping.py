@@ -51,7 +51,7 @@ class Stopping:
         agents = [lease for lease in leases if names.node_of_lease(lease.metadata.name)]
         return self._is_held([lease.metadata.name for lease in agents if not _has_released(lease)])
 
-    def doors(self) -> str | None:
+    def admission(self) -> str | None:
         """New pods are not shown to a controller that is gone, nor refused because it has not seen them."""
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)

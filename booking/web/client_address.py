@@ -15,7 +15,7 @@ Network = IPv4Network | IPv6Network
 FORWARDED: Final = "X-Forwarded-For"
 """Each proxy appends the address from which it has got the request."""
 UNKNOWN: Final = "an unknown address"
-_HOUSEHOLD: Final = 64
+_IPV6_PREFIX: Final = 64
 """Bits of an IPv6 address that one customer of a network has: the others they choose as they like."""
 
 
@@ -50,7 +50,7 @@ def client_address(peer: str | None, forwarded: str | None, proxies: Iterable[Ne
 def _counted_as(address: IPv4Address | IPv6Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
-    return str(ip_network((int(address), _HOUSEHOLD), strict=False))
+    return str(ip_network((int(address), _IPV6_PREFIX), strict=False))
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

@@ -175,7 +175,7 @@ def length_of(value: Any) -> str:
     return value
 
 
-def truth_of(value: str) -> bool:
+def boolean_of(value: str) -> bool:
     """``true`` or ``false``, as a query says it.
 
     Raises:
@@ -247,7 +247,7 @@ Ordered = Annotated[
         extra={READ: lambda value: choice_of(value, get_args(GpuOrder))},
     ),
 ]
-Truth = Annotated[bool, msgspec.Meta(extra={READ: truth_of})]
+Boolean = Annotated[bool, msgspec.Meta(extra={READ: boolean_of})]
 PageLength = Annotated[
     int,
     msgspec.Meta(description="How many at once.", ge=1, le=LARGEST_PAGE, extra={READ: page_of}),

@@ -67,7 +67,7 @@ NOT_JSON: Final = Kind("not-json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body 
 FAILED: Final = Kind("failed", HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of the booking server")
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemViolation(msgspec.Struct, frozen=True, kw_only=True):
     """A violation as it is answered."""
 
     rule: str
@@ -98,7 +98,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     instance: str
-    violations: tuple[Said, ...] | UnsetType = UNSET
+    violations: tuple[ProblemViolation, ...] | UnsetType = UNSET
     earliest_start: datetime | UnsetType | None = UNSET
     alternatives: tuple[Offer, ...] | UnsetType = UNSET
 
@@ -109,7 +109,7 @@ class ProblemError(Exception):
 
     kind: Kind
     detail: str
-    violations: Sequence[Said] | None = None
+    violations: Sequence[ProblemViolation] | None = None
     earliest_start: datetime | None = None
     alternatives: Sequence[Offer] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -120,9 +120,9 @@ def unavailable(detail: str) -> ProblemError:
     return ProblemError(UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
-def said(violation: Violation, field_: str | None = None) -> Said:
+def violation_answer(violation: Violation, field_: str | None = None) -> ProblemViolation:
     """A violation for the answer, with the field that it is about."""
-    return Said(**msgspec.structs.asdict(violation), field=field_ or UNSET)
+    return ProblemViolation(**msgspec.structs.asdict(violation), field=field_ or UNSET)
 
 
 def refusal(error: errors.RefusedError) -> ProblemError:
@@ -130,7 +130,7 @@ def refusal(error: errors.RefusedError) -> ProblemError:
     return ProblemError(
         REFUSED,
         str(error),
-        violations=[said(violation) for violation in error.violations],
+        violations=[violation_answer(violation) for violation in error.violations],
         earliest_start=error.earliest_start,
         alternatives=[offer(each) for each in error.alternatives],
     )

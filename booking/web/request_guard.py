@@ -54,8 +54,8 @@ class RequestGuard:
         """From where somebody asks, for people: what a proxy that we know says, else who connects."""
         return self._strangers.address(request)
 
-    def pass_by(self, request: Request) -> None:
-        """Somebody asks what anybody may.
+    def count_anonymous(self, request: Request) -> None:
+        """Count a request that needs no sign-in.
 
         Raises:
             ProblemError: 429.

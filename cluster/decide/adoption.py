@@ -56,7 +56,9 @@ def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
     for one in asking:
         model, more = one.booking.spec.model, {**cover, one.holding.uid: one.booking}
         on, then = known.get(model), _checks(inputs, more, {model})
-        if on is None or (_allows(on, one) and (_is_spoilt(on) or not _is_spoilt(then.get(model)))):
+        if on is None or (
+            _allows(on, one) and (_is_beyond_repair(on) or not _is_beyond_repair(then.get(model)))
+        ):
             cover, known = more, {**known, **then}
         else:
             found.add((one.holding.uid, one.booking.name))
@@ -74,7 +76,7 @@ def _allows(check: PlacementCheck, one: _Asking) -> bool:
     return check.allows(one.booking.name, one.holding.node, len(one.holding.devices))
 
 
-def _is_spoilt(check: PlacementCheck | None) -> bool:
+def _is_beyond_repair(check: PlacementCheck | None) -> bool:
     """Whether plans cannot be repaired any more: a place of an outdated plan is not noticed before."""
     return check is not None and not check.holds(with_begun=True)
 

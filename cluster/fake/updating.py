@@ -57,7 +57,7 @@ def updated(
 ) -> State:
     """Write a caller's version of an object, as far as allowed; a dry run only returns the result."""
     old = before.obj
-    after = _through_the_door(resource.plural, old, after, of_status=of_status)
+    after = _allowed_part(resource.plural, old, after, of_status=of_status)
     after["metadata"] = _metadata(old, after)
     check_finalizers(request, old, after)
     if resource.plural == PODS and (problem := forbidden_change(old, after)):
@@ -82,7 +82,7 @@ def is_over(obj: Json) -> bool:
     return not metadata.get("deletionGracePeriodSeconds")
 
 
-def _through_the_door(plural: str, old: Json, after: Json, *, of_status: bool) -> Json:
+def _allowed_part(plural: str, old: Json, after: Json, *, of_status: bool) -> Json:
     """What of the change may pass: the status alone, or all but the status."""
     if plural not in WITH_STATUS:
         return dict(after)

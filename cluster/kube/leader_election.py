@@ -128,7 +128,7 @@ class LeaderElector:
             if not self._released:
                 try:
                     if why := self._unfit():
-                        self._stand_aside(why)
+                        self._stop_leading(why)
                     else:
                         self._attempt()
                 except ApiError:
@@ -148,7 +148,7 @@ class LeaderElector:
             except ApiError as error:
                 self._log.warning("the lease could not be released; it will expire", error=str(error))
 
-    def _stand_aside(self, why: str) -> None:
+    def _stop_leading(self, why: str) -> None:
         """Let another lead; where that cannot be said, the Lease expires."""
         held, self._renewed = self._renewed, None
         if held is not None:

@@ -38,7 +38,7 @@ _QUIET_LIBRARIES: Final = ("peewee", "urllib3", "waitress.queue")
 """Their lines below a warning are logged better by us, or not at all: peewee logs every statement with its
 values, people's addresses among them."""
 
-_UNSPEAKABLE: Final = (
+_SECRETS: Final = (
     (
         "PRIVATE KEY",
         re.compile(
@@ -54,7 +54,7 @@ _UNSPEAKABLE: Final = (
 
 def without_secrets(line: str) -> str:
     """A line of the log without addresses of people, tokens and private keys."""
-    for hint, pattern, instead in _UNSPEAKABLE:
+    for hint, pattern, instead in _SECRETS:
         if hint in line:
             line = pattern.sub(instead, line)
     return line

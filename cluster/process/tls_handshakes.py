@@ -23,7 +23,7 @@ AGAIN: Final = 60.0
 MOST: Final = 100
 """Lines about refusals in that time, so no client can fill the log."""
 
-_WHYS: Final = {
+_CAUSES: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "It shows no certificate.",
     "HTTP_REQUEST": "It speaks HTTP without TLS.",
     "TLSV1_ALERT_UNKNOWN_CA": "It does not know the authority of the certificate that it is shown.",
@@ -145,4 +145,4 @@ def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
 def _why(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"Its certificate is not accepted: {error.verify_message}."
-    return _WHYS.get(error.reason, f"Hands cannot be shaken: {error.reason or error}.")
+    return _CAUSES.get(error.reason, f"Hands cannot be shaken: {error.reason or error}.")

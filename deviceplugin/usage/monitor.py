@@ -29,7 +29,7 @@ from deviceplugin.usage.squatters import (
     squatting,
     used_by_pods,
 )
-from deviceplugin.usage.usage_metrics import UseMetrics
+from deviceplugin.usage.usage_metrics import UsageMetrics
 
 CHECK_EVERY: Final = 1.0
 """Seconds between two checks for a new measurement."""
@@ -56,7 +56,7 @@ class UsageMonitor:
     def __init__(
         self,
         snapshot: Callable[[], HolderSnapshot],
-        metrics: UseMetrics,
+        metrics: UsageMetrics,
         reporter: SquatterReporter,
         *,
         all_pods: Callable[[], tuple[Pod, ...]],

@@ -34,7 +34,7 @@ class _Series:
         self._shown = frozenset(values)
 
 
-class UseMetrics:
+class UsageMetrics:
     """The gauges, in the registry that they are given."""
 
     def __init__(self, registry: CollectorRegistry, *, include_users: bool = True) -> None:

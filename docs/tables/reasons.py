@@ -91,7 +91,7 @@ class _Taker:
     """The text that it builds; the message replaces its last "…"."""
 
 
-MADE: Final = (_Taker("Violation"), _Taker("Said"))
+MADE: Final = (_Taker("Violation"), _Taker("ProblemViolation"))
 _MADE: Final = frozenset(taker.name for taker in MADE)
 TABLED: Final = frozenset({"rejection"})
 """Functions whose rules are in the table of states."""
@@ -104,13 +104,13 @@ def _of_states() -> list[Why]:
 def _hands_on(function: ast.FunctionDef) -> bool:
     """Whether a function makes a violation of the rule that it is given."""
     given = {argument.arg for argument in function.args.args}
-    return "rule" in given and any(name in {"Violation", "Said"} for name, _ in _calls(function))
+    return "rule" in given and any(name in {"Violation", "ProblemViolation"} for name, _ in _calls(function))
 
 
 def _taker(function: ast.FunctionDef) -> _Taker:
     names_ = [argument.arg for argument in function.args.args if argument.arg not in {"self", "cls"}]
     places: dict[str, int] = {name: names_.index(name) for name in _ABOUT if name in names_}
-    made = next(call for name, call in _calls(function) if name in {"Violation", "Said"})
+    made = next(call for name, call in _calls(function) if name in {"Violation", "ProblemViolation"})
     message = _given(made, "message", {})
     return _Taker(function.name, places, template(message, _assigned(function)) if message else "…")
 

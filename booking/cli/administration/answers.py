@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from booking.cli import output as printed
-from booking.cli.output import PEOPLES, Column, Format, Row
+from booking.cli.output import FOR_PEOPLE, Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 
 _NO_ID: Final = "(none)"
@@ -61,7 +61,7 @@ def span_of(server: ServerConnection, row: Row) -> str:
 
 def span_columns(server: ServerConnection, output: Format) -> tuple[Column, ...]:
     """Start and end, which programs do not need in a table."""
-    if output not in PEOPLES:
+    if output not in FOR_PEOPLE:
         return ()
     zone = server.zone
     return (
@@ -72,7 +72,7 @@ def span_columns(server: ServerConnection, output: Format) -> tuple[Column, ...]
 
 def at_column(server: ServerConnection, output: Format) -> Column:
     """The column of the time: by the site's clocks for people, as the server says it for programs."""
-    if output not in PEOPLES:
+    if output not in FOR_PEOPLE:
         return Column("AT", lambda e: e["at"])
     zone = server.zone
     return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))

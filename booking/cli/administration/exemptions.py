@@ -11,7 +11,7 @@ from booking.cli.administration.answers import Listed, ask, print_created, show_
 from booking.cli.api import part
 from booking.cli.completions import known_exemptions, known_models
 from booking.cli.connection_options import connection_of, connection_options
-from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
+from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printing, trying
 from booking.cli.time_parsing import TIME, instant_of
 from booking.cli.typed_names import NAME
 
@@ -69,7 +69,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
         body["model"] = bookings.model_of(server, options["model"])
     made = ask(server, "POST", "exemptions", body, dry_run=dry_run)
     message = ""
-    if output in PEOPLES:
+    if output in FOR_PEOPLE:
         has = "would have" if dry_run else "has"
         message = f"{made['user']} {has} {_terms(made)} {span_of(server, made)}"
     print_created(made, output, message, dry_run=dry_run)
@@ -87,7 +87,7 @@ def revoke(exemption: str, output: Format, *, reason: str | None, dry_run: bool,
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"exemptions/{part(exemption)}", body, dry_run=dry_run)
     message = f"{exemption} is taken back."
-    if dry_run and output in PEOPLES:
+    if dry_run and output in FOR_PEOPLE:
         of_whom = f"{removed['user']} has {_terms(removed)}"
         message = f"{exemption} would be taken back: {of_whom} {span_of(server, removed)}."
     printed.print_result(removed, output, name=exemption, message=message)

@@ -12,7 +12,7 @@ from booking.cli.administration.answers import Listed, ask, print_created, show_
 from booking.cli.api import part
 from booking.cli.completions import known_blocks, known_models, known_nodes
 from booking.cli.connection_options import connection_of, connection_options
-from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
+from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printing, trying
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import TIME, instant_of
 from booking.cli.typed_names import NAME
@@ -69,7 +69,7 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     if options["gpus"] is not None:
         body["count"] = options["gpus"]
     made = ask(server, "POST", "blocks", body, dry_run=dry_run)
-    is_for_people = output in PEOPLES
+    is_for_people = output in FOR_PEOPLE
     message = (
         f"{_gpus(made)} {_is(made, dry_run=dry_run)} blocked {span_of(server, made)}" if is_for_people else ""
     )
@@ -90,7 +90,7 @@ def unblock(block: str, output: Format, *, reason: str | None, dry_run: bool, **
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
     message = f"{block} is taken back."
-    if dry_run and output in PEOPLES:
+    if dry_run and output in FOR_PEOPLE:
         message = f"{block} would be taken back: {_gpus(removed)}, {span_of(server, removed)}."
     printed.print_result(removed, output, name=block, message=message)
 

@@ -9,7 +9,7 @@ from booking.cli.api import part
 from booking.cli.completions import bookings_in, known_models
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.errors import CommandError
-from booking.cli.output import PEOPLES, Format, printing
+from booking.cli.output import FOR_PEOPLE, Format, printing
 from booking.cli.typed_names import NAME
 
 
@@ -48,7 +48,7 @@ def listing(booking: str | None, output: Format, **options: Any) -> None:
     empty = "No bookings. Book with: kubectl gpu book MODEL --for 2d"
     if is_others:
         empty = "No bookings."
-    if options["model"] and not found and output in PEOPLES:
+    if options["model"] and not found and output in FOR_PEOPLE:
         # Of a model that is gone there may still be bookings; without any, the name is likely to be mistyped.
         empty = f"No bookings of {bookings.known_model(server, options['model'])}."
     bookings.show(server, {"bookings": found}, found, output, empty=empty, has_users=is_others)

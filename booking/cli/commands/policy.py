@@ -14,7 +14,7 @@ from booking.cli import output as printed
 from booking.cli.completions import known_models
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.errors import CommandError
-from booking.cli.output import PEOPLES, Column, Format, Row, printable, printing
+from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printable, printing
 from booking.cli.progress import patiently
 from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
@@ -79,7 +79,7 @@ def test(files: tuple[Path, ...], output: Format) -> None:
             f"{len(wrong)} of {wording.counted(len(outcomes), 'case')} "
             f"{'differs' if len(wrong) == 1 else 'differ'} from what was expected."
         )
-    if output in PEOPLES:
+    if output in FOR_PEOPLE:
         is_are = "is" if len(outcomes) == 1 else "are"
         click.echo(f"{wording.counted(len(outcomes), 'case')} {is_are} decided as expected.")
 
@@ -90,7 +90,7 @@ def _show(server: ServerConnection, answer: dict[str, Any], output: Format, *, m
     The help of ``-o`` is then true here as well: ``table`` is a table, and programs that want YAML say so.
     """
     force, me = answer["policy"], answer["me"]
-    if output in PEOPLES:
+    if output in FOR_PEOPLE:
         form = f"(in the form of version {printable(str(force.get('file_version', 1)))})"
         of_model = f" who books GPUs of model {model}" if model else ""
         click.echo(

@@ -57,7 +57,7 @@ def login_pages(
     def count() -> None:
         # Who is in may always leave.
         if request.path != LOGOUT:
-            guard.pass_by(request)
+            guard.count_anonymous(request)
 
     made.before_request(count)
     made.register_error_handler(Exception, views.problem)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from booking.web.interfaces import Parts
-from booking.web.problems import REFUSED, ProblemError, Said, unavailable
+from booking.web.problems import REFUSED, ProblemError, ProblemViolation, unavailable
 from booking.web.rest.requests import WhichSpan
 from booking.web.rest.responses import Availability, model_answer
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
@@ -29,7 +29,7 @@ class AvailabilityViews:
             end = asked.query.end or start + SPAN
         except OverflowError as error:
             message = "The parameter start is at the end of the calendar."
-            wrong = Said(rule="beyond-the-calendar", message=message, field="start")
+            wrong = ProblemViolation(rule="beyond-the-calendar", message=message, field="start")
             raise ProblemError(REFUSED, message, violations=[wrong]) from error
         models = self._parts.bookings.availability(asked.who, asked.query.model, start, end)
         return Reply(body=Availability(start=start, end=end, models=tuple(map(model_answer, models))))

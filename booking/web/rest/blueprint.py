@@ -45,7 +45,7 @@ def _view(route: Route[Any, Any], guard: RequestGuard) -> Callable[..., Response
 
 def _who(route: Route[Any, Any], guard: RequestGuard) -> Principal:
     if route.access == "anybody":
-        guard.pass_by(request)
+        guard.count_anonymous(request)
         return NOBODY
     who = guard.enter(request)
     if route.access == "administrator" and not who.is_administrator:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from booking.web.problems import MALFORMED, ProblemError, Said
+from booking.web.problems import MALFORMED, ProblemError, ProblemViolation
 from booking.web.rest.parsing import Given
 
 LONGEST_BODY: Final = 64 * 1024
@@ -16,31 +16,31 @@ _LONGEST_NUMBER: Final = 20
 class FieldWording:
     """Complaints about fields of a body."""
 
-    def missing(self, name: str, message: str) -> Said:
+    def missing(self, name: str, message: str) -> ProblemViolation:
         """A required field is missing."""
-        return Said(rule="missing-field", message=f"The field {name} {message}", field=name)
+        return ProblemViolation(rule="missing-field", message=f"The field {name} {message}", field=name)
 
-    def unreadable(self, name: str, text: str) -> Said:
+    def unreadable(self, name: str, text: str) -> ProblemViolation:
         """The field's value is of another type or form."""
-        return Said(rule="malformed-field", message=f"The field {name} {text}", field=name)
+        return ProblemViolation(rule="malformed-field", message=f"The field {name} {text}", field=name)
 
-    def beyond(self, name: str, message: str) -> Said:
+    def beyond(self, name: str, message: str) -> ProblemViolation:
         """The field's value is beyond the calendar."""
-        return Said(rule="beyond-the-calendar", message=f"The field {name} {message}", field=name)
+        return ProblemViolation(rule="beyond-the-calendar", message=f"The field {name} {message}", field=name)
 
-    def duplicated(self, name: str) -> Said:
+    def duplicated(self, name: str) -> ProblemViolation:
         """The field occurs more than once."""
         message = f"The field {name} is in the body more than once."
-        return Said(rule="duplicated-field", message=message, field=name)
+        return ProblemViolation(rule="duplicated-field", message=message, field=name)
 
-    def unknown(self, name: str, text: str) -> Said:
+    def unknown(self, name: str, text: str) -> ProblemViolation:
         """There is no field of this name."""
         message = f"The field {name} is unknown: {text}"
-        return Said(rule="unknown-field", message=message, field=name.strip('"'))
+        return ProblemViolation(rule="unknown-field", message=message, field=name.strip('"'))
 
-    def more(self, number: int) -> Said:
+    def more(self, number: int) -> ProblemViolation:
         """``number`` more fields are unknown."""
-        return Said(rule="unknown-field", message=f"There are {number} more unknown fields.")
+        return ProblemViolation(rule="unknown-field", message=f"There are {number} more unknown fields.")
 
 
 FIELDS: Final = FieldWording()

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from booking.web.fields import HINT, READ, BadFieldError, BeyondError, Reader, choice_of, shown
-from booking.web.problems import MALFORMED, REFUSED, Kind, ProblemError, Said
+from booking.web.problems import MALFORMED, REFUSED, Kind, ProblemError, ProblemViolation
 
 _NAMED: Final = 20
 """Unknown fields that a complaint names at most."""
@@ -38,7 +38,7 @@ class Read(Generic[T]):
     kind: type[T]
     values: Mapping[str, Any]
     """Attribute -> value, of those that are there and can be read."""
-    complaints: tuple[Said, ...]
+    complaints: tuple[ProblemViolation, ...]
     """Everything that cannot be read; empty when the struct is what was meant."""
     unread: frozenset[str]
     """Fields that are there, or should be, and cannot be read."""
@@ -73,27 +73,27 @@ class Read(Generic[T]):
 class Wording(Protocol):
     """How a complaint about one name is said."""
 
-    def missing(self, name: str, message: str) -> Said:
+    def missing(self, name: str, message: str) -> ProblemViolation:
         """A required field is missing."""
         ...
 
-    def unreadable(self, name: str, text: str) -> Said:
+    def unreadable(self, name: str, text: str) -> ProblemViolation:
         """The field's value is of another type or form."""
         ...
 
-    def beyond(self, name: str, message: str) -> Said:
+    def beyond(self, name: str, message: str) -> ProblemViolation:
         """The field's value is beyond the calendar."""
         ...
 
-    def duplicated(self, name: str) -> Said:
+    def duplicated(self, name: str) -> ProblemViolation:
         """The field occurs more than once."""
         ...
 
-    def unknown(self, name: str, text: str) -> Said:
+    def unknown(self, name: str, text: str) -> ProblemViolation:
         """There is no field of this name."""
         ...
 
-    def more(self, number: int) -> Said:
+    def more(self, number: int) -> ProblemViolation:
         """``number`` more fields are unknown."""
         ...
 
@@ -172,7 +172,7 @@ class _Reading:
     given: Given
     wording: Wording
     values: dict[str, Any] = field(default_factory=dict)
-    complaints: list[Said] = field(default_factory=list)
+    complaints: list[ProblemViolation] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     is_readable: bool = True
     """Whether the errors are in values that could be read."""
@@ -181,10 +181,10 @@ class _Reading:
         """Read one field into ``values``, or add a complaint."""
         name = wanted.name
         if name in self.given.duplicated:
-            self._complain(name, self.wording.duplicated(name))
+            self._add_problem(name, self.wording.duplicated(name))
         elif self._is_missing(wanted):
             if wanted.is_required:
-                self._complain(name, self.wording.missing(name, f"is missing: {wanted.hint}"))
+                self._add_problem(name, self.wording.missing(name, f"is missing: {wanted.hint}"))
         elif self.given.values[name] is None and wanted.takes_null:
             self.values[wanted.attribute] = None
         else:
@@ -194,7 +194,7 @@ class _Reading:
                 self.unread.add(name)
                 self.complaints.append(self.wording.beyond(name, str(error)))
             except BadFieldError as error:
-                self._complain(name, self.wording.unreadable(name, str(error)))
+                self._add_problem(name, self.wording.unreadable(name, str(error)))
 
     def _is_missing(self, wanted: Field) -> bool:
         """A required field that is null says nothing, either."""
@@ -215,7 +215,7 @@ class _Reading:
         if len(unknown) > _NAMED:
             self.complaints.append(self.wording.more(len(unknown) - _NAMED))
 
-    def _complain(self, name: str, complaint: Said) -> None:
+    def _add_problem(self, name: str, complaint: ProblemViolation) -> None:
         self.unread.add(name)
         self.complaints.append(complaint)
         self.is_readable = False

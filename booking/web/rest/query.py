@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 import msgspec
 from flask import request
 
-from booking.web.problems import Said
+from booking.web.problems import ProblemViolation
 from booking.web.rest.parsing import Given, Read, read
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -14,33 +14,39 @@ T = TypeVar("T", bound=msgspec.Struct)
 class ParameterWording:
     """Complaints about parameters of a query."""
 
-    def missing(self, name: str, message: str) -> Said:
+    def missing(self, name: str, message: str) -> ProblemViolation:
         """A required parameter is missing."""
-        return Said(rule="missing-parameter", message=f"The parameter {name} {message}", field=name)
+        return ProblemViolation(
+            rule="missing-parameter", message=f"The parameter {name} {message}", field=name
+        )
 
-    def unreadable(self, name: str, text: str) -> Said:
+    def unreadable(self, name: str, text: str) -> ProblemViolation:
         """The parameter's value is of another form."""
         plus = ' In a query a "+" is written %2B.' if " " in request.args.get(name, "") else ""
         message = f"The parameter {name} {text}{plus}"
-        return Said(rule="malformed-parameter", message=message, field=name)
+        return ProblemViolation(rule="malformed-parameter", message=message, field=name)
 
-    def beyond(self, name: str, message: str) -> Said:
+    def beyond(self, name: str, message: str) -> ProblemViolation:
         """The parameter's value is beyond the calendar."""
-        return Said(rule="beyond-the-calendar", message=f"The parameter {name} {message}", field=name)
+        return ProblemViolation(
+            rule="beyond-the-calendar", message=f"The parameter {name} {message}", field=name
+        )
 
-    def duplicated(self, name: str) -> Said:
+    def duplicated(self, name: str) -> ProblemViolation:
         """The parameter occurs more than once."""
         message = f"The parameter {name} is in the query more than once."
-        return Said(rule="duplicated-parameter", message=message, field=name)
+        return ProblemViolation(rule="duplicated-parameter", message=message, field=name)
 
-    def unknown(self, name: str, text: str) -> Said:
+    def unknown(self, name: str, text: str) -> ProblemViolation:
         """There is no parameter of this name."""
         message = f"The parameter {name} is unknown: {text}"
-        return Said(rule="unknown-parameter", message=message, field=name.strip('"'))
+        return ProblemViolation(rule="unknown-parameter", message=message, field=name.strip('"'))
 
-    def more(self, number: int) -> Said:
+    def more(self, number: int) -> ProblemViolation:
         """``number`` more parameters are unknown."""
-        return Said(rule="unknown-parameter", message=f"There are {number} more unknown parameters.")
+        return ProblemViolation(
+            rule="unknown-parameter", message=f"There are {number} more unknown parameters."
+        )
 
 
 PARAMETERS: Final = ParameterWording()

@@ -8,7 +8,7 @@ from typing import Final
 from booking import durations, wording
 from booking.evaluation.alternatives import Alternative
 from booking.records import BookingRequest, Violation
-from booking.web.problems import REFUSED, Kind, ProblemError, Said, offer, said
+from booking.web.problems import REFUSED, Kind, ProblemError, ProblemViolation, offer, violation_answer
 from booking.web.rest.parsing import Read
 from booking.web.rest.requests import BookingBody
 
@@ -44,7 +44,7 @@ class SlotLike:
     """
 
     request: BookingRequest
-    complaints: tuple[Said, ...]
+    complaints: tuple[ProblemViolation, ...]
     """Everything that cannot be used; empty when the request is what was meant."""
     unread: frozenset[str]
     by_duration: bool
@@ -60,7 +60,7 @@ class SlotLike:
     ) -> ProblemError:
         """Complaints, and those violations that rest on nothing unread, with their fields."""
         certain = [
-            said(violation, self._field(violation.rule))
+            violation_answer(violation, self._field(violation.rule))
             for violation in violations
             if not self.unread & _ABOUT.get(violation.rule, (None, self.unread))[1]
         ]
@@ -110,7 +110,7 @@ def booking_request_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> 
 class _Span:
     start: datetime | None
     end: datetime
-    wrong: tuple[Said, ...] = ()
+    wrong: tuple[ProblemViolation, ...] = ()
     unread: frozenset[str] = frozenset()
 
 
@@ -139,13 +139,13 @@ def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
     return _Span(begin, durations.after(begin, durations.read(duration), zone))
 
 
-def _past(end: datetime, now: datetime) -> tuple[Said, ...]:
+def _past(end: datetime, now: datetime) -> tuple[ProblemViolation, ...]:
     """Where nobody can read the start: an end that no start makes right."""
     if end.utcoffset() is None or end > now:
         return ()
     message = f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already."
     return (
-        Said(
+        ProblemViolation(
             rule="ends-in-the-past",
             message=message,
             limit=wording.iso(now),
@@ -157,7 +157,7 @@ def _past(end: datetime, now: datetime) -> tuple[Said, ...]:
 
 def _lacking(span: _Span, rule: str, name: str, text: str) -> _Span:
     message = f"The field {name} {text}"
-    return replace(span, wrong=(Said(rule=rule, message=message, field=name),))
+    return replace(span, wrong=(ProblemViolation(rule=rule, message=message, field=name),))
 
 
 def _later(begin: datetime) -> datetime:

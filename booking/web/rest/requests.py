@@ -10,6 +10,7 @@ from booking.records import State
 from booking.web.fields import (
     MOST_NAMES,
     READ,
+    Boolean,
     Count,
     Instant,
     Length,
@@ -19,7 +20,6 @@ from booking.web.fields import (
     Reason,
     Shape,
     Text,
-    Truth,
     object_of,
 )
 
@@ -110,7 +110,7 @@ class GpuOrderBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class DryRun(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether only to say what would come of it."""
 
-    dry_run: Truth = False
+    dry_run: Boolean = False
 
 
 class WhichBookings(
@@ -123,7 +123,7 @@ class WhichBookings(
     state: State | None = None
     start: Instant | None = None
     end: Instant | None = None
-    past: Truth | None = None
+    past: Boolean | None = None
     limit: PageLength = 100
     after: Text | None = None
 

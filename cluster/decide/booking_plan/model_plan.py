@@ -228,7 +228,7 @@ class PlanAttempt:
         fits = islice(rooms, bisect_left(rooms, (item.size, "")), None)
         return merge((room for room in fits if room[1] not in self._touched), some)
 
-    def _roomiest(self, item: Item) -> Iterator[str]:
+    def _by_room(self, item: Item) -> Iterator[str]:
         """Nodes that are large enough, whatever is there: the largest room first, then by name."""
         some = sorted((-room, name) for room, name in self._named(item))
         every: Iterator[Room] = iter(())
@@ -250,7 +250,7 @@ class PlanAttempt:
         if depth == 0 or not self._spend():
             return False
         # A failed attempt on a node leaves everything as it was: the nodes stay in this order.
-        return any(self._clear(item, name, (), locked, depth=depth) for name in self._roomiest(item))
+        return any(self._clear(item, name, (), locked, depth=depth) for name in self._by_room(item))
 
     def _clear(
         self, item: Item, node: str, out: tuple[Item, ...], locked: frozenset[Item], *, depth: int

@@ -39,7 +39,7 @@ class PodAffinity:
 
     def rejection(self, node: Node, without: frozenset[str]) -> str | None:
         """Why the pod may not be on the node, these pods being gone."""
-        if not self._comes_near(node, without):
+        if not self._satisfies_affinity(node, without):
             return ALONE
         far = (_domain(node, term.topology_key) for term in self._far)
         if self._anti_affinity_counts and _any(far, self._anti_affinity_counts, without):
@@ -49,7 +49,7 @@ class PodAffinity:
             return UNWANTED
         return None
 
-    def _comes_near(self, node: Node, without: frozenset[str]) -> bool:
+    def _satisfies_affinity(self, node: Node, without: frozenset[str]) -> bool:
         """Each term finds a pod; or they match only the pod itself, the first of a group."""
         labels = node.metadata.labels or {}
         if not all(term.topology_key in labels for term in self._near):

@@ -51,7 +51,7 @@ def release() -> Release:
 def test_what_does_not_run_has_stopped_and_nothing_is_said(release: Release) -> None:
     assert release.stopping.controller() is None
     assert release.stopping.others() is None
-    assert release.stopping.doors() is None
+    assert release.stopping.admission() is None
     assert release.said == []
 
 
@@ -126,6 +126,6 @@ def test_agents_are_not_asked_for_while_pods_of_ours_are_left(release: Release) 
 
 def test_that_new_pods_are_not_seen_any_more_is_said_once(release: Release) -> None:
     release.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}})
-    assert release.stopping.doors() is None
-    assert release.stopping.doors() is None
+    assert release.stopping.admission() is None
+    assert release.stopping.admission() is None
     assert release.said == ["GPU Booking does not see new pods from now on."]

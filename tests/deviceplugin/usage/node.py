@@ -21,7 +21,7 @@ from deviceplugin.nvml.watch import UsageReport
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.monitor import Options, UsageMonitor
 from deviceplugin.usage.squatter_events import SquatterReporter
-from deviceplugin.usage.usage_metrics import UseMetrics
+from deviceplugin.usage.usage_metrics import UsageMetrics
 from tests.deviceplugin.pods import pod
 
 MIB = 1 << 20
@@ -82,7 +82,7 @@ class MeasuredNode:
         device_cache.put(AdvertisedDevices(tuple(one.published for one in devices), reported=True))
         self.measurer = UsageMonitor(
             HolderSource(device_cache, self, lambda: self.pods).snapshot,
-            UseMetrics(self.registry, include_users=include_users),
+            UsageMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
             all_pods=lambda: (*(self.pods or ()), *self.without_gpus),
             options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
