@@ -69,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node of a plan."""
+    """Names, addresses and ports of one node."""
 
     cluster: Plan
     index: int

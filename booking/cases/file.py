@@ -96,7 +96,7 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A case file."""
+    """A cluster with its bookings, and requests with the answers that a policy must give."""
 
     policy: str | None = None
     """Path of the policy file, from this file on; None: the manual."""

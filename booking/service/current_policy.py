@@ -15,7 +15,7 @@ class CurrentPolicy:
         self._known: tuple[Policy, str] | None = None
 
     def policy(self) -> Policy:
-        """The policy as it is now."""
+        """The limits in force; a file may have changed since the last call."""
         return self._policy()
 
     def version(self, policy: Policy) -> str:

@@ -19,7 +19,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One event of a watch."""
+    """A change of an object, or a bookmark, as the API server reports it."""
 
     type: Change
     object: T

@@ -60,7 +60,7 @@ class FailedStatus(PodStatus, frozen=True):
 
 
 class FailedPod(Pod, frozen=True):
-    """A Pod that has failed."""
+    """A Pod of phase Failed, with what shows whether a kubelet rejected it."""
 
     metadata: FailedMeta = FailedMeta()
     spec: FailedSpec = FailedSpec()

@@ -24,7 +24,7 @@ class _Pause:
     reported_at: float = 0.0
 
     def is_worth_reporting(self, message: str, now: float) -> bool:
-        """Whether this is to be reported now."""
+        """Whether the message is new, or was reported long ago."""
         if self.reported is None:
             return True
         return now - self.reported_at >= (REPEATED_AFTER if message == self.reported else REWORDED_AFTER)

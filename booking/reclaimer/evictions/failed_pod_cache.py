@@ -16,7 +16,7 @@ from cluster.process.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class RejectedPod:
-    """A rejected pod."""
+    """A pod that a kubelet rejected, and what becomes of it."""
 
     pod: FailedPod
     verdict: Verdict

@@ -15,7 +15,7 @@ from cluster.objects.pods import Pod, is_live, is_terminating
 
 @dataclass(frozen=True, slots=True)
 class HoldStatus:
-    """The status of a hold now."""
+    """Whether a hold can be kept at this instant, and what it waits for."""
 
     free: frozenset[str] = frozenset()
     """Devices of it that nobody holds."""

@@ -60,7 +60,7 @@ class NodeSupply:
 
 
 def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
-    """What a node has."""
+    """What a node has for bookings: nothing while its inventory cannot be read."""
     if view.fault:
         return NodeSupply({}, {}, {})
     whole = tuple(whole_devices(view.devices))

@@ -92,7 +92,7 @@ def test_a_pod_that_no_hold_names_is_needed_by_nobody() -> None:
 
 def test_by_default_a_snapshot_has_the_usual_home_and_no_placement_checks() -> None:
     seen = snapshot()
-    assert (seen.home, seen.barred, seen.placement_checks, seen.lasting) == (
+    assert (seen.home, seen.barred, seen.placement_checks, seen.permanent_pods) == (
         names.NAMESPACE,
         frozenset(),
         {},
