@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True):
     start: datetime
     end: datetime
     free: int
-    """Devices that nobody has booked; 0 also where more are booked than there are."""
+    """Devices that are not booked; 0 also where more are booked than there are."""
     capacity: int
     """Devices that there are, without those that are maintained then or granted by somebody else."""
 

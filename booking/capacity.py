@@ -23,7 +23,7 @@ class Capacity:
     """Devices per model and node. A model whose devices are all unhealthy is known and has none."""
 
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Model (label form) -> node -> whole healthy devices, without those that nobody can be made to leave."""
+    """Model (label form) -> node -> whole healthy devices, without those of pods that are never evicted."""
     grants: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
     """Model -> devices among these that cannot be had for some time."""
     pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

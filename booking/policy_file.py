@@ -34,7 +34,7 @@ class History(Protocol):
         ...
 
     def keep(self, policy: Policy, text: str) -> None:
-        """One is in force; StoreError where that cannot be written down."""
+        """Record a policy that is in force; raises StoreError."""
         ...
 
 

@@ -135,7 +135,7 @@ class _Backends:
     policy: PolicyFile | FixedPolicy
     store: Store
     asking: KubeClient
-    """For questions on which somebody's request waits."""
+    """For calls on which a user's request waits."""
     cache: ClusterCache
     following: Informers
     nodes: NodeCapacity
@@ -373,7 +373,7 @@ def _measure_plan(registry: CollectorRegistry, plan_controller: PlanController) 
 
 
 def _demand_audiences(settings: ServerSettings) -> None:
-    """See that tokens are for somebody.
+    """Check that tokens must be made for an audience.
 
     Raises:
         SettingsError: they are not.

@@ -23,7 +23,7 @@ class UserInfo(Partial, frozen=True):
 
 
 class Request(Partial, frozen=True):
-    """``request``: what somebody wants to do."""
+    """``request``: the operation that a client asks for."""
 
     uid: str
     kind: GroupKind

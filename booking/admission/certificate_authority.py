@@ -88,7 +88,7 @@ def needs_renewal(certificate: bytes, now: datetime) -> bool:
 
 
 def has_ended(certificate: bytes, now: datetime) -> bool:
-    """Whether nobody believes a certificate any more, or it cannot be read."""
+    """Whether a certificate has expired, or cannot be read."""
     try:
         return _read(certificate).not_valid_after_utc <= now
     except UnreadableError:

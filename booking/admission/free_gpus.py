@@ -89,6 +89,6 @@ def _is_short(request: GpuRequest, view: NodeView) -> bool:
 
 
 def _has_gpus(node: Node) -> bool:
-    """Whether the kubelet says so, whatever our agent has said."""
+    """Whether the kubelet reports GPUs, even if our agent has published none."""
     capacity = node.status.capacity or {}
     return any(names.is_gpu_resource(name) and str(amount) != "0" for name, amount in capacity.items())

@@ -23,7 +23,7 @@ class Creators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """A user id, or why it is nobody's."""
+    """A user id, or why there is none."""
 
     user: str | None = None
     why: str = ""

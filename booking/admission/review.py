@@ -93,7 +93,7 @@ class _Case:
     whose: Ownership
     namespace: PodNamespace
     found: Coverage | None
-    """None where nobody can know: it is nobody's, or the bookings are not known."""
+    """None where it is unknown: the pod has no user, or the bookings are not known."""
     until: str | None = None
     """MAIA's ``terminate-at``, which counts where no booking of ours covers the pod."""
 

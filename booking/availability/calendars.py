@@ -56,7 +56,7 @@ class Calendar:
     found: int = 0
     """Bookings that it had then."""
     model_plans: dict[object, ModelPlan] = field(default_factory=dict)
-    """The plan for the devices and blocks that were asked for last; made when somebody asks."""
+    """The plan for the devices and blocks that were asked for last; computed on demand."""
 
     def has_wholes(self, now: datetime, *, without: str | None = None) -> bool:
         """Whether a booking that is not over needs one node for all its devices, one id left out."""

@@ -37,7 +37,7 @@ class CurrentPlan:
     model_plan: ModelPlan
     calendar: Calendar
     fixed: frozenset[Item]
-    """Where pods run; nobody moves them."""
+    """Where pods run; these are not moved."""
     placed: Mapping[str, Sequence[Placed]]
     """Booking id -> its items, of bookings whose place differs from the store's."""
     fixed_until: int

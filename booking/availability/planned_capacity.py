@@ -37,7 +37,7 @@ TRY_STEPS: Final = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCapacities:
-    """What can be guaranteed of every model, in one transaction; computed for a model when somebody asks."""
+    """What can be guaranteed of every model, in one transaction; computed for a model on demand."""
 
     capacity: Capacity
     now: datetime
@@ -216,7 +216,7 @@ class PlannedCapacity:
         return next(self._current().model_plan.overfull(seconds(self._now)), None) is not None
 
     def _is_kept(self, wanted: CapacityRequest, start: datetime, end: datetime, placing: Placement) -> bool:
-        """Whether the booking, accepted like this, puts nobody at risk, itself included."""
+        """Whether the booking, accepted like this, puts no booking at risk, itself included."""
         records = dict(self._calendar.records)
         for key, plan in placing.moved.items():
             records[key] = msgspec.structs.replace(records[key], plan=plan)
@@ -246,7 +246,7 @@ class PlannedCapacity:
     def _unwatched(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement:
         """Nothing but single devices is guaranteed: they find a place in time wherever the sum fits.
 
-        A place that is easily found is kept all the same, for the day on which that changes.
+        A place that is easily found is stored nevertheless, in case that changes.
         """
         changing = self._changing
         was = self._calendar.records.get(changing.id) if changing else None

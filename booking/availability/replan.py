@@ -29,7 +29,7 @@ from cluster.decide.booking_plan import Block as Load
 from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY
 
 STEPS: Final = 5_000
-"""Places that are tried for all bookings of a model together; this is nobody's transaction."""
+"""Places that are tried for all bookings of a model together; no user waits for this."""
 
 
 @dataclass(frozen=True, slots=True)

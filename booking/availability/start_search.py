@@ -16,7 +16,7 @@ back."""
 
 
 class Load(Protocol):
-    """What is in use over time, as somebody sees it who wants devices."""
+    """What is in use over time, for a request that wants devices."""
 
     def first_gap(self, not_before: int, length: int) -> int | None:
         """The first instant from which they can be had for so long."""

@@ -1,4 +1,4 @@
-"""Case files: a policy, what is there and booked, what somebody asks for and should be answered. Pure.
+"""Case files: a policy, devices and bookings, requests and the answers that they should get. Pure.
 
 YAML. Devices, bookings and maintenance that several cases share are listed once at the top; a case may have
 more bookings and maintenance of its own.
@@ -38,7 +38,7 @@ class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody asks for. Of a change, what is not given stays as it is."""
+    """A request. Of a change, what is not given stays as it is."""
 
     start: Instant | None = None
     """None: now."""
@@ -63,7 +63,7 @@ class Exempted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Devices of a node that nobody has in ``[start, end)``."""
+    """Devices of a node that cannot be used in ``[start, end)``."""
 
     node: str
     start: Instant

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 class Answer(dict[str, Any]):
-    """What was answered, of which somebody expects something."""
+    """An answer whose fields the commands expect."""
 
     def __init__(self, body: Mapping[str, Any], url: str) -> None:
         super().__init__(body)

@@ -1,4 +1,4 @@
-"""What a shell offers after the tab key, for each kind of name; nothing where nobody answers in time."""
+"""What a shell completes for each kind of name; nothing where the server does not answer in time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -137,7 +137,7 @@ def span(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """A text of somebody else's, on one line: it must not draw on this terminal."""
+    """A text that others wrote, on one line: it must not control this terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

@@ -351,7 +351,7 @@ def _whole_token(text: str, where: str) -> str:
     """A token as it is sent.
 
     Raises:
-        CommandError: nobody can have made such a one; it is not shown, for it may be part of one.
+        CommandError: it is no token. It is not shown, because it may be a part of one.
     """
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:

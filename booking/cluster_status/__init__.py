@@ -1,4 +1,4 @@
-"""What the cluster is doing now, as people may see it: nodes and holders, who goes next, why a pod is so."""
+"""The cluster now, as users may see it: nodes, holders, the next victims, and explanations of pods."""
 
 from booking.cluster_status.cluster_status import ClusterStatus
 from booking.cluster_status.holder_classes import HolderClass

@@ -1,4 +1,4 @@
-"""Nodes and devices with their holders, and who would be evicted next, as somebody may see them. Pure."""
+"""Nodes and devices with their holders, and who would be evicted next, as a user may see them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

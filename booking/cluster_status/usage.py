@@ -1,4 +1,4 @@
-"""How GPUs are used, and who uses one without holding it, as somebody may see it. Pure."""
+"""How GPUs are used, and who uses one without holding it, as far as a user may see it. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Pods and names that somebody may see: always their own, others' as the policy says."""
+"""Pods and names that a user may see: always their own, others' as the policy says."""
 
 from dataclasses import dataclass
 

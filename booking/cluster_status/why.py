@@ -21,7 +21,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
-    """Explain a pod to somebody, who learns of other people's pods only what they may."""
+    """Explain a pod to a user, who learns of other users' pods only what they may."""
     granted = granted_until(pod, snapshot.terms)
     found = explain_pod(pod, snapshot.explanation, granted=granted, may_name=viewer.may_name)
     return Why(

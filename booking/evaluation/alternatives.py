@@ -81,7 +81,7 @@ def _shown(proposal: Proposal) -> Proposal:
 
 
 def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool:
-    """Whether it is more than what somebody has already who asks for more of it."""
+    """Whether it is more than the user already has, where the user asks for more of it."""
     case = judge.case(candidate)
     return case.is_start_chosen or not case.gives_back or judge.case(proposal).gives_back
 

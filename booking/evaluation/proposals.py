@@ -1,4 +1,4 @@
-"""What somebody could ask for, and whether they would get it; so that little is asked for an answer. Pure."""
+"""What a user could ask for, and whether they would get it, with few evaluations. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _DAY: Final = 86400
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody could ask for."""
+    """What a user could ask for."""
 
     start: datetime
     end: datetime

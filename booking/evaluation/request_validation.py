@@ -105,7 +105,7 @@ def _too_many(model: str, count: int, *, topology: Topology, capacity: Capacity)
 
 
 def _more_than_all(count: int, capacity: Capacity) -> Iterator[Violation]:
-    """Of a model that nobody knows there cannot be more than of all of them."""
+    """Of an unknown model there cannot be more GPUs than of all models together."""
     total = sum(capacity.total(model) for model in capacity.models)
     if count > total > 0:
         yield Violation(

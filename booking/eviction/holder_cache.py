@@ -58,7 +58,7 @@ class ModelHolders:
     free: tuple[str, ...] = ()
     holders: tuple[Holder, ...] = ()
     idle: int = 0
-    """Devices for which nobody has to go."""
+    """Devices that can be had without an eviction."""
     latest: tuple[int, ...] = ()
     """For each device that an eviction would free: when its holder's work was saved, at the latest."""
 

@@ -157,7 +157,7 @@ class Mirror:
             self._clock.wait(self._triggered, pause)
 
     def round(self) -> bool:
-        """Compare and write once; whether the objects are now true, and the Lease says so."""
+        """Compare and write once. Returns whether the objects are now true and the Lease is renewed."""
         try:
             self._write_all()
         except (UnknownStoreError, StoreGoneError) as error:
@@ -208,7 +208,7 @@ class Mirror:
             raise UnknownStoreError(problem)
 
     def _write_each(self, writes: Iterable[Write]) -> None:
-        """One after the other; one that is refused keeps nobody else's from being written."""
+        """One after the other; one that is refused does not keep others from being written."""
         refused: ApiError | None = None
         for write in writes:
             try:

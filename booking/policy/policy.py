@@ -1,4 +1,4 @@
-"""The policy as a whole: what an administrator has written, and what holds for somebody by it. Pure."""
+"""The policy as a whole: what an administrator has written, and what holds for a user. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ class Exempting(Protocol):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits by scope: the narrowest that says something wins. An empty policy is the manual."""
+    """Limits by scope: the narrowest scope that sets a limit wins. An empty policy is the manual."""
 
     zone: str = "UTC"
     """The site's zone: in it days are counted."""

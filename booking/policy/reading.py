@@ -119,7 +119,7 @@ class _Reader:
         entries = {entry.key: entry for entry in self._entries(root, "")}
         version = entries.pop(_VERSION, None)
         if version is not None and not self._is_read(version):
-            # What the rest means in another version, nobody knows here.
+            # The rest may mean something else in another version.
             return Policy()
         for key, entry in entries.items():
             if key in _PARTS:
@@ -221,7 +221,7 @@ class _Reader:
         return Scope(values=values, pools=pools)
 
     def _try(self, defaults: Values) -> None:
-        """See that every scope by itself, over the defaults, is something that somebody could keep."""
+        """Check that every scope by itself, over the defaults, is a set of limits that a booking can keep."""
         for entry, layers in self.scopes:
             values: dict[str, Any] = dict(defaults)
             for layer in layers:

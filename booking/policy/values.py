@@ -1,4 +1,4 @@
-"""One limit as somebody writes it, in the policy file or in an exemption, and as it is meant. Pure."""
+"""One limit as it is written, in the policy file or in an exemption, and its value. Pure."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches

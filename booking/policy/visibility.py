@@ -9,5 +9,5 @@ Visibility = Literal["load", "names"]
 
 
 def may_see_user(who: Principal, user: str | None, visibility: Visibility) -> bool:
-    """Whether somebody learns that GPUs are a user's: their own always, an administrator everybody's."""
+    """Whether the viewer learns that GPUs are a user's: their own always, an administrator all."""
     return who.is_administrator or visibility == "names" or user == who.user

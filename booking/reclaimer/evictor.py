@@ -32,7 +32,7 @@ class EvictionCause:
     notice: str | None = None
     """The notice that the pod must carry when it is evicted, where it is not written on it yet."""
     overrides_budget: bool = False
-    """Whether disruption budgets are passed over."""
+    """Whether disruption budgets are overridden."""
     event_reason: str | None = None
     """``reason`` of the Event on the pod; None: the one that goes with ``reason``."""
 

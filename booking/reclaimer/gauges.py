@@ -28,7 +28,7 @@ class Waiting:
 
 
 def waiting(pods: Mapping[str, Pod], cover: Mapping[str, Booking], now: datetime) -> Waiting:
-    """Those that a running booking covers and that are not bound, though nothing but us keeps them.
+    """Those that a running booking covers and that are not bound, though no other scheduling gate keeps them.
 
     Args:
         pods: by uid.

@@ -42,7 +42,7 @@ class QueueGates:
         self._unbound: frozenset[tuple[str, str]] = frozenset()
         """(uid, node) of pods that were not bound there in time; kept while they wait."""
         self._seen: list[Any] = []
-        """What the last step was decided on, and ungated nobody."""
+        """What the last step was decided on, if it ungated no pod."""
         self._next = 0.0
         """When the next step may be decided."""
         self._unknown_since: float | None = None

@@ -48,7 +48,7 @@ WRITES_FOR: Final = 0.25
 """Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
 by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
 READ_EVERY: Final = 10.0
-"""Seconds after which nodes are read though nobody waits: a plan is soon made, and no old pod is kept."""
+"""Seconds after which nodes are read though no pod waits: so a plan is made soon, and no old pod is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class Snapshot:
     terms: EvictionSettings = DEFAULTS
     """The administrator's settings."""
     mirror_age: float | None = None
-    """Seconds since the Booking objects were said to be true, None when nobody has said so."""
+    """Seconds since the mirror confirmed the Booking objects; None when it never has."""
     since_watch_stale: float | None = None
     """Seconds since events of Leases arrive again after an outage, 0 during one, None when there was none."""
     scheduler_age: float | None = None
@@ -71,7 +71,7 @@ class Snapshot:
 
     @cached_property
     def on_hold(self) -> Mapping[str, frozenset[str]]:
-        """Node -> devices that are on hold for somebody."""
+        """Node -> devices that are on hold for a pod."""
         found: dict[str, set[str]] = {}
         for hold in self.holds.values():
             found.setdefault(hold.node, set()).update(hold.devices)

@@ -1,4 +1,4 @@
-"""Some time must pass between the end of somebody's last booking and the start of the next."""
+"""Some time must pass between the end of a user's last booking and the start of the next."""
 
 from booking import durations, wording
 from booking.records import Violation

@@ -15,7 +15,7 @@ from booking.store import Writing
 from booking.store_records import AuditEntry, Denied
 
 _MOST_COUNT: Final = 2**31 - 1
-"""More GPUs than that are written down as so many."""
+"""Requests for more GPUs are recorded with this number."""
 
 
 def booking(

@@ -1,4 +1,4 @@
-"""Whose bookings somebody sees and changes: their own, and as an administrator everybody's. Pure."""
+"""Whose bookings a user sees and changes: their own, and as an administrator all. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -20,7 +20,7 @@ Expected = str | frozenset[str] | None
 
 
 def require_administrator(who: Principal, what: str) -> None:
-    """Let nobody else on.
+    """Refuse everyone else.
 
     Args:
         who: asks.
@@ -79,7 +79,7 @@ def require_current(record: Record, expected: Expected) -> None:
 
 
 def reason_of(who: Principal, owner: str, reason: str | None) -> str | None:
-    """Why somebody's booking is ended: others than its owner have to say it."""
+    """Why a booking is ended: others than its owner have to give a reason."""
     if reason is not None or who.user != owner:
         return required_reason(reason)
     return None

@@ -100,7 +100,7 @@ def _trial(
 
 
 def _ends_it(record: Record, change: Change, now: datetime) -> bool:
-    """Whether a running booking would be over: that is a release, for which nobody asks the rules."""
+    """Whether a running booking would be over: that is a release, to which the rules do not apply."""
     end = change.end
     if record.state(now) != "active" or end is UNSET or any(request_validation.of_instant("end", end)):
         return False

@@ -103,7 +103,7 @@ class ServiceContext:
 
 
 def random_id() -> str:
-    """The name of a booking: nobody guesses it."""
+    """The name of a booking: it cannot be guessed."""
     number, letters = secrets.randbelow(len(_ID_LETTERS) ** _ID_LENGTH), []
     for _ in range(_ID_LENGTH):
         number, letter = divmod(number, len(_ID_LETTERS))

@@ -35,7 +35,7 @@ def order_gpu(
     key: Key | None,
     dry_run: bool,
 ) -> str:
-    """Order something of a GPU; its UUID. It is written down first, whatever becomes of this process.
+    """Order something of a GPU; returns its UUID. The audit is written first, in case this process dies.
 
     Args:
         context: the service's parts.

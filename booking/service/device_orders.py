@@ -82,7 +82,7 @@ def ordered(before: DeviceOrder, order: GpuOrder, *, message: str, at: datetime)
 
 
 def uuid_of(devices: Iterable[Device], gpu: str) -> str | None:
-    """The device that somebody means: by its UUID, or as a whole GPU by its number; None for none."""
+    """The device that is meant: by its UUID, or as a whole GPU by its number; None for none."""
     for device in devices:
         if gpu == device.uuid or (device.parent is None and gpu == str(device.index)):
             return device.uuid

@@ -16,7 +16,7 @@ from booking.store import Writing
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-"""Names that Kubernetes allows; nobody else's is asked for."""
+"""Names that Kubernetes allows; the API server is asked for no other."""
 
 
 class Ordered(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from booking.store_records import Block
 
 
 class Booked(msgspec.Struct, frozen=True):
-    """A booking as somebody else sees it."""
+    """A booking as other users see it."""
 
     count: int
     start: datetime

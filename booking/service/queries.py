@@ -1,4 +1,4 @@
-"""What somebody sees of bookings: their own, as an administrator anybody's, and of all the load."""
+"""What a user sees of bookings: their own, as an administrator all, and of all the load."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -143,7 +143,7 @@ def overview(context: ServiceContext, who: Principal, start: datetime, end: date
 def _visible_bookings(
     context: ServiceContext, who: Principal, start: datetime, end: datetime
 ) -> Callable[[Iterable[Record]], Iterator[Booked]]:
-    """Bookings of a span, as somebody sees them."""
+    """Bookings of a span, as a user sees them."""
     visibility = context.current_policy.policy().visibility
 
     def visible(records: Iterable[Record]) -> Iterator[Booked]:

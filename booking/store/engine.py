@@ -38,7 +38,7 @@ class Engine(Protocol):
 
     @property
     def locks(self) -> str:
-        """The first statement of one that will write, after which nobody else writes: the same."""
+        """The first statement of one that will write, after which no other process writes: the same."""
         ...
 
     def check(self) -> None:

@@ -42,11 +42,11 @@ class PeopleWrite(WritingTransaction):
         self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
 
     def session_remove(self, session_id: str) -> None:
-        """Delete a session: whoever has its cookie is signed out."""
+        """Delete a session: the browser that has its cookie is signed out."""
         self._do(SessionRow.delete().where(SessionRow.id == session_id))
 
     def email_set(self, user: str, email: str | None, at: datetime) -> None:
-        """Somebody's address as their identity provider says it; None forgets it."""
+        """A user's address as their identity provider gives it; None forgets it."""
         if email is None:
             self._do(PersonRow.delete().where(PersonRow.user == user))
         else:

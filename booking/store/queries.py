@@ -11,4 +11,4 @@ class Reading(BookingsRead, AdministrationRead, AuditRead, PeopleRead):
 
 
 class Writing(Reading, BookingsWrite, AdministrationWrite, AuditWrite, PeopleWrite):
-    """A transaction that writes; nobody else writes until it ends."""
+    """A transaction that writes; no other one writes until it ends."""

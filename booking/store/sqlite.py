@@ -67,7 +67,7 @@ class SqliteEngine:
         return Connection(database)
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
-        """Never: there is nobody at the other end."""
+        """Never: there is no server."""
         del error
         return False
 

@@ -69,7 +69,7 @@ class Store:
     def write(self, decide: Callable[[Writing], T]) -> T:
         """Run a transaction that writes, and return what it returned, once it is stored.
 
-        Nobody else writes meanwhile, so the data behind the decision are still true when it is written.
+        No other transaction writes meanwhile, so what was decided on is still true when it is written.
 
         Args:
             decide: it may be called again, in any thread, and its writes may be stored in one commit with
@@ -104,7 +104,7 @@ class Store:
             line.commit()
 
     def close(self) -> None:
-        """Close it, when nobody uses it any more."""
+        """Close it, when it is not used any more."""
         self._pool.close()
         self._engine.close()
 
@@ -129,7 +129,7 @@ class Store:
             pending.fail(error)
 
     def _is_stored(self, turn: Sequence[PendingWrite]) -> bool:
-        """Whether it is; if not, nothing is, and nobody has an answer yet."""
+        """Whether it is; if not, nothing is, and no write has an answer yet."""
         for attempt in range(1, _ATTEMPTS + 1):
             self._engine.check()
             committing = False

@@ -34,7 +34,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self, fileno: Callable[[], int]) -> Iterator[None]:
-        """Inside somebody waits for an answer; past their time the socket is shut down, which wakes them.
+        """Inside a thread waits for an answer; past its time the socket is shut down, which ends the wait.
 
         Args:
             fileno: of the socket.

@@ -1,4 +1,4 @@
-"""What is left when nobody of us lives any more is taken off pods and nodes, or deleted."""
+"""What is left when all our components have ended is taken off pods and nodes, or deleted."""
 
 from booking.uninstall import marks
 from booking.uninstall.api import everything, some, without

@@ -103,7 +103,7 @@ class _RepeatedEvents:
 
 
 def _is_leaving(pod: Pod) -> bool:
-    """Whether we evict the pod, or its condition says so; from any other pod our finalizer may be removed."""
+    """Whether we evict the pod, by its condition; from any other pod our finalizer may be removed."""
     by_us = has_condition(pod, names.DISRUPTION_TARGET)
     return has_our_finalizer(pod) and by_us and origin_of(pod) is None
 

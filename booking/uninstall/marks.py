@@ -61,7 +61,7 @@ def off_a_node(meta: Meta) -> Json | None:
 
 
 def is_left(lease: str, *, keeps_bookings: bool) -> bool:
-    """Whether a Lease is one of ours that nobody needs any more.
+    """Whether a Lease is one of ours that is not needed any more.
 
     The mirror's says which change of the booking database the cluster has seen: it stays with the bookings.
     """

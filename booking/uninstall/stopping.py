@@ -40,11 +40,11 @@ class Stopping:
         """Lease -> its version, and since when it has been that."""
 
     def controller(self) -> str | None:
-        """Nobody takes GPUs back any more; a message while somebody still may."""
+        """Stop what takes GPUs back; a message while it may still run."""
         return self._gone(CONTROLLER) or self._is_held([names.CONTROLLER_LEASE])
 
     def others(self) -> str | None:
-        """Nobody binds, mirrors or allocates any more; a message while somebody still may."""
+        """Stop what binds, mirrors and allocates; a message while any of it may still run."""
         if (left := self._gone(OTHERS)) is not None:
             return left
         leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))
@@ -76,7 +76,7 @@ class Stopping:
         return f"The holder of Lease {some(held)} may still run: stop what runs outside this release."
 
     def _is_renewed(self, name: str) -> bool:
-        """Whether somebody may renew it still: as long as it says, from when we saw this version of it."""
+        """Whether it may still be renewed: as long as it says, from when we saw this version of it."""
         found, _ = everything(
             self._kube,
             LEASES,

@@ -31,7 +31,7 @@ _HEADERS: Final = {
 _TRIED: Final = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
 )
-"""What somebody tried that they may not. Who asks too often is reported where that is counted, once."""
+"""Requests that are forbidden. Clients that ask too often are reported once, where they are counted."""
 _CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
 _READING: Final = frozenset({"GET", "HEAD"})
 

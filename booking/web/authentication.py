@@ -91,7 +91,7 @@ class Authenticator:
         return known
 
     def has_been_good(self, authorization: str | None) -> bool:
-        """Whether the token in that header was good when it came last: then nobody has guessed it."""
+        """Whether the token in that header was good when it came last: then it was not guessed."""
         found = _HEADER.fullmatch(authorization or "")
         return found is not None and _digest(found[1]) in self._acquaintances
 
@@ -106,7 +106,7 @@ class Authenticator:
             ) from error
 
     def refusal(self, message: str, *, error: bool = False) -> ProblemError:
-        """The problem of somebody whom nobody knows; error: there was a token."""
+        """The answer to a client that is not signed in; error: it sent a token."""
         challenge = f'Bearer realm="{self._audience}"' + (', error="invalid_token"' if error else "")
         return ProblemError(
             NO_TOKEN,
@@ -123,7 +123,7 @@ def _digest(token: str) -> bytes:
 def principal_of(
     source: Source, raw: str, subject: Subject, *, rules: Sequence[Rule], roles: Roles
 ) -> Principal:
-    """Somebody who is known.
+    """A user who is known.
 
     Args:
         source: who said the name.

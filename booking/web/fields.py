@@ -62,7 +62,7 @@ def text_of(value: Any) -> str:
     """A text.
 
     Raises:
-        BadFieldError: it is none, or has characters that nobody can see.
+        BadFieldError: it is none, or has invisible characters.
     """
     return _text_of(value, LONGEST_TEXT)
 
@@ -71,7 +71,7 @@ def reason_of(value: Any) -> str:
     """A reason, in a sentence.
 
     Raises:
-        BadFieldError: it is none, or has characters that nobody can see.
+        BadFieldError: it is none, or has invisible characters.
     """
     return _text_of(value, LONGEST_REASON)
 
@@ -93,7 +93,7 @@ def count_of(value: Any) -> int:
     """A whole number.
 
     Raises:
-        BadFieldError: it is none, or one that nobody can mean.
+        BadFieldError: it is none, or out of range.
     """
     if isinstance(value, float) and value.is_integer():
         # JSON knows no other numbers than these: 2.0 is 2.
@@ -162,7 +162,7 @@ def length_of(value: Any) -> str:
     """A length that ``booking.durations`` reads: days are calendar days, hours elapse.
 
     Raises:
-        BeyondError: nobody's calendar is so long.
+        BeyondError: the calendar is not so long.
         BadFieldError: it is none; months and years have no certain length.
     """
     if not isinstance(value, str):
@@ -185,7 +185,7 @@ def boolean_of(value: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Somebody's value in our sentence: short, on one line, and nothing that is not seen."""
+    """A user's value in our message: short, on one line, without invisible characters."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value)

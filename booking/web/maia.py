@@ -68,13 +68,13 @@ class MaiaParts:
     store: Store
     """Knows whose an e-mail address is."""
     readers: AnonymousLimits
-    """Counts who asks how many GPUs are free, for which nobody shows a token."""
+    """Counts requests for the number of free GPUs, which need no token."""
     guesses: AnonymousLimits
     """Counts tokens that are not MAIA's; neither counts anybody else: no flood of one stops another."""
     guarantee: MirrorBarrier
     rules: Sequence[Rule]
     free: Callable[[], Mapping[str, int]]
-    """Model -> GPUs that nobody holds."""
+    """Model -> GPUs that no pod holds."""
     unknown_capacity: Callable[[], str | None]
     token_file: Path | None
     """Read each time: it may be replaced."""
@@ -113,7 +113,7 @@ class Views:
         self._parts = parts
 
     def schedulability(self) -> Response:
-        """``POST``: whether somebody may have a GPU in a namespace now; with ``booking``, book one."""
+        """``POST``: whether a user may have a GPU in a namespace now; with ``booking``, book one."""
         try:
             return _compact(self._schedulability(_body()))
         except _WrongError as error:

@@ -1,4 +1,4 @@
-"""The door of the booking server: who comes in, and not too often. REST and pages go through the same."""
+"""Authentication and rate limits of the booking server, the same for REST and pages."""
 
 from http import HTTPStatus
 from typing import Final
@@ -34,7 +34,7 @@ class RequestGuard:
         """The caller of a request that may go on.
 
         Raises:
-            ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for somebody who asks too often.
+            ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for a client that asks too often.
         """
         if self._signing_in.is_guess(request):
             # The API server is not asked for a client that tries one token after the other.

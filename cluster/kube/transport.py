@@ -30,7 +30,7 @@ KEEPALIVE: Final = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
-"""A peer that vanished without a word is noticed after a minute, also in the pool."""
+"""A peer that vanished without closing the connection is noticed after a minute, also in the pool."""
 
 _CHUNK: Final = 65536
 CONNECTIONS: Final = 16

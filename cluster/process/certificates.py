@@ -33,7 +33,7 @@ class AllowedClients:
     authorities: str
     """PEM: who signs their certificates."""
     names: frozenset[str]
-    """Common names or DNS names; an empty set lets in whomever the authorities have signed for."""
+    """Common names or DNS names; an empty set accepts every client with a certificate of the authorities."""
 
     def may(self, certificate: dict[str, Any]) -> bool:
         """Whether the holder of a verified certificate (``ssl.SSLSocket.getpeercert``) may ask."""

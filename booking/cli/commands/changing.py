@@ -114,7 +114,7 @@ def _end(
     """End a booking by a method and a path, or ask what would come of it."""
     body = {"reason": reason} if reason else None
     made = server.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
-    # A user who ends somebody else's booking should read whose it was.
+    # A user who ends another user's booking should read whose it was.
     which = f"{made['id']} of {made['user']}" if made.get("ended_by") else made["id"]
     message = f"{which} would be {done} now." if dry_run else f"{done.capitalize()} {which}."
     bookings.print_booking(server, made, form, message)
@@ -136,7 +136,7 @@ def _change(
         f"/bookings/{part(booking['id'])}",
         change,
         query={"dry_run": True} if dry_run else None,
-        # It may have been changed since it was read; the server then says so.
+        # If it has been changed since it was read, the server refuses.
         headers={"If-Match": f'"{booking["version"]}"'},
     )
     # What an answer leaves out is not so; that of a dry run says less, and nothing of what it was before.

@@ -40,7 +40,7 @@ def listing(booking: str | None, output: Format, **options: Any) -> None:
     is_others = options["all_users"] or options["user"] not in {None, me["user"]}
     query = {
         "past": True if options["past"] else None,
-        # An administrator who names nobody gets everybody's bookings.
+        # An administrator who names no user gets all bookings.
         "user": None if options["all_users"] else options["user"] or me["user"],
         "model": bookings.model_of(server, options["model"]) if options["model"] else None,
     }

@@ -18,7 +18,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds until a rejected pod comes back at most."""
 
 Verdict = Literal["comes back", "has run", "not ours"]
-"""``has run``: it may have had its one run (restartPolicy Never), so nobody runs it a second time."""
+"""``has run``: it may have had its one run (restartPolicy Never), so it is not run a second time."""
 
 
 def verdict(pod: FailedPod) -> Verdict:

@@ -73,7 +73,7 @@ def waits(
 
 
 def since(pod: Pod) -> datetime | None:
-    """Since when only budgets keep the pod waiting, None where nothing readable says so."""
+    """Since when only budgets keep the pod waiting; None where the annotation is missing or unreadable."""
     try:
         said = msgspec.convert(pod.metadata.annotation(names.BUDGETS_SINCE) or "", datetime)
     except msgspec.ValidationError:

@@ -318,7 +318,7 @@ class HoldController:
         try:
             done = self._patch(pod, {names.HOLD: None, names.BARRED: self._bars.with_node(pod, hold.node)})
         except ApiError:
-            # Without the API server nobody could bind it: it gets its time when there is one again.
+            # Without the API server it could not be bound: its time starts again when there is one.
             timer.complete = None
             raise
         if done is not None:

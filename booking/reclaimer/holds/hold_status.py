@@ -18,7 +18,7 @@ class HoldStatus:
     """Whether a hold can be kept at this instant, and what it waits for."""
 
     free: frozenset[str] = frozenset()
-    """Devices of it that nobody holds."""
+    """Devices of it that no pod holds."""
     victims: tuple[Pod, ...] = ()
     """Pods whose devices or room it needs, and that are not terminating."""
     complete: bool = False

@@ -69,4 +69,4 @@ def _instant(text: str | None) -> datetime | None:
         said = msgspec.convert((text or "").strip(), datetime)
     except msgspec.ValidationError:
         return None
-    return said if said.tzinfo else None  # an instant without a zone is no instant
+    return said if said.tzinfo else None  # without a time zone it is ambiguous

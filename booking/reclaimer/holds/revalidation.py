@@ -19,7 +19,7 @@ class Revalidation:
     """
 
     def __init__(self, context: ReclaimerContext, pod: Pod, hold: Hold, *, read: float | None = None) -> None:
-        """Args: pod: with the hold on it; read: when the API server has said so, None for one of a watch."""
+        """Args: pod: with the hold on it; read: when the API server answered with it; None: by a watch."""
         self._context = context
         self._pod = pod
         self._hold = hold

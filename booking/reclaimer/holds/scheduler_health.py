@@ -15,7 +15,7 @@ from cluster.decide import predicates
 from cluster.objects.pods import Pod
 
 SCHEDULER_UNRESPONSIVE_AFTER: Final = 10.0
-"""Seconds without a renewal of kube-scheduler's Lease after which nobody is blamed for a pod not bound."""
+"""Seconds without a renewal of kube-scheduler's Lease after which no node is blamed for an unbound pod."""
 _FAILED: Final = "SchedulerError"
 _ADDRESS: Final = "://"
 BEHIND_AT_MOST: Final = 150.0

@@ -1,8 +1,8 @@
 """Booked pods that fit on free devices during one round of planning: they take them, without a plan.
 
-Which device such a pod will get is the scheduler's to say. So that the next one does not count on the same,
-it takes devices in mind. Whether the next has to cost somebody work is then asked without that guess: only
-where there is no way to serve all of them from what is free (law L3). While that is not certain, it waits
+The scheduler decides which devices such a pod gets. So that the next pod does not count on the same ones,
+some are reserved for it here. Whether the next pod needs a victim is decided without that guess: only where
+free devices cannot serve all of them in any way (law L3). While that is not certain, it waits
 until the others are bound.
 """
 
@@ -25,7 +25,7 @@ class _Taker:
     asking: WaitingPod
     checker: Checker
     node: str | None
-    """Which ones it has in mind; None for one that waits for the others to be bound."""
+    """The node that it is expected to take; None for one that waits for the others to be bound."""
     nodes: frozenset[str] | None = field(default=None)
 
 
@@ -38,7 +38,7 @@ class FreePlacement:
         self._with_free: dict[str, list[str]] = {}
 
     def take(self, asking: WaitingPod, firm: Checker) -> tuple[FreeVerdict, str | None]:
-        """What there is for a pod, and the node that it has in mind.
+        """Whether a pod takes free devices, and the node that it is expected to take.
 
         Args:
             asking: the pod.
@@ -56,7 +56,7 @@ class FreePlacement:
         return "maybe", None
 
     def place(self, asking: WaitingPod, *, is_on_hold: bool = False) -> tuple[str, tuple[str, ...]] | None:
-        """A node on which the pod would be placed now, and free devices of it that nobody counts on.
+        """A node on which the pod would be placed now, and free devices of it that no other pod counts on.
 
         ``is_on_hold``: they would be kept for it, instead of what is kept for it now.
         """
@@ -101,5 +101,5 @@ class FreePlacement:
         return need <= sum(self._candidates.raw_free(node, model, selector) for node in nodes)
 
     def _is_near(self, taker: _Taker, nodes: set[str]) -> bool:
-        """Whether it has one of the nodes in mind, or waits for one."""
+        """Whether it is expected on one of the nodes, or waits for one."""
         return taker.node in nodes if taker.node else not nodes.isdisjoint(self._nodes(taker))

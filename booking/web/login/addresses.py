@@ -12,7 +12,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_trusted(url: str) -> bool:
-    """Whether what goes there is nobody else's to see: TLS, or this machine."""
+    """Whether no one else can read what is sent there: TLS, or this machine."""
     split = _split(url)
     return bool(split.hostname) and (
         split.scheme == "https" or (split.scheme == "http" and split.hostname in _LOOPBACK)

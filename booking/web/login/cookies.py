@@ -1,4 +1,4 @@
-"""The cookies of the login: nobody's but this host's, and of no use to scripts and other sites."""
+"""The cookies of the login: of this host alone, and hidden from scripts and other sites."""
 
 from typing import Final
 

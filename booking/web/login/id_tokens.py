@@ -55,7 +55,7 @@ class IdTokens:
         return claims
 
     def shown(self, token: str) -> Mapping[str, Any]:
-        """Claims of a token that somebody shows.
+        """Claims of a token that a client shows.
 
         Raises:
             BadTokenError: it is not good here.

@@ -1,4 +1,4 @@
-"""Somebody is on the way to the identity provider and back: what must come back with them.
+"""A sign-in on its way to the identity provider and back: what must come back with it.
 
 All of it follows from one secret in a cookie of theirs, so that nothing is stored for people who may never
 return, and nobody can finish what another browser began (login CSRF).
@@ -21,7 +21,7 @@ _SECRET_LETTERS: Final = 43
 
 @dataclass(frozen=True)
 class LoginState:
-    """What is remembered while somebody is sent to the provider and back."""
+    """What is remembered while a user is sent to the provider and back."""
 
     secret: str
     then: str

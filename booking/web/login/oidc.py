@@ -8,7 +8,7 @@ from typing import Any, Final
 from cluster.kube.token_review import Subject
 
 AUTHENTICATED: Final = "system:authenticated"
-"""The group that the API server gives to everybody whom it knows."""
+"""The group that the API server gives to every authenticated user."""
 _RESERVED: Final = "system:"
 """Names of this kind are Kubernetes' own: no provider gives them to anybody."""
 

@@ -21,7 +21,7 @@ from cluster.process.clock import Clock
 
 LONGEST_ANSWER: Final = 2**20
 _TIMEOUT: Final = urllib3.Timeout(connect=2.0, read=5.0)
-"""Short, as somebody waits for the answer."""
+"""Short, because a user waits for the answer."""
 D = TypeVar("D")
 
 

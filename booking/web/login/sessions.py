@@ -22,7 +22,7 @@ _TOUCHES: Final = 10
 
 @dataclass(frozen=True)
 class Login:
-    """Somebody who has just signed in, and how they were identified."""
+    """A user who has just signed in, and how they were identified."""
 
     user: str
     """User id."""
@@ -94,7 +94,7 @@ class Sessions:
 
     def _move_on(self, session: Session, now: datetime, expires: datetime) -> None:
         def decide(writing: Writing) -> None:
-            # Somebody may have signed out meanwhile.
+            # The user may have signed out meanwhile.
             if writing.session(session.id, now) is not None:
                 writing.session_remove(session.id)
                 writing.session_add(msgspec.structs.replace(session, expires=expires))

@@ -57,7 +57,7 @@ def pages(parts: PageParts) -> Blueprint:
     for method, path, name, view in routes:
         made.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
     made.register_error_handler(Exception, frame.problem)
-    # What somebody typed wrong, or a form's address that they load again, belongs to no blueprint.
+    # A mistyped address, or a form's address that is loaded again, belongs to no blueprint.
     made.app_errorhandler(NotFound)(frame.no_page)
     made.app_errorhandler(MethodNotAllowed)(frame.no_page)
     made.after_request(protect)

@@ -40,7 +40,7 @@ HEADERS: Final = {
 
 @dataclass(frozen=True)
 class Visit:
-    """A request of somebody who is signed in: who, when, and the token of their forms."""
+    """A request of a signed-in user: who, when, and the token of their forms."""
 
     who: Principal
     clock: SiteClock
@@ -84,7 +84,7 @@ class PageLayout:
         return Response(text, status=status, content_type="text/html; charset=utf-8")
 
     def no_page(self, error: HTTPException) -> Response:
-        """An address that answers nobody, or not so: a page for browsers, a problem for programs."""
+        """An unknown address or method: a page for browsers, a problem for programs."""
         wanted = request.accept_mimetypes.best_match((CONTENT_TYPE, "text/html"))
         is_browser = request.method == "GET" and wanted == "text/html"
         if not is_browser or request.path.startswith("/api/"):

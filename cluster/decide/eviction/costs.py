@@ -96,5 +96,5 @@ def _instant(text: str | None) -> int | None:
         found = msgspec.convert(text.strip(), datetime, strict=False)
     except msgspec.ValidationError:
         return None
-    # An instant without a zone is no instant.
+    # Without a time zone the instant is ambiguous: it is ignored.
     return microseconds(found) if found.tzinfo is not None else None

@@ -29,7 +29,7 @@ class Holding:
 
 
 def holding_of(pod: Pod) -> Holding | None:
-    """What a bound, living pod holds by its own words; None for a pod that holds nothing.
+    """What a bound, living pod holds by its annotation; None for a pod that holds nothing.
 
     A terminating pod still holds. A pod that was bound without an assignment, or with one that cannot be
     read or says nothing about it, holds as many unknown devices as it asks for.
