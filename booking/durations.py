@@ -24,7 +24,7 @@ _SHORT: Final = re.compile(_DATE + _TIME, re.IGNORECASE | re.ASCII)
 
 
 class DurationError(ValueError):
-    """A text that is no length; the message says how one is written."""
+    """A text that is not a length; the message says how one is written."""
 
 
 class Duration(msgspec.Struct, frozen=True):
@@ -56,12 +56,12 @@ def read(text: str) -> Duration:
     """A length as ISO 8601 (``P14D``, ``P1W``, ``PT36H``, ``P1DT12H``) or short (``14d``, ``1d12h``).
 
     Raises:
-        SpanError: it is no length, or over a hundred years.
+        SpanError: it is not a length, or over a hundred years.
     """
     found = _match(text)
     if found is None:
         raise DurationError(
-            f"{wording.quoted(text)} is no length of time: write P14D (calendar days), PT36H (elapsed "
+            f"{wording.quoted(text)} is not a length of time: write P14D (calendar days), PT36H (elapsed "
             "hours), P1DT12H or PT90M, or short 14d, 36h, 1d12h, 90m."
         )
     amount = {unit: int(digits) for unit, digits in found.groupdict().items() if digits and digits.isdigit()}

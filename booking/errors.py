@@ -30,7 +30,7 @@ class UnknownError(Exception):
 
 
 class UnknownBookingError(UnknownError):
-    """This user has no booking of that id, and is no administrator who could see others'."""
+    """This user has no booking of that id, and is not an administrator who could see others'."""
 
 
 class UnknownBlockError(UnknownError):

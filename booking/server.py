@@ -246,7 +246,7 @@ def _strangers(backends: _Backends) -> AnonymousLimits:
         return AnonymousLimits(_often(backends), networks_of(backends.settings.trusted_proxies))
     except ValueError as error:
         name = names.setting("trusted_proxies")
-        raise SettingsError(f"The setting {name} is no list of networks: {error}.") from error
+        raise SettingsError(f"The setting {name} is not a list of networks: {error}.") from error
 
 
 def _parts(backends: _Backends, service: BookingService) -> Parts:

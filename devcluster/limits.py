@@ -149,7 +149,7 @@ def _surveyed(proc: Path) -> Iterator[State]:
 def _processes(groups: Iterable[Path]) -> Iterator[State]:
     """Threads of all processes in the group that every cluster's groups lie in, where they are limited."""
     for group in groups:
-        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        with contextlib.suppress(OSError, ValueError):  # "max" is not a number
             yield State(
                 PROCESSES,
                 int((group / "pids.max").read_text()),

@@ -168,14 +168,14 @@ def _read(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise UnreadableError(f"This is no certificate in PEM: {error}") from error
+        raise UnreadableError(f"This is not a certificate in PEM: {error}") from error
 
 
 def _read_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError) as error:
-        raise UnreadableError(f"This is no key in PEM: {error}") from error
+        raise UnreadableError(f"This is not a key in PEM: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise UnreadableError("The key is of another kind than ours.")
     return key

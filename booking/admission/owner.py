@@ -60,7 +60,7 @@ def owner(
         return _of_hub(annotations, meta.labels or {}, known, creators.rules)
     user = user_of("kubernetes", creator, creators.rules)
     if user or not is_account(creator):
-        return _named(user, f"{_short(creator)} is no user")
+        return _named(user, f"{_short(creator)} is not a user")
     return _named(
         namespace.owner,
         f"{_short(creator, 56)} acts for others, and no administrator has set {names.OWNER} on namespace"

@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 
 
 class BadPodError(ValueError):
-    """The object is no pod that could be read."""
+    """The object is not a pod that could be read."""
 
 
 def read(raw: Json) -> Pod:
@@ -25,9 +25,9 @@ def read(raw: Json) -> Pod:
     try:
         pod = msgspec.convert(raw, Pod)
     except msgspec.ValidationError as error:
-        raise BadPodError(f"The object is no pod: {error}.") from error
+        raise BadPodError(f"The object is not a pod: {error}.") from error
     if not isinstance(raw.get("metadata"), Mapping) or not isinstance(raw.get("spec"), Mapping):
-        raise BadPodError("The object is no pod: it has no metadata or no spec.")
+        raise BadPodError("The object is not a pod: it has no metadata or no spec.")
     return pod
 
 

@@ -139,7 +139,7 @@ class Review:
                 known to be full (law L6).
 
         Raises:
-            BadPodError: it is no pod.
+            BadPodError: it is not a pod.
         """
         pod = read(asked.pod)
         from_us = asked.creator == self.creators.ourselves

@@ -147,7 +147,7 @@ def _object_in(request: Request) -> dict[str, Any]:
     try:
         return msgspec.json.decode(request.object, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequestError(f"The object of the AdmissionReview is no pod: {error}.") from error
+        raise BadRequestError(f"The object of the AdmissionReview is not a pod: {error}.") from error
 
 
 def answer(request: Request, outcome: Outcome) -> bytes:

@@ -150,8 +150,8 @@ def _blocks(maintenance: Sequence[Maintained], capacity: Capacity) -> Iterator[B
         if each.node not in known:
             of_model = "" if model is None else f" with GPUs of model {wording.quoted(model)}"
             raise CaseFileError(
-                f"maintenance {number} is of {wording.quoted(each.node)}, which is no node{of_model} of the "
-                f"file's capacity: there are {wording.listed(sorted(known)) or 'none'}."
+                f"maintenance {number} is of {wording.quoted(each.node)}, which is not a node{of_model} of"
+                f" the file's capacity: there are {wording.listed(sorted(known)) or 'none'}."
             )
         yield Block(
             id=f"m-{number}",

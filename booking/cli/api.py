@@ -47,8 +47,8 @@ class Answer(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         """A field that every booking server of our version answers is missing."""
         raise UnreachableError(
-            f"What answers at {self._url} is no booking server, or one of another version: its answer lacks"
-            f" {name!r}. Is the address right?"
+            f"What answers at {self._url} is not a booking server, or one of another version: its answer"
+            f" lacks {name!r}. Is the address right?"
         )
 
 
@@ -144,7 +144,7 @@ class Api:
         elsewhere = answer.get_redirect_location()
         if elsewhere:
             raise UnreachableError(
-                f"What answers at {self.url} is no booking server: it redirects to"
+                f"What answers at {self.url} is not a booking server: it redirects to"
                 f" {wording.quoted(elsewhere)}, perhaps to sign in. Is the address right?"
             )
         return self._read(answer.status, answer.data)
@@ -154,7 +154,7 @@ class Api:
             body = msgspec.json.decode(data or b"{}", type=dict[str, Any])
         except msgspec.MsgspecError as error:
             raise UnreachableError(
-                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON object): is the"
+                f"What answers at {self.url} is not a booking server (HTTP {status}, no JSON object): is the"
                 " address right?"
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:

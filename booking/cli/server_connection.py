@@ -311,7 +311,7 @@ def _address(url: str) -> str:
         is_one = False
     if not is_one or not url.isprintable() or " " in url:
         raise CommandError(
-            f"{wording.quoted(url)} is no address of a booking server: write it with --url or {URL}, for"
+            f"{wording.quoted(url)} is not the address of a booking server: write it with --url or {URL}, for"
             " example https://gpu.example.org."
         )
     return url
@@ -343,7 +343,7 @@ def _token_of(file: Path) -> str:
     except OSError as error:
         raise CommandError(f"The token file {file} cannot be read: {error.strerror}. {_HOW}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"What is in the file {file} is no token. {_HOW}") from error
+        raise CommandError(f"What is in the file {file} is not a token. {_HOW}") from error
     return _whole_token(text, f"in the file {file}")
 
 
@@ -351,9 +351,9 @@ def _whole_token(text: str, where: str) -> str:
     """A token as it is sent.
 
     Raises:
-        CommandError: it is no token. It is not shown, because it may be a part of one.
+        CommandError: it is not a token. It is not shown, because it may be a part of one.
     """
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise CommandError(f"What is {where} is no token. {_HOW}")
+        raise CommandError(f"What is {where} is not a token. {_HOW}")
     return token

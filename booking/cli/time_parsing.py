@@ -35,7 +35,7 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
             a day without a time begins at midnight, a time without a day is the next one.
 
     Raises:
-        UnclearTimeError: it is no instant, or one that the clocks of the zone leave out.
+        UnclearTimeError: it is not an instant, or one that the clocks of the zone leave out.
     """
     said = " ".join(text.lower().split())
     if said == "now":
@@ -49,7 +49,7 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
     day, clock = _split(said)
     found = _of_day(day, clock, now.astimezone(zone), zone)
     if found is None:
-        raise UnclearTimeError(f"{text!r} is no time: {HINT}.")
+        raise UnclearTimeError(f"{text!r} is not a time: {HINT}.")
     return found
 
 

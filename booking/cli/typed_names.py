@@ -37,7 +37,7 @@ def namespace_and_name(server: ServerConnection, text: str) -> tuple[str, str]:
     prefix = next((each for each in KINDS if text.startswith(each)), "")
     namespace, slash, name = text.removeprefix(prefix).rpartition("/")
     if not name or "/" in namespace or (slash and (prefix or not namespace)):
-        raise click.UsageError(f"{wording.quoted(text)} is no pod: write its NAME, or NAMESPACE/NAME.")
+        raise click.UsageError(f"{wording.quoted(text)} is not a pod: write its NAME, or NAMESPACE/NAME.")
     if not slash:
         return server.namespace, name
     if server.named_namespace not in {None, namespace}:

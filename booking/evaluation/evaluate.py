@@ -40,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None
     start: datetime | None
     end: datetime | None
-    """Start and end as they would be stored: UTC, whole seconds; None where the request's are no instants."""
+    """Start and end as they would be stored: UTC, whole seconds; None where the request has no instants."""
     violations: tuple[Violation, ...] = ()
     """Rules that the request breaks; empty: it is accepted."""
     earliest_start: datetime | None = None

@@ -48,7 +48,7 @@ class Evictions(Protocol):
         """Write one.
 
         Raises:
-            RefusedError: it is no pod that goes by order.
+            RefusedError: it is not a pod that goes by order.
             UnknownPodError: there is none of that name.
             ClusterError: the API server does not answer.
         """
@@ -99,7 +99,7 @@ class ServiceContext:
     gpus: GpuOrders | None = None
     calendars: Calendars = field(default_factory=Calendars)
     identity_rules: tuple[Rule, ...] = DEFAULT_RULES
-    """By which a name that is no user id, an e-mail address, becomes one."""
+    """By which a name that is not a user id, an e-mail address, becomes one."""
 
 
 def random_id() -> str:

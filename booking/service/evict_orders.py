@@ -30,7 +30,7 @@ class PodOrders:
         """Write one on the pod that was read, and on no other of its name.
 
         Raises:
-            RefusedError: it is no pod that can be evicted by order.
+            RefusedError: it is not a pod that can be evicted by order.
             UnknownPodError: there is none of that name, or it has just gone.
             ClusterError: the API server does not answer, or forbids it.
         """

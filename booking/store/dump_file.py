@@ -85,12 +85,12 @@ def read(file: Path) -> tuple[Head, Iterator[Row]]:
     """A copy's head and its rows, after all of it was found to be whole.
 
     Raises:
-        StoreError: it cannot be read, is torn, or is no copy of ours.
+        StoreError: it cannot be read, is torn, or is not a copy of ours.
     """
     try:
         head = _checked(file)
     except _READ as error:
-        raise StoreError(f"{file} is no backup of ours, or a damaged one: {error}.") from error
+        raise StoreError(f"{file} is not a backup of ours, or a damaged one: {error}.") from error
     if head.what != WHAT or head.format != FORMAT:
         raise StoreError(f"{file} is a {head.what} of format {head.format}, and {FORMAT} can be read.")
     return head, _rows(file)

@@ -105,8 +105,8 @@ def _patience(said: str | None) -> float:
         seconds = 0.0
     if not 0 < seconds <= _LONGEST_PATIENCE:
         raise StoreError(
-            f"The PostgreSQL database cannot be used: {_ANSWERS}={said} is no number of seconds between 0 and"
-            f" {_LONGEST_PATIENCE:.0f}."
+            f"The PostgreSQL database cannot be used: {_ANSWERS}={said} is not a number of seconds"
+            f" between 0 and {_LONGEST_PATIENCE:.0f}."
         )
     return seconds
 

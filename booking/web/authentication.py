@@ -137,7 +137,7 @@ def principal_of(
     """
     user = user_of(source, raw, rules)
     if user is None or len(user) > LONGEST_NAME or not user.isprintable():
-        seen = " An address is no user id by itself, because everybody who may see pods sees user ids."
+        seen = " An address is not a user id by itself, because everybody who may see pods sees user ids."
         raise ProblemError(
             NOBODY,
             f"You are {raw!r}, and no identity rule of this installation maps that name to a user. Its"

@@ -109,7 +109,7 @@ def page_of(value: Any) -> int:
     """How much of a list is wanted at once, as a query says it.
 
     Raises:
-        BadFieldError: it is no such number.
+        BadFieldError: it is not such a number.
     """
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}", value) and 1 <= int(value) <= LARGEST_PAGE:
         return int(value)

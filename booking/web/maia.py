@@ -223,7 +223,7 @@ def _body() -> Mapping[str, Any]:
     try:
         return msgspec.json.decode(request.get_data(cache=False), type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise _WrongError("The body is no JSON object") from error
+        raise _WrongError("The body is not a JSON object") from error
 
 
 def _text(said: Mapping[str, Any], name: str) -> str:

@@ -42,7 +42,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             re.compile(self.match)
         except re.error as error:
             raise ValueError(
-                f"The identity rule {self.match!r} is no regular expression: {error}."
+                f"The identity rule {self.match!r} is not a regular expression: {error}."
             ) from error
         try:
             # The empty alternative makes it match here, so that the template is read.

@@ -61,7 +61,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         booking: the one that covers it now; it is served with the booking's model then.
 
     Raises:
-        QuantityError: a GPU amount that is no whole number (the API server refuses those).
+        QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
     needs = container_needs(pod)
     asked = device_selector_of(pod)

@@ -82,7 +82,7 @@ def evicted(
 def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:
     """A kubelet reports that all containers of a pod have ended, and releases it.
 
-    An object that is not being deleted, or is no pod, vanishes, unless it is a pod with finalizers.
+    An object that is not being deleted, or is not a pod, vanishes, unless it is a pod with finalizers.
     """
     pod = state.obj
     held = pod["metadata"].get("deletionTimestamp") or pod["metadata"].get("finalizers")

@@ -77,7 +77,7 @@ def _service(environ: Mapping[str, str]) -> str:
     host = environ.get("KUBERNETES_SERVICE_HOST")
     if not host:
         raise BadConnectionError(
-            "The API server's address is unknown: KUBERNETES_SERVICE_HOST is not set, so this is no pod,"
+            "The API server's address is unknown: KUBERNETES_SERVICE_HOST is not set, so this is not a pod,"
             " and no address was given."
         )
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"

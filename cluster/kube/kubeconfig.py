@@ -332,7 +332,7 @@ def _run(
     if program.interactive_mode == "Always" and not interactive:
         raise BadConnectionError(
             f"{program.command}, which makes the credentials of the kubeconfig, asks somebody something, and"
-            " this is no terminal."
+            " this is not a terminal."
         )
     interactive = interactive and program.interactive_mode != "Never"
     asked = {"apiVersion": program.api_version, "kind": _EXEC_KIND, "spec": {"interactive": interactive}}
@@ -381,7 +381,7 @@ def _bytes(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        raise BadConnectionError(f"Data in the kubeconfig is no base64: {error}.") from error
+        raise BadConnectionError(f"Data in the kubeconfig is not base64: {error}.") from error
 
 
 def _written(pem: str | None, path: Path) -> Path | None:

@@ -65,7 +65,7 @@ def token_for(connection: Connection, clock: Clock, account: tuple[str, str], au
     try:
         return msgspec.json.decode(transport.send(call), type=TokenRequest).status.token
     except msgspec.MsgspecError as error:
-        raise Malformed(call.request, f"it is no TokenRequest: {error}") from error
+        raise Malformed(call.request, f"it is not a TokenRequest: {error}") from error
     finally:
         transport.close()
 

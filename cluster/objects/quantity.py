@@ -37,7 +37,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity, or no whole number where one is needed."""
+    """A text that is not a quantity, or no whole number where one is needed."""
 
 
 @lru_cache(_AMOUNTS)

@@ -85,7 +85,7 @@ def ends_at(certificate: bytes) -> datetime:
         _, (kind, text_of_end) = _parts(fields[3][1])
         return datetime.strptime(text_of_end.decode(), _TIMES[kind]).replace(tzinfo=UTC)
     except (ValueError, KeyError, IndexError) as error:
-        raise UnreadableCertificateError(f"This is no certificate in PEM: {error}.") from error
+        raise UnreadableCertificateError(f"This is not a certificate in PEM: {error}.") from error
 
 
 def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:

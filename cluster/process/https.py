@@ -73,7 +73,7 @@ class TlsServer:
         try:
             a_context(None, clients)
         except ssl.SSLError as error:
-            why = f"The authorities of the clients are no certificates in PEM: {error}."
+            why = f"The authorities of the clients are not certificates in PEM: {error}."
             raise ServeError(why) from error
         self._handshakes = handshakes(clock)
         self._serving: _Serving | None = None

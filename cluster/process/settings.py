@@ -72,7 +72,9 @@ def _build(into: type[S], values: dict[str, Any]) -> S:
 def _warn_of_unknown(environ: Mapping[str, str], known: set[str]) -> None:
     for variable in sorted(set(environ) - known):
         if variable.startswith(names.SETTINGS_PREFIX) and not variable.endswith(_SERVICE_LINKS):
-            log.warning("the environment variable is no setting of this program: ignored", variable=variable)
+            log.warning(
+                "the environment variable is not a setting of this program: ignored", variable=variable
+            )
 
 
 def _allowed(wanted: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Final, TextIO
 from cluster.process.clock import Clock
 
 PIPE_INTERVAL: Final = 20.0
-"""Seconds between two lines for a reader that is no terminal."""
+"""Seconds between two lines for a reader that is not a terminal."""
 
 
 @dataclass(frozen=True, slots=True)

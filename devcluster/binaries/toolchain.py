@@ -31,7 +31,7 @@ class Toolchain:
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """The version in `go1.26.8`; None for what is no released Go, such as `devel` or `go1.27rc1`."""
+    """The version in `go1.26.8`; None for what is not a released Go, such as `devel` or `go1.27rc1`."""
     found = re.fullmatch(r"go(\d+)\.(\d+)(?:\.(\d+))?(?:[-+ ].*)?", text.strip())
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 

@@ -38,7 +38,7 @@ def install(folder: Path, *, python: str, machine: str) -> None:
         ClusterError: a package is not to be had for it, or the version is none.
     """
     if not _VERSION.fullmatch(python):
-        raise ClusterError(f"{python!r} is no version of Python: it must be like 3.12.")
+        raise ClusterError(f"{python!r} is not a version of Python: it must be like 3.12.")
     parent = folder.parent
     testing = parent / "testing.txt"
     testing.write_text(chosen(CHECKOUT.joinpath("requirements/dev.txt").read_text(), TESTING))

@@ -172,7 +172,7 @@ class App:
         try:
             length = int(environ.get("CONTENT_LENGTH") or 0)
         except ValueError as error:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is no number.") from error
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is not a number.") from error
         if length > self._limit:
             raise _too_large()
         if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() not in {"", JSON}:

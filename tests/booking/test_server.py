@@ -223,5 +223,5 @@ def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path:
     "wrong", [{"COOLDOWN": "14"}, {"SHORTEST_BOOKING": "P20D"}, {"LONGEST_BOOKING": "two weeks"}]
 )
 def test_a_wrong_length_is_refused_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):
+    with pytest.raises(SettingsError, match=r"is not a length of time|shortest booking"):
         build(settings(tmp_path, **wrong), FakeClock())

@@ -1,4 +1,4 @@
-"""What must not be in a log of ours: lines that are no JSON object, secrets, people's addresses."""
+"""What must not be in a log of ours: lines that are not a JSON object, secrets, people's addresses."""
 
 import json
 import re

@@ -32,7 +32,7 @@ def message(beneficiary: Pod, until: datetime) -> str:
 
 
 def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
-    """Until when a notice for this beneficiary lets its pod work; None where it is no such notice.
+    """Until when a notice for this beneficiary lets its pod work; None where it is not such a notice.
 
     By it a process that starts again, or another leader, keeps to the notice that was given.
     """

@@ -373,7 +373,7 @@ def _instant(visit: Visit, name: str, otherwise: datetime | None = None) -> date
 
 
 def _count(text: str) -> int | None:
-    """GPUs; empty means all. A text that is no number matches none of a node."""
+    """GPUs; empty means all. A text that is not a number matches none of a node."""
     if not text:
         return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

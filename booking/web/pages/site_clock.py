@@ -16,7 +16,7 @@ _LAST_YEAR: Final = 9990
 
 
 class BadTimeError(ValueError):
-    """A text that is no time on the site's clocks; the message says why."""
+    """A text that is not a time on the site's clocks; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SiteClock:
             wall = datetime.fromisoformat(text.strip())
         except ValueError as error:
             raise BadTimeError(
-                f"{wording.quoted(text)} is no date and time: write it like 2026-03-02 09:00."
+                f"{wording.quoted(text)} is not a date and time: write it like 2026-03-02 09:00."
             ) from error
         if wall.tzinfo is not None:
             raise BadTimeError(f"Leave the offset out: times here are those of {self.zone}.")

@@ -139,7 +139,7 @@ def fields_of(kind: type[msgspec.Struct]) -> dict[str, Field]:
     """Name -> field of a struct."""
     info = inspect.type_info(kind)
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{kind.__name__} is no struct.")
+        raise TypeError(f"{kind.__name__} is not a struct.")
     return {each.encode_name: _field(each) for each in info.fields}
 
 

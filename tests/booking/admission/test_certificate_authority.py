@@ -103,5 +103,5 @@ def test_a_pair_is_whole_when_the_key_is_the_certificates() -> None:
 
 
 def test_nothing_is_signed_with_something_unreadable() -> None:
-    with pytest.raises(UnreadableError, match="no certificate in PEM"):
+    with pytest.raises(UnreadableError, match="not a certificate in PEM"):
         new_certificate(KeyPair(b"x", AUTHORITY.key), HOSTS, EPOCH)

@@ -47,7 +47,7 @@ def asking(amount: Any, *, resource: str = names.GPU_RESOURCE, part: str = "limi
     ],
 )
 def test_what_is_no_pod_is_refused_with_a_message(raw: dict[str, Any]) -> None:
-    with pytest.raises(BadPodError, match=r"^The object is no pod: .*\.$"):
+    with pytest.raises(BadPodError, match=r"^The object is not a pod: .*\.$"):
         pod_reader.read(raw)
 
 

@@ -284,7 +284,7 @@ class TestWhatIsAPodWithGpus:
         "bad", [{}, {"metadata": {}}, {"metadata": {}, "spec": 1}, {"metadata": [], "spec": {}}]
     )
     def test_what_is_no_pod_is_refused(self, bad: Json) -> None:
-        with pytest.raises(BadPodError, match="no pod"):
+        with pytest.raises(BadPodError, match="not a pod"):
             reviewed(bad)
 
 

@@ -153,7 +153,7 @@ def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
         (f"{HEAD}{CASE}, expected: []}}", "unknown field `expected`"),
         (f"{HEAD}{CASE.replace('09:00:00Z', '09:00:00')}}}", "$.cases[0].now"),
         (f"{HEAD}{CASE.replace('duration: 2d', '')}}}", "neither an end nor a duration"),
-        (f"{HEAD}{CASE.replace('2d', '2 days')}}}", "'2 days' is no length of time"),
+        (f"{HEAD}{CASE.replace('2d', '2 days')}}}", "'2 days' is not a length of time"),
         (f"{HEAD}{CASE}, change: b-7}}", "no booking 'b-7' to change"),
         (
             f"capacity: {{a: {{n: 1}}, b: {{n: 1}}}}\n{CASE}}}",
@@ -185,11 +185,11 @@ def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
         (f"{HEAD}{FIRST_NODE.replace('n0', 'n0, count: 0')}\n{CASE}}}", "maintenance 1 is of no GPU"),
         (
             f"{HEAD}{FIRST_NODE.replace('n0', 'n7')}\n{CASE}}}",
-            "maintenance 1 is of 'n7', which is no node of the file's capacity: there are n0, n1.",
+            "maintenance 1 is of 'n7', which is not a node of the file's capacity: there are n0, n1.",
         ),
         (
             f"{HEAD}{FIRST_NODE.replace('n0', 'n0, model: L40')}\n{CASE}}}",
-            "which is no node with GPUs of model 'L40' of the file's capacity: there are none.",
+            "which is not a node with GPUs of model 'L40' of the file's capacity: there are none.",
         ),
         (f"{HEAD}{FIRST_NODE.replace('Z, end', ', end')}\n{CASE}}}", "$.maintenance[0].start"),
         (

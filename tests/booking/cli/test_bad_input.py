@@ -110,7 +110,7 @@ def test_while_the_database_is_away_the_servers_message_is_shown(terminal: Termi
 def test_a_wrong_address_is_refused_with_how_one_is_given(terminal: Terminal, url: str) -> None:
     done = terminal.run("bookings", **{server_connection.URL: url})
     assert done.exit_code == 1
-    assert f"'{url}' is no address of a booking server: write it with --url" in done.stderr
+    assert f"'{url}' is not the address of a booking server: write it with --url" in done.stderr
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "two words", "tökn", "\x1b[2J"])
@@ -121,7 +121,7 @@ def test_a_wrong_token_is_refused_and_not_shown(terminal: Terminal, tmp_path: Pa
     read = terminal.run("bookings", "--token-file", str(file))
     for done, where in ((given, f"in {server_connection.TOKEN}"), (read, f"in the file {file}")):
         assert done.exit_code == 1
-        assert f"What is {where} is no token. Get one: kubectl create token" in done.stderr
+        assert f"What is {where} is not a token. Get one: kubectl create token" in done.stderr
         assert token not in done.stderr
 
 
@@ -177,7 +177,7 @@ def test_a_name_that_is_empty_means_nobody_and_nothing(terminal: Terminal, words
 @pytest.mark.parametrize("text", ["vision/", "/train", "a/b/c", "pod/a/b", "pods/"])
 def test_a_wrong_pod_is_refused_with_how_one_is_written(terminal: Terminal, text: str) -> None:
     for words in (("why", text), ("admin", "evict", text, "--reason", "x")):
-        assert "is no pod: write its NAME, or NAMESPACE/NAME." in terminal.fails(*words, status=2)
+        assert "is not a pod: write its NAME, or NAMESPACE/NAME." in terminal.fails(*words, status=2)
 
 
 def test_a_pod_is_in_one_namespace(terminal: Terminal) -> None:
@@ -214,7 +214,7 @@ def test_another_server_is_reported_with_its_address(
         server.answers(answer, answer)
         done = terminal.run(*words, **{server_connection.URL: server.url})
     assert (done.exit_code, done.stdout) == (3, "")
-    assert f"What answers at {server.url} is no booking server" in done.stderr
+    assert f"What answers at {server.url} is not a booking server" in done.stderr
     assert says in done.stderr
 
 

@@ -48,7 +48,7 @@ def test_until_when_must_be_said_once(terminal: Terminal) -> None:
 
 def test_a_time_that_cannot_be_read_is_refused_before_any_request(terminal: Terminal) -> None:
     said = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
-    assert "'soonish' is no time: write for example" in said
+    assert "'soonish' is not a time: write for example" in said
 
 
 def test_bookings_are_listed_with_what_is_left_of_them(terminal: Terminal) -> None:

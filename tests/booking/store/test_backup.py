@@ -139,7 +139,7 @@ def test_a_copy_goes_through_a_pipe_and_comes_back_by_one(url: str, tmp_path: Pa
     there = a_database("sqlite", tmp_path / "to")
     torn = piped(there, "restore", "-", given=done.stdout[:-20])
     assert torn.returncode == 1
-    assert torn.stderr.startswith(b"The standard input is no backup of ours, or a damaged one")
+    assert torn.stderr.startswith(b"The standard input is not a backup of ours, or a damaged one")
     back = piped(there, "restore", "-", given=done.stdout)
     assert (back.returncode, back.stderr) == (0, b"")
     assert b" rows from the standard input: store" in back.stdout
@@ -200,7 +200,7 @@ def test_a_copy_that_is_torn_or_altered_restores_nothing(url: str, tmp_path: Pat
     for damaged in (whole[:-20], whole[:200], b"", b"minutes", gzip.compress(lines), gzip.compress(b"{}\n")):
         copy.write_bytes(damaged)
         empty = a_database("sqlite", tmp_path / "empty")
-        with pytest.raises(StoreError, match="no backup of ours, or a damaged one"):
+        with pytest.raises(StoreError, match="not a backup of ours, or a damaged one"):
             restore(copy, empty)
     assert not (tmp_path / "empty").exists()
 

@@ -88,7 +88,7 @@ def test_a_copy_is_for_nobody_else_to_read(file: Path) -> None:
 def test_a_copy_that_breaks_off_anywhere_is_read_nowhere(file: Path, length: int) -> None:
     whole = dumped(ROWS)
     torn = whole[: min(length, len(whole) - 1)]
-    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one: "):
+    with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one: "):
         read(file, torn)
 
 
@@ -113,7 +113,7 @@ ALTERED: dict[str, Altered] = {
 
 @pytest.mark.parametrize("alter", ALTERED.values(), ids=ALTERED)
 def test_a_copy_that_was_altered_is_read_nowhere(file: Path, alter: Altered) -> None:
-    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one: "):
+    with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one: "):
         read(file, gzip.compress(b"".join(alter(lines_of(dumped(ROWS))))))
 
 
@@ -139,7 +139,7 @@ def test_another_schema_is_no_matter_of_the_file(file: Path) -> None:
 @pytest.mark.parametrize("kind", ["missing", "folder"])
 def test_what_is_no_file_is_reported_with_its_path(tmp_path: Path, kind: str) -> None:
     file = tmp_path if kind == "folder" else tmp_path / "nothing"
-    with pytest.raises(StoreError, match="is no backup of ours, or a damaged one") as error:
+    with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one") as error:
         dump_file.read(file)
     assert str(file) in str(error.value)
 

@@ -357,5 +357,5 @@ def test_the_command_says_in_one_line_why_it_has_done_nothing(url: str, copy: Pa
     copy.write_bytes(gzip.compress(b"{}\n"))
     code, out, err = command("restore", copy)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith(f"{copy} is no backup of ours, or a damaged one")
+    assert err.startswith(f"{copy} is not a backup of ours, or a damaged one")
     assert command("backup", copy) == (1, "", f"{copy} is there already: name a file that is not.\n")

@@ -56,7 +56,7 @@ def test_how_long_an_answer_may_take_is_our_own_word() -> None:
     assert (server.answer_timeout, server.options) == (2.5, {"connect_timeout": "3"})
     for wrong in ("0", "-1", "nan", "inf", "1e300", "soon", ""):
         with pytest.raises(
-            StoreError, match=f"cannot be used: answer_timeout={wrong} is no number of seconds"
+            StoreError, match=f"cannot be used: answer_timeout={wrong} is not a number of seconds"
         ):
             address_of(f"postgresql://alice@db/bookings?answer_timeout={wrong}")
 
@@ -174,6 +174,6 @@ def test_an_answer_may_take_up_to_an_hour(said: str, seconds: float) -> None:
 
 def test_an_answer_may_not_take_longer_than_an_hour() -> None:
     with pytest.raises(
-        StoreError, match=r"answer_timeout=3600\.1 is no number of seconds between 0 and 3600\."
+        StoreError, match=r"answer_timeout=3600\.1 is not a number of seconds between 0 and 3600\."
     ):
         address_of("postgresql://a@db/b?answer_timeout=3600.1")

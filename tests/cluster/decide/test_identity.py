@@ -55,7 +55,7 @@ def test_a_rule_of_one_source_says_nothing_about_another() -> None:
 
 
 def test_a_rule_that_is_no_regular_expression_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"The identity rule '\(' is no regular expression"):
+    with pytest.raises(ValueError, match=r"The identity rule '\(' is not a regular expression"):
         Rule(source="kubernetes", match="(")
 
 

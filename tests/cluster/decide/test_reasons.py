@@ -110,7 +110,7 @@ def test_a_cause_about_another_node_names_it() -> None:
 
 
 def test_what_cannot_be_read_is_reported_as_the_reader_reports_it() -> None:
-    assert reasons.UNREADABLE.reason("its inventory is no JSON") == "its inventory is no JSON"
+    assert reasons.UNREADABLE.reason("its inventory is not JSON") == "its inventory is not JSON"
 
 
 def test_the_reason_for_refused_mixed_models_names_the_annotation_that_allows_them() -> None:

@@ -172,7 +172,7 @@ def test_the_exec_info_says_whether_the_program_may_prompt(tmp_path: Path, mode:
 
 
 def test_a_program_that_must_ask_somebody_is_not_run_where_nobody_is(tmp_path: Path) -> None:
-    with pytest.raises(BadConnectionError, match="this is no terminal"):
+    with pytest.raises(BadConnectionError, match="this is not a terminal"):
         token_of(written(tmp_path / "config", exec={"command": "false", "interactiveMode": "Always"}))
 
 

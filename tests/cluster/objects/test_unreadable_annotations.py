@@ -1,4 +1,4 @@
-"""Annotations of ours that are no JSON, of another shape, of a newer version, or made to be unreadable."""
+"""Annotations of ours that are not JSON, of another shape, of a newer version, or made to be unreadable."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -43,7 +43,7 @@ def test_of_a_chain_the_first_certificate_counts() -> None:
     ],
 )
 def test_text_that_is_no_certificate_is_an_error(text: bytes) -> None:
-    with pytest.raises(UnreadableCertificateError, match="no certificate in PEM"):
+    with pytest.raises(UnreadableCertificateError, match="not a certificate in PEM"):
         ends_at(text)
 
 

@@ -108,7 +108,7 @@ def test_an_unknown_variable_of_ours_is_warned_about_and_a_service_link_is_not()
         load(Example, environ)
     assert lines == [
         {
-            "event": "the environment variable is no setting of this program: ignored",
+            "event": "the environment variable is not a setting of this program: ignored",
             "variable": "GPU_BOOKING_PROBE_PORTS",
             "log_level": "warning",
         }

@@ -42,10 +42,10 @@ def test_seconds_are_kept_where_there_are_any() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no date and time"),
-        ("tomorrow", "no date and time"),
-        ("2026-13-01T00:00", "no date and time"),
-        ("<b>", "no date and time"),
+        ("", "not a date and time"),
+        ("tomorrow", "not a date and time"),
+        ("2026-13-01T00:00", "not a date and time"),
+        ("<b>", "not a date and time"),
         ("2026-03-02T10:00Z", "offset"),
         ("2026-03-29T02:30", "skip it"),
         ("9999-01-01T00:00", "9999"),
