@@ -27,7 +27,7 @@ class Revalidation:
         self._checked_at: float | None = None
         self._asked: Callable[[], float] | None = None
         self.valid_at: float | None = None
-        """When it last did: what is asked for then is sent at that moment. Monotonic."""
+        """When the hold was last found valid, monotonic: what is asked for then is sent at that moment."""
 
     def begin(self) -> None:
         """Start to read the Bookings in the background: ``is_valid`` is about to be called."""

@@ -16,7 +16,7 @@ HOLD = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b", "uid-c"), at=EPO
 def cluster() -> FakeCluster:
     """A node of 8 CPUs: b has the held GPU and 2 CPUs, c another GPU and 6; alice's pod needs 6 CPUs."""
     cluster = FakeCluster()
-    cluster.cache.keep_surroundings()
+    cluster.cache.keep_scheduling_objects()
     cluster.add_node()
     size = {"status": {"allocatable": {"cpu": "8", "pods": "9"}}}
     cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, "n0"), size))
