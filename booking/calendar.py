@@ -1,8 +1,8 @@
 """Load over time: step profiles of half-open intervals. Pure.
 
 Load rises only at starts, so a condition that holds at ``start`` and at every start inside ``[start, end)``
-holds in all of it. If the load stays within the devices at each instant, every booking can have the same
-devices for its whole life (interval graphs are perfect), so devices are chosen when a booking is used.
+holds throughout. If the load never exceeds the number of devices, every booking can have the same devices for
+its whole life (interval graphs are perfect), so devices are chosen only when a booking is used.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Load(Protocol):
-    """A number of devices in use in ``[start, end)``; a ``Record`` is one."""
+    """A number of devices in use in ``[start, end)``; ``Record`` implements it."""
 
     @property
     def start(self) -> datetime:
@@ -23,7 +23,7 @@ class Load(Protocol):
 
     @property
     def end(self) -> datetime:
-        """The first instant after it."""
+        """The first instant after the end."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class Load(Protocol):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """Devices that cannot be had in ``[start, end)``; a ``Load``."""
+    """Devices that are unavailable in ``[start, end)``; a ``Load``."""
 
     start: datetime
     end: datetime
@@ -48,11 +48,11 @@ class Step(msgspec.Struct, frozen=True):
     free: int
     """Devices that are not booked; 0 also where more are booked than there are."""
     capacity: int
-    """Devices that there are, without those that are maintained then or granted by somebody else."""
+    """Existing devices, minus those in maintenance then or granted to others."""
 
 
 def peak(loads: Iterable[Load], start: datetime, end: datetime) -> int:
-    """The most devices that are booked at one instant of ``[start, end)``."""
+    """The highest number of devices booked at any instant of ``[start, end)``."""
     return max(used for moment, used in _profile(loads, start) if moment < end)
 
 

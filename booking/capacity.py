@@ -1,7 +1,7 @@
-"""What could be booked: whole GPUs per model and node that can be had, and the pods that run on bookings.
+"""What could be booked: usable whole GPUs per model and node, and the pods that run on bookings.
 
-Pure. The booking server computes it from what it follows of the cluster
-(``booking.availability.cluster_capacity``) and hands it to every decision.
+Pure. The booking server computes it from its cluster cache (``booking.availability.cluster_capacity``) and
+passes it to every decision.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Devices that cannot be had until then: others have them, or their node is unresponsive."""
+    """Devices that are unavailable until an instant: others have them, or their node is unresponsive."""
 
     node: str
     count: int
@@ -20,16 +20,16 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Devices per model and node. A model whose devices are all unhealthy is known and has none."""
+    """Devices per model and node. A model with only unhealthy devices is known, and has 0 devices."""
 
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Model (label form) -> node -> whole healthy devices, without those of pods that are never evicted."""
     grants: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
-    """Model -> devices among these that cannot be had for some time."""
+    """Model -> those of these devices that are unavailable for some time."""
     pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Booking id -> node -> devices that pods of that booking have there."""
+    """Booking id -> node -> devices that pods of the booking have there."""
     pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
-    """Model -> devices of unresponsive nodes: nothing that begins before then is guaranteed of them."""
+    """Model -> devices of unresponsive nodes: not guaranteed to any booking that begins before then."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -41,5 +41,5 @@ class Capacity:
         return sum(self.devices.get(model, {}).values())
 
     def largest(self, model: str) -> int:
-        """How many devices of the model the node with most of them has."""
+        """The number of devices of the model on the node that has most of them."""
         return max(self.devices.get(model, {}).values(), default=0)

@@ -1,4 +1,4 @@
-"""The controller's composition root: ``python -m booking.controller``. It alone chooses adapters.
+"""The controller's composition root: ``python -m booking.controller``. Adapters are chosen here only.
 
 Every replica answers the webhook; the one that holds the Lease reclaims.
 """
@@ -50,7 +50,7 @@ from cluster.process.settings import SettingsError, load
 
 
 def main() -> int:
-    """Run until a signal stops it; the exit code."""
+    """Run until a signal stops it; returns the exit code."""
     try:
         settings = load(ControllerSettings, os.environ)
         logs.configure(level=settings.log_level, style=settings.log_style)
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistry | None = None) -> Process:
-    """The whole process, its ports reserved, its threads not started; ``registry`` is for its metrics.
+    """Build the whole process: its ports are open, its threads not started. ``registry`` is for its metrics.
 
     Raises:
         BadConnectionError: the API server's address or credentials are missing.
@@ -112,13 +112,13 @@ class _Base:
     unready_reason: Check
     """Why nothing may be decided now, None when it may (law L6)."""
     executor: Executor
-    """Asks the API server one thing while another is asked."""
+    """Sends requests to the API server concurrently."""
     random: Random
-    """Random numbers, by which attempts are spread over time."""
+    """Random numbers that spread attempts over time."""
 
 
 def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
-    """The webhook, every replica's: what its liveness and its readiness hang on."""
+    """Serve the webhook, on every replica; returns its liveness and its readiness checks."""
     settings, clock = base.settings, base.clock
     metrics = Metrics(base.registry)
     admit = _admit(base, metrics)
@@ -146,7 +146,7 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
 
 
 def _admit(base: _Base, metrics: Metrics) -> Webhook:
-    """Who answers the webhook's questions. It needs namespaces, which the reclaimer follows as well."""
+    """Build the webhook. It needs namespaces, which the reclaimer follows as well."""
     settings = base.settings
     view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
@@ -161,7 +161,7 @@ def _admit(base: _Base, metrics: Metrics) -> Webhook:
 
 
 def _reclaim(base: _Base) -> Reclaimer:
-    """The reclaimer: it acts where its replica holds the Lease."""
+    """Build the reclaimer: it acts only while its replica holds the Lease."""
     settings, clock, kube = base.settings, base.clock, base.kube
     events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
     evictor = PodEvictor(
@@ -200,7 +200,7 @@ def _reclaim(base: _Base) -> Reclaimer:
 
 
 def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
-    """What was MAIA's pod terminator, every replica's."""
+    """Serve the API of MAIA's former pod terminator, on every replica."""
     settings = base.settings
     door = PodTerminator(
         base.kube,
@@ -213,7 +213,7 @@ def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
 
 
 def _event_writer(events: EventRecorder) -> WriteEvent:
-    """Writes Events on pods: warnings, unless the reason is one by which nothing is lost."""
+    """A function that writes Events on pods: warnings, unless the reason implies that nothing is lost."""
 
     def write(pod: Pod, reason: str, message: str) -> None:
         good = reason in {names.GPUS_KEPT, names.EVICTION_WITHDRAWN}
@@ -255,7 +255,7 @@ def _review(settings: ControllerSettings) -> Review:
 
 
 def _holder(instance: str | None) -> str:
-    """Our identity as holder of a Lease, a new one for every start of the process."""
+    """Our identity as holder of a Lease: a new one at every start of the process."""
     return f"{instance or socket.gethostname()}_{secrets.token_hex(4)}"
 
 

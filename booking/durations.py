@@ -1,7 +1,7 @@
 """Lengths of time as people mean them: days are calendar days in the site's zone, hours are elapsed. Pure.
 
-Fourteen days after Sunday 00:00 is a Sunday 00:00, whatever the clocks did in between; 336 hours after it
-need not be. Every length that somebody writes goes through here: REST, page, CLI, settings and policy file.
+Fourteen days after Sunday 00:00 is a Sunday 00:00, whatever the clocks did in between; 336 hours after it may
+be another time. Every length that a user writes is parsed here: REST, page, CLI, settings and policy file.
 """
 
 import re
@@ -16,7 +16,7 @@ _DAY: Final = 86400
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 LONGEST_TEXT: Final = 40
-"""Characters of a length; a longer text is none."""
+"""Characters of a length; a longer text is refused."""
 _DATE: Final = r"(?:(?P<weeks>\d{1,5})w)?(?:(?P<days>\d{1,6})d)?"
 _TIME: Final = r"(?:(?P<hours>\d{1,7})h)?(?:(?P<minutes>\d{1,9})m)?(?:(?P<seconds>\d{1,11})s)?"
 _ISO: Final = re.compile(rf"p{_DATE}(?:(?P<clock>t){_TIME})?", re.IGNORECASE | re.ASCII)
@@ -39,7 +39,7 @@ class Duration(msgspec.Struct, frozen=True):
             raise ValueError("A length cannot be negative.")
 
     def __bool__(self) -> bool:
-        """Whether it is more than nothing."""
+        """Whether the length is greater than zero."""
         return bool(self.days or self.seconds)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Duration(msgspec.Struct, frozen=True):
 
     @property
     def nominal(self) -> timedelta:
-        """With days of 24 hours: for orders of magnitude, never for a decision about instants."""
+        """The length with days of 24 hours: for orders of magnitude, never for a decision about instants."""
         return timedelta(days=self.days, seconds=self.seconds)
 
 
@@ -73,7 +73,7 @@ def read(text: str) -> Duration:
 
 
 def iso(span: Duration) -> str:
-    """ISO 8601, which ``read`` reads back as the same."""
+    """The length in ISO 8601, which ``read`` parses back to the same value."""
     hours, rest = divmod(span.seconds, 3600)
     minutes, seconds = divmod(rest, 60)
     clock = "".join(
@@ -85,7 +85,7 @@ def iso(span: Duration) -> str:
 
 
 def words(span: Duration) -> str:
-    """In a sentence; 36 elapsed hours stay 36 hours.
+    """The length in words; 36 elapsed hours stay 36 hours.
 
     >>> words(Span(14, 1))
     '14 days 1 second'
@@ -97,29 +97,29 @@ def words(span: Duration) -> str:
 
 
 def after(instant: datetime, span: Duration, zone: tzinfo) -> datetime:
-    """The instant a span later, in UTC: the same time of day so many days on, then the seconds.
+    """The instant a span later, in UTC: the same time of day so many days later, then the seconds.
 
-    A time of day that the clocks skip on that day is the first instant after the gap; one that they show
-    twice is the first of the two.
+    A time of day that the clocks skip on that day becomes the first instant after the gap; of one that they
+    show twice, the first is taken.
     """
     return _elapsed(_days_on(instant, span.days, zone), span.seconds)
 
 
 def before(instant: datetime, span: Duration, zone: tzinfo) -> datetime:
-    """The instant a span earlier, in UTC: the same time of day so many days back, then the seconds."""
+    """The instant a span earlier, in UTC: the same time of day so many days earlier, then the seconds."""
     return _elapsed(_days_on(instant, -span.days, zone), -span.seconds)
 
 
 def is_within(start: datetime, end: datetime, span: Duration, *, zone: tzinfo) -> bool:
-    """Whether ``[start, end)`` is at most so long."""
+    """Whether ``[start, end)`` is at most that long."""
     return end <= after(start, span, zone)
 
 
 def between(start: datetime, end: datetime, zone: tzinfo) -> Duration:
-    """How long ``[start, end)`` is: as many whole calendar days as fit, and the seconds that are left.
+    """The length of ``[start, end)``: as many whole calendar days as fit, and the remaining seconds.
 
-    ``after(start, between(start, end, zone), zone)`` is ``end``. Nothing, where the end is not after the
-    start.
+    ``after(start, between(start, end, zone), zone)`` is ``end``. The length is zero if the end is not after
+    the start.
     """
     if end <= start:
         return Duration()
@@ -159,16 +159,17 @@ def _elapsed(instant: datetime, seconds: int) -> datetime:
 
 
 def resolved(wall: datetime, zone: tzinfo) -> datetime:
-    """The instant, in UTC, at which the clocks of a zone show a time (naive).
+    """The instant, in UTC, at which the clocks of a zone show a naive time.
 
-    A skipped time is the first instant after the gap, an ambiguous one the first of the two.
+    A skipped time becomes the first instant after the gap; of an ambiguous one, the first is taken.
     """
     local = wall.replace(tzinfo=zone, fold=0)
     instant = local.astimezone(UTC)
     if instant.astimezone(zone).replace(tzinfo=None) == wall:
         return instant
-    # In a gap: counted with the offset from after it the time would be before the gap, with that from before
-    # it after the gap. The gap itself lies between the two.
+    # In a gap: with the offset from after the gap the result lies before it, with the offset from before the
+    # gap it
+    # lies after it. The gap itself lies between the two.
     return _turn(local.replace(fold=1).astimezone(UTC), instant, zone)
 
 
@@ -199,4 +200,4 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 LONGEST: Final = Duration(days=36525)
-"""A century: sums of a few of them stay within the calendar that we promise in."""
+"""A century: sums of a few of them stay within the calendar for which we guarantee anything."""

@@ -33,26 +33,26 @@ _AND_THEN: Final[Mapping[tuple[bool, EndAction], str]] = {
     (True, "recreate-without-gpu"): _MADE_AGAIN,
     (True, "delete"): _MADE_AGAIN,
 }
-"""Whether they are pods of controllers, and what the settings say -> what comes of those that end."""
+"""(Whether controllers own the pods, the configured action) -> what happens to the pods that end."""
 
 
 def of_one(action: EndAction, *, is_owned: bool) -> str:
     """The message to a pod's owner before the end of its booking: what will happen, and what to do.
 
     Args:
-        action: what the settings do with this pod.
-        is_owned: whether it is a controller's.
+        action: the configured action for this pod.
+        is_owned: whether a controller owns it.
     """
     return _ONE_STAYS if action == "demote" else _OF_ONE[is_owned, action]
 
 
 def before(terms: EvictionSettings) -> str:
-    """What will happen to a booking's pods if it ends now, shown before it does: messages."""
+    """What will happen to a booking's pods if it ends now, shown before it does: sentences."""
     return _of_all(terms, "end with it", ": save your work first.")
 
 
 def after(terms: EvictionSettings) -> str:
-    """What happens to a booking's pods, shown when it has ended: messages."""
+    """What happens to a booking's pods, shown when it has ended: sentences."""
     return _of_all(terms, "end now", ".")
 
 

@@ -1,4 +1,4 @@
-"""What the booking service says when it does not do what was asked: every text is sentences for people."""
+"""Errors of the booking service; every text is complete sentences for people."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,8 @@ class RefusedError(Exception):
         self.violations = tuple(violations)
         """Everything that is wrong, at least one."""
         self.earliest_start = earliest_start
-        """When a booking of this size and length could start; None if never, or if that is not the matter."""
+        """When a booking of this size and length could start; None if never, or if the time is not the
+        problem."""
         self.alternatives = tuple(alternatives)
         """Requests that would be granted now."""
 
@@ -54,12 +55,12 @@ class NotAllowedError(Exception):
 
 
 class StaleError(Exception):
-    """The booking has changed since the asker saw it; nothing was changed."""
+    """The booking has changed since the client read it; nothing was changed."""
 
     def __init__(self, message: str, *, version: str) -> None:
         super().__init__(message)
         self.version = version
-        """Of the booking as it is."""
+        """The current version of the booking."""
 
 
 class KeyReusedError(Exception):
@@ -67,7 +68,7 @@ class KeyReusedError(Exception):
 
 
 class ClusterError(Exception):
-    """The Kubernetes API server does not do what was asked of it; worth another try."""
+    """The Kubernetes API server did not do what was requested; a retry may help."""
 
 
 class StoreError(Exception):

@@ -1,4 +1,4 @@
-"""How pods that must leave are treated: the administrator's settings."""
+"""The administrator's settings for pods that must leave."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,18 +7,18 @@ from typing import Final, Literal
 from cluster import names
 
 EndAction = Literal["recreate-without-gpu", "demote", "delete"]
-"""What becomes of a pod whose booking is over: it comes back without a GPU, stays until a booked pod needs
-its GPU, or is gone."""
+"""What happens to a pod whose booking is over: it comes back without a GPU, stays until a booked pod needs
+its GPU, or is deleted."""
 
 WARNINGS: Final = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=15))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings:
-    """What an administrator has set about evictions, ends of bookings and waiting pods."""
+    """Settings for evictions, ends of bookings and waiting pods."""
 
     namespace: str = names.NAMESPACE
-    """The product's own: none of its pods is ever taken away."""
+    """The product's own namespace: none of its pods is ever evicted."""
     maia: bool = False
     """Whether MAIA's ``terminate-at`` on a pod guarantees its GPUs."""
 

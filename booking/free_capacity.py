@@ -1,7 +1,7 @@
-"""What evaluation asks of the devices of one model. ``booking.availability`` implements it.
+"""The free devices of one model, as evaluation queries them. ``booking.availability`` implements it.
 
-A booking that is being changed is left out before; whoever implements this sees to it that a running one
-stays where it is.
+A booking being changed has been left out before; an implementation ensures that a running one stays where it
+is.
 """
 
 from collections.abc import Mapping
@@ -24,18 +24,18 @@ class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """Why devices cannot be had over a span."""
+    """Why devices are not available over a span."""
 
     free: int
-    """How many could be had all the time, the buffer not counted; on one node, where one is wanted."""
+    """How many are available all the time, the buffer excluded; on one node for ``single-node``."""
     total: int
-    """How many there are at present."""
+    """How many exist at present."""
     message: str
-    """For people: what exists and what is missing, complete with its full stop."""
+    """For people: what exists and what is missing; complete sentences."""
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """A booking's place in the booking plan, and which others have to move for it."""
+    """A booking's place in the booking plan, and which other bookings have to move for it."""
 
     plan: tuple[Place, ...] = ()
     moved: Mapping[str, tuple[Place, ...]] = {}
@@ -43,22 +43,22 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timetable(Protocol):
-    """Starts that rules allow, and how long a booking from each of them is."""
+    """Starts that rules allow, and the length of a booking from each of them."""
 
     @property
     def not_before(self) -> datetime:
-        """The first instant at which no rule is in the way."""
+        """The first instant that no rule forbids."""
         ...
 
     def start_at(self, moment: datetime) -> datetime:
-        """The first start that may be chosen at or after an instant; a start that it has chosen stays.
+        """The first allowed start at or after an instant; one that it has returned stays allowed.
 
-        Costs microseconds: to be asked where free capacity begins, not at every event.
+        Takes microseconds: call it where capacity becomes free, not for every event.
         """
         ...
 
     def end_of(self, start: datetime) -> datetime:
-        """When a booking that starts then ends: days are longer and shorter where clocks change."""
+        """The end of a booking with this start: days are longer or shorter where clocks change."""
         ...
 
 
@@ -66,11 +66,11 @@ class FreeCapacity(Protocol):
     """The devices of one model over time, minus those that are booked, blocked or unavailable."""
 
     def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
-        """Why they cannot be had in all of ``[start, end)``; None when they can."""
+        """Why the devices are not available throughout ``[start, end)``; None when they are."""
         ...
 
     def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        """The first start of the timetable at which ``lacking`` has nothing to say; None: never."""
+        """The first start of the timetable for which ``lacking`` returns None; None if there is none."""
         ...
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:

@@ -1,6 +1,6 @@
-"""A pod's ``spec`` without GPUs (DESIGN 2): for admission, which strips, and for comebacks. Pure.
+"""A pod's ``spec`` without GPUs (DESIGN 2): for admission, and for comebacks without a GPU. Pure.
 
-Works on the raw JSON, so that nothing that we do not know is lost.
+Works on the raw JSON, so that fields unknown to us are kept.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from cluster import names
 Json = dict[str, Any]
 
 GPU_LABELS: Final = (names.NVIDIA_PREFIX, names.MODEL_LABEL)
-"""How node labels about GPUs begin, NVIDIA's and our own: they are on GPU nodes alone."""
+"""Prefixes of node labels about GPUs, NVIDIA's and our own: only GPU nodes have them."""
 GPU_RUNTIME: Final = "nvidia"
-"""What the name of a RuntimeClass for GPU containers contains."""
+"""Part of the name of any RuntimeClass for GPU containers."""
 
 
 def spec_without_gpu(before: Json) -> Json:
-    """The spec of a pod that asks for no GPU and is not tied to nodes with GPUs.
+    """The spec of a pod that requests no GPU and is not tied to nodes with GPUs.
 
-    GPUs are asked for by no container and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; required
-    terms on labels about GPUs and a GPU runtimeClass are dropped. Everything else stays.
+    No container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; required terms on
+    labels about GPUs and a GPU RuntimeClass are dropped. Everything else stays.
     """
     spec = dict(before)
     if GPU_RUNTIME in (spec.get("runtimeClassName") or ""):
@@ -71,8 +71,8 @@ def _anywhere(spec: Json) -> Json:
 def _node_affinity(affinity: Json) -> Json:
     """Required terms without expressions about GPU nodes.
 
-    The terms are alternatives, and one without any expression matches no node: where a term asked for
-    nothing but a GPU node, it is true everywhere now, and with it the whole requirement falls.
+    The terms are alternatives, and one without any expression matches no node. A term that required only a
+    GPU node is now true everywhere, so the whole requirement is dropped.
     """
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = (affinity.get(required) or {}).get("nodeSelectorTerms")

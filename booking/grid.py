@@ -15,9 +15,9 @@ def is_on(instant: datetime, step: Duration, zone: tzinfo) -> bool:
 
 
 def at_or_after(instant: datetime, step: Duration, zone: tzinfo) -> datetime:
-    """The first instant from this one on that is on a step, in UTC, in whole seconds.
+    """The first instant on a step at or after this one, in UTC, in whole seconds.
 
-    Where clocks change, steps are those of either offset; a step whose time is skipped is none.
+    Around a clock change, steps of either offset count; a step whose time is skipped does not.
     """
     moment = instant.astimezone(UTC)
     if moment.microsecond:
@@ -38,7 +38,7 @@ def is_multiple(length: Duration, step: Duration) -> bool:
 
 
 def rounded_up(length: Duration, step: Duration) -> Duration:
-    """The shortest length of whole steps that is not under this one."""
+    """The shortest length in whole steps that is at least this long."""
     missing = -length.seconds % _seconds(step)
     seconds = length.seconds + missing
     return (
@@ -49,12 +49,12 @@ def rounded_up(length: Duration, step: Duration) -> Duration:
 
 
 def rounded_down(length: Duration, step: Duration) -> Duration:
-    """The longest length of whole steps that is not over this one."""
+    """The longest length in whole steps that is at most this long."""
     return Duration(length.days, length.seconds - length.seconds % _seconds(step))
 
 
 def _step_by(moment: datetime, offset: timedelta, step: Duration) -> datetime:
-    """The first step from a moment on, if the clocks had this offset."""
+    """The first step at or after a moment, if the clocks had this offset."""
     wall = moment + offset
     return moment + timedelta(seconds=-_since_midnight(wall) % _seconds(step))
 

@@ -1,4 +1,4 @@
-"""The cluster's capacity, which the booking server's guarantees rest on, from its cluster cache."""
+"""The cluster's capacity, computed from the booking server's cluster cache: the basis of its guarantees."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from cluster.process.clock import Clock
 
 
 class NodeCapacity:
-    """The devices that can be booked now. For many threads; recomputed only when something has changed."""
+    """The devices that can be booked now. Thread-safe; recomputed only when something has changed."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class NodeCapacity:
         *,
         unready_reason: Callable[[], str | None],
     ) -> None:
-        """Create it before the cache receives anything; unready_reason: why the cache cannot be trusted."""
+        """Create it before the cache is filled. Args: unready_reason: why the cache is not trusted."""
         self._cache, self._clock, self._terms = cache, clock, terms
         self.unready_reason = unready_reason
         """Why the capacity is not known now, None when it is."""
@@ -34,18 +34,19 @@ class NodeCapacity:
         cache.on_change(self._changed)
 
     def capacity(self) -> Capacity:
-        """What can be booked now; nothing while ``unready_reason`` says something."""
+        """The devices that can be booked now; none while ``unready_reason`` returns a reason."""
         with self._lock:
             changes, instant = self._changes, self._instant()
             minute = instant.now.replace(second=0, microsecond=0)
-            # Terminating pods start to hang and grants end with time alone: checking each minute is enough.
+            # Terminating pods start to hang and grants end without any event: checking once a minute is
+            # enough.
             known = (changes, instant.quiet, instant.gone, minute, _covered(instant.cover))
             if known != self._known:
                 self._capacity, self._known = supply(instant, self._terms), known
             return self._capacity
 
     def blocked(self) -> Mapping[str, str]:
-        """Node -> the maintenance that is written on it, for every node."""
+        """Node -> the text of its maintenance annotation, for every node."""
         with self._cache.locked():
             return {name: self._cache.blocked.get(name, "") for name in self._cache.nodes}
 
@@ -71,5 +72,5 @@ class NodeCapacity:
 
 
 def _covered(cover: Mapping[str, Booking]) -> frozenset[tuple[str, str]]:
-    """Which pods are booked, by which booking: that changes with the time, too."""
+    """(Pod, booking) pairs of the covered pods; they change with time, too."""
     return frozenset((uid, booking.name) for uid, booking in cover.items())

@@ -1,7 +1,7 @@
-"""Keeps the stored booking plan true while nodes change, and maintenance written on the Nodes. One thread.
+"""Keeps the stored booking plan valid while nodes change, and writes maintenance on the Nodes. One thread.
 
 Level-triggered: each round compares what is stored with what is available, and writes the difference.
-While the state of the cluster is not known nothing is moved (law L6).
+While the state of the cluster is not known, nothing is moved (law L6).
 """
 
 import threading
@@ -32,40 +32,40 @@ EVERY: Final = 2.0
 
 
 class Cluster(Protocol):
-    """The known state of the cluster."""
+    """The state of the cluster, as far as it is known."""
 
     def capacity(self) -> Capacity:
         """The GPUs that can be guaranteed, by model and node."""
         ...
 
     def unready_reason(self) -> str | None:
-        """Why that is not known now, None when it is."""
+        """Why the capacity is not known now, None when it is."""
         ...
 
     def blocked(self) -> Mapping[str, str]:
-        """Node -> the maintenance that is written on it, for every node."""
+        """Node -> the text of its maintenance annotation, for every node."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
-    """How many bookings and GPUs there are, and how many bookings cannot be kept: for metrics."""
+    """Numbers of bookings and GPUs, and of bookings that cannot be kept: for metrics."""
 
     at_risk: int
-    """Bookings that cannot be kept as things are."""
+    """Bookings that cannot be kept at present."""
     gpus: Mapping[str, int]
     """Model -> whole healthy GPUs that can be guaranteed."""
     booked: Mapping[str, int]
-    """Model -> GPUs of the bookings that run."""
+    """Model -> GPUs of the running bookings."""
 
 
 class PlanController:
-    """``run`` is the body of a thread."""
+    """Runs the rounds. ``run`` is the body of a thread."""
 
     def __init__(
         self, kube: Kube, store: Store, clock: Clock, cluster: Cluster, *, moved: Callable[[], None]
     ) -> None:
-        """Args: moved: called when plans have changed: the mirror must write them."""
+        """Args: moved: called when plans have changed and the mirror must write them."""
         self._kube, self._store, self._clock, self._cluster = kube, store, clock, cluster
         self._moved = moved
         self._calendars = Calendars()
@@ -75,7 +75,7 @@ class PlanController:
         known."""
 
     def run(self, stop: threading.Event) -> None:
-        """One round after the other until ``stop`` is set."""
+        """Run one round after the other until ``stop`` is set."""
         while not self._clock.wait(stop, EVERY):
             self.round()
 

@@ -1,8 +1,8 @@
-"""The policy of an installation: read from its file, and read again when the file changes.
+"""The policy of an installation: read from its file, and again when the file changes.
 
 A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened again each
-time, and its bytes are compared: dates and inodes prove nothing. A file that is broken, or missing for a
-moment, changes nothing: the last good policy stays in force, across restarts, too. The problem is reported.
+time, and its bytes are compared: dates and inodes prove nothing. A file that is invalid, or missing for a
+moment, changes nothing: the last valid policy stays in force, also across restarts. The problem is reported.
 """
 
 import threading
@@ -27,10 +27,10 @@ class PolicyFileError(ValueError):
 
 
 class History(Protocol):
-    """Which policies were in force: ``booking.policy_history``."""
+    """Which policies were in force; ``booking.policy_history`` implements it."""
 
     def last(self) -> str | None:
-        """The text of the last one; None where none ever was."""
+        """The text of the last one; None if there was none."""
         ...
 
     def keep(self, policy: Policy, text: str) -> None:
@@ -39,11 +39,11 @@ class History(Protocol):
 
 
 class PolicyFile:
-    """A policy that follows its file. ``current`` may be asked by any thread; ``run`` is the body of one.
+    """A policy that follows its file. ``current`` is thread-safe; ``run`` is the body of a thread.
 
     Raises:
         PolicyFileError: the file cannot be used when the process starts, and no policy was ever in force.
-        StoreError: nor can it be asked which one was.
+        StoreError: nor can the last policy in force be read.
     """
 
     def __init__(self, path: Path, clock: Clock, history: History) -> None:
@@ -53,7 +53,7 @@ class PolicyFile:
         self._unkept: bytes | None = None
         """The policy in force that is not recorded in the audit yet."""
         self._seen: bytes | None = None
-        """What was read last; None when that was not possible."""
+        """The bytes read last; None if that failed."""
         self._problem: str | None = None
         try:
             self._seen = _bytes_of(path)
@@ -65,11 +65,11 @@ class PolicyFile:
             self._keep(self._seen)
 
     def current(self) -> Policy:
-        """The newest good policy."""
+        """The newest valid policy."""
         return self._policy
 
     def problem(self) -> str | None:
-        """Why the file as it is now is not in force; None when it is."""
+        """Why the present file is not in force; None when it is."""
         return self._problem
 
     def run(self, stop: threading.Event) -> None:
@@ -117,22 +117,22 @@ class FixedPolicy:
         self._policy = policy
 
     def current(self) -> Policy:
-        """The policy that this was made with."""
+        """The policy that it was created with."""
         return self._policy
 
     def problem(self) -> str | None:
-        """Nothing can be wrong with it."""
+        """None: there is no file that could be invalid."""
         return None
 
 
 def _last_good(history: History, error: PolicyFileError) -> Policy:
-    """What was in force before the file broke; the error where there is nothing."""
+    """The policy in force before the file became invalid; raises ``error`` if there is none."""
     text = history.last()
     if text is None:
         raise error
     try:
         return read_policy(text)
-    except PolicyError:  # read by an older version, which was less strict
+    except PolicyError:  # accepted by an older version, which was less strict
         raise error from None
 
 

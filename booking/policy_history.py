@@ -1,7 +1,7 @@
-"""Which policies were in force: entries of the audit, so that the last good one survives a restart.
+"""Which policies were in force: audit entries, so that the last valid one survives a restart.
 
-A server that starts with a broken policy file goes on with the policy that was in force last. A booking names
-the version of the policy under which it was accepted; the text of that version is found here.
+A server that starts with an invalid policy file continues with the policy that was in force last. A booking
+records the version of the policy under which it was accepted; the text of that version is found here.
 """
 
 from typing import Final
@@ -12,21 +12,21 @@ from booking.store_records import AuditEntry
 from cluster.process.clock import Clock
 
 SUBJECT: Final = "policy"
-"""Of the entries; no booking, block or exemption is called so."""
+"""Subject of the entries; no booking, block or exemption has this name."""
 ACTION: Final = "policy.change"
 ACTOR: Final = "system:policy-file"
-"""A file has changed, and it is not known here by whom."""
+"""Actor of the entries: a file has changed, and it is unknown who changed it."""
 
 
 class PolicyHistory:
-    """Keeps them in the booking database."""
+    """Keeps the policies in the booking database."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def last(self) -> str | None:
-        """The text of the policy that was in force last; None where none ever was.
+        """The text of the policy that was in force last; None if there was none.
 
         Raises:
             StoreError: the database cannot be used.
@@ -35,7 +35,7 @@ class PolicyHistory:
         return str((newest.after or {})["text"]) if newest else None
 
     def keep(self, policy: Policy, text: str) -> None:
-        """Write down that a policy is in force from now on, unless it is already.
+        """Record that a policy is in force from now on, unless it already is.
 
         Raises:
             StoreError: the database cannot be used.

@@ -1,15 +1,15 @@
-"""Who asks the booking server, once the edge has found out."""
+"""The authenticated user of a request to the booking server."""
 
 import msgspec
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who is signed in; made by the web's edge alone (law L7)."""
+    """A signed-in user; created by the web layer only (law L7)."""
 
     user: str
     """The user id, to which identity rules have mapped the raw name."""
     name: str
-    """The raw name, as the API server or the identity provider says it."""
+    """The raw name from the API server or the identity provider."""
     groups: frozenset[str] = frozenset()
     is_administrator: bool = False
-    """Whether they may ``administer`` bookings, as the API server says."""
+    """Whether they may ``administer`` bookings, by the API server's decision."""

@@ -1,4 +1,4 @@
-"""Bookings as they are asked for, judged and stored: the words of rules, store, service and REST.
+"""Bookings as requested, evaluated and stored: the types shared by rules, store, service and REST.
 
 Instants are aware UTC in whole seconds; intervals are half-open, ``[start, end)``.
 """
@@ -20,13 +20,13 @@ _VERSION_LETTERS: Final = 16
 
 
 class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request as it came in; ``booking.evaluation.evaluate`` validates it."""
+    """A request as it was received; ``booking.evaluation.evaluate`` validates it."""
 
     model: str
     """Any spelling: ``NVIDIA A100-SXM4-80GB`` or ``NVIDIA-A100-SXM4-80GB``."""
     end: Instant
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] = 1
-    """Whole GPUs. The bounds are those of JSON; whether there are so many is judged later."""
+    """Whole GPUs. The bounds are those of JSON; whether so many exist is checked later."""
     start: Instant | None = None
     """None means now."""
     namespace: str | None = None
@@ -55,49 +55,49 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None
     start: datetime
     end: datetime
-    """When it really ends: released early, it is the moment of the release."""
+    """The actual end: that of an early release is the instant of the release."""
     created: datetime
     released: datetime | None = None
-    """When its owner gave it back before its time."""
+    """When its owner released it before its end."""
     cancelled: datetime | None = None
-    """When its owner took it back before it began."""
+    """When it was cancelled before its start."""
     change: int = 0
-    """Number of the change that wrote it last; grows through the whole store."""
+    """Number of the change that wrote it last; grows across the whole store."""
     plan: tuple[Place, ...] = ()
-    """Where the plan has it, as long as nothing better is found: a guarantee needs one that works."""
+    """Its place in the booking plan, until a better one is found: some valid place is guaranteed."""
     created_by: str = ""
-    """User id of the administrator who booked on behalf of ``user``; empty: its owner did."""
+    """User id of the administrator who booked on behalf of ``user``; empty if the owner did."""
     policy: str = ""
-    """Version of the policy under which it was accepted last."""
+    """Version of the policy under which it was last accepted."""
     ended_by: str | None = None
-    """User id of the administrator who ended or took it back."""
+    """User id of the administrator who released or cancelled it."""
     reason: str | None = None
     """The administrator's reason for that."""
     waived: bool = False
-    """Ended by an administrator: it does not count for the cooldown."""
+    """Whether an administrator ended it, so that it does not count for the cooldown."""
 
     @property
     def version(self) -> str:
-        """A short digest of all that people decide about it; a change names the version it is based on.
+        """A short digest of everything that people decide about it; a change names the version that it saw.
 
-        Its place in the booking plan is not part of it: the plan moves by itself.
+        Its place in the booking plan is not included: the plan changes by itself.
         """
         made = msgspec.structs.replace(self, plan=(), change=0)
         return sha256(msgspec.json.encode(made)).hexdigest()[:_VERSION_LETTERS]
 
     def state(self, now: datetime) -> State:
-        """What it is at this instant. Computed, never stored: no timer could be late."""
+        """Its state at this instant. Computed, never stored, so no timer can be late."""
         if self.cancelled is not None:
             return "cancelled"
         if now < self.start:
             return "planned"
-        # Given back is given back, though the second in which it was still counts as booked.
+        # A released booking has ended, though the second of its release still counts as booked.
         is_over = now >= self.end or (self.released is not None and now >= self.released)
         return "ended" if is_over else "active"
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a request: a broken rule, or something that cannot be."""
+    """One thing that is wrong with a request: a broken rule, or an impossible value."""
 
     rule: str
     """Stable and kebab-case: ``cooldown``, ``unknown-model``."""
@@ -106,13 +106,13 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | int | None = None
     """The allowed value. Durations are ISO 8601, instants RFC 3339."""
     actual: str | int | None = None
-    """What was asked for, in the same form."""
+    """The requested value, in the same form."""
     earliest_start: datetime | None = None
-    """From when on this alone would not be in the way; None where waiting does not help."""
+    """From when on this violation alone would not matter; None if waiting does not help."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A change of a booking; fields that are not given stay as they are."""
+    """A change of a booking; fields that are not set stay as they are."""
 
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET
@@ -122,7 +122,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SlotRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The question when ``count`` GPUs of a model are to be had for so long."""
+    """The question when ``count`` GPUs of a model are available for so long."""
 
     model: str
     duration: Duration
@@ -130,7 +130,7 @@ class SlotRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     not_before: Instant | None = None
     """None means now."""
     deadline: Instant | None = None
-    """By when it must be over; None: whenever that is."""
+    """When the booking must have ended at the latest; None: at any time."""
     topology: Topology | None = None
     namespace: str | None = None
 

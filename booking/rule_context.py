@@ -12,26 +12,25 @@ from booking.records import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """``count`` devices of ``model`` in ``[start, end)``, asked for ``now``."""
+    """``count`` devices of ``model`` in ``[start, end)``, requested at ``now``."""
 
     now: datetime
     limits: Limits
     history: Sequence[Record]
-    """The user's own bookings, of every state; without the one that is being changed."""
+    """The user's own bookings, of every state, without the one being changed."""
     model: str
     count: int
     start: datetime
-    """Where the booking would really begin."""
+    """The actual start of the booking."""
     end: datetime
     since: datetime
-    """Where it begins by what was asked for: up to the tolerance before ``start``. Lengths count from
-    here."""
+    """The requested start: up to the tolerance before ``start``. Lengths are measured from here."""
     changing: Record | None = None
     """The booking that would become this one; None: a new one."""
 
     @property
     def length(self) -> Duration:
-        """How long it is by what was asked for."""
+        """The requested length."""
         return durations.between(self.since, self.end, self.limits.tz)
 
     @property
@@ -44,12 +43,12 @@ class RuleContext:
 
     @property
     def is_start_chosen(self) -> bool:
-        """Whether its start is open to judgement: a change that leaves it alone is not asked again."""
+        """Whether its start has to be checked: a change that keeps the start is not checked again."""
         return self.changing is None or self.changing.start != self.start
 
     @property
     def gives_back(self) -> bool:
-        """Whether it is a change that takes nothing that the booking has not got already."""
+        """Whether it is a change that takes nothing beyond what the booking already has."""
         had = self.changing
         return (
             had is not None
@@ -66,5 +65,5 @@ class RuleContext:
         return soon is not None and durations.is_within(self.now, self.start, soon, zone=self.limits.tz)
 
     def at(self, start: datetime, end: datetime, *, now: datetime | None = None) -> "RuleContext":
-        """This request at another time, and as if it were made at ``now`` if that is given."""
+        """This request at another time; ``now`` replaces the instant at which it is made."""
         return replace(self, now=now or self.now, start=start, since=start, end=end)

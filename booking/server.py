@@ -1,4 +1,4 @@
-"""The booking server's composition root: ``python -m booking.server``. It alone chooses adapters."""
+"""The booking server's composition root: ``python -m booking.server``. Adapters are chosen here only."""
 
 import os
 import secrets
@@ -66,15 +66,15 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 WHILE_SOMEBODY_WAITS: Final = Timeouts(connect=1.0, read=3.0)
-"""Seconds for requests to the API server in the middle of a request of ours, such as whose a token is."""
+"""Seconds for requests to the API server that a user's request waits for, such as a token review."""
 THREADS: Final = 16
-"""Requests at one time; a change holds one while the mirror writes."""
+"""Concurrent requests; a change occupies one while the mirror writes."""
 LONGEST_BODY: Final = 2**24
 """Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
 
 
 def main() -> int:
-    """Run until a signal stops it; the exit code."""
+    """Run until a signal stops it; returns the exit code."""
     try:
         settings = load(ServerSettings, os.environ)
         logs.configure(level=settings.log_level, style=settings.log_style)
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | None = None) -> Process:
-    """The whole process, listening already, its threads not started; ``registry`` is for its metrics.
+    """Build the whole process: already listening, its threads not started. ``registry`` is for its metrics.
 
     Raises:
         BadConnectionError: the API server's address or credentials are missing.
@@ -125,7 +125,7 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
 
 @dataclass(frozen=True, kw_only=True)
 class _Backends:
-    """What the HTTP endpoints are built on."""
+    """The dependencies of the HTTP endpoints."""
 
     settings: ServerSettings
     clock: Clock
@@ -148,7 +148,7 @@ class _Backends:
 def _backends(
     settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry
 ) -> _Backends:
-    """Database, connections, the informers of the cluster, and the writers to it."""
+    """Database, connections, the cluster's informers, and the components that write to the cluster."""
     _demand_audiences(settings)
     api_server = configured(settings, clock, os.environ)
     store = open_store(settings.database)
@@ -186,7 +186,7 @@ def _backends(
 
 
 def _terms(settings: ServerSettings) -> EvictionSettings:
-    """The controller's settings, as far as the pages describe what it does."""
+    """The controller's settings, as far as the pages describe what the controller does."""
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
@@ -196,7 +196,7 @@ def _terms(settings: ServerSettings) -> EvictionSettings:
 
 
 def _app(backends: _Backends) -> "WSGIApplication":
-    """Every address, and who may come in."""
+    """The WSGI application with every path, and authentication."""
     settings, clock = backends.settings, backends.clock
     audience = settings.audiences[0]
     service = BookingService(
@@ -235,13 +235,13 @@ def _app(backends: _Backends) -> "WSGIApplication":
 
 
 def _often(backends: _Backends) -> RateLimits:
-    """Limits on how often each user may send requests."""
+    """Rate limits for each user."""
     settings = backends.settings
     return RateLimits(backends.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
 
 
 def _strangers(backends: _Backends) -> AnonymousLimits:
-    """Counts the requests of clients that are not signed in."""
+    """Rate limits for clients that are not signed in."""
     try:
         return AnonymousLimits(_often(backends), networks_of(backends.settings.trusted_proxies))
     except ValueError as error:
@@ -318,7 +318,7 @@ def _seen(
 
 
 def _measure(backends: _Backends) -> None:
-    """Register the gauges that are read only when the metrics are scraped."""
+    """Register the gauges that are computed only at a scrape."""
     registry, mirror = backends.registry, backends.mirror
     measured(
         registry,
@@ -376,7 +376,7 @@ def _demand_audiences(settings: ServerSettings) -> None:
     """Check that tokens must be made for an audience.
 
     Raises:
-        SettingsError: they are not.
+        SettingsError: they have none.
     """
     if not settings.audiences or not all(each and each.isprintable() for each in settings.audiences):
         raise SettingsError(
@@ -386,7 +386,7 @@ def _demand_audiences(settings: ServerSettings) -> None:
 
 
 def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile | FixedPolicy:
-    """The policy of the file; where there is none, the manual's with the settings' three limits."""
+    """The policy of the file; without one, the manual's with the settings' three limits."""
     try:
         if settings.policy_file is not None:
             return PolicyFile(settings.policy_file, clock, PolicyHistory(store, clock))
@@ -402,13 +402,13 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
 
 
 def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
-    """The limits of users whom the policy does not name in particular."""
+    """The policy for users whom it does not name in particular."""
     limits = policy.limits_for(user="", model=model or "", now=clock.now())
     return Policy(version=policy.version, zone=policy.zone, limits=limit_values(limits))
 
 
 def _trouble_with(store: Store) -> Check:
-    """Whether the database can be used."""
+    """A check whether the database can be used."""
 
     def problem() -> str | None:
         try:
@@ -421,7 +421,7 @@ def _trouble_with(store: Store) -> Check:
 
 
 def _instance() -> str:
-    """Our identity as holder of a Lease, a new one for every start of the process."""
+    """Our identity as holder of a Lease: a new one at every start of the process."""
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 

@@ -1,4 +1,4 @@
-"""What the booking server counts. Made once by the composition root, on a registry that is passed in."""
+"""The booking server's metrics. The composition root creates them once, on a registry that it passes in."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 

@@ -1,4 +1,4 @@
-"""What the booking database keeps besides bookings, and the filters for bookings: types of store and service.
+"""What the booking database stores besides bookings, and filters for bookings: types of store and service.
 
 Instants are aware UTC in whole seconds.
 """
@@ -13,32 +13,32 @@ from booking.records import State
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """What a booking was judged by: the database itself sees to it as well, when the booking is written.
+    """The basis of a booking's evaluation, which the database itself checks, too, at the write.
 
     It must allow whatever ``evaluate`` allows, so it holds upper bounds.
     """
 
     since: datetime
-    """The transaction's now: time before it was not judged, and bookings over by then are settled."""
+    """The transaction's now: time before it was not evaluated, and bookings over by then are settled."""
     devices: int | None = None
     """Existing devices of the model, maintenance included; None: the database does not check."""
     live: int | None = None
-    """How many planned and active bookings of all models the user may have; None: no such number."""
+    """The most planned and active bookings of all models that the user may have; None: unlimited."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which bookings somebody wants to see; None does not choose."""
+    """Which bookings to list; None does not restrict."""
 
     user: str | None = None
     model: str | None = None
     """Model in label form."""
     state: State | None = None
     start: datetime | None = None
-    """Only what ends after this."""
+    """Only bookings that end after this."""
     end: datetime | None = None
-    """Only what starts before this."""
+    """Only bookings that start before this."""
     past: bool = True
-    """Whether ended and cancelled ones are among them."""
+    """Whether ended and cancelled ones are included."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,18 +78,18 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     at: datetime
     actor: str
-    """User id of who did it."""
+    """User id of the actor."""
     action: str
     """``booking.create``, ``block.remove``: subject's kind, dot, verb."""
     subject: str
-    """Id of what was changed."""
+    """Id of the changed object."""
     reason: str | None = None
     before: Mapping[str, Any] | None = None
     """As JSON; None for a creation."""
     after: Mapping[str, Any] | None = None
     """As JSON; None for a removal."""
     number: int = 0
-    """Given by the database; later entries have higher ones."""
+    """Assigned by the database; later entries have higher numbers."""
 
 
 class Denied(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class Denied(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the rules that it broke."""
     earliest_start: datetime | None = None
     number: int = 0
-    """Given by the database; later entries have higher ones."""
+    """Assigned by the database; later entries have higher numbers."""
 
 
 ANSWERED: Final = 200
@@ -113,12 +113,12 @@ NOT_GRANTED: Final = 422
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered to a request that carried an idempotency key."""
+    """The answer to a request that carried an idempotency key."""
 
     digest: str
-    """SHA-256 of the request that was answered: the same key with another one is refused."""
+    """SHA-256 of the answered request: another request with the same key is refused."""
     status: int
-    """``ANSWERED``; or ``NOT_GRANTED``: it was refused, and is judged again when it is repeated."""
+    """``ANSWERED``; or ``NOT_GRANTED``: it was refused, and is evaluated again when it is repeated."""
     body: bytes
     """The answer; empty where there is none."""
     headers: Mapping[str, str]
@@ -126,15 +126,15 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is answered the same when it comes again."""
+        """Whether a repeated request gets the same answer."""
         return self.status == ANSWERED
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody is signed in on the page."""
+    """A user's session on the page."""
 
     id: str
-    """Digest of what their cookie says, never the cookie itself."""
+    """Digest of the cookie's value, never the value itself."""
     user: str
     name: str
     """The user's raw name."""
@@ -144,4 +144,4 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime
     expires: datetime
     data: Mapping[str, Any] = {}
-    """What else the login keeps with it; JSON."""
+    """Other data that the login stores with it; JSON."""

@@ -35,7 +35,7 @@ def counted(amount: int, noun: str) -> str:
 
 
 def asked_for(amount: int) -> str:
-    """What somebody wants of something: ``1 is asked for``, ``2 are asked for``."""
+    """How many of something are requested: ``1 is asked for``, ``2 are asked for``."""
     return f"{amount} is asked for" if amount == 1 else f"{amount} are asked for"
 
 
@@ -46,7 +46,7 @@ def instant(moment: datetime) -> str:
 
 
 def with_local_times(message: str, render: Callable[[datetime], str]) -> str:
-    """A message with its instants (``instant``) rewritten for the clocks of its reader."""
+    """A message with its instants (``instant``) rewritten in the reader's time zone."""
     return _INSTANT.sub(lambda found: render(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), message)
 
 
@@ -56,15 +56,15 @@ def iso(value: datetime | timedelta) -> str:
 
 
 def clipped(text: str) -> str:
-    """Somebody's text, but not all of a long one."""
+    """A user's text, shortened if it is long."""
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 
 def quoted(text: str) -> str:
-    """Somebody's text in our sentence: no line breaks or control characters, not all of a long one."""
+    """A user's text in our sentence: no line breaks or control characters, shortened if it is long."""
     return repr(clipped(text))
 
 
 def listed(items: Iterable[str]) -> str:
-    """Names one after the other."""
+    """Names, separated by commas."""
     return ", ".join(items)

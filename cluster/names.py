@@ -1,7 +1,7 @@
-"""Every string that crosses a process, once: keys on objects, resource names, namespaces, Leases.
+"""Every string that crosses processes, written once: keys on objects, resource names, namespaces, Leases.
 
-Users may write keys of ``gpu-booking.io/`` (requests). Keys of ``state.gpu-booking.io/`` are written by
-this product alone (law L7).
+Users may write keys of ``gpu-booking.io/`` (requests). Only this product writes keys of
+``state.gpu-booking.io/`` (law L7).
 """
 
 from typing import Final
@@ -301,7 +301,7 @@ MARK_PREFIX: Final = f"{PRODUCT}."
 
 
 def setting(field: str) -> str:
-    """The variable of a setting.
+    """The environment variable of a setting.
 
     >>> setting("probe_port")
     'GPU_BOOKING_PROBE_PORT'
@@ -312,13 +312,13 @@ def setting(field: str) -> str:
 def is_gpu_resource(name: str) -> bool:
     """Whether a resource name means GPUs that this product advertises (whole GPUs and MIG profiles).
 
-    The one predicate of webhook, ledger and scheduler configuration.
+    The webhook, the ledger and the scheduler's configuration all use this predicate.
     """
     return name == GPU_RESOURCE or name.startswith(MIG_RESOURCE_PREFIX)
 
 
 def is_ours(key: str) -> bool:
-    """Whether an annotation, label or finalizer is one that this product alone writes (law L7)."""
+    """Whether only this product may write an annotation, label or finalizer (law L7)."""
     return key == TERMINATE_AT or key.startswith(f"{STATE_DOMAIN}/")
 
 
@@ -332,7 +332,7 @@ def user_agent(component: str, version: str) -> str:
 
 
 def host_of(service: str, namespace: str = NAMESPACE) -> str:
-    """The name by which a Service is found within a cluster.
+    """The host name of a Service within a cluster.
 
     >>> host_of(EXTENDER)
     'gpu-booking-extender.gpu-booking.svc'
@@ -346,12 +346,12 @@ def node_lease(node: str) -> str:
 
 
 def node_of_lease(lease: str) -> str | None:
-    """The node whose agent renews this Lease, or None for a Lease that is not an agent's."""
+    """The node whose agent renews this Lease; None for a Lease that is not an agent's."""
     return lease.removeprefix(NODE_LEASE_PREFIX) if lease.startswith(NODE_LEASE_PREFIX) else None
 
 
 def model_label(name: str) -> str:
-    """A GPU model in the form in which it is stored, that of NVIDIA's feature discovery labels.
+    """A GPU model in label form, as it is stored: the form of NVIDIA's feature discovery labels.
 
     >>> model_label("NVIDIA RTX A6000")
     'NVIDIA-RTX-A6000'

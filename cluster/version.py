@@ -1,4 +1,4 @@
-"""The version of all parts, of their images and of the chart: one release."""
+"""The version of the release: of all parts, their images and the chart."""
 
 from typing import Final
 

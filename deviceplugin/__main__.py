@@ -1,8 +1,8 @@
 """The node agent: finds the node's GPUs, serves them to the kubelet, and publishes them on the Node.
 
 ``python -m deviceplugin`` runs it; with the argument ``doctor`` it only reports what is wrong. Settings are
-in ``deviceplugin/settings.py``. The composition root: adapters are chosen here and nowhere else. Exit code 2:
-the settings cannot be used. Exit code 1 from the doctor: something is wrong.
+in ``deviceplugin/settings.py``. This is the composition root: adapters are chosen only here. Exit code 2
+means that the settings cannot be used, exit code 1 from the doctor that something is wrong.
 """
 
 import os
@@ -113,7 +113,7 @@ def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> in
 def build(
     settings: Settings, environ: Mapping[str, str], clock: Clock, registry: CollectorRegistry | None = None
 ) -> Process:
-    """Build the agent, its probes served already, its threads not started; ``registry`` is for its metrics.
+    """Build the agent with its metrics in ``registry``: its probes are served, its threads are not started.
 
     Raises:
         BadConnectionError: the API server's address or token is missing.
@@ -217,7 +217,7 @@ def _measurer(
 
 
 def _each(*takers: Callable[[NvmlReport], None]) -> Callable[[NvmlReport], None]:
-    """Call each in turn; the kubelet's list is updated last."""
+    """A function that calls each of these in turn; the last one updates the kubelet's list."""
 
     def update(report: NvmlReport) -> None:
         for taker in takers:

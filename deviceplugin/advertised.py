@@ -1,4 +1,4 @@
-"""Which devices are advertised to the kubelet, and under which resources: pure.
+"""Which devices are advertised to the kubelet, and under which resources. Pure.
 
 Used by the agent for every NVML report. First the state of each device (``advertised``, ``with_absent``,
 ``with_cordons``), then the list of each resource (``listed``).
@@ -24,12 +24,12 @@ IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
 MIG_UUID = "MIG-"
 """Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
-"""Model of a GPU of which only the id is known."""
+"""The model of a GPU if only its id is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdvertisingOptions:
-    """How devices are advertised, as the settings have it."""
+    """How devices are advertised, by the settings."""
 
     strategy: Strategy = Strategy.CDI
     mig: MigStrategy = MigStrategy.NONE
@@ -41,15 +41,15 @@ def advertised(
     options: AdvertisingOptions,
     held: AbstractSet[str] = frozenset(),
 ) -> tuple[Device, ...]:
-    """The devices of the node, unhealthy where they cannot be given to a container.
+    """The devices of the node; those that cannot be given to a container are unhealthy.
 
     MIG devices that the strategy does not advertise are left out, and their GPU is unhealthy: it may have
     been advertised as a whole earlier, and a known device is never dropped. A MIG device that no longer
-    exists is listed as long as a pod holds it. A container keeps its device nodes for its life, so a device
-    that they give access to is unhealthy for other pods, however the GPU has been repartitioned since.
+    exists is listed as long as a pod holds it. A container keeps its device nodes for its lifetime, so a
+    device that they give access to is unhealthy for other pods, however the GPU has been repartitioned since.
 
     Args:
-        devices: all that are known from NVML.
+        devices: all devices that are known from NVML.
         nodes: the device nodes that exist.
         options: how devices are advertised.
         held: ids of devices that pods hold.
@@ -105,12 +105,12 @@ def with_absent(
 
 
 def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:
-    """The devices, unhealthy where an administrator has cordoned them or their GPU.
+    """The devices; those that an administrator has cordoned, or whose GPU is cordoned, are unhealthy.
 
     A device that is unhealthy anyway keeps its own reason.
 
     Args:
-        devices: all of the node.
+        devices: all devices of the node.
         cordoned: uuid -> the administrator who cordoned it, and why.
     """
     return tuple(
@@ -154,7 +154,7 @@ def _is_advertised(device: NodeDevice, options: AdvertisingOptions) -> bool:
 
 
 def _unhealthy_for(device: Device, why: str | None) -> Device:
-    """The device, unhealthy if there is a reason; a reason that it has already stays."""
+    """The device, unhealthy if there is a reason; an unhealthy one keeps its own reason."""
     if why is None or not device.is_healthy:
         return device
     return msgspec.structs.replace(device, health="unhealthy", reason=why)

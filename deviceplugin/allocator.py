@@ -1,8 +1,8 @@
-"""Answers the kubelet's three calls from a current snapshot: for ``plugin``.
+"""Answers the kubelet's three calls from a current snapshot, for ``plugin``.
 
 During the first two the kubelet admits no other pod of the node, without any time limit, and an error fails
-the pod for good. So this module uses no NVML, no lock that a thread in the driver could hold, and no API
-server (except where the kubelet's Pods API does not answer), and every failure in it still ends in an answer.
+the pod permanently. So this module uses no NVML, no lock that a thread in the driver could hold, and no API
+server (unless the kubelet's Pods API does not answer), and every failure in it still ends in an answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MOST_SERVED: Final = 1000
-"""How many pods with devices are remembered: many times the number that a node gets in two minutes."""
+"""Number of pods with devices to remember: many times the number that a node gets in two minutes."""
 
 
 def first_devices(
@@ -121,7 +121,7 @@ class Allocator:
         return decision
 
     def _without_knowledge(self, request: AllocationRequest) -> Decision:
-        """The answer while nothing is known of pods and of what they hold."""
+        """The answer if nothing is known about pods and their devices."""
         return choose(request, NodeState(self._sources.resource, None, None))
 
     def _choose(self, request: AllocationRequest) -> Decision:
@@ -150,7 +150,7 @@ class Allocator:
         )
 
     def _without_replaced(self, seen: PodsSnapshot, holdings: PodDevices | None) -> tuple[Pod, ...] | None:
-        """The pods, without those that had devices, are gone and have a namesake now: they have ended."""
+        """The pods without those that had devices and whose name a later pod has: they have ended."""
         if seen.pods is None:
             return None
         for uid in holdings.uids if holdings is not None else ():
@@ -190,7 +190,7 @@ def _level(verdict: Verdict) -> int:
 
 
 def _in_any_case(answer: Callable[[], T], otherwise: Callable[[], T]) -> T:
-    """The answer, or the other one after an unexpected failure."""
+    """The answer, or that of ``otherwise`` after an unexpected failure, which is logged."""
     try:
         return answer()
     except Exception:

@@ -18,16 +18,16 @@ from deviceplugin.device_nodes import DeviceNodes
 
 @dataclass(frozen=True)
 class AdvertisedDevices:
-    """The devices of this node that are advertised, unhealthy ones too."""
+    """The devices of this node that are advertised, including unhealthy ones."""
 
     devices: tuple[Device, ...] = ()
     nodes: DeviceNodes = field(default_factory=DeviceNodes)
     problem: str | None = None
     """A message: why there are no devices, or what is wrong with all of them."""
     cordoned: frozenset[str] = frozenset()
-    """Unhealthy only because an administrator cordoned them: pods that hold them may restart."""
+    """UUIDs of devices that are unhealthy only because they are cordoned: pods that hold them may restart."""
     lists: Mapping[str, tuple[Device, ...]] | None = None
-    """Resource -> the devices advertised under this name; None: each device under its own."""
+    """Resource -> the devices advertised under this name; None for each device under its own."""
     reported: bool = False
     """Whether NVML has been read at all: before that an empty list means nothing."""
 
@@ -76,7 +76,7 @@ class DeviceCache:
         return self._now
 
     def put(self, devices: AdvertisedDevices) -> bool:
-        """Replace the devices; return whether they have changed."""
+        """Replace the devices; returns whether they have changed."""
         with self._lock:
             if devices == self._now:
                 return False

@@ -22,4 +22,4 @@ class DeviceNodes:
     common: tuple[DeviceNode, ...] = ()
     """Control nodes that every container with a GPU needs."""
     cdi_names: Mapping[str, str] = field(default_factory=dict)
-    """UUID -> its qualified name in an existing CDI specification of the host; the others are in ours."""
+    """UUID -> its qualified name in an existing CDI specification of the host; others are in our own."""

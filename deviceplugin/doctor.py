@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the checks read from."""
+    """The sources of the checks."""
 
     nvml: Nvml
     node: Callable[[], Node]
@@ -82,14 +82,14 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
 
 
 def report(findings: Iterable[Finding]) -> tuple[str, bool]:
-    """The findings for people, a line each, and whether nothing is wrong."""
+    """The findings as text for people, a line each, and whether nothing is wrong."""
     listed = tuple(findings)
     lines = [f"{finding.severity:8}{finding.about}: {finding.message}\n" for finding in listed]
     return "".join(lines), all(finding.severity != "wrong" for finding in listed)
 
 
 def _driver(tools: Tools, minors: dict[str, int | None]) -> Finding:
-    """In a thread of its own, which is abandoned if the driver hangs."""
+    """Check the driver, in a thread of its own that is abandoned if the driver hangs; fills ``minors``."""
     about, found, done = "driver", list[Finding](), threading.Event()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""The links of this node's GPUs, as NVML reported them last: for the question which ones a container gets."""
+"""The links of this node's GPUs, by NVML's last report, for choosing a container's GPUs."""
 
 from collections.abc import Mapping, Sequence
 

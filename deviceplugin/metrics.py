@@ -1,4 +1,4 @@
-"""What the agent counts: for ``/metrics``."""
+"""The agent's metrics, for ``/metrics``."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -12,7 +12,7 @@ _ADMISSION_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1,
 
 
 class KubeletMetrics:
-    """What happens between the kubelet and the agent."""
+    """Metrics of the kubelet's calls and of registrations."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.admissions: Final = Counter(
@@ -77,7 +77,7 @@ class KubeletMetrics:
 
 
 class AgentMetrics(KubeletMetrics):
-    """The agent's own metrics, in the registry that it is given."""
+    """All metrics of the agent, in the registry that is passed in."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
@@ -129,6 +129,6 @@ class AgentMetrics(KubeletMetrics):
 
 
 def _state(device: Device, states: Mapping[str, str]) -> str:
-    """A device can be unhealthy for the agent's own reasons (no device node) though NVML says nothing."""
+    """The device's state; its health if the two differ: the agent has reasons of its own (no device node)."""
     said = states.get(device.uuid, device.health)
     return device.health if (said == "healthy") != device.is_healthy else said

@@ -49,7 +49,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def GetDevicePluginOptions(
         self, request: api_pb2.Empty, context: grpc.ServicerContext
     ) -> api_pb2.DevicePluginOptions:
-        """We want to be asked for preferences, and before every start of a container."""
+        """The optional calls that we want: for preferences, and before every start of a container."""
         del request, context
         return options()
 
@@ -86,7 +86,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def Allocate(
         self, request: api_pb2.AllocateRequest, context: grpc.ServicerContext
     ) -> api_pb2.AllocateResponse:
-        """What the containers get, unless the kubelet gives a device away a second time."""
+        """What the containers get; refused if the kubelet has chosen a device that another live pod holds."""
         wanted = [frozenset(asked.devices_ids) for asked in request.container_requests]
         for devices in wanted:
             if message := self._allocator.held(devices):
@@ -117,7 +117,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
             if devices != sent:
                 sent = devices
                 yield listed(devices)
-                # Only now: a generator resumes when the value that it yielded has been sent.
+                # Not before: a generator resumes when the value that it yielded has been sent.
                 self._streams.listed(wake)
                 healthy = sum(device.is_healthy for device in devices)
                 log.info(
@@ -131,7 +131,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
 
 
 def listed(devices: tuple[Device, ...]) -> api_pb2.ListAndWatchResponse:
-    """The devices for the kubelet: every known one, with its NUMA node where that is known."""
+    """The devices for the kubelet, with their NUMA nodes if these are known."""
     return api_pb2.ListAndWatchResponse(devices=[_listed(device) for device in devices])
 
 

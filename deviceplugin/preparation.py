@@ -39,11 +39,11 @@ from deviceplugin.nvml.mig_strategy import MigStrategy
 from deviceplugin.nvml.watch import NvmlReport
 
 RECHECK_EVERY = 10.0
-"""Seconds between two checks of what is prepared."""
+"""Seconds between two checks of device nodes and CDI specification."""
 UNRESPONSIVE_AFTER = 60.0
-"""Seconds after which a driver that does not answer has its GPUs called unhealthy."""
+"""Seconds after which the GPUs of a driver that does not answer become unhealthy."""
 UNRESPONSIVE = f"The driver has not answered for {UNRESPONSIVE_AFTER:.0f} s"
-"""Reason of all GPUs then. No growing number: each change of the text is written to the Node."""
+"""The reason of all GPUs then. It has no growing number, since each change is written to the Node."""
 
 CORDONED = "cordoned"
 """State of a device that is unhealthy only because an administrator has cordoned it."""
@@ -64,7 +64,7 @@ class Folders:
 
 
 def as_unresponsive(last: NvmlReport | None) -> NvmlReport:
-    """What is to be thought of the last report (None: there was none) while the driver hangs."""
+    """The report to use while the driver hangs: the last one (None: there was none), with unhealthy GPUs."""
     if last is None:
         return NvmlReport((), UNRESPONSIVE)
     unhealthy = tuple(d.as_unhealthy(UNRESPONSIVE) if d.published.is_healthy else d for d in last.devices)
@@ -107,13 +107,13 @@ class Preparation:
         self._cuda_works = True
 
     def update(self, report: NvmlReport) -> None:
-        """Bring everything in line with a report."""
+        """Prepare everything for a report's devices."""
         with self._lock:
             self._last = report
             self._apply(report)
 
     def cordon(self, cordoned: Mapping[str, str]) -> None:
-        """Keep exactly these devices from new pods: uuid -> by whom and why. Safe from any thread."""
+        """Set the devices that new pods do not get: uuid -> by whom and why. Safe from any thread."""
         with self._lock:
             self._cordoned = cordoned
             if self._shown is not None:
@@ -165,7 +165,7 @@ class Preparation:
             found = self._checkpoint.read()
         except CheckpointError:
             found = PodDevices()
-        # A file that is damaged or deleted gives nothing back: the pods live, and the kubelet remembers.
+        # A damaged or deleted file frees no device: the pods live, and the kubelet still knows them.
         is_lost = not found.uids and bool(self._recorded.uids)
         holdings = self._recorded = self._recorded if is_lost else found
         if self._options.mig is not MigStrategy.NONE or holdings.others or is_lost:
@@ -181,7 +181,7 @@ class Preparation:
         )
 
     def _nodes_of(self, device: NodeDevice) -> tuple[str, ...] | None:
-        """Names of the device nodes that a device needs; None where the driver does not report them."""
+        """Names of the device nodes that a device needs; None if the driver does not report them."""
         if device.minor is None or device.gone:
             return None
         whole = (f"nvidia{device.minor}",)
@@ -193,7 +193,7 @@ class Preparation:
         return access and whole + access
 
     def _with_cdi(self, devices: tuple[Device, ...], nodes: DeviceNodes) -> tuple[Device, ...]:
-        """The devices after the specification was written; unhealthy where that is impossible."""
+        """Write the specification; returns the devices, unhealthy if it cannot be written."""
         mounts = driver.plan(driver.find(self._folders.driver_root))
         root, host_root = self._folders.driver_root, self._folders.host_driver_root
         hooks = ldcache_hook.hooks(mounts, root=root, host_root=host_root)
@@ -231,7 +231,7 @@ class Preparation:
         )
 
     def _check_unified_memory(self, nodes: DeviceNodes) -> None:
-        """Logged once: the GPU is healthy, and the first container after the remedy has the node."""
+        """Log a missing node once. The GPU stays healthy: containers that start after the remedy get it."""
         before, self._cuda_works = self._cuda_works, cdi.has_unified_memory(nodes)
         if before and not self._cuda_works:
             log.warning(

@@ -1,6 +1,6 @@
-"""What the Node says about its GPUs: inventory and drift, kept as they should be, and Events about health.
+"""Publishes the GPUs on the Node: keeps inventory and drift current, and writes Events about health.
 
-The thread ``Publisher`` writes both annotations with a merge patch when they change, tries again with growing
+The thread ``Publisher`` writes both annotations with a merge patch when they change, retries with growing
 pauses, and reads the Node regularly, in case the annotations were removed or changed (law L9).
 """
 
@@ -35,21 +35,21 @@ log = structlog.get_logger(__name__)
 READ_NODE_EVERY: Final = 60.0
 """Seconds between two reads of the Node."""
 WRITE_EVERY: Final = 1.0
-"""Least seconds between two writes: it limits what a device that comes and goes costs the API server."""
+"""Minimum seconds between two writes: this limits the load of a flapping device on the API server."""
 COMPARE_EVERY: Final = 1.0
 """Seconds between two comparisons of the kubelet's checkpoint with what was assigned."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
 """Seconds: pods end without a change in the checkpoint."""
 
 Annotations = Mapping[str, str | None]
-"""Key -> text; None: the key is not there."""
+"""Key -> text; None if the key is absent."""
 
 
 def wanted(devices: AdvertisedDevices, drifting: Mapping[str, Assignment] | None, node: Node) -> Annotations:
     """The Node's wanted annotations; one whose value is not known yet is left as it is.
 
-    A node whose GPUs cannot be seen keeps the ones that it had, all unhealthy with the reason: what is known
-    of them is not lost, and nothing new goes there.
+    A node whose GPUs cannot be seen keeps those in its annotation, all unhealthy with the reason: what is
+    known about them is not lost, and they get no new pods.
     """
     drift_text: Annotations = {}
     if drifting is not None:
@@ -82,18 +82,18 @@ def _published(node: Node) -> tuple[Device, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PublisherSources:
-    """Where the publisher reads what it publishes."""
+    """The publisher's sources, and what it calls with the Node."""
 
     device_cache: DeviceCache
     checkpoint: CheckpointReader
     pods: Callable[[], tuple[Pod, ...] | None]
-    """The pods that the kubelet knows; None where it gives none."""
+    """The pods that the kubelet knows; None if they cannot be read."""
     observe: Callable[[Node], None] = lambda _: None
     """Gets the Node whenever it was read, before anything is written."""
     label: Callable[[Node], Node] = lambda node: node
     """Writes the labels of the Node; returns the Node after the change."""
     report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
-    """Gets the devices when the Node says what it should."""
+    """Gets the Node and the devices once the annotations are current."""
 
 
 class GpuEventReporter:
@@ -107,7 +107,7 @@ class GpuEventReporter:
         self._reported: dict[str, str | None] = {}
 
     def report(self, node: Node, devices: Iterable[Device]) -> None:
-        """Report changes since the last time. A healthy device that is new is not reported."""
+        """Report changes since the last call. A new device that is healthy is not reported."""
         for device in devices:
             reason = None if device.is_healthy else (device.reason or "no reason is known")
             if self._reported.get(device.uuid) == reason:
@@ -143,7 +143,7 @@ class Publisher:
 
     @property
     def problem(self) -> str | None:
-        """Why the Node's annotations are not up to date, for people; None when they are."""
+        """Why the Node's annotations are not up to date, for people; None if they are."""
         return self._problem
 
     def run(self, stop: threading.Event) -> None:
@@ -157,7 +157,7 @@ class Publisher:
                 self._clock.wait(stop, max(0.0, self._wrote_at + WRITE_EVERY - self._clock.monotonic()))
 
     def once(self) -> bool:
-        """One round: compare, write what has changed; whether it failed, so that a pause is due."""
+        """One round: compare, and write what has changed. Returns whether it failed and a pause is due."""
         try:
             self._compare()
             self._write()
@@ -174,7 +174,7 @@ class Publisher:
         return False
 
     def _compare(self) -> None:
-        """Bring the drift up to date; it stays as it was while the kubelet gives no pods."""
+        """Update the drift; it stays as it was if the pods cannot be read."""
         try:
             holdings = self._sources.checkpoint.read()
         except CheckpointError:

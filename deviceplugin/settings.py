@@ -27,13 +27,13 @@ Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[!-~]+\Z", max_length=2048
 ProcessName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 LONGEST_PATH: Final = 4095
-"""Bytes, as the kernel has it."""
+"""Bytes; the kernel's limit."""
 LONGEST_KUBELET_ROOT: Final = 54
-"""Bytes: the path of a plugin's socket beneath it may have 107."""
+"""Bytes; the path of a plugin's socket beneath it may have 107."""
 
 
 class PathError(ValueError):
-    """The settings name paths that cannot be used; a message for each."""
+    """The settings have paths that cannot be used; a message for each."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,11 +124,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """One JSON object per line, or text for people."""
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit together.
+        """Check the paths and the XIDs.
 
         Raises:
-            ContradictionError: an XID is to be both ignored and critical.
-            PathError: a path that cannot be used.
+            ContradictionError: an XID is both ignored and critical.
+            PathError: a path cannot be used.
         """
         if unusable := list(self._unusable_paths()):
             raise PathError("\n".join(unusable))

@@ -1,4 +1,4 @@
-"""The extender's composition root: ``python -m extender``. The only place where real adapters are chosen."""
+"""The extender's composition root: ``python -m extender``. Real adapters are chosen only here."""
 
 import gc
 import os
@@ -79,13 +79,13 @@ def build(
     registry: CollectorRegistry | None = None,
     decision_log: DecisionLog | None = None,
 ) -> Process:
-    """Build the whole process: it listens already, its threads are not started.
+    """Build the whole process: it listens already, but its threads are not started.
 
     Args:
         settings: from the environment.
         clock: the time.
         registry: for its metrics; by default a new one.
-        decision_log: the last decisions.
+        decision_log: records the last decisions; by default a new one.
 
     Raises:
         BadConnectionError: the API server's address or credentials are missing.
@@ -134,7 +134,7 @@ def build(
 
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
-    """Start following the cluster; events wait while kube-scheduler is answered."""
+    """The informers of the state, with Namespaces; events wait while kube-scheduler is answered."""
     found = Informers(
         kube,
         state,
@@ -151,14 +151,14 @@ def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> 
 def freeze_objects() -> None:
     """Hide the cluster's objects from the garbage collector.
 
-    They live as long as the process. Walking them again and again is what made the slowest answers slow.
+    They live as long as the process. Repeated walks over them made the slowest answers slow.
     """
     gc.collect()
     gc.freeze()
 
 
 def first_unready_reason(*checks: Check) -> Check:
-    """The first reason why the whole cluster is not ready (law L6); None when there is none."""
+    """A check that returns the first reason of these checks (law L6); None if there is none."""
     return lambda: next((problem for check in checks if (problem := check())), None)
 
 
@@ -168,7 +168,7 @@ def go_on(
     lasting: Mapping[str, Body],
     rounds: Mapping[str, tuple[float, Callable[[], None]]],
 ) -> None:
-    """Start a thread for each endless loop, and for each task that repeats every so many seconds."""
+    """Add a thread for each endless loop, and for each task that repeats every so many seconds."""
     for name, body in lasting.items():
         process.thread(name, loops.lasting(name, body))
     for name, (every, work) in rounds.items():
@@ -177,7 +177,7 @@ def go_on(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the probes are answered from."""
+    """The sources of the probes' answers."""
 
     registry: CollectorRegistry
     loops: Loops
@@ -207,7 +207,7 @@ def _listen(
 
 
 def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[KubeClient, KubeClient]:
-    """Two clients: one for everything, one for requests whose answer is waited for."""
+    """Two clients: one for most requests, one for binds, with short timeouts."""
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.EXTENDER)
     binding = KubeClient(
         configured(settings, clock, os.environ),
@@ -222,12 +222,12 @@ def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[Kub
 
 
 def binds_at_once(settings: Settings) -> int:
-    """How many of the threads binds may take; the rest is for the other verbs alone."""
+    """How many of the threads binds may take; the rest is left for the other verbs."""
     return max(1, settings.threads * 3 // 4)
 
 
 def terms(settings: Settings) -> Terms:
-    """The settings that decide who may be evicted, and at which cost."""
+    """The settings that decide which pods may be evicted, and at which cost."""
     return Terms(home=settings.namespace, maia=settings.maia, restart_seconds=settings.restart_cost_seconds)
 
 

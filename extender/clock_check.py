@@ -1,7 +1,7 @@
 """Compares our clock with the API server's on a timer, more often while they differ.
 
-Only an answer carries the API server's time. Watches that stay open bring none, and an extender whose clock
-is wrong binds nothing, so nothing else would ask. ``__main__`` runs it periodically in a thread of its own.
+Only answers have the API server's time. Watches that stay open bring none, and an extender whose clock is
+wrong binds nothing, so it would get none. ``__main__`` runs this periodically in a thread of its own.
 """
 
 from typing import Final
@@ -18,14 +18,14 @@ EVERY: Final = 5.0
 CALM: Final = 30.0
 """Seconds between two requests while they agree."""
 WITHIN: Final = 3.0
-"""Seconds to wait for an answer: a lost one delays us by that and ``EVERY`` at most."""
+"""Seconds to wait for an answer: a lost one delays us by this and ``EVERY`` at most."""
 
 
 class ClockCheck:
     """Sends the API server a minimal request."""
 
     def __init__(self, kube: Kube, wrong_clock: Readiness, clock: Clock, *, namespace: str) -> None:
-        """Args: wrong_clock: the clock's fault by the newest answer; namespace: of our Leases."""
+        """Args: wrong_clock: why our clock is wrong by the last answer; namespace: that of our Leases."""
         self._kube = kube
         self._wrong_clock = wrong_clock
         self._clock = clock
@@ -33,7 +33,7 @@ class ClockCheck:
         self._namespace = namespace
 
     def reconcile(self) -> None:
-        """Ask the API server for its time, if it has not been asked lately or our clock was wrong."""
+        """Send a request if the last one is long ago or our clock was wrong; the client reads the time."""
         now = self._clock.monotonic()
         if now - self._asked < CALM and not self._wrong_clock():
             return
@@ -41,4 +41,4 @@ class ClockCheck:
         try:
             self._kube.get(LEASES, names.EXTENDER, namespace=self._namespace, within=WITHIN)
         except ApiError:
-            return  # a refusal (no such object) carries the time, too; without an answer it is asked again
+            return  # a refusal (no such object) has the time, too; without an answer there is a next round

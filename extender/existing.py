@@ -1,8 +1,8 @@
-"""Mode ``existing``: the cluster's own kube-scheduler asks us, through a Service and by mutual TLS.
+"""Mode ``existing``: the cluster's own kube-scheduler calls us, through a Service and by mutual TLS.
 
-Several replicas elect a leader by a Lease of their own. The others are not Ready, so the Service leads to the
-one that decides. A new leader waits a while: a Binding that its predecessor posted at its last moment is in
-our cache by then. Mode ``dedicated`` is ``leadership``'s.
+Several replicas elect a leader by a Lease of their own. The others are not Ready, so the Service routes to
+the leader. A new leader waits a while: then a Binding that its predecessor posted at the last moment is in
+its cache. For the mode ``dedicated`` see ``leadership``.
 """
 
 import threading
@@ -21,7 +21,7 @@ from extender.binding.binding_post import DEADLINE
 log = structlog.get_logger(__name__)
 
 GRACE_SECONDS: Final = DEADLINE + 1.0
-"""Seconds for which a new leader waits: no Binding is posted later than its deadline."""
+"""Seconds for which a new leader waits: by then its predecessor posts no Binding any more."""
 EVERY: Final = 10.0
 """Seconds between two checks of the certificate's files."""
 
@@ -36,7 +36,7 @@ class OwnLease:
     """Whether this replica decides."""
 
     def __init__(self, holds: Callable[[], bool], clock: Clock) -> None:
-        """Args: holds: whether we hold the Lease at this moment; it is called often."""
+        """Args: holds: whether we hold the Lease now; called often."""
         self._holds = holds
         self._clock = clock
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class OwnLease:
         return self.unready_reason() is None
 
     def unready_reason(self) -> str | None:
-        """Why nothing may be decided now; None when it may."""
+        """Why nothing may be decided now; None if it may."""
         now = self._clock.monotonic()
         with self._lock:
             if not self._holds():
@@ -57,25 +57,25 @@ class OwnLease:
             return NOT_READY_YET if now - self._since < GRACE_SECONDS else None
 
     def run(self, stop: threading.Event) -> None:
-        """Check for leadership even without requests: a replica that is not Ready gets none."""
+        """Check leadership even without requests, which a replica that is not Ready does not get."""
         while not self._clock.wait(stop, 0.5):
             self.unready_reason()
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The state of what is served by TLS."""
+    """The state of the TLS server."""
 
     problem: Check
     """Why nothing is served, for the readiness probe."""
     certificate_ends: Callable[[], float | None]
-    """Unix time at which the served certificate ends, None before the first."""
+    """Unix time at which the served certificate expires; None before the first."""
     follow: Body
     """The body of the thread that reloads a renewed certificate."""
 
 
 class Presented:
-    """Keeps the files' contents served: certificate and authority are renewed by replacing the files."""
+    """Serves with what the files hold now: certificate and authority are renewed by replacing the files."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Presented:
         """Start with nothing served.
 
         Args:
-            read: the contents of the files; raises OSError where they cannot be read, UnicodeDecodeError for
-                no text.
-            present: serve with this certificate, to these clients, from now on.
+            read: returns the contents of the files; raises OSError if they cannot be read, UnicodeDecodeError
+                if they are not text.
+            present: serves with this certificate, to these clients, from now on.
             clock: for the interval between checks.
         """
         self._read = read
@@ -107,7 +107,7 @@ class Presented:
             self.reconcile()
 
     def reconcile(self) -> None:
-        """Serve what the files hold now, if the certificate has changed; a broken one changes nothing."""
+        """Serve with the files' contents if they have changed; if they cannot be used, nothing changes."""
         try:
             shown = self._read()
             if shown == self._served:

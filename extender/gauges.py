@@ -13,7 +13,7 @@ from extender.state.cluster_state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Values that other parts of the process know."""
+    """Values from other parts of the process."""
 
     staleness: Callable[[], float | None]
     """Seconds since the last event or bookmark of the stalest watch."""
@@ -85,7 +85,7 @@ def free(views: Mapping[str, NodeView]) -> Mapping[str, float]:
 
 
 def held(views: Mapping[str, NodeView]) -> Mapping[str, float]:
-    """Model -> devices; held devices that the node does not have belong to no model."""
+    """Model -> number of held devices, without held devices that the node does not have."""
     found: Counter[str] = Counter()
     for view in views.values():
         found.update(view.models[uuid] for uuid in view.held if uuid in view.models)
@@ -93,7 +93,7 @@ def held(views: Mapping[str, NodeView]) -> Mapping[str, float]:
 
 
 def _views(state: ClusterState) -> Mapping[str, NodeView]:
-    """Views never change: they are read without the lock."""
+    """All nodes. Views never change, so they are read without the lock."""
     with state.locked() as ledger:
         return ledger.all_views()
 

@@ -31,7 +31,7 @@ class KubeletRejections:
     def __init__(
         self, state: ClusterState, clock: Clock, report: Report, metrics: Metrics, *, leads: Leads
     ) -> None:
-        """Args: leads: whether this extender is the one of several that reports."""
+        """Args: leads: whether this extender leads: only the leader writes Events."""
         self._leads = leads
         self._state = state
         self._clock = clock
@@ -50,7 +50,7 @@ class KubeletRejections:
                 self._report(node, names.KUBELET_REFUSES, message(rejection))
 
     def rejecting(self) -> float:
-        """How many nodes are barred at this instant."""
+        """Number of nodes that are barred now."""
         with self._state.locked():
             return float(len(self._state.serving.rejecting(monotonic=self._clock.monotonic())))
 

@@ -1,4 +1,4 @@
-"""Which check decides whether this extender leads, by its settings."""
+"""Chooses, by the settings, how it is determined whether this extender leads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +17,17 @@ from extender.settings import Settings
 from extender.state.cluster_state import ClusterState
 
 TIMING: Final = LeaderElectionTiming(duration=10, renew_deadline=7.0, retry=1.0)
-"""Nothing is scheduled while a dead leader's Lease runs out; kube-scheduler's usual 15 s are its own."""
+"""Shorter than kube-scheduler's usual 15 s: nothing is scheduled until a dead leader's Lease expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """Whether we lead, which is asked before each post; and why we answer nothing, which each verb asks."""
+    """Whether we lead, which is checked before each post, and why we answer nothing, for each verb."""
 
     leads: Leads
     unready_reason: Check = lambda: None
     threads: Mapping[str, Body] = field(default_factory=dict)
-    """Name -> the body of a thread that it needs."""
+    """Name -> body of a thread that must run for it."""
 
 
 def leadership(
@@ -41,11 +41,12 @@ def leadership(
     """Choose how leadership is determined.
 
     Args:
-        settings: say whose Lease it is.
+        settings: have the mode, and name the Lease.
         kube: the API server.
         state: the cache, which follows the Leases.
         clock: for the Lease.
-        unfit: in mode ``existing``, why we could decide nothing as leader, while another replica might.
+        unfit: for mode ``existing``: why we could decide nothing as the leader although another replica
+            could.
     """
     if not settings.leader_election:
         return Leading(always)
@@ -68,7 +69,7 @@ def _own_lease(settings: Settings, kube: Kube, *, clock: Clock, unfit: Sequence[
         holder=f"{prefix}{uuid4()}",
         place=prefix.rstrip("_"),
         timing=TIMING,
-        # Checks that are added later count as well.
+        # Not evaluated now, so that checks that are added later count, too.
         unfit=lambda: next((why for check in unfit if (why := check())), None),
     )
     lease = OwnLease(elector.leads, clock)

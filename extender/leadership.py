@@ -1,9 +1,9 @@
 """Whether this extender leads: only then does it post a Binding.
 
-Mode ``dedicated``: the kube-scheduler next to us elects its leader by a Lease, whose holder it names
-``<hostname>_<uuid>`` (kube-scheduler 1.34-1.37); we lead while ours holds it. A process that was paused
-finds the renewal old: renewals count on the monotonic clock, and their timestamps are compared with the wall
-clock, which is that scheduler's too. Used by ``bind``.
+In mode ``dedicated`` the kube-schedulers elect their leader by a Lease, in which each names itself
+``<hostname>_<uuid>`` (kube-scheduler 1.34-1.37); we lead while the one next to us holds it. After a pause of
+this process the renewal counts as old: renewals count on the monotonic clock, and their timestamps are
+compared with the wall clock, which is also that scheduler's. Used by ``bind``.
 """
 
 import socket
@@ -25,16 +25,16 @@ log = structlog.get_logger(__name__)
 
 
 READ_WITHIN: Final = 1.0
-"""Seconds: a bind waits for the read, and its decision grows old."""
+"""Timeout in seconds: a bind waits for the read while its decision grows old."""
 
 
 def always() -> bool:
-    """The answer where there is one extender and no election."""
+    """For a single extender without an election."""
     return True
 
 
 def own_prefix() -> str:
-    """How the kube-scheduler on this machine, or in this pod, begins its identity."""
+    """The prefix of the identity of the kube-scheduler on this machine, or in this pod."""
     return f"{socket.gethostname()}_"
 
 
@@ -44,7 +44,7 @@ class SchedulerLeads:
     def __init__(
         self, kube: Kube, cache: ClusterCache, clock: Clock, *, namespace: str, lease: str, prefix: str
     ) -> None:
-        """Args: namespace, lease: where the Lease is; prefix: how our scheduler's identity begins."""
+        """Args: namespace, lease: of the Lease; prefix: of our scheduler's identity."""
         self._kube = kube
         self._cache = cache
         self._clock = clock
@@ -53,9 +53,9 @@ class SchedulerLeads:
         self._prefix = prefix
 
     def __call__(self) -> bool:
-        """Whether we lead; when the cached Lease says no, it is read once more.
+        """Whether we lead; if not by the cached Lease, the Lease is read from the API server.
 
-        Our watch may lag behind the scheduler, which has just won and sends us its first pod.
+        Our watch may lag behind the scheduler, which may just have become the leader and sends its first pod.
         """
         return self._held() or (self._read() and self._held())
 

@@ -1,4 +1,4 @@
-"""The extender's counters. Created once by the composition root, on a registry that is passed in."""
+"""The extender's counters. The composition root creates them once, on a registry that it passes in."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -8,7 +8,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Metrics:
-    """Requests, their outcome and how long they took."""
+    """Counters of requests, rejections, binds and failed loops, and the durations of requests."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(

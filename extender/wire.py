@@ -1,6 +1,6 @@
 """kube-scheduler's requests and the answers that it expects: the JSON of scheduler extenders, version 1.
 
-The Go structs carry no JSON tags: their fields travel under their Go names (``NodeNames``), while the pod
+The Go structs have no JSON tags, so fields are sent under their Go names (``NodeNames``), while the pod
 inside is a normal API object. Every field may be null. Source: k8s.io/kube-scheduler/extender/v1, 1.34-1.37.
 """
 
@@ -23,7 +23,7 @@ WHOLE_NODES: Final = (
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False):
-    """A struct whose fields have the names of Go's."""
+    """A struct whose fields are named as in Go."""
 
 
 @ready
@@ -47,20 +47,20 @@ class ExtenderFilterResult(_Wire, frozen=True):
 
     node_names: list[str] = []
     failed_nodes: dict[str, str] = {}
-    """Nodes on which evicting pods would help: never reported by us, see ``filter``."""
+    """Nodes on which evicting pods would help. We never report any: see ``filter``."""
     failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """An answer that is text already, and what to log of it once it has been sent."""
+    """An encoded answer, and what to log about it once it has been sent."""
 
     text: bytes
     event: str
     line: Mapping[str, object] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why nodes were rejected -> how many."""
+    """Code of a reason -> number of nodes rejected for it."""
 
 
 class HostPriority(_Wire, frozen=True):

@@ -39,7 +39,7 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         return (yield)
     with turn("pytest", session.config.get_terminal_writer().line):
         remove_left_behind(session.config.get_terminal_writer().line)
-        with contextlib.suppress(ClusterError):  # each test that starts one says so
+        with contextlib.suppress(ClusterError):  # each test that starts one reports it
             limits.ensure(session.config.get_terminal_writer().line)
         return (yield)
 

@@ -37,7 +37,7 @@ def running(bodies: Sequence[Callable[[], None]], stop: threading.Event) -> Iter
 class Timetable:
     """Things that happen at their moments, those of one group one after the other.
 
-    Where whoever is struck has not got over something else yet, it happens after that.
+    Where the target has not recovered from something else yet, it happens after that.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""The mutating webhook: what becomes of new pods that ask for GPUs or carry keys that are ours alone."""
+"""The mutating webhook: it changes new pods that request GPUs, and removes our reserved keys from others."""

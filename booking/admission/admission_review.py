@@ -32,14 +32,14 @@ class Request(Partial, frozen=True):
     sub_resource: str = ""
     namespace: str = ""
     name: str = ""
-    """Empty where the API server is to make it up (``generateName``)."""
+    """Empty if the API server generates the name (``generateName``)."""
     object: msgspec.Raw = msgspec.Raw(b"null")
-    """As it would be stored; null at a deletion."""
+    """The object as it would be stored; null for a deletion."""
     dry_run: bool = False
 
     @property
     def is_new_pod(self) -> bool:
-        """Whether a pod is to be created, and not something of one."""
+        """Whether a pod is being created, as opposed to one of its subresources."""
         is_pod = (self.kind.group, self.kind.kind, self.sub_resource) == ("", "Pod", "")
         return is_pod and self.operation == "CREATE"
 
@@ -61,7 +61,7 @@ class Response(Partial, frozen=True):
     patch_type: str | None = None
     """``JSONPatch``; None where there is no patch."""
     patch: bytes | None = None
-    """The patch in JSON, in base64 on the wire; None where nothing is changed."""
+    """The patch in JSON, base64-encoded on the wire; None where nothing is changed."""
     warnings: tuple[str, ...] | None = None
 
 

@@ -16,7 +16,7 @@ ON_EVICT: Final = ("recreate-without-gpu", "requeue", "delete")
 
 
 def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
-    """A warning for each annotation that cannot be parsed."""
+    """Yield a warning for each annotation that cannot be parsed."""
     for key, (is_good, form) in _CHECKS.items():
         text = annotations.get(key)
         if text is not None and not is_good(text.strip()):
@@ -24,7 +24,7 @@ def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_instant(text: str, *, strict: bool = True) -> bool:
-    """An RFC 3339 instant; one without a zone is none."""
+    """Whether the text is an RFC 3339 instant; one without a zone does not count."""
     try:
         return msgspec.convert(text, datetime, strict=strict).tzinfo is not None
     except msgspec.ValidationError:
@@ -32,7 +32,7 @@ def _is_instant(text: str, *, strict: bool = True) -> bool:
 
 
 def _is_checkpoint(text: str) -> bool:
-    """Seconds since 1970 are read, too."""
+    """Whether the text is a checkpoint instant; seconds since 1970 are accepted, too."""
     return _is_instant(text, strict=False)
 
 

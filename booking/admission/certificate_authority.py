@@ -1,6 +1,6 @@
-"""The webhook's own authority and certificate: pure, the time and the keys' randomness aside.
+"""The webhook's own certificate authority and server certificate. Pure, except for the random keys.
 
-Certificates and keys are PEM; keys are PKCS#8, the one form that the TLS library of the server reads.
+Certificates and keys are PEM; keys are PKCS#8, the only form that the server's TLS library reads.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ RENEWED_AHEAD: Final = timedelta(days=90)
 
 
 class UnreadableError(ValueError):
-    """No certificate or key in PEM."""
+    """The text holds no certificate or key in PEM."""
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """The names by which the API server calls a Service."""
+    """The DNS names by which the API server calls a Service."""
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local")
 
 
 def new_authority(now: datetime) -> KeyPair:
-    """An authority that signs nothing but certificates of servers."""
+    """A new authority that may sign server certificates only."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"{names.PRODUCT} admission authority")
     usage = _usage(signs=True)
@@ -51,11 +51,11 @@ def new_authority(now: datetime) -> KeyPair:
 
 
 def new_certificate(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """A server's certificate.
+    """A new server certificate.
 
     Args:
-        authority: who signs.
-        hosts: DNS names and IP addresses of the server; the first names it.
+        authority: the authority that signs it.
+        hosts: DNS names and IP addresses of the server; the first is the certificate's common name.
         now: the instant.
 
     Raises:
@@ -96,7 +96,7 @@ def has_ended(certificate: bytes, now: datetime) -> bool:
 
 
 def made_at(certificate: bytes) -> datetime:
-    """When one of ours was made.
+    """When a certificate of ours was made: its start of validity is backdated.
 
     Raises:
         UnreadableError: it is not in PEM.
@@ -105,7 +105,7 @@ def made_at(certificate: bytes) -> datetime:
 
 
 def is_whole(pair: KeyPair) -> bool:
-    """Whether both can be read and the key is the certificate's."""
+    """Whether certificate and key can be read and belong together."""
     try:
         return _read(pair.certificate).public_key() == _read_key(pair.key).public_key()
     except UnreadableError:
@@ -113,7 +113,7 @@ def is_whole(pair: KeyPair) -> bool:
 
 
 def vouches(authority: bytes, certificate: bytes, hosts: Sequence[str]) -> bool:
-    """Whether the authority has signed the certificate, and it is for all these names and addresses."""
+    """Whether the authority has signed the certificate, and the certificate covers all of ``hosts``."""
     try:
         signed = _read(certificate)
         signed.verify_directly_issued_by(_read(authority))

@@ -13,7 +13,7 @@ from cluster.objects.pods import Pod
 
 
 class CachedClusterView:
-    """Safe for many threads."""
+    """The webhook's view, read from the cluster cache. Thread-safe."""
 
     def __init__(
         self, cache: ClusterCache, *, rules: tuple[Rule, ...] = DEFAULT_RULES, known: Iterable[str] = ()
@@ -32,11 +32,11 @@ class CachedClusterView:
         return PodNamespace(name=namespace, owner=found.owner, is_protected=found.is_protected)
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
-        """Bookings and pods of its user, and what covers what."""
+        """Bookings and pods of the pod's user, and which booking covers which pod."""
         return self._cache.user_coverage(pod, now)
 
     def users_by_label(self) -> UsersOf:
-        """The known users of each label of JupyterHub; rebuilt when the bookings have changed."""
+        """The known users for each JupyterHub label; rebuilt when the bookings have changed."""
         bookings, made = self._cache.bookings, self._labels
         if made is None or made[0] is not bookings:
             users = {booking.spec.user for booking in bookings.values()}
@@ -44,11 +44,11 @@ class CachedClusterView:
         return made[1]
 
     def room(self, pod: Pod) -> FreeGpus:
-        """Whether a GPU is free for it."""
+        """Whether a GPU is free for the pod."""
         return room(pod, self._seen())
 
     def is_spoken_for(self, pod: Pod) -> bool:
-        """Whether those that wait for the same would take all that is free."""
+        """Whether pods that already wait for the same GPUs would take all free ones."""
         with self._cache.locked():
             waiting = [other for other in self._cache.pods.values() if not other.spec.node_name]
         return bool(waiting) and is_spoken_for(pod, self._seen(), waiting)

@@ -13,11 +13,11 @@ _NAMED: Final = 2
 
 
 def clause(found: Coverage, namespace: str) -> str:
-    """The verdict in words, without an end: what follows from it is the caller's to say.
+    """The verdict in words, as an unfinished sentence: the caller adds what follows from it.
 
     Args:
         found: the verdict.
-        namespace: the pod's: pods of others are named with theirs.
+        namespace: the pod's namespace; pods of other namespaces are named with theirs.
     """
     booking, asks = found.booking, found.asks
     if asks is None and found.kind == "unbookable":
@@ -39,7 +39,7 @@ def clause(found: Coverage, namespace: str) -> str:
 
 
 def day(moment: datetime) -> str:
-    """An instant with its day of the week: ``Fri 2026-11-27 17:00 UTC``."""
+    """An instant with its weekday: ``Fri 2026-11-27 17:00 UTC``."""
     return moment.astimezone(UTC).strftime("%a %Y-%m-%d %H:%M UTC")
 
 

@@ -1,6 +1,6 @@
-"""HTTP around the webhook: one path, bounded bodies, bounded patience. An ASGI app.
+"""HTTP around the webhook, as an ASGI app: one path, with limits on the size and duration of a request body.
 
-Whatever is wrong is answered with a message; what the answer to a good request is, ``webhook`` decides.
+Every malformed request is answered with a message; ``webhook`` decides the answer to a well-formed one.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from cluster.process.clock import Clock
 
 PATH: Final = "/admit"
 LONGEST_BODY_BYTES: Final = 8 * 2**20
-"""The API server stores objects of 1.5 MiB at most; a review carries one or two."""
+"""The API server stores objects of at most 1.5 MiB; a review carries one or two."""
 LONGEST_BODY_SECONDS: Final = 5.0
 """The API server gives up sooner."""
 
@@ -25,7 +25,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class _RefusedError(Exception):
-    """The request is not even read."""
+    """The request is refused before its body is read."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class _GoneError(Exception):
 
 
 class Endpoint:
-    """The ASGI app; it keeps nothing between requests, so that any number of servers may share it."""
+    """The ASGI app. It keeps no state between requests, so several servers may share it."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Endpoint:
     async def _body(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
         try:
-            # The event loop's own clock: nothing else can end a wait for a client.
+            # The event loop's own clock: nothing else can time out a wait for a client.
             async with asyncio.timeout(self._body_seconds):
                 more = True
                 while more:

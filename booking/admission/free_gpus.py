@@ -1,7 +1,7 @@
-"""Is a GPU free that a new pod would be given, by the predicates that the scheduler's extender asks.
+"""Whether a GPU is free for a new pod, by the predicates that the scheduler extender uses.
 
-Nothing is kept for the pod, and others may be quicker: an answer for who decides between waiting and starting
-without a GPU, not a guarantee.
+Nothing is kept for the pod, and other pods may be faster: the answer helps to choose between waiting and
+starting without a GPU. It guarantees nothing.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from cluster.objects.scheduling_gates import other_gates
 
 FreeGpus = Literal["free", "full", "unknown"]
 _REQUESTS: Final = (names.MODEL, names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
-"""Pods with equal values request the same; two spellings of one request may be treated as different."""
+"""Pods with equal values make the same request; two spellings of one request may be treated as different."""
 Seen = tuple[Node, NodeView, AgentState]
 """A node, its devices, and how its agent is doing."""
 
@@ -29,9 +29,9 @@ Seen = tuple[Node, NodeView, AgentState]
 def room(pod: Pod, nodes: Iterable[Seen]) -> FreeGpus:
     """Whether some node has the GPUs that the pod accepts.
 
-    ``full`` is said only where it is known (law L6): a node that may have them, of which too little is known,
-    makes the answer unknown, unless another has them for certain. A node that does not suit the pod, such as
-    one that is not ready, has none for it.
+    The answer is ``full`` only if that is certain (law L6). If too little is known of a node that may have
+    free GPUs, the answer is ``unknown``, unless another node certainly has them. A node that does not suit
+    the pod, for example one that is not ready, counts as having none.
     """
     try:
         request = gpu_request_of(pod)
@@ -44,7 +44,7 @@ def room(pod: Pod, nodes: Iterable[Seen]) -> FreeGpus:
             continue
         is_known = view.published and not view.fault and agent == "alive"
         if is_known and _is_short(request, view):
-            continue  # what most nodes of a full cluster say, and much quicker than why
+            continue  # true of most nodes of a full cluster, and much quicker than ``rejection``
         why = rejection(request, view, agent)
         if (is_known and why not in {None, UNACCOUNTED}) or node_rejection(pod, node):
             continue
@@ -55,12 +55,13 @@ def room(pod: Pod, nodes: Iterable[Seen]) -> FreeGpus:
 
 
 def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bool:
-    """Whether those that wait for the same would take all that is free: a Job's hundred pods for three GPUs.
+    """Whether pods that already wait would take all free GPUs, as a Job's hundred pods do with three GPUs.
 
     Args:
-        pod: the new one.
-        nodes: what there is.
-        waiting: pods that are not bound; those for whom somebody else's gate is in the way do not count.
+        pod: the new pod.
+        nodes: the nodes with their devices.
+        waiting: unbound pods; those that request something else, or wait behind a gate of others, do not
+            count.
     """
     try:
         request = gpu_request_of(pod)
@@ -81,7 +82,7 @@ def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
 
 
 def _is_short(request: GpuRequest, view: NodeView) -> bool:
-    """Whether the node has too few, even if pods of unknown devices held none of the free ones."""
+    """Whether the node has too few GPUs, even if pods with unknown devices held none of the free ones."""
     return any(
         largest_set(available(request, view, name), request) < needed
         for name, needed in request.demand.items()

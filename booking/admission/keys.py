@@ -1,13 +1,12 @@
-"""The webhook's keys as stored in their Secret, and when each of them is renewed: pure.
+"""The webhook's keys as stored in their Secret, and when each of them is renewed. Pure.
 
 The Secret is of type ``kubernetes.io/tls``: ``tls.crt``, ``tls.key``, and our authority in ``ca.crt``,
-``ca.key``. ``ca.crt`` begins with the authority that signs. Authorities change over without a moment in
-which a certificate is not trusted::
+``ca.key``. ``ca.crt`` begins with the authority that signs. One authority replaces another without a moment
+in which a certificate is not trusted::
 
     ca.crt          A ──A is due──> A, B ──B is known everywhere──> B, A
     next.key                        of B
     tls.crt of      A               A                               B
-
 """
 
 import base64
@@ -36,14 +35,14 @@ OF_TYPE: Final = "kubernetes.io/tls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Everything that the webhook needs to serve and to be believed."""
+    """Everything that the webhook needs to serve and to be trusted."""
 
     authorities: bytes
-    """PEM: what the API server is to believe; the first one signs."""
+    """PEM: the authorities that the API server trusts; the first one signs."""
     authority_key: bytes = field(repr=False)
     server: KeyPair
     next_key: bytes = field(default=b"", repr=False)
-    """Key of the authority that is believed already and will sign: the last of ``authorities``."""
+    """Key of the authority that is trusted already and will sign next: the last of ``authorities``."""
 
     @property
     def successor(self) -> KeyPair | None:
@@ -58,7 +57,7 @@ class Keys:
 
 
 def keys_in(data: Mapping[str, str]) -> Keys:
-    """What a Secret holds; what is missing or no base64 is empty, and will be made."""
+    """The contents of a Secret; a value that is missing or not base64 becomes empty, and is made later."""
     return Keys(
         authorities=_plain(data.get("ca.crt")),
         authority_key=_plain(data.get("ca.key")),
@@ -109,7 +108,7 @@ def _announced(keys: Keys, now: datetime) -> Keys:
 
 
 def _serves(keys: Keys, hosts: Sequence[str], now: datetime) -> bool:
-    """Whether the certificate is a good one for some time yet."""
+    """Whether the certificate is valid and stays so for some time."""
     certificate = keys.server.certificate
     whole = is_whole(keys.server) and vouches(keys.authorities, certificate, hosts)
     return whole and not needs_renewal(certificate, now)

@@ -1,4 +1,4 @@
-"""What the webhook counts. Made once by the composition root, on a registry that is passed in."""
+"""The webhook's metrics. The composition root creates them once, on a registry that it passes in."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -8,7 +8,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """Requests, what became of their pods and of reserved keys on them, and how long they took."""
+    """Requests, what happened to their pods and to reserved keys on them, and how long they took."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(

@@ -1,6 +1,6 @@
-"""What admission makes of a pod's JSON: with the annotations of a GPU pod, or without its GPU. Pure.
+"""The JSON of a pod after admission: with the annotations of a GPU pod, or without its GPU. Pure.
 
-What the pod brought of ours has been removed before, unless it is our own reclaimer's.
+Reserved keys that the pod brought have been removed before, unless our own reclaimer wrote them.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 _CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
 _OF_CLASS: Final = frozenset({"priority", "preemptionPolicy"})
-"""Computed for another class, these two would make the API server refuse the pod."""
+"""Computed from the old class: with the new one, these two would make the API server reject the pod."""
 _STALE: Final = frozenset({names.USER, names.BOOKING, names.TERMINATE_AT})
-"""Always rewritten, on pods of our reclaimer too."""
+"""Always rewritten, also on pods of our reclaimer."""
 _VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
 """NVIDIA's runtime then leaves the container alone, whatever its image says."""
 
@@ -34,9 +34,9 @@ def admitted(
     """The pod with everything that a GPU pod gets.
 
     Args:
-        pod: without keys of ours, unless our reclaimer wrote them.
-        whose: to whom it belongs, or why to nobody; what our reclaimer wrote about that stays.
-        booking: what covers it.
+        pod: without our keys, unless our reclaimer wrote them.
+        whose: its owner, or why it has none; what our reclaimer wrote about the owner stays.
+        booking: the booking that covers it.
         scheduler: the ``schedulerName`` of GPU pods.
         is_queued: whether it waits behind our scheduling gate.
     """
@@ -62,9 +62,9 @@ def admitted(
 
 
 def stripped(pod: Json, message: str, scheduler: str) -> Json:
-    """The pod without GPUs and cover annotations, with the message that says why.
+    """The pod without GPUs and cover annotations, with a message that explains why.
 
-    It keeps its scheduler and its class, unless these are ours: those are for pods with GPUs.
+    It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
     """
     spec = spec_without_gpu(dict(with_gate(pod["spec"], set_it=False)))
     if spec.get("priorityClassName") in _CLASSES:
@@ -75,9 +75,10 @@ def stripped(pod: Json, message: str, scheduler: str) -> Json:
 
 
 def _replaced(spec: Json, scheduler: str) -> Replaced:
-    """What the user gave and does not get: never a class or scheduler of ours; it is of those with GPUs.
+    """The user's scheduler and class that ours replace; ours are not recorded, as they are for GPU pods.
 
-    That of mode ``dedicated`` is ours in the other mode, too: manifests may name it, and nobody runs it then.
+    The scheduler of mode ``dedicated`` counts as ours in the other mode, too: manifests may name it, but then
+    no process serves it.
     """
     given, class_name = spec.get("schedulerName") or None, spec.get("priorityClassName") or None
     return Replaced(
@@ -87,7 +88,7 @@ def _replaced(spec: Json, scheduler: str) -> Replaced:
 
 
 def _seeing_its_own(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec, no container of which names its own GPUs to NVIDIA's runtime."""
+    """The spec with containers that do not choose GPUs by NVIDIA's environment variable themselves."""
     groups = {
         group: [_seeing(container) for container in spec[group]]
         for group in ("initContainers", "containers")
@@ -97,10 +98,10 @@ def _seeing_its_own(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seeing(container: dict[str, Any]) -> dict[str, Any]:
-    """A container's own variable would override the one that the node agent sets for it.
+    """The container without a value of its own that would override the node agent's.
 
-    A container without a GPU gets the value void, where the variable is in its environment or may come from
-    an object that is named there; the container's own environment overrides such objects.
+    A container without a GPU gets the value void if the variable is in its environment or may come from an
+    object that ``envFrom`` names; the container's own environment overrides such objects.
     """
     env: list[dict[str, Any]] = container.get("env") or []
     others = [one for one in env if one.get("name") != _VOID["name"]]

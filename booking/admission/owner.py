@@ -1,4 +1,4 @@
-"""To whom a new pod belongs: by who creates it, never by what the pod says of itself (law L7)."""
+"""The owner of a new pod: decided by its creator, never by what the pod claims about itself (law L7)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Creators:
     rules: tuple[Rule, ...] = DEFAULT_RULES
     """Rules that map raw names to user ids."""
     trusted: frozenset[str] = frozenset()
-    """User names whose pods name their owner in JupyterHub's annotation, or in the label of that key."""
+    """Usernames whose pods name their owner in JupyterHub's annotation, or in the label of the same key."""
     ourselves: str
-    """The reclaimer's user name: pods that it creates again say everything themselves."""
+    """The reclaimer's username: pods that it recreates carry all their annotations already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,15 @@ class PodNamespace:
 
     name: str = ""
     owner: str | None = None
-    """User id to whom the namespace's pods belong that controllers create."""
+    """User id of the owner of pods that controllers create in the namespace."""
     is_protected: bool = False
-    """Whether no pod of it is evicted for a booking."""
+    """Whether none of its pods is evicted for a booking."""
 
 
 def owner(
     creator: str, meta: Meta, *, namespace: PodNamespace, creators: Creators, known: Callable[[], UsersOf]
 ) -> Ownership:
-    """To whom a pod belongs.
+    """The owner of a pod.
 
     Args:
         creator: ``userInfo.username`` of the request.
@@ -74,7 +74,7 @@ def _of_hub(
     known: Callable[[], UsersOf],
     rules: tuple[Rule, ...],
 ) -> Ownership:
-    """By the annotation, which is the name itself; by the label where there is none."""
+    """The owner by JupyterHub's annotation, which holds the raw name; without one, by the label."""
     raw, label = annotations.get(names.HUB_USER), labels.get(names.HUB_USER)
     if raw is not None:
         return _named(

@@ -1,4 +1,4 @@
-"""The JSON patch (RFC 6902) that makes one JSON object of another."""
+"""The JSON patch (RFC 6902) that turns one JSON object into another."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -18,9 +18,9 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Operation, ...]:
-    """The steps from one to the other, in the order of their paths; none where they are equal.
+    """The operations from one to the other, ordered by path; none if they are equal.
 
-    Objects are compared key by key, everything else (lists too) is replaced as a whole.
+    Objects are compared key by key; everything else (lists too) is replaced as a whole.
     """
     return tuple(_steps("", before, after))
 

@@ -1,4 +1,4 @@
-"""A new pod as it came: what it asks for, and which of its keys are ours alone to write. Pure."""
+"""A new pod as received: what it requests, and which of its keys are reserved for us. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,13 +32,13 @@ def read(raw: Json) -> Pod:
 
 
 def asks_for_gpus(pod: Pod) -> bool:
-    """Whether any container asks for GPUs, in requests or limits; an amount that cannot be read counts."""
+    """Whether any container requests GPUs, in requests or limits; an amount that cannot be parsed counts."""
     containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
     return any(asks(container) for container in containers)
 
 
 def asks(container: Container) -> bool:
-    """Whether a container asks for GPUs."""
+    """Whether a container requests GPUs."""
     resources = container.resources
     amounts = [*((resources and resources.requests) or {}).items()]
     amounts += ((resources and resources.limits) or {}).items()
@@ -53,7 +53,7 @@ def _is_zero(amount: str | int) -> bool:
 
 
 def our_keys(pod: Json) -> list[str]:
-    """Annotations, labels, finalizers and scheduling gates of a pod that are ours alone to write."""
+    """The pod's annotations, labels, finalizers and scheduling gates that only we may write."""
     metadata = pod["metadata"]
     parts = [metadata.get(part) or () for part in ("annotations", "labels", "finalizers")]
     parts.append([gate.get("name", "") for gate in _gates(pod)])
@@ -61,7 +61,7 @@ def our_keys(pod: Json) -> list[str]:
 
 
 def without_ours(pod: Json) -> Json:
-    """The pod without annotations, labels, finalizers and gates that are ours alone to write."""
+    """The pod without annotations, labels, finalizers and scheduling gates that only we may write."""
     metadata = dict(pod["metadata"])
     for part in ("annotations", "labels"):
         if any(map(names.is_ours, metadata.get(part) or ())):
@@ -72,7 +72,7 @@ def without_ours(pod: Json) -> Json:
 
 
 def with_gate(spec: Json, *, set_it: bool) -> Json:
-    """The spec of a pod behind our scheduling gate, or not behind one of ours."""
+    """The spec of a pod with our scheduling gate, or without any gate of ours."""
     before = spec.get("schedulingGates") or []
     after = [gate for gate in before if not names.is_ours(gate.get("name", ""))]
     if set_it:

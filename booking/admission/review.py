@@ -1,9 +1,9 @@
-"""What becomes of a new pod: pure. The webhook's one decision (law L7).
+"""The webhook's decision about a new pod (law L7). Pure.
 
-A pod that asks for GPUs gets its user, the cover annotations of its booking, our scheduler and the
-PriorityClass that it deserves; or it starts without a GPU, where no booking covers it, none is free, and the
-settings want it so. From every pod the keys that are ours alone are removed, unless our own reclaimer created
-it. Everything else is let through untouched.
+A pod that requests GPUs gets its user, the cover annotations of its booking, our scheduler and the
+PriorityClass that it deserves. If no booking covers it, no GPU is free and the settings say so, it starts
+without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
+Everything else is left unchanged.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from cluster.objects.pods import Pod
 
 Kind = Literal["booked", "opportunistic", "stripped", "cleaned", "untouched"]
 Unbooked = Literal["queue", "strip"]
-"""What becomes of a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
+"""What happens to a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
 
 NOT_CREATED: Final = "~"
 """Uid of a pod that does not exist yet: after every real one, where two were created in one second."""
@@ -41,27 +41,27 @@ HINT: Final = "Book a GPU, or create the pod again when one is free."
 
 
 class ClusterView(Protocol):
-    """What is known of the cluster: ``booking.admission.cluster_view``."""
+    """What is known of the cluster; ``booking.admission.cluster_view`` implements it."""
 
     def namespace(self, namespace: str, /) -> PodNamespace:
         """What administrators have written on a namespace."""
 
     def user_coverage(self, pod: Pod, now: datetime, /) -> UserCoverage:
-        """Bookings and pods of the pod's user, itself among them, and what covers what."""
+        """Bookings and pods of the pod's user, this pod included, and which booking covers which pod."""
 
     def users_by_label(self) -> UsersOf:
-        """The known users of each label of JupyterHub."""
+        """The known users for each JupyterHub label."""
 
     def room(self, pod: Pod, /) -> FreeGpus:
-        """Whether a GPU is free for it."""
+        """Whether a GPU is free for the pod."""
 
     def is_spoken_for(self, pod: Pod, /) -> bool:
-        """Whether those that wait for the same would take all that is free."""
+        """Whether pods that already wait for the same GPUs would take all free ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """The part of an admission request that counts."""
+    """The parts of an admission request that the decision depends on."""
 
     creator: str
     """``userInfo.username`` of the request."""
@@ -72,22 +72,22 @@ class ReviewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What becomes of a new pod; it is always allowed."""
+    """What happens to a new pod; it is always allowed."""
 
     kind: Kind
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
     """Messages for the user who created the pod."""
     forged: tuple[str, ...] = ()
-    """Keys that are ours alone, which the pod brought and which were removed: reported to administrators."""
+    """Reserved keys that the pod brought and that were removed: reported to administrators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A pod with GPUs, and what is decided about it."""
+    """A pod with GPUs, and what has been found out about it."""
 
     pod: Json
-    """Without what is ours on it."""
+    """The pod without our keys on it."""
     stored: Pod
     """The pod as the API server will store it."""
     whose: Ownership
@@ -99,13 +99,13 @@ class _Case:
 
     @property
     def why(self) -> str:
-        """What covers it, or why nothing does, without what follows from that."""
+        """What covers the pod, or why nothing does; the consequences are left out."""
         if self.whose.user is None:
             return f"{self.whose.why}, so this pod is nobody's"
         return clause(self.found, self.namespace.name) if self.found else UNKNOWN
 
     def granted(self, now: datetime) -> datetime | None:
-        """The instant to which MAIA has given it its GPUs, if that is still to come."""
+        """The instant until which MAIA has granted the pod its GPUs, if that is in the future."""
         until = instant_in(self.until)
         return until if until and until > now else None
 
@@ -124,19 +124,19 @@ class Review:
     queue_gate: bool = False
     """Whether a pod without a booking that has to wait does so behind our scheduling gate."""
     maia: bool = False
-    """Whether ``terminate-at`` on pods of trusted creators is MAIA's, and stays; also when they come back."""
+    """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
 
     def __call__(
         self, asked: ReviewRequest, view: ClusterView, now: datetime, *, is_certain: bool
     ) -> Outcome:
-        """Decide about one.
+        """Decide about one pod.
 
         Args:
             asked: the request.
             view: what is known of the cluster.
             now: the instant.
-            is_certain: whether that is new enough; where it is not, nobody new is booked, and nothing is
-                known to be full (law L6).
+            is_certain: whether the view is recent enough; if not, no new pod counts as booked, and the
+                cluster does not count as full (law L6).
 
         Raises:
             BadPodError: it is not a pod.
@@ -164,7 +164,7 @@ class Review:
         return replace(self._admitted(asked, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _is_maias(self, asked: ReviewRequest) -> bool:
-        """Whether its ``terminate-at`` may be MAIA's; on what our reclaimer creates again it was before."""
+        """Whether its ``terminate-at`` may be MAIA's; a pod that our reclaimer recreates had it before."""
         return self.maia and asked.creator in {self.creators.ourselves, *self.creators.trusted}
 
     def _case(
@@ -190,10 +190,10 @@ class Review:
         return _Case(pod=kept, stored=stored, whose=whose, namespace=namespace, found=found, until=until)
 
     def _strips(self, asked: ReviewRequest, case: _Case, now: datetime) -> bool:
-        """Whether the pod would rather start without a GPU than wait for one.
+        """Whether the pod should start without a GPU if none is free.
 
-        What a gate holds back waits anyway, and what names its node asks no scheduler: a static pod has its
-        GPU already, whatever its image in the API says.
+        A pod behind a scheduling gate waits anyway. A pod that names its node does not pass a scheduler: a
+        static pod has its GPU already, whatever its mirror pod in the API says.
         """
         spec = case.stored.spec
         if asked.creator == self.creators.ourselves or spec.scheduling_gates or spec.node_name:
@@ -204,7 +204,7 @@ class Review:
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
-        """Whether the pod would wait behind our gate: nothing is guaranteed to it, it asks a scheduler."""
+        """Whether the pod waits behind our gate if no GPU is free: it has no guarantee, but a scheduler."""
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 
@@ -240,7 +240,7 @@ def _cover_warning(case: _Case, now: datetime) -> str:
 
 
 def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
-    """The pod as it will be stored among the others: newest, last, its owner's."""
+    """The pod as it will be stored: the user's newest, so the last one to be covered."""
     meta = msgspec.structs.replace(
         pod.metadata,
         uid=NOT_CREATED,

@@ -1,8 +1,8 @@
 """The webhook's answer to one request: from bytes to bytes.
 
-While the cluster has never been read it answers 503, and the API server refuses the pod (``failurePolicy:
-Fail``). Once it has been read, an answer always comes: while the cache is too old (law L6) no new
-pod counts as booked.
+Until the cluster has been read once it answers 503, and the API server rejects the pod (``failurePolicy:
+Fail``). After that there is always an answer: while the cache is too old (law L6) no new pod counts as
+booked.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 _MOST_KEYS: Final = 10
 _LONGEST_KEY: Final = 100
-"""Of forged keys in a line of the log: a user chooses how many there are."""
+"""Characters of forged keys in a log line: a user chooses how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Reply:
 
 
 def refusal(status: HTTPStatus, message: str) -> Reply:
-    """An answer that is a sentence for people: the API server shows it to the user who created the pod."""
+    """An answer in the form of a message: the API server shows it to the user who created the pod."""
     return Reply(status, f"{message}\n".encode())
 
 
@@ -48,7 +48,7 @@ class BadRequestError(ValueError):
 
 
 class Webhook:
-    """Answers AdmissionReviews. Safe for many threads."""
+    """Answers AdmissionReviews. Thread-safe."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class Webhook:
         unready_reason: Callable[[], str | None],
         read_bookings: Callable[[], None],
     ) -> None:
-        """Take what decides, and what is seen.
+        """Create it.
 
         Args:
             review: decides.
-            view: what is seen of the cluster.
-            clock: for what is booked now.
-            metrics: count what was answered.
-            unready_reason: why what is seen cannot be trusted now, None when it can.
+            view: what is known of the cluster.
+            clock: for which bookings run now.
+            metrics: counts the answers.
+            unready_reason: why the view cannot be trusted now, None when it can.
             read_bookings: reads bookings that the watch may not have reported yet; raises ApiError.
         """
         self._review = review
@@ -79,7 +79,7 @@ class Webhook:
         self._complete = False
 
     def problem(self) -> str | None:
-        """Why nothing can be answered yet: for the readiness probe. None once the cache has synced."""
+        """Why no request can be answered yet: for the readiness probe. None once the cache has synced."""
         why = self._unready_reason()
         self._complete = self._complete or why is None
         return None if self._complete else why
@@ -128,10 +128,10 @@ class Webhook:
 
 
 def admission_review_in(body: bytes) -> AdmissionReview:
-    """The AdmissionReview.
+    """The AdmissionReview in a request body.
 
     Raises:
-        BadRequestError: it is none, or of another version.
+        BadRequestError: it is not one, or of another version.
     """
     try:
         review = msgspec.json.decode(body, type=AdmissionReview)
@@ -151,7 +151,7 @@ def _object_in(request: Request) -> dict[str, Any]:
 
 
 def answer(request: Request, outcome: Outcome) -> bytes:
-    """The AdmissionReview, in JSON, that answers a request with this outcome."""
+    """The AdmissionReview, as JSON, that answers a request with this outcome."""
     response = Response(
         uid=request.uid,
         allowed=True,

@@ -1,7 +1,7 @@
 """Keeps the webhook installed: keys in their Secret, trusted by the API server, served by the webhook server.
 
-Level-triggered; every replica runs it. The order of a round matters: a certificate is served only after its
-authority is in the webhook's configuration, where the API server reads it.
+Level-triggered; every replica runs it. The order within a round matters: a certificate is served only after
+its authority is in the webhook's configuration, where the API server reads it.
 """
 
 import base64
@@ -26,11 +26,11 @@ log = structlog.get_logger(__name__)
 EVERY: Final = 60.0
 """Seconds between two rounds."""
 ATTEMPTS: Final = 3
-"""To write the Secret in one round, while other replicas write it too."""
+"""Attempts to write the Secret in one round, since other replicas write it too."""
 
 
 class WebhookInstaller:
-    """The installation, as one replica keeps it."""
+    """The installation, as one replica maintains it."""
 
     def __init__(
         self,
@@ -42,15 +42,15 @@ class WebhookInstaller:
         hosts: Sequence[str],
         makes_keys: bool = True,
     ) -> None:
-        """What is kept.
+        """Create it.
 
         Args:
             kube: the API server.
             clock: for the rounds, and for what is due.
-            present: serve with this certificate from now on; returns when it is served.
+            present: serves with this certificate from now on; returns once it is served.
             namespace: where the Secret is.
             hosts: names and addresses by which the API server calls the webhook.
-            makes_keys: False where others write the Secret and the caBundle: cert-manager.
+            makes_keys: False where another tool (cert-manager) writes the Secret and the caBundle.
         """
         self._kube = kube
         self._clock = clock
@@ -63,20 +63,20 @@ class WebhookInstaller:
         self._problem = "The webhook has not been installed yet."
 
     def problem(self) -> str | None:
-        """Why nothing is served yet: for the readiness probe. None from the first certificate on."""
+        """Why nothing is served yet: for the readiness probe. None once the first certificate is served."""
         return None if self._served else self._problem
 
     def run(self, stop: threading.Event) -> None:
-        """Keep it until ``stop`` is set.
+        """Reconcile until ``stop`` is set.
 
         Raises:
-            ServeError: the certificate cannot be served: the address is taken.
+            ServeError: the certificate cannot be served, because the address is taken.
         """
         while not stop.is_set():
             self._clock.wait(stop, self._attempt())
 
     def _attempt(self) -> float:
-        """One round; seconds until the next."""
+        """Run one round; returns the seconds until the next."""
         try:
             self.round()
         except ApiError as error:
@@ -87,10 +87,10 @@ class WebhookInstaller:
         return EVERY
 
     def round(self) -> None:
-        """Make everything as it should be.
+        """Bring the installation into the desired state.
 
         Raises:
-            ApiError: the API server cannot be asked, or refuses.
+            ApiError: the API server is unreachable, or refuses.
         """
         if self._makes_keys:
             keys = self._keys()

@@ -1,1 +1,1 @@
-"""What can be guaranteed: capacity, blocks, the plan in which every accepted booking has a place. Pure."""
+"""What can be guaranteed: capacity, blocks, the plan that has a place for every accepted booking. Pure."""

@@ -1,7 +1,7 @@
-"""What is booked of each model, as it was read at one change of the store: read once, then kept up to date.
+"""The bookings of each model at one change of the store: read once, then kept up to date.
 
-A calendar is never changed: the next one shares with it what is the same. So any number of threads may ask
-one, and a transaction that sees an older state of the database than the newest one reads its own.
+A calendar is immutable; its successor shares the unchanged parts with it. So any number of threads may read
+one, and a transaction that sees an older state of the database than the newest builds its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,57 +14,57 @@ from booking.records import Record
 from cluster.decide.booking_plan import Block, ModelPlan, Placed, PlannedBooking, Timeline, is_whole
 
 FEW: Final = 250
-"""A calendar is rebuilt, without bookings that are over, after as many changes as it had bookings then,
-though not after fewer than these: so it is never much larger than what is booked."""
+"""A calendar is rebuilt, without past bookings, after more changes than it had bookings when it
+was built, and more than this number: so it is never much larger than what is booked."""
 
 
 class Source(Protocol):
     """A transaction of the booking database."""
 
     def change(self) -> int:
-        """Number of the newest change that it sees."""
+        """Number of the newest change that the transaction sees."""
         ...
 
     @property
     def has_written(self) -> bool:
-        """Whether it sees what is not stored yet."""
+        """Whether it has written something, and so sees what is not committed yet."""
         ...
 
     def ending_after(self, instant: datetime, *, model: str | None = None) -> Sequence[Record]:
-        """Bookings that are not cancelled and end later."""
+        """Bookings that are not cancelled and end after the instant."""
         ...
 
     def changed_after(self, change: int, *, model: str | None = None) -> Sequence[Record]:
-        """Bookings, cancelled ones too, that were written by a later change."""
+        """Bookings, cancelled ones too, that were written by a change after this one."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """Everything that is booked of one model."""
+    """All bookings of one model."""
 
     change: int = 0
     """Number of the change of the store up to which the calendar is current."""
     records: Mapping[str, Record] = field(default_factory=dict)
     """Id -> booking that is not cancelled and was not over when the calendar was read."""
     load: Timeline = field(default_factory=Timeline)
-    """Devices that are booked, wherever they lie."""
+    """Booked devices over time, on whichever nodes."""
     wholes: dict[str, datetime] = field(default_factory=dict)
-    """Id -> end of each booking that needs one node for all its devices."""
+    """Id -> end, of each booking that needs one node for all its devices."""
     age: int = 0
     """Number of changes applied since the calendar was read as a whole."""
     found: int = 0
-    """Bookings that it had then."""
+    """Number of bookings at that time."""
     model_plans: dict[object, ModelPlan] = field(default_factory=dict)
     """The plan for the devices and blocks that were asked for last; computed on demand."""
 
     def has_wholes(self, now: datetime, *, without: str | None = None) -> bool:
-        """Whether a booking that is not over needs one node for all its devices, one id left out."""
-        # Mostly the latest is not over: it is looked at first.
+        """Whether a booking that is not over, other than ``without``, needs one node for all its devices."""
+        # The latest is rarely over, so it is checked first.
         return any(end > now and key != without for key, end in reversed(self.wholes.items()))
 
     def plan(self, devices: Mapping[str, int], blocks: tuple[Block, ...]) -> ModelPlan:
-        """The places of all bookings on these devices."""
+        """The plan that places all bookings on these devices; the last one is cached."""
         key = (tuple(devices.items()), blocks)
         found = self.model_plans.get(key)
         if found is None:
@@ -75,7 +75,7 @@ class Calendar:
         return found
 
     def after(self, changed: Iterable[Record], change: int) -> "Calendar":
-        """The calendar with these bookings as they are now."""
+        """The calendar with the current state of these bookings."""
         changed = tuple(changed)
         records, load, age = dict(self.records), self.load, self.age + len(changed)
         without: list[Placed] = []
@@ -103,7 +103,7 @@ class Calendar:
 
 
 def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:
-    """The calendar of one model's bookings, read afresh; cancelled ones do not count."""
+    """The calendar of one model's bookings, built from scratch; cancelled ones do not count."""
     live = {record.id: record for record in records if record.cancelled is None and record.start < record.end}
     return Calendar(
         change=change,
@@ -115,12 +115,12 @@ def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:
 
 
 class Calendars:
-    """The newest calendar of every model that was asked for. Any thread may ask."""
+    """The newest calendar of every model that was asked for. Thread-safe."""
 
     def __init__(self) -> None:
         self._newest: dict[str, Calendar] = {}
         self._unstored: WeakKeyDictionary[Source, dict[str, Calendar]] = WeakKeyDictionary()
-        """What transactions see that have written: undone, its numbers will be those of other changes."""
+        """Calendars of transactions that have written: after a rollback others reuse their change numbers."""
 
     def of(self, model: str, source: Source, now: datetime) -> Calendar:
         """The calendar of a model, as this transaction sees it."""
@@ -139,7 +139,7 @@ class Calendars:
 
 
 def planned_booking(record: Record) -> PlannedBooking:
-    """A booking, as far as its place is concerned."""
+    """A booking in the form that the booking plan uses."""
     start, end = _span(record)
     return PlannedBooking(
         key=record.id,
@@ -152,7 +152,7 @@ def planned_booking(record: Record) -> PlannedBooking:
 
 
 def seconds(moment: datetime) -> int:
-    """An instant, as a booking plan counts it."""
+    """An instant as a booking plan counts it: whole seconds since 1970."""
     return int(moment.timestamp())
 
 

@@ -1,4 +1,4 @@
-"""The capacity of a cluster at one instant: which devices can be had, and where bookings' pods run. Pure."""
+"""The capacity of a cluster at one instant: which devices are usable, and where bookings' pods run. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_
 from cluster.decide.ledger import NodeView
 
 PAUSE: Final = timedelta(minutes=15)
-"""How long nothing new is guaranteed on a node whose agent is unresponsive: about what a machine needs to
-reboot."""
+"""How long nothing new is guaranteed on a node whose agent is unresponsive: about what a machine needs
+to reboot."""
 
 
 def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
@@ -49,7 +49,7 @@ def _granted(
 
 
 def _paused(view: NodeView, one: NodeSupply, instant: SupplySnapshot) -> Iterator[tuple[str, Grant]]:
-    """Devices to which no pod is bound while their agent is unresponsive; booked pods go on with theirs."""
+    """Devices that no booked pod holds, while their node's agent is unresponsive."""
     if view.name not in instant.quiet:
         return
     booked = {uuid for holding in view.holdings if holding.uid in instant.cover for uuid in holding.devices}

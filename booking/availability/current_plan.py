@@ -1,4 +1,4 @@
-"""The places of all bookings of a model at this instant: as planned, corrected by running pods. Pure."""
+"""The places of all bookings of a model now: the stored plan, corrected by running pods. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,19 +32,19 @@ FIXED_AHEAD: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class CurrentPlan:
-    """The booking plan of a model as it is, before a booking is added or changed."""
+    """The booking plan of a model before a booking is added or changed."""
 
     model_plan: ModelPlan
     calendar: Calendar
     fixed: frozenset[Item]
     """Where pods run; these are not moved."""
     placed: Mapping[str, Sequence[Placed]]
-    """Booking id -> its items, of bookings whose place differs from the store's."""
+    """Booking id -> its items, of bookings whose place differs from the stored one."""
     fixed_until: int
     pods: Mapping[str, int]
-    """Node -> devices that pods of the booking have there that is being changed."""
+    """Node -> devices that pods of the booking being changed have there."""
     has_begun: bool = False
-    """Whether the booking that is being changed has begun."""
+    """Whether the booking being changed has begun."""
 
     def attempt(self, steps: int) -> PlanAttempt:
         """A new attempt to place more bookings: it may move planned ones, in so many steps."""
@@ -53,9 +53,9 @@ class CurrentPlan:
         return made
 
     def bounds(self, booking: PlannedBooking) -> Iterator[Mapping[Item, str]]:
-        """Where the items of the booking that is being changed must be: where they are, then less strict.
+        """Constraints on the items of the booking being changed: first where they are, then anywhere.
 
-        What has begun stays where it is planned.
+        A booking that has begun stays where it is planned.
         """
         placed = [(item, node) for item, node in booking.placed() if node in self.model_plan.node_plans]
         here = follow(booking, dict(placed), self.pods)
@@ -64,7 +64,7 @@ class CurrentPlan:
             yield {}
 
     def off_plan(self, booking: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
-        """Pods of the booking that is being changed on other nodes than the one that all of it is on."""
+        """Pods of a single-node booking being changed that run on other nodes than the booking's."""
         if not booking.is_whole:
             return []
         away = sorted(
@@ -76,7 +76,7 @@ class CurrentPlan:
         ]
 
     def moved(self, places: Mapping[Item, str]) -> dict[str, tuple[Place, ...]]:
-        """Booking id -> its new plan, of all whose place differs from the store's."""
+        """Booking id -> its new plan, of all bookings whose place differs from the stored one."""
         found = {key: dict(placed) for key, placed in self.placed.items()}
         for item, node in places.items():
             if item.key not in found:
@@ -97,11 +97,11 @@ def current_plan_of(
     *,
     changing: Record | None = None,
 ) -> CurrentPlan:
-    """The places at this instant.
+    """The current places of a model's bookings.
 
     Args:
-        model_plan: everything where the store says that it is.
-        calendar: what it was made from.
+        model_plan: the plan as stored.
+        calendar: the bookings that it was made from.
         pins: booking id -> node -> devices that its pods have there.
         now: this instant.
         changing: a booking that is left out, except for its pods that run outside its node.
@@ -151,10 +151,10 @@ def _place_unplaced(
     found: dict[str, dict[Item, str]],
     changing: Record | None,
 ) -> set[Item]:
-    """Places for bookings that have none: those of before the first single-node booking, or of a lost node.
+    """Place bookings that have no place: made before the first single-node booking, or on a lost node.
 
-    A booking that finds none is at risk; it takes no room except in the sum, and where its pods run. A
-    booking that is over needs none.
+    A booking for which no place is found is at risk; it takes up room only in the sum, and where its pods
+    run. A booking that is over needs no place.
 
     Returns:
         Pods that run where their booking has no place.
@@ -186,7 +186,7 @@ def _place_unplaced(
 
 
 def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item, str]]) -> None:
-    """Another booking has been moved for one that had no place."""
+    """Record the new place of another booking that was moved for one that had no place."""
     record = calendar.records.get(item.key)
     placed = dict(planned_booking(record).placed()) if record else {}
     if item in placed and (item.key in found or placed[item] != node):
@@ -196,7 +196,7 @@ def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item,
 def follow(
     booking: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int], items: Sequence[Item] = ()
 ) -> dict[Item, str]:
-    """Where items must be so that the booking's pods are among them."""
+    """Item -> node such that the items are where the booking's pods run, and otherwise stay."""
     items = items or [item for item, _ in booking.placed()]
     if booking.is_whole:
         item = items[0]
@@ -226,7 +226,7 @@ def blocks_of(
     *,
     pauses: Sequence[Grant] = (),
 ) -> tuple[Load, ...]:
-    """What cannot be had of a model: maintenance, what somebody else has granted, and ``pauses``."""
+    """The load of unusable devices of a model: maintenance, grants to others, and ``pauses``."""
     devices = capacity.devices.get(model, {})
     loads: dict[str, list[tuple[int, int, int]]] = {}
     for block in blocks:

@@ -1,13 +1,13 @@
-"""What decisions about bookings ask: what of one model can still be guaranteed. Pure.
+"""How many devices of one model can still be guaranteed: the basis of decisions about bookings. Pure.
 
-The sum over all nodes is looked at first: it costs little, and mostly it decides. The booking plan is asked
+The sum over all nodes is checked first: that is cheap, and usually decides. The booking plan is consulted
 where the sum is not enough: for a booking that needs one node for all its devices, and for every booking of
-a model of which such ones are booked or nodes are blocked, because those of others must stay placeable.
+a model that has such bookings or blocked nodes, because other users' bookings must stay placeable.
 
-What has begun, or begins within a moment, stays where it is planned: the extender may be binding its pods
-there while we decide. Where its pods run on a node that cannot bear it to its end (maintenance, a device
-that has become unhealthy), the plan controller has a place for it elsewhere that nothing here shows: then
-an answer is checked by what it would do.
+A booking that has begun, or begins within a moment, stays where it is planned: the extender may be binding
+its pods there at the same time. If its pods run on a node that cannot keep them to its end (because of
+maintenance, or a device that has become unhealthy), the plan controller has another place for it that is not
+visible here; then an answer is checked against what the plan controller would do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,9 +30,9 @@ from booking.store_records import Block
 from cluster.decide.booking_plan import STEPS, Item, PlanAttempt, PlannedBooking, Timeline, is_whole, planned
 
 TRIES: Final = 16
-"""How many starts are examined closely, of those at which the sum fits, in search of the earliest."""
+"""How many starts at which the sum fits are examined closely in search of the earliest."""
 TRY_STEPS: Final = 24
-"""How many places are tried, for all of these starts together."""
+"""How many places are tried for all of these starts together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class PlannedCapacities:
     calendar_of: Callable[[str], Calendar]
     blocks: Sequence[Block] = ()
     changing: Record | None = None
-    """Is not in its own way; where its pods run it stays."""
+    """The booking being changed: it does not block itself, and stays where its pods run."""
     _made: dict[str, "PlannedCapacity"] = field(default_factory=dict, init=False)
 
     def __call__(self, model: str) -> FreeCapacity:
@@ -63,7 +63,7 @@ class PlannedCapacities:
 
 
 class PlannedCapacity:
-    """What can be had of a model by its booking plan; a ``booking.free_capacity.FreeCapacity``."""
+    """The free capacity of a model by its booking plan; implements ``booking.free_capacity.FreeCapacity``."""
 
     def __init__(
         self,
@@ -78,7 +78,8 @@ class PlannedCapacity:
         self._model, self._calendar, self._capacity = model, calendar, capacity
         self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
-        # What has begun goes on where it is: a node that is unresponsive for a moment is no reason to end it.
+        # A running booking continues where it is: a node that is unresponsive for a moment is no reason to
+        # end it.
         is_new = changing is None or changing.start > now
         pauses = capacity.pauses.get(model, ()) if is_new else ()
         self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)
@@ -90,7 +91,7 @@ class PlannedCapacity:
 
     # --- what evaluation asks ------------------------------------------------------------------------
     def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
-        """Why they cannot be had in all of ``[start, end)``; None when they can."""
+        """Why the devices are not available throughout ``[start, end)``; None when they are."""
         if end <= start:
             return None
         free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.buffer
@@ -101,9 +102,9 @@ class PlannedCapacity:
         return None
 
     def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        """The first start of the timetable at which ``lacking`` has nothing to say; None: never.
+        """The first start of the timetable for which ``lacking`` returns None; None if there is none.
 
-        Where the booking plan must be searched too often, a later start that is certain.
+        If that would take too many searches of the booking plan, a later start that is certain.
         """
         load = self._sum(wanted)
         start = first_start(load, timetable, timetable.start_at(timetable.not_before))
@@ -120,7 +121,7 @@ class PlannedCapacity:
             if turn is None:
                 return None
             if not left and (wanted.count == 1 or wanted.topology == "single-node"):
-                # Nothing may be moved any more, and where nothing need be is certain.
+                # No more bookings can be moved, and ``certain`` is the first start that needs no move.
                 break
             start = first_start(load, timetable, timetable.start_at(instant(turn)))
         return certain
@@ -154,7 +155,7 @@ class PlannedCapacity:
         return self._is_watched or is_whole(wanted.count, wanted.topology)
 
     def _certain(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        """A start that needs no search: one node has room without moves, or nothing is booked any more."""
+        """A start that needs no search: one node has room without moves, or all bookings have ended."""
         node = OneNode(self._current().model_plan, wanted.count)
         begin = timetable.start_at(timetable.not_before)
         found = first_start(node, timetable, begin)
@@ -182,7 +183,7 @@ class PlannedCapacity:
         return self._current_plan
 
     def _placed(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Where they could be, together with what has to move for them."""
+        """A place for the devices and the moves that it takes; None if there is none. Cached."""
         key = (wanted, seconds(start), seconds(end))
         if key not in self._tried:
             self._tried[key], _ = self._try(wanted, start, end, STEPS)
@@ -191,7 +192,7 @@ class PlannedCapacity:
     def _try(
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
     ) -> tuple[Placement | None, int]:
-        """Where they could be, and how many more places may be tried."""
+        """A place for the devices, if any, and how many more places may be tried."""
         current_plan, booking = self._current(), self._planned_booking(wanted, start, end)
         items = [item for item, _ in booking.placed()]
         for only in current_plan.bounds(booking):
@@ -209,10 +210,10 @@ class PlannedCapacity:
             steps = attempt.left
         return None, steps
 
-    # --- what the plan controller makes of it -------------------------------------------------------
+    # --- what the plan controller will do -------------------------------------------------------------
     @cached_property
     def _is_strained(self) -> bool:
-        """Whether pods run where their bookings cannot stay."""
+        """Whether pods run on devices that their bookings cannot keep."""
         return next(self._current().model_plan.overfull(seconds(self._now)), None) is not None
 
     def _is_kept(self, wanted: CapacityRequest, start: datetime, end: datetime, placing: Placement) -> bool:
@@ -244,7 +245,7 @@ class PlannedCapacity:
         return replanned(self._model, calendar, self._capacity, self._now, blocks=self._maintenance).at_risk
 
     def _unwatched(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement:
-        """Nothing but single devices is guaranteed: they find a place in time wherever the sum fits.
+        """A place where only single devices are guaranteed: they find one in time wherever the sum fits.
 
         A place that is easily found is stored nevertheless, in case that changes.
         """
@@ -264,7 +265,7 @@ class PlannedCapacity:
         return Placement(plan=_plan((item, attempt.places[item]) for item in items)) if found else Placement()
 
     def _planned_booking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> PlannedBooking:
-        """What is asked for, with the place of the booking that is being changed."""
+        """The request in the form of the booking plan, with the place of the booking being changed."""
         changing = self._changing
         return PlannedBooking(
             key=changing.id if changing else "",
@@ -287,7 +288,7 @@ class PlannedCapacity:
         )
 
     def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
-        """The sum would do, the places do not."""
+        """The shortage where the sum would suffice but the places do not."""
         node_plans = self._current().model_plan.node_plans.values()
         on_nodes = [max(0, node_plan.room(seconds(start), seconds(end))) for node_plan in node_plans]
         when = f"all the time from {wording.instant(start)} to {wording.instant(end)}"

@@ -1,7 +1,7 @@
-"""What becomes of bookings when nodes change: which bookings find another place, and which are at risk. Pure.
+"""What happens to bookings when nodes change: which find another place, and which are at risk. Pure.
 
-Nothing is cancelled. Where devices have disappeared, those that were booked first keep their places, and
-those whose pods run where they are before all others; the latest ones are at risk.
+Nothing is cancelled. Where devices have disappeared, bookings keep their places in the order in which they
+were made, those with running pods before all others; the latest ones are at risk.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,22 +34,22 @@ STEPS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is to be done about the bookings of a model, and what cannot be helped."""
+    """What must change about the bookings of a model, and which cannot be kept."""
 
     plans: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
     """Booking id -> its new plan; those that keep theirs are left out."""
     at_risk: frozenset[str] = frozenset()
-    """Bookings that cannot be honoured as things are."""
+    """Bookings that cannot be honoured at present."""
 
 
 def at_risk(
     records: Iterable[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block] = ()
 ) -> frozenset[str]:
-    """Ids of the accepted bookings that cannot be honoured as things are.
+    """Ids of the accepted bookings that cannot be honoured at present.
 
     Args:
-        records: everybody's; those that are over or cancelled do not matter.
-        capacity: what can be had.
+        records: bookings of all users; past and cancelled ones are ignored.
+        capacity: the usable devices.
         now: this instant.
         blocks: maintenance.
     """
@@ -66,7 +66,7 @@ def at_risk(
 def replanned(
     model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
 ) -> Outcome:
-    """How the bookings of a model are kept from now on."""
+    """The new places of a model's bookings, and which bookings are at risk."""
     live = {key: record for key, record in calendar.records.items() if record.end > now}
     if not live:
         return Outcome()
@@ -76,7 +76,7 @@ def replanned(
 
 @dataclass(frozen=True, slots=True)
 class _Keeping:
-    """What a new plan of one model is made from, at one instant."""
+    """The inputs of a new plan of one model, at one instant."""
 
     model: str
     calendar: Calendar
@@ -86,7 +86,7 @@ class _Keeping:
     now: datetime
 
     def summed(self) -> Outcome:
-        """Nothing but single devices is guaranteed: the sum says it all."""
+        """The outcome where only single devices are guaranteed: the sum over all nodes decides."""
         total, now = self.capacity.total(self.model), seconds(self.now)
         if self.calendar.load.most(now, INDEFINITELY) <= total:
             return Outcome()
@@ -100,7 +100,7 @@ class _Keeping:
         return Outcome(at_risk=frozenset(at_risk))
 
     def watched(self) -> Outcome:
-        """Find a place for every booking: as they are, or with few of them moved, or all ranked again."""
+        """Find a place for every booking: as they are, or with a few of them moved, or all placed again."""
         model_plan = self.calendar.plan(self._devices, self.loads)
         current_plan = current_plan_of(model_plan, self.calendar, self.capacity.pins, self.now)
         lifted = self._lifted(current_plan)
@@ -122,7 +122,7 @@ class _Keeping:
         return sorted(self.live.values(), key=lambda one: (one.id not in pins, one.created, one.id))
 
     def _lifted(self, current_plan: CurrentPlan) -> list[Placed] | None:
-        """Items that must go elsewhere so that no node is too full; None where that cannot be enough."""
+        """Items that must move so that no node is overfull; None where moving them cannot be enough."""
         placed = {
             item for node_plan in current_plan.model_plan.node_plans.values() for item in node_plan.items
         }
@@ -195,7 +195,7 @@ class _Keeping:
 def _bounds(
     booking: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int]
 ) -> Iterator[Mapping[Item, str]]:
-    """Where pods run; where it is planned; anywhere."""
+    """Constraints on the booking's items, strictest first: where pods run, where it is planned, anywhere."""
     if pods:
         yield follow(booking, here, pods)
         yield follow(booking, {}, pods)

@@ -1,4 +1,4 @@
-"""The first start of a timetable that finds a gap; from each start a booking is differently long. Pure."""
+"""The first start of a timetable that finds a gap, where a booking's length depends on its start. Pure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,21 +9,20 @@ from booking.free_capacity import Timetable
 from cluster.decide.booking_plan import ModelPlan, Timeline
 
 _DAY: Final = 12 * 3600
-"""What is longer may be made of calendar days."""
+"""Seconds: a longer booking may consist of calendar days."""
 _CLOCKS: Final = 4 * 3600
-"""By how many seconds at most clock changes make such a length longer: two hours forward and two hours
-back."""
+"""Seconds by which clock changes make such a length longer at most: two hours forward and two hours back."""
 
 
 class Load(Protocol):
     """What is in use over time, for a request that wants devices."""
 
     def first_gap(self, not_before: int, length: int) -> int | None:
-        """The first instant from which they can be had for so long."""
+        """The first instant from which the devices are available for that long; seconds."""
         ...
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether they can be had all the time."""
+        """Whether the devices are available all the time."""
         ...
 
     def next_change(self, after: int) -> int | None:
@@ -54,11 +53,11 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """Some node, without moving any booking."""
+    """All devices on some node, without moving any booking."""
 
     plan: ModelPlan
     size: int
-    """How many devices are wanted on the one node."""
+    """Number of devices needed on one node."""
 
     def first_gap(self, not_before: int, length: int) -> int | None:
         """The first gap on any node."""
@@ -75,7 +74,7 @@ class OneNode:
 
 
 def first_start(load: Load, timetable: Timetable, start: datetime) -> datetime | None:
-    """The first start of the timetable, from one of them on, with a gap for the booking; None: never."""
+    """The first start of the timetable, not before ``start``, with a gap for the booking; None: never."""
     while True:
         gap = load.first_gap(seconds(start), _least(timetable, start))
         if gap is None:
@@ -90,11 +89,11 @@ def first_start(load: Load, timetable: Timetable, start: datetime) -> datetime |
 
 
 def instant(at: int) -> datetime:
-    """An instant, as a booking plan counts it."""
+    """The instant for a booking plan's number of seconds."""
     return datetime.fromtimestamp(at, UTC)
 
 
 def _least(timetable: Timetable, start: datetime) -> int:
-    """How long the timetable's bookings are at least, from a start on."""
+    """The shortest length, in seconds, of the timetable's bookings that begin at or after ``start``."""
     length = seconds(timetable.end_of(start)) - seconds(start)
     return max(1, length - _CLOCKS if length >= _DAY else length)

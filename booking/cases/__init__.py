@@ -1,4 +1,4 @@
-"""``policy test``: what a policy says about cases that were written down, before it is put in force."""
+"""``policy test``: replays written cases against a policy before it is put in force."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ __all__ = ["CaseFileError", "Outcome", "replay_file"]
 
 
 def replay_file(path: Path) -> tuple[Outcome, ...]:
-    """Every case of a file, asked of the policy that the file names; paths are counted from the file on.
+    """Every case of a file, evaluated by the policy that the file names; paths are relative to the file.
 
     Raises:
         CaseFileError: the file, or its policy, cannot be used; the message says which file.

@@ -21,15 +21,15 @@ class CaseFileError(ValueError):
 
 
 class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A booking that is there already."""
+    """An existing booking."""
 
     user: str
     start: Instant
     end: Instant
     id: str = ""
-    """By which `change` names it; by default `b-1` and so on, counted through the case."""
+    """The id that `change` refers to; by default `b-1` and so on, counted through the case."""
     model: str = ""
-    """By default the only model that there is."""
+    """By default the only existing model."""
     count: Amount = 1
     topology: Topology | None = None
     released: Instant | None = None
@@ -75,7 +75,7 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One question and its answer."""
+    """One request and its expected answer."""
 
     name: str
     now: Instant
@@ -90,7 +90,7 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     change: str | None = None
     """Id of the booking that the request changes."""
     expect: tuple[str, ...] = ()
-    """Rules that are broken, in any order; none: it is accepted."""
+    """Rules that are broken, in any order; none: the request is accepted."""
     earliest_start: Instant | None = None
     """The expected earliest start, where that matters."""
 
@@ -99,7 +99,7 @@ class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A cluster with its bookings, and requests with the answers that a policy must give."""
 
     policy: str | None = None
-    """Path of the policy file, from this file on; None: the manual."""
+    """Path of the policy file, relative to this file; None: the manual's policy."""
     capacity: Mapping[str, Mapping[str, Amount]]
     """Model -> node -> devices."""
     history: tuple[Booked, ...] = ()
@@ -111,7 +111,7 @@ def read_cases(text: str) -> CaseFile:
     """The cases of a file.
 
     Raises:
-        CaseFileError: it is not YAML, or not what is expected there.
+        CaseFileError: the text is not YAML, or not a case file.
     """
     try:
         return msgspec.yaml.decode(text, type=CaseFile)

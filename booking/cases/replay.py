@@ -1,4 +1,4 @@
-"""Cases run against a policy: the evaluation's answer next to the expected one. Pure."""
+"""Replays cases against a policy: the evaluation's answer next to the expected one. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ from cluster.objects.bookings import Topology
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a case."""
+    """The outcome of a case."""
 
     name: str
     expected: tuple[str, ...]
     """Rules, sorted; none: accepted."""
     broken: tuple[str, ...]
-    """Rules that really are broken, sorted."""
+    """Rules that are actually broken, sorted."""
     differs: str | None = None
-    """A message, where the answer is not the expected one."""
+    """A message if the answer is not the expected one."""
     messages: tuple[str, ...] = ()
     """What the user would read."""
 
@@ -47,10 +47,10 @@ class _Exemption:
 
 
 def replay(file: CaseFile, policy: Policy) -> tuple[Outcome, ...]:
-    """Every case's outcome, in order.
+    """The outcome of every case, in order.
 
     Raises:
-        CaseFileError: a case makes no sense: more is booked than there is, an unknown booking is changed.
+        CaseFileError: a case makes no sense: more is booked than exists, an unknown booking is changed.
     """
     capacity = Capacity({names.model_label(model): dict(nodes) for model, nodes in file.capacity.items()})
     return tuple(_replayed(case, file, policy, capacity) for case in file.cases)
@@ -167,7 +167,7 @@ def _blocks(maintenance: Sequence[Maintained], capacity: Capacity) -> Iterator[B
 
 
 def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list[Record]:
-    """The bookings that are there, each with a place, as they would have been stored one after the other.
+    """The existing bookings, each with a place, as if they had been made one after the other.
 
     Maintenance does not block them here: it may have been planned after all of them.
     """
@@ -193,7 +193,7 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
 def _kept(
     records: list[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block]
 ) -> Sequence[Record]:
-    """The bookings as the server keeps them under maintenance: moved, or at risk where they are."""
+    """The bookings as the server would keep them under maintenance: moved, or at risk where they are."""
     if not blocks:
         return records
     plans = {
@@ -264,7 +264,7 @@ def _request(
     now: datetime,
     limits_for: Callable[[str], Limits],
 ) -> BookingRequest:
-    """What is asked for, as the web would hand it on."""
+    """The request as the web layer would pass it on."""
     model = changing.model if changing else _model(asked.model, capacity)
     start = asked.start or (changing.start if changing else now)
     end = asked.end or (changing.end if changing else None)
@@ -280,7 +280,7 @@ def _request(
 
 
 def _model(said: str, capacity: Capacity) -> str:
-    """The model that is meant: the only one, where none is said."""
+    """The label form of a model; the only existing model if none is given."""
     if said:
         return names.model_label(said)
     if not capacity.models:

@@ -1,1 +1,1 @@
-"""The command line: ``kubectl gpu`` and ``gpu-booking``. It asks the booking server's REST API."""
+"""The command line: ``kubectl gpu`` and ``gpu-booking``. It calls the booking server's REST API."""

@@ -24,7 +24,7 @@ from cluster.process.clock import Clock, SystemClock
 _PLUGIN: Final = "kubectl-gpu"
 _NO_FILES: Final = ":4"
 _FILES: Final = ":0"
-"""Directives of cobra's completion protocol: the shell shall not offer files of its own, or shall."""
+"""Directives of cobra's completion protocol: whether the shell should offer file names of its own."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -80,7 +80,7 @@ def complete() -> None:
     """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
     logs.silence()
     found: list[CompletionItem] = []
-    # A user who presses the tab key is in the middle of a line: errors must not print into it.
+    # A user who presses the tab key is in the middle of a line: no error may be printed into it.
     with suppress(Exception):
         found = completions(sys.argv[1:], SystemClock())
     for item in found:
@@ -90,7 +90,7 @@ def complete() -> None:
 
 
 def completions(words: Sequence[str], clock: Clock) -> list[CompletionItem]:
-    """What the last word may become; it is empty where a new one begins."""
+    """Completions of the last word, which is empty where a new word begins."""
     *before, incomplete = words or [""]
     return ShellComplete(gpu, {"obj": clock}, names.PROGRAM, names.COMPLETION_VARIABLE).get_completions(
         before, incomplete

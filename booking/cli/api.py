@@ -1,4 +1,4 @@
-"""The booking server's REST API, asked for one command. Problems (RFC 9457) become sentences."""
+"""A client of the booking server's REST API for one command. Problems (RFC 9457) become sentences."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,9 +28,9 @@ _NOT_SENT: Final = urllib3.Retry(
     backoff_factor=0.2,
     respect_retry_after_header=False,
 )
-"""Retried if the request was not sent. Every answer is shown, also one that says when to ask again."""
+"""Retried only if the request was not sent. Every answer is shown, even one that says when to retry."""
 _ONCE: Final = _NOT_SENT.new(total=0, connect=0)
-"""For who waits for a moment alone."""
+"""For callers that wait only for a moment."""
 
 _CONNECTION: Final = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 
@@ -45,7 +45,7 @@ class Answer(dict[str, Any]):
         self._url = url
 
     def __missing__(self, name: str) -> Any:
-        """A field that every booking server of our version answers is missing."""
+        """Report a missing field that every booking server of our version sends."""
         raise UnreachableError(
             f"What answers at {self._url} is not a booking server, or one of another version: its answer"
             f" lacks {name!r}. Is the address right?"
@@ -53,7 +53,7 @@ class Answer(dict[str, Any]):
 
 
 class Api:
-    """One person at the API."""
+    """The API as seen by one user."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Api:
         localize: Callable[[str], str] = str,
         within: float | None = None,
     ) -> None:
-        """Take what there is to know.
+        """Create it without sending a request.
 
         Args:
             url: of the server, without a path.
-            token: for its audience.
-            ca_file: who vouches for it.
-            waiting: around every request, for a sign of life.
+            token: a token for the server's audience.
+            ca_file: certificates of the authorities to trust.
+            waiting: a context around every request that shows progress.
             localize: turns the server's messages into the reader's time zone.
-            within: seconds in which each request must be answered, at the first attempt; None: as long as
-                somebody waits who has asked for a change.
+            within: seconds in which each request must be answered, at the first attempt; None: as long as a
+                user waits for a change.
         """
         self._waiting = waiting
         self._localized = localize
@@ -92,11 +92,11 @@ class Api:
         return self.ask("GET", path, query=query)
 
     def pages(self, path: str, field: str, query: Mapping[str, object] | None = None) -> list[Json]:
-        """Read a list to its end."""
+        """All entries of a list, from all of its pages."""
         return list(self.each(path, field, query))
 
     def each(self, path: str, field: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
-        """The entries of a list, as its pages come."""
+        """The entries of a list; each page is requested when it is needed."""
         asked = dict(query or {})
         while True:
             page = self.get(path, asked)
@@ -114,17 +114,17 @@ class Api:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        """One request below ``/api/v1``.
+        """Send one request below ``/api/v1``.
 
         Args:
-            method: of HTTP.
-            path: its parts are quoted already (``part``).
+            method: the HTTP method.
+            path: with its parts already quoted (``part``).
             body: JSON.
             query: parameters; those that are None are left out.
             headers: in addition to our own.
 
         Raises:
-            CommandError: the server refuses, or does not answer; says why.
+            CommandError: the server refuses, or does not answer; the message says why.
         """
         url = f"{self.url}{ROOT}{path}"
         given = urlencode([(key, _text(value)) for key, value in (query or {}).items() if value is not None])
@@ -164,7 +164,7 @@ class Api:
 
 
 def part(text: str) -> str:
-    """A name as a part of a path: ``.`` and ``..`` alone would be taken for steps, and left out."""
+    """A name quoted as one part of a path: ``.`` and ``..`` would otherwise be resolved as path steps."""
     return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
@@ -192,7 +192,7 @@ def _better(problem: Mapping[str, Any]) -> Iterable[str]:
 
 
 def offers(alternatives: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """What could be had instead, a line each; instants as in all messages of the server's."""
+    """The alternatives, one per line; instants as in all messages of the server."""
     for one in alternatives:
         why = str(one.get("why") or "").replace("-", " ").replace("gpus", "GPUs")
         span = f"from {_moment(one.get('start'))} to {_moment(one.get('end'))}"
@@ -219,6 +219,6 @@ def _unreachable(url: str, error: Exception, method: str) -> str:
 
 
 def _first(error: Exception) -> str:
-    """What a chain of errors began with, without the name that the library has for a connection."""
+    """The root cause of a chain of errors, without the library's name for a connection."""
     cause = getattr(error, "reason", None)
     return _CONNECTION.sub("", str(cause if cause is not None else error)).rstrip(".")

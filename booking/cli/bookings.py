@@ -1,4 +1,4 @@
-"""Bookings as the command line shows them, and what several commands need of them."""
+"""How the command line shows bookings, and what several commands share about them."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Column, ...]:
-    """Of a table of bookings; whose they are, where they need not be one's own."""
+    """Columns of a table of bookings, with the owner where others' bookings may be listed."""
     zone, now = server.zone, server.clock.now()
     return (
         Column("ID", lambda b: b["id"]),
@@ -80,7 +80,7 @@ def warn(server: ServerConnection, booking: Row, form: Format) -> None:
 
 
 def print_booking(server: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
-    """Print the result for one booking: a message for people, else the booking."""
+    """Print the result for one booking: a message for people, the booking for programs."""
     if form == "table":
         click.echo(message)
     else:
@@ -94,7 +94,7 @@ def print_booking(server: ServerConnection, booking: dict[str, Any], form: Forma
 def book(
     server: ServerConnection, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool
 ) -> None:
-    """Book what a body asks for and print the booking; with ``dry_run``, what would be booked."""
+    """Book what a body requests and print the booking; with ``dry_run``, what would be booked."""
     made = server.api.ask(
         "POST",
         path,
@@ -119,10 +119,10 @@ def summary_of(server: ServerConnection, booking: Row) -> str:
 
 
 def meant(read: Callable[..., T], *said: Any) -> T:
-    """Read what the user typed.
+    """Call a parser of the user's input.
 
     Raises:
-        click.UsageError: it cannot be understood.
+        click.UsageError: the input cannot be understood.
     """
     try:
         return read(*said)
@@ -131,7 +131,7 @@ def meant(read: Callable[..., T], *said: Any) -> T:
 
 
 def model_of(server: ServerConnection, word: str) -> str:
-    """The model whose name contains the word, where that is one alone; else the word."""
+    """The only model whose name contains the word; the word itself if there is none, or several."""
     found = _called(word, _models(server))
     return found[0] if len(found) == 1 else word
 
@@ -155,7 +155,7 @@ def _models(server: ServerConnection) -> list[str]:
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:
-    """The model of exactly this name, else those that contain it; however it is spelt."""
+    """The model of exactly this name, else all models whose names contain it; case is ignored."""
     folded = word.replace(" ", "-").casefold()
     same = [each for each in known if each.casefold() == folded]
     return same or [each for each in known if folded in each.casefold()]

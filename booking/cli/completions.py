@@ -15,15 +15,15 @@ from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, asks_for_gpus, is_live
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-"""A completion as click calls it: with the command line read so far, the parameter, and the beginning of the
+"""A completion as click calls it, with the command line read so far, the parameter, and the beginning of the
 word."""
 
 _PAGE: Final = 500
-"""Entries of a list that the booking server gives at once at most."""
+"""Entries per page: the most that the booking server sends at once."""
 
 
 def bookings_in(state: str | None = None) -> Completer:
-    """Bookings: one's own, for an administrator everybody's.
+    """Bookings: the user's own, for an administrator all users'.
 
     Args:
         state: only those in it; None: those that run and are planned, with ``--past`` the others as well.
@@ -55,7 +55,7 @@ def known_exemptions(
 def known_subjects(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """What there is to read about in the audit: bookings, maintenance and exemptions, by their id."""
+    """Subjects in the audit: bookings, maintenance and exemptions, by their id."""
 
     def find() -> Iterator[CompletionItem]:
         query = {"limit": _PAGE}
@@ -69,7 +69,7 @@ def known_subjects(
 def known_models(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Models that there are; a part of the name is enough, as it is for the command."""
+    """Existing models; a part of the name is enough, as it is for the command."""
     folded = incomplete.replace(" ", "-").casefold()
 
     def find() -> Iterator[CompletionItem]:
@@ -81,7 +81,7 @@ def known_models(
 
 
 def known_nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Nodes with GPUs that the line does not name yet."""
+    """Nodes with GPUs that the command line does not name yet."""
     named = context.params.get(parameter.name or "")
     before = named if isinstance(named, tuple) else ()
 
@@ -94,7 +94,7 @@ def known_nodes(context: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def known_gpus(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """GPUs of the node that the line names: by their number, or by their UUID where one is begun."""
+    """GPUs of the node that the line names: by number, or by UUID once one has been begun."""
 
     def find() -> Iterator[CompletionItem]:
         for node in _listed(context, "now", field="nodes"):
@@ -105,10 +105,10 @@ def known_gpus(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def pods_of_gpus(*, must_run: bool) -> Completer:
-    """Pods of the namespace that is named, else the context's, which have to do with GPUs.
+    """Pods that request GPUs, or did, in the namespace that the line names, else the context's.
 
     Args:
-        must_run: only those that are on a node and not about to leave it.
+        must_run: only those that are on a node and not terminating.
     """
 
     def known(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -132,7 +132,7 @@ def _runs_on_gpus(pod: Pod) -> bool:
 
 
 def _has_to_do_with_gpus(pod: Pod) -> bool:
-    """Whether a pod asks for GPUs, or did before it was recreated without."""
+    """Whether a pod requests GPUs, or did before it was recreated without."""
     return asks_for_gpus(pod) or pod.metadata.annotation(names.USER) is not None
 
 
@@ -164,7 +164,7 @@ def _exemptions(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterato
 
 
 def _gpus(devices: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
-    """A number means a whole GPU, which is listed before the parts that it is cut into."""
+    """GPUs by number, or by UUID once one is begun. A number means a whole GPU, listed before its parts."""
     numbers: set[str] = set()
     for each in devices:
         about, number = printable(f"{each['model']}, {each['state']}"), str(each["index"])

@@ -1,4 +1,4 @@
-"""The options of every command that calls a server: which server, and with whose credentials."""
+"""The options of every command that calls a server: which server, and which credentials."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ from cluster.kube.resources import NAMESPACES
 from cluster.process.clock import Clock
 
 _OPTIONS: Final = ("url", "token_file", "ca_file", "kubeconfig", "context", "namespace")
-"""By the names that they have in ``ConnectionOptions``."""
+"""The options, by their names in ``ConnectionOptions``."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def connection_options(command: Decorated) -> Decorated:
-    """Give a command the options that choose the server; ``connection_of`` turns them into a connection."""
+    """Add the options that choose the server to a command; ``connection_of`` turns them into a connection."""
     options = (
         click.option(
             "--kubeconfig",
@@ -82,7 +82,7 @@ def connection_options(command: Decorated) -> Decorated:
 
 
 def connection_of(options: dict[str, Any]) -> ServerConnection:
-    """Take the options of ``connection_options`` out of a command's."""
+    """Remove the options of ``connection_options`` from a command's and return their connection."""
     given = ConnectionOptions(
         installed=options.pop("installed_in"),
         **{name: options.pop(name) for name in _OPTIONS},
@@ -99,7 +99,7 @@ def quick_connection(context: click.Context) -> ServerConnection:
 
 
 def the_clock(context: click.Context) -> Clock:
-    """The one that the composition root has given."""
+    """The clock that the composition root has passed in."""
     clock: Clock = context.find_root().obj
     return clock
 

@@ -1,6 +1,6 @@
-"""What a shell offers after the tab key is found in a moment, or not at all.
+"""The deadline for completions: what a shell offers after the tab key is found within seconds, or not at all.
 
-Somebody is in the middle of a line: whatever goes wrong, nothing is written on the terminal.
+The user is in the middle of a line: whatever goes wrong, nothing is written on the terminal.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import Final
 from click.shell_completion import CompletionItem
 
 EACH_SECONDS: Final = 2.0
-"""Seconds for one answer, of a server or of a program that makes credentials."""
+"""Seconds for one answer of a server, or of a program that makes credentials."""
 _SECONDS: Final = 3.0
 """Seconds for all answers together."""
 
@@ -19,7 +19,7 @@ _SECONDS: Final = 3.0
 def found_in_time(find: Callable[[], Iterable[CompletionItem]]) -> list[CompletionItem]:
     """The items found until the deadline, or until something fails.
 
-    Names are resolved, credentials made and servers asked, and not all of that takes a time limit: it runs in
+    Resolving names, making credentials and calling servers cannot all be given a time limit, so it is done in
     a thread of its own, which is abandoned at the deadline.
 
     Args:
@@ -29,7 +29,7 @@ def found_in_time(find: Callable[[], Iterable[CompletionItem]]) -> list[Completi
 
     def collect() -> None:
         with suppress(Exception):
-            found.extend(find())  # one by one: those count that came in time
+            found.extend(find())  # one by one: those found in time count
 
     aside = threading.Thread(target=collect, name="completion", daemon=True)
     aside.start()

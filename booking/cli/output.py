@@ -1,4 +1,4 @@
-"""What a command prints: a table for people, JSON, YAML or names for programs."""
+"""What a command prints: a table for people; JSON, YAML or names for programs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Column:
 
 
 def printing(command: Decorated) -> Decorated:
-    """Give a command the option ``-o``; it gets it as ``output``."""
+    """Add the option ``-o`` to a command, which gets it as ``output``."""
     option = click.option(
         "--output",
         "-o",
@@ -47,7 +47,7 @@ def printing(command: Decorated) -> Decorated:
 
 
 def trying(command: Decorated) -> Decorated:
-    """Give a command the option ``--dry-run``; it gets it as ``dry_run``."""
+    """Add the option ``--dry-run`` to a command, which gets it as ``dry_run``."""
     option = click.option(
         "--dry-run", is_flag=True, help="Change nothing; only say what the answer would be."
     )
@@ -66,10 +66,10 @@ def show(
     """Print an answer.
 
     Args:
-        answer: what the server said: for programs.
-        rows: what of it is in the table.
+        answer: the server's answer, for programs.
+        rows: the part of it that goes into the table.
         columns: of the table.
-        output: how.
+        output: the format.
         name: of a row, for ``-o name``.
         empty: the message where there are no rows.
     """
@@ -87,12 +87,12 @@ def show(
 
 
 def print_result(answer: Mapping[str, Any], output: Format, *, name: str, message: str) -> None:
-    """Print what was done to one thing.
+    """Print the result of a change to one object.
 
     Args:
-        answer: what the server said: for programs.
-        output: how.
-        name: of the thing, for ``-o name``.
+        answer: the server's answer, for programs.
+        output: the format.
+        name: of the object, for ``-o name``.
         message: for people.
     """
     if output in FOR_PEOPLE:
@@ -114,13 +114,13 @@ def table(rows: Iterable[Row], columns: Sequence[Column]) -> str:
 
 
 def local(text: object, zone: ZoneInfo) -> str:
-    """An instant of the server's as the clocks of a zone show it: ``Fri 2026-11-27 17:00``."""
+    """An instant from the server in a zone's local time: ``Fri 2026-11-27 17:00``."""
     moment = datetime.fromisoformat(str(text)).astimezone(zone)
     return moment.strftime("%a %Y-%m-%d %H:%M")
 
 
 def localized(message: str, zone: Callable[[], ZoneInfo]) -> str:
-    """A message of the server's with its instants by the clocks of a zone, which is asked for if needed."""
+    """A message from the server with its instants in local time; the zone is requested only if needed."""
     return wording.with_local_times(
         message, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}"
     )

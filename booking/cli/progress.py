@@ -1,4 +1,4 @@
-"""A sign of life while something takes longer than a second; only on a terminal."""
+"""Shows progress when something takes longer than a second; only on a terminal."""
 
 import sys
 import threading
@@ -13,13 +13,13 @@ _MARKS: Final = "|/-\\"
 
 @contextmanager
 def patiently(what: str, to: TextIO | None = None, *, is_shared: bool = False) -> Iterator[None]:
-    """After a second, show on the terminal's error stream what is waited for; wipe it away afterwards.
+    """After a second, show what is waited for on the terminal's error stream; erase it afterwards.
 
     Args:
         what: is waited for.
         to: the stream.
-        is_shared: another program may ask a question on the same terminal meanwhile. Then it is printed once,
-            on a line of its own that stays: wiping away a moving line would wipe away the question.
+        is_shared: another program may ask a question on the same terminal meanwhile. Then the text is printed
+            once, on a line of its own that stays: erasing a moving line would erase the question.
     """
     stream = to or sys.stderr
     if not stream.isatty():

@@ -1,7 +1,7 @@
-"""How a command reaches the booking server: whose kubeconfig, which address, which token.
+"""How a command reaches the booking server: which kubeconfig, which address, which token.
 
-The address is the one that is given, or the one that the chart has written into the cluster. The token is the
-one that is given, or the one by which the kubeconfig's user is known to the API server.
+The address is the given one, or the one that the chart has written into the cluster. The token is the given
+one, or the one by which the API server knows the kubeconfig's user.
 """
 
 import re
@@ -45,9 +45,9 @@ _HOW: Final = (
 )
 
 _API_SERVER: Final = re.compile(r"^ApiServer\([^)]*\): ")
-"""How the library names the connection."""
+"""The library's name for the connection in its messages."""
 _PAGE: Final = 500
-"""Objects of the API server that are asked for at once."""
+"""Objects per page of a list from the API server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class ConnectionOptions:
 
 
 class ServerConnection:
-    """The booking server and the cluster, found when they are first needed."""
+    """The booking server and the cluster, looked up when they are first needed."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ServerConnection:
         )
 
     def localized(self, message: str) -> str:
-        """A message of the server, with instants by the site's clocks."""
+        """A message of the server, with instants in the site's zone."""
         return output.localized(message, lambda: self.zone)
 
     def _localized(self, message: str) -> str:
@@ -124,7 +124,7 @@ class ServerConnection:
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The site's: days are days in it."""
+        """The site's time zone, in which days are counted."""
         key = str(self.api.get("/policy").get("zone") or "UTC")
         try:
             return ZoneInfo(key)
@@ -133,10 +133,10 @@ class ServerConnection:
 
     @property
     def namespace(self) -> str:
-        """The one that was named, else the context's.
+        """The namespace from the command line, else the context's.
 
         Raises:
-            CommandError: none was named, and no context is known.
+            CommandError: none was given, and no context is known.
         """
         if self._options.namespace:
             return self._options.namespace
@@ -147,11 +147,11 @@ class ServerConnection:
 
     @property
     def named_namespace(self) -> str | None:
-        """The one that was named, if any."""
+        """The namespace from the command line, if any."""
         return self._options.namespace
 
     def objects(self, resource: Resource[T], *, namespace: str | None = None) -> Iterator[T]:
-        """Objects of the API server, as its pages come; of one namespace or of all.
+        """Objects of the API server, of one namespace or of all; each page is requested when it is needed.
 
         Raises:
             CommandError: its address or the user's credentials are unknown.
@@ -191,7 +191,7 @@ class ServerConnection:
             raise CommandError(str(error)) from error
 
     def _making_credentials(self, *, interactive: bool) -> AbstractContextManager[None]:
-        """A sign of life while a program makes credentials; it may ask somebody to sign in."""
+        """Show progress while a program makes credentials; it may ask the user to sign in."""
         program = self._chosen.user.exec
         if program is None:
             return nullcontext()
@@ -229,7 +229,7 @@ class ServerConnection:
         return token if account is None else self._exchanged(account)
 
     def _exchanged(self, account: tuple[str, str]) -> str:
-        """A ServiceAccount's token is for the API server alone: it is asked for one that is for us."""
+        """A token for the booking server, requested with a ServiceAccount's token for the API server."""
         try:
             with self._connection() as connection, self._patiently(f"waiting for {connection.server}"):
                 return token_for(connection, self.clock, account, names.AUDIENCE)
@@ -266,7 +266,7 @@ class ServerConnection:
         return str(url)
 
     def _trouble(self, error: ApiError) -> str:
-        """What went wrong between us and the API server: a sentence or two."""
+        """What went wrong between the client and the API server: a sentence or two."""
         if not isinstance(error, Unreachable):
             return f"{str(error).rstrip('.')}."
         reason = _API_SERVER.sub("", error.message).rstrip(".")
@@ -293,16 +293,16 @@ class ServerConnection:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """To the API server; the files that a TLS library must read are removed afterwards."""
+        """A connection to the API server; the files that the TLS library needs are removed afterwards."""
         with tempfile.TemporaryDirectory(prefix=names.FOLDER_PREFIX) as folder:
             yield kubeconfig.connection(self._chosen, self._credential, Path(folder))
 
 
 def _address(url: str) -> str:
-    """An address that can be asked.
+    """A usable server address.
 
     Raises:
-        CommandError: it is none.
+        CommandError: the text is not one.
     """
     try:
         parts = urlsplit(url)
@@ -318,10 +318,10 @@ def _address(url: str) -> str:
 
 
 def _authorities(file: str | Path) -> str:
-    """A file of certificates that can be used.
+    """A file of usable certificates.
 
     Raises:
-        CommandError: it cannot.
+        CommandError: it cannot be used.
     """
     try:
         ssl.create_default_context(cafile=file)

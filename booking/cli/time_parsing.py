@@ -1,6 +1,6 @@
 """Instants and lengths as people type them: ``mon 09:00``, ``tomorrow``, ``2026-11-24``, ``2d``. Pure.
 
-What has no offset is meant in a zone that is given; times that a change of clocks leaves out are refused.
+Times without an offset are meant in a given zone; times that a clock change skips are refused.
 """
 
 import re
@@ -17,12 +17,12 @@ _SHORTEST_DAY_NAME: Final = 3
 
 TIME: Final = "TIME"
 LENGTH: Final = "LENGTH"
-"""What the help calls words that are read here."""
+"""What the help calls words that are parsed here."""
 HINT: Final = 'write for example "mon 09:00", "tomorrow", "2026-11-24 09:00", "+2h" or an RFC 3339 instant'
 
 
 class UnclearTimeError(ValueError):
-    """Nobody can say what was meant; the text is a message."""
+    """The text is ambiguous or no time at all; the error's text is a message for the user."""
 
 
 def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
@@ -31,8 +31,8 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
     Args:
         text: as it was typed.
         now: aware.
-        zone: for whatever has no offset. A day of the week is the next one that is still to come, today too;
-            a day without a time begins at midnight, a time without a day is the next one.
+        zone: for everything without an offset. A weekday is its next one that is still to come, today
+            included; a day without a time begins at midnight; a time without a day is its next occurrence.
 
     Raises:
         UnclearTimeError: it is not an instant, or one that the clocks of the zone leave out.
@@ -54,10 +54,10 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
 
 
 def length_of(text: str) -> Duration:
-    """A length that the user means: ``2d`` is two calendar days, ``36h`` is elapsed.
+    """The length that the user means: ``2d`` is two calendar days, ``36h`` is elapsed time.
 
     Raises:
-        UnclearTimeError: it is none.
+        UnclearTimeError: it is not a length.
     """
     try:
         return durations.read(text.strip())
@@ -76,7 +76,7 @@ def _iso(text: str, zone: ZoneInfo) -> datetime | None:
 
 
 def _split(said: str) -> tuple[str, str | None]:
-    """Day and time; the day is empty where there is only a time."""
+    """Day and time; the day is empty if there is only a time."""
     day, _, clock = said.rpartition(" ")
     if _CLOCK.fullmatch(clock) and (day or ":" in clock):
         return day, clock
@@ -103,7 +103,7 @@ def _of_day(day: str, clock: str | None, here: datetime, zone: ZoneInfo) -> date
 
 
 def _of_date(day: str, at: time, zone: ZoneInfo) -> datetime | None:
-    """A date with a time that RFC 3339 does not know: ``2026-11-24 9``."""
+    """The instant of a date with a time that RFC 3339 does not allow: ``2026-11-24 9``."""
     try:
         return _local(date.fromisoformat(day), at, zone)
     except ValueError as error:
@@ -123,7 +123,7 @@ def _clock(text: str | None) -> time | None:
 
 
 def _local(day: date, at: time, zone: ZoneInfo) -> datetime:
-    """The instant at which the clocks of a zone show this; of two such instants the first."""
+    """The instant at which the clocks of a zone show this time; the first of two."""
     wanted = datetime.combine(day, at, zone)
     found = _utc(wanted, wanted.isoformat())
     if found.astimezone(zone).replace(tzinfo=None) != wanted.replace(tzinfo=None):

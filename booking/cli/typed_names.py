@@ -1,4 +1,4 @@
-"""Names as people type them: not empty; of pods as kubectl has them, or copied from our own tables."""
+"""Names as people type them: not empty; pods' as kubectl accepts them, or copied from our own tables."""
 
 from typing import Any, Final
 
@@ -8,11 +8,11 @@ from booking import wording
 from booking.cli.server_connection import ServerConnection
 
 KINDS: Final = ("pod/", "pods/", "po/")
-"""What kubectl lets people write before the name of a pod."""
+"""What kubectl allows before the name of a pod."""
 
 
 class Name(click.ParamType[str]):
-    """A name of anything. An empty one is a variable that is not set: it must not mean everything."""
+    """A name. An empty one comes from an unset shell variable, and must not mean everything."""
 
     name = "text"
 
@@ -28,10 +28,10 @@ NAME: Final = Name()
 
 
 def namespace_and_name(server: ServerConnection, text: str) -> tuple[str, str]:
-    """Which pod is meant by ``NAME``, ``pod/NAME`` or, as tables show it, ``NAMESPACE/NAME``.
+    """Namespace and name of a pod given as ``NAME``, ``pod/NAME`` or, as in our tables, ``NAMESPACE/NAME``.
 
     Raises:
-        click.UsageError: it can be none, or two namespaces are named.
+        click.UsageError: it cannot be a pod's name, or two namespaces are named.
         CommandError: no namespace is named, and no context is known.
     """
     prefix = next((each for each in KINDS if text.startswith(each)), "")

@@ -1,4 +1,4 @@
-"""The cluster now, for people: from the cache that the server keeps. Thread-safe."""
+"""The current state of the cluster for people, from the server's cluster cache. Thread-safe."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class ClusterStatus:
         visibility: Callable[[], Visibility],
         unready_reason: Check,
     ) -> None:
-        """Take its parts.
+        """Create it.
 
         Args:
             cache: of the cluster.
@@ -54,19 +54,19 @@ class ClusterStatus:
         self._visibility, self._unready_reason = visibility, unready_reason
 
     def now(self, who: Principal) -> Now:
-        """Nodes, devices, holders, and who goes next.
+        """Nodes, devices, holders, and who would be evicted next.
 
         Raises:
-            ClusterError: the cluster is not known now.
+            ClusterError: the state of the cluster is not known now.
         """
         return now_of(self._snapshot(), self._viewer(who))
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
-        """Why a pod is as it is.
+        """Why a pod waits, or holds what it holds.
 
         Raises:
-            UnknownPodError: there is none of that name that this user may see.
-            ClusterError: the cluster is not known now, or the API server does not answer.
+            UnknownPodError: there is no pod of that name that this user may see.
+            ClusterError: the state of the cluster is not known now, or the API server does not answer.
         """
         snapshot = self._snapshot(self._booking_plans)
         pod = self._found(snapshot, namespace, name)
@@ -78,7 +78,7 @@ class ClusterStatus:
         return why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
 
     def mine(self, who: Principal) -> tuple[tuple[str, str], ...]:
-        """Namespace and name of one's own pods that ask for GPUs, in their order."""
+        """Namespaces and names, sorted, of the user's own pods that request GPUs."""
         pods = self._snapshot().pods.values()
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))

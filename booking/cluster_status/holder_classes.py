@@ -1,4 +1,4 @@
-"""By what right pods hold their GPUs. Pure."""
+"""The right by which a pod holds its GPUs. Pure."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -17,23 +17,23 @@ from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.pods import Pod
 
 HolderClass = Literal["booked", "protected", "granted", "expired", "opportunistic"]
-"""A booking covers it; nobody takes it away for bookings; MAIA has granted it its GPUs; its booking, or what
-MAIA has granted, is over; none of these. The last two may be evicted for a booked pod."""
+"""A booking covers the pod; the pod is never evicted for bookings; MAIA has granted it its GPUs; its booking,
+or what MAIA has granted, is over; none of these. The last two may be evicted for a booked pod."""
 
 
 class Classes:
-    """Of the pods of one instant."""
+    """The holder classes of the pods of one snapshot."""
 
     def __init__(self, snapshot: StatusSnapshot) -> None:
         self._snapshot = snapshot
         self._lost: dict[str, frozenset[str]] = {}
 
     def of(self, pod: Pod, holding: Holding | None) -> HolderClass:
-        """By what right a pod holds its devices.
+        """The right by which a pod holds its devices.
 
         Args:
             pod: any living pod.
-            holding: what it holds; None for one for which a device is only kept.
+            holding: what it holds; None for a pod that a device is only reserved for.
         """
         snapshot = self._snapshot
         if pod.metadata.uid in snapshot.cover:
@@ -52,7 +52,7 @@ class Classes:
         return lasting_protection(pod, holding, namespaces=namespaces, home=home) is not None
 
     def _is_over(self, pod: Pod) -> bool:
-        """Whether the time written on the pod is over; an instant before its creation means nothing."""
+        """Whether the end written on the pod has passed; one before the pod's creation does not count."""
         counts = self._snapshot.terms.maia or pod.metadata.annotation(names.BOOKING)
         until, created = terminate_at(pod), pod.metadata.creation_timestamp
         if not counts or until is None or until > self._snapshot.now:
@@ -60,7 +60,7 @@ class Classes:
         return created is None or created < until
 
     def _has_lost(self, pod: Pod) -> bool:
-        """Whether a booking covered it to its end: a pod that stays does not say so any more."""
+        """Whether a booking covered the pod to its end: a pod that stays has lost the annotation of it."""
         user = pod.metadata.annotation(names.USER)
         if not user:
             return False
@@ -80,7 +80,7 @@ class Classes:
         return (uid for _, uid in found)
 
     def _left(self, booking: Booking) -> Booking:
-        """What of it covered others than those that have ended with it and had a GPU each, at least."""
+        """The booking without the GPUs of pods that have ended with it, counted as one each."""
         gone = sum(uid not in self._snapshot.pods for uid in booking.status.ending or ())
         spec = msgspec.structs.replace(booking.spec, count=booking.spec.count - gone)
         return msgspec.structs.replace(booking, spec=spec)

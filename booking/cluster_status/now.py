@@ -96,7 +96,7 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the answers are made from: the cluster at one instant, and who looks at it."""
+    """The inputs of an answer: the cluster at one instant, and the viewer."""
 
     snapshot: StatusSnapshot
     viewer: Viewer

@@ -1,4 +1,4 @@
-"""One instant of the cluster, as it is shown to people: taken from the cache under its lock."""
+"""One instant of the cluster for display: taken from the cache under its lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from cluster.process.clock import Clock
 
 @dataclass(frozen=True, kw_only=True)
 class StatusSnapshot:
-    """Values alone. It is a ``booking.eviction.snapshot.EvictionSnapshot``, too."""
+    """Values only. It is also a ``booking.eviction.snapshot.EvictionSnapshot``."""
 
     now: datetime
     pods: Mapping[str, Pod]
@@ -35,12 +35,12 @@ class StatusSnapshot:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     uses: Mapping[str, str] = field(default_factory=dict)
-    """Node -> how its GPUs are used, as its agent says it."""
+    """Node -> how its GPUs are used, as its agent reports it."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
 
     @property
     def explanation(self) -> ExplanationSnapshot:
-        """The part of it from which a pod is explained."""
+        """The part of the snapshot from which a pod is explained."""
         return ExplanationSnapshot(
             now=self.now,
             pods=self.pods,
@@ -65,7 +65,7 @@ class StatusSnapshot:
 def take(
     cache: ClusterCache, clock: Clock, terms: EvictionSettings, booking_plans: BookingPlans | None = None
 ) -> StatusSnapshot:
-    """The cluster now.
+    """Take a snapshot of the cluster.
 
     Args:
         cache: of the cluster.
@@ -93,11 +93,11 @@ def take(
 
 
 def about(pod: Pod, snapshot: StatusSnapshot, booking_plans: BookingPlans) -> StatusSnapshot:
-    """The snapshot for questions about one pod, which looks at all nodes only where that matters to the pod.
+    """The snapshot for questions about one pod; ``lasting``, which takes all nodes, only where it matters.
 
     Args:
-        pod: that is asked about.
-        snapshot: of now.
+        pod: the pod in question.
+        snapshot: the present one.
         booking_plans: over the same cache.
     """
     if never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.terms.namespace) is None:

@@ -10,7 +10,7 @@ from booking.cluster_status.viewer import Viewer
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use
 
 OLD_AFTER: Final = timedelta(seconds=90)
-"""Older measurements are not shown: agents report every ten seconds, or each minute at least."""
+"""Older measurements are not shown: agents report every ten seconds, and at least once a minute."""
 
 
 class UseNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ class Used:
     """The last report of one node's agent."""
 
     def __init__(self, text: str | None, now: datetime, viewer: Viewer) -> None:
-        """Args: text: of the annotation; one that is old or cannot be read says nothing."""
+        """Args: text: the annotation's value; an old or unreadable one counts as no report."""
         self._viewer = viewer
         self._use = _current(text, now)
         self._of = {device.uuid: device for device in self._use.devices} if self._use else {}
 
     def of(self, uuid: str) -> UseNow | None:
-        """How a device is used; None: it is not known."""
+        """How a device is used; None if that is not known."""
         said = self._of.get(uuid)
         return None if said is None else _usage_now(said)
 

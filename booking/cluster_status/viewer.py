@@ -10,7 +10,7 @@ from cluster.objects.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who looks at the cluster, and what the policy lets them see."""
+    """A user who looks at the cluster, and what the policy lets them see."""
 
     who: Principal
     visibility: Visibility
@@ -20,11 +20,11 @@ class Viewer:
         return self.may_name_user(self.user_of(pod))
 
     def may_name_user(self, user: str | None) -> bool:
-        """Whether they may learn what is this user's; None: it is nobody's."""
+        """Whether they may see this user's name and pods; None: a pod without an owner."""
         return may_see_user(self.who, user, self.visibility)
 
     def may_ask_about(self, pod: Pod) -> bool:
-        """Whether the viewer may see the reason: also for a pod without an owner, if they know its name."""
+        """Whether they may see the explanation: also for a pod without an owner, if they know its name."""
         return self.may_name(pod) or self.user_of(pod) is None
 
     @staticmethod

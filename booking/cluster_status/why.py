@@ -15,7 +15,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     state: str
-    """In a word or some: ``running, booked``."""
+    """The state in a few words: ``running, booked``."""
     because: tuple[str, ...]
     would_change: tuple[str, ...]
 

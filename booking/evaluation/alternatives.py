@@ -2,10 +2,10 @@
 
 Every alternative has passed ``evaluate`` before it is offered: a user who takes it at once gets it.
 
-Requests that differ in one thing come first, then the same request at other times, then smaller ones. Last
-comes the whole neighbourhood: any model that may be asked for, from 1 GPU up to the requested count, from
+Requests that differ in one respect come first, then the same request at other times, then smaller ones. Last
+comes the whole neighbourhood: any model that the user may book, from 1 GPU up to the requested count, from
 the shortest booking up to the requested length, at any start. Lengths and starts are on the policy's steps,
-or on hours where it has none. Wherever three of these would be accepted three are offered, as far as
+or on hours where it has none. Wherever three of these would be accepted, three are offered, as far as
 a model's free capacity is known without a search, and as far as ``QUESTIONS`` suffice.
 """
 
@@ -35,8 +35,8 @@ from booking.rules import OF_THE_ASKER
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
-"""The difference: changed as little as the limits demand, begun later, on several nodes instead of one,
-... Of several things the one that weighs most: another model, fewer GPUs, shorter."""
+"""The difference from the request: changed as little as the limits demand, a later start, several nodes
+instead of one, ... Of several differences the most important counts: another model, fewer GPUs, shorter."""
 
 
 class Alternative(Proposal, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ Candidates = Iterator[tuple[Why, Proposal]]
 
 
 def is_meant(proposal: Proposal) -> bool:
-    """Whether it is for GPUs, and for a time."""
+    """Whether it is for at least one GPU and longer than zero."""
     return proposal.count > 0 and proposal.start < proposal.end
 
 
@@ -58,7 +58,7 @@ def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
     """Up to three requests that would be accepted, most similar first. None if the request makes no sense.
 
     Args:
-        judge: the decision.
+        judge: evaluates proposals.
         proposal: the refused request.
     """
     return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
@@ -90,7 +90,7 @@ def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool
 
 
 def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
-    """Lazy: most are searched for only when they are needed; ``offered`` grows meanwhile."""
+    """Candidates in the order of their offer, searched for only when needed; ``offered`` grows meanwhile."""
     judge = asked.judge
     models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
     bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
@@ -124,7 +124,7 @@ def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
 
 
 def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
-    """One that is earlier, then all that are later, then all that are earlier."""
+    """The next earlier one, then all later ones, then all earlier ones."""
 
     def earlier(most: int) -> Candidates:
         starts = (each for base in from_now for each in islice(_apart(asked, base), most))
@@ -139,7 +139,7 @@ def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> 
 
 
 def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
-    """Shorter, then fewer, then both, at the next starts: as much as can be had at any of them."""
+    """Shorter, then fewer, then both, at the next starts: as much as is available at any of them."""
     yield from _shorter_some_time(asked, base)
     yield from _fewer_some_time(asked, base)
     most = largest(
@@ -150,7 +150,7 @@ def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
 
 
 def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
-    """Also parts of proposals that are offered already: shorter from the same start, or fewer GPUs."""
+    """More candidates, even parts of those already offered: shorter from the same start, or fewer GPUs."""
     for count in sorted({base.count, 1}, reverse=True):
         for found in _apart(asked, _least(asked, base, count)):
             yield from islice(_shorter(asked, _begun(asked, base, found)), MOST)
@@ -158,18 +158,18 @@ def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
 
 
 def _odd(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
-    """Also what begins a step after something that is offered already, or lasts a step less."""
+    """More candidates, including those that begin a step after one already offered, or last a step less."""
     step = step_of(asked.judge.case(base).limits)
     for count in sorted({base.count, 1}, reverse=True):
         starts = [*_a_step_apart(asked, _least(asked, base, count))]
         yield from starts
         for found in starts[: MOST - 1]:
-            # On a day of 23 hours two of them are the same.
+            # On a day of 23 hours two of them are equal.
             yield from islice(_shorter(asked, _begun(asked, base, found), step), MOST + 1)
 
 
 def _is_part(less: Proposal, more: Proposal) -> bool:
-    """Whether it begins with another and is nowhere more."""
+    """Whether it begins with the other one, and exceeds it neither in end nor in count."""
     is_like_it = (less.model, less.start) == (more.model, more.start)
     return is_like_it and less.end <= more.end and less.count <= more.count
 
@@ -192,15 +192,15 @@ def _may_ask(case: RuleContext) -> bool:
 
 
 def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
-    """Whether it may be on several nodes instead of one.
+    """Whether the GPUs may be on several nodes instead of one.
 
-    How GPUs lie is chosen when they are booked: no change makes it another.
+    The topology is fixed when GPUs are booked: a change cannot alter it.
     """
     return proposal.count > 1 and judge.case(changed(proposal, topology="any")).changing is None
 
 
 def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
-    """As much of the request as the limits leave; if that begins later, also as much of it from now on."""
+    """As much of the request as the limits allow; if that begins later, also as much of it from now on."""
     like, case = _within_limits(judge, proposal), judge.case(proposal)
     soon = _within_limits(
         judge, changed(proposal, start=judge.now, end=durations.after(judge.now, case.length, case.limits.tz))
@@ -209,7 +209,7 @@ def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
 
 
 def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
-    """As much of the request as limits on its shape leave: not in the past, not too long, not too large.
+    """As much of the request as the limits on its shape allow: not in the past, not too long, not too large.
 
     A running booking keeps its start.
     """
@@ -232,7 +232,7 @@ def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
 
 
 def _is_any_left(asked: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
-    """Whether anything at all is available: if not, the search can be skipped. A change may give back."""
+    """Whether anything is available at all: if not, the search can be skipped. A change may give back."""
     soonest = bases[-1]
     is_change = asked.judge.case(soonest).changing is not None
     return is_change or asked.first(_least(asked, soonest, 1), soonest.start) is not None
@@ -270,7 +270,7 @@ def _following(
 
 
 def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
-    """The longest booking that fits at any time, then the next starts, each as long as it fits there."""
+    """The longest booking that fits at any time, then the next starts, each as long as fits there."""
     lasting = Lengths.of(asked.judge, proposal)
     found = largest(lasting.most, lambda units: asked.first(lasting.made(units), proposal.start) is not None)
     if found:
@@ -281,7 +281,7 @@ def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Propo
 
 
 def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
-    """The largest number of GPUs that can be had for the whole length at any time, and when."""
+    """The largest number of GPUs that is available for the whole length at some time, at its next starts."""
     found = largest(
         asked.fewer(proposal),
         lambda count: asked.first(changed(proposal, count=count), proposal.start) is not None,
@@ -291,20 +291,20 @@ def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposa
 
 
 def _shorter(asked: CachedJudge, proposal: Proposal, unit: int = 0) -> Iterator[Proposal]:
-    """From the same start in whole units (days, hours or steps), the longest that can be had first."""
+    """From the same start in whole units (days, hours or steps), the longest available length first."""
     lasting = Lengths.of(asked.judge, proposal, unit)
     found = largest(lasting.most, lambda units: asked.fits(lasting.made(units)))
     yield from (lasting.made(units) for units in range(found, 0, -1))
 
 
 def _fewer(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
-    """At the same time, the most that can be had first."""
+    """At the same time, the largest available number first."""
     found = largest(asked.fewer(proposal), lambda count: asked.fits(changed(proposal, count=count)))
     yield from (changed(proposal, count=count) for count in range(found, 0, -1))
 
 
 def _least(asked: CachedJudge, proposal: Proposal, count: int) -> Proposal:
-    """The shortest booking of so many GPUs."""
+    """The shortest booking of ``count`` GPUs."""
     case = asked.judge.case(proposal)
     if has_begun(case):
         return Lengths.of(asked.judge, changed(proposal, count=count), step_of(case.limits)).made(1)

@@ -1,7 +1,7 @@
-"""The one decision about a request: create, change, dry run, page and command line all ask here. Pure.
+"""The one decision about a request, shared by create, change, dry run, page and command line. Pure.
 
 An accepted booking can be honoured (law L5): ``Decision.plan`` is its place in the booking plan, and
-``Decision.moved`` must be rewritten in the same transaction.
+``Decision.moved`` must be written in the same transaction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ from cluster.objects.bookings import Topology
 LimitsFor = Callable[[str], Limits]
 """Model (label form) -> the limits of this user on it: ``policy.limits_for`` with all but the model given."""
 FreeCapacityFor = Callable[[str], FreeCapacity]
-"""Model (label form) -> its free capacity, without the booking that is being changed. Models other than the
-requested one are queried only when alternatives are searched for."""
+"""Model (label form) -> its free capacity, without the booking being changed. Models other than the requested
+one are queried only when alternatives are searched for."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be stored, or everything that is wrong with it."""
+    """What would be stored, or everything that is wrong with the request."""
 
     model: str
     """Model in label form, as it would be stored."""
@@ -129,7 +129,7 @@ def instead_of(
     free_capacity_for: FreeCapacityFor,
     capacity: Capacity,
 ) -> tuple[Alternative, ...]:
-    """What its owner could have at once in place of a booking that cannot be kept; none if it can be kept.
+    """What the owner could have at once in place of a booking that cannot be kept; none if it can be kept.
 
     By changing it; a planned one also by cancelling it and booking again, on several nodes or another model.
     A running one is neither cancelled nor moved, and a user who releases it waits before booking again.
@@ -140,7 +140,7 @@ def instead_of(
         limits_for: the owner's limits.
         history: the owner's records; ``lost`` may be among them.
         free_capacity_for: what can be guaranteed, without ``lost``.
-        capacity: the models and devices that there are.
+        capacity: the existing models and devices.
     """
     moment = now.replace(microsecond=0)
     others = tuple(record for record in history if record.id != lost.id)
@@ -163,7 +163,7 @@ def instead_of(
 
 @dataclass(frozen=True, slots=True)
 class _Inquiry:
-    """Everything that a request is judged by; the judge of alternatives."""
+    """Everything that a request is evaluated against; implements ``Judge`` for the alternatives."""
 
     now: datetime
     limits_for: LimitsFor
@@ -174,16 +174,17 @@ class _Inquiry:
     is_curious: bool
     """Whether an accepted request gets its earliest start, too."""
     needs_capacity: bool = False
-    """Whether there must be free GPUs even for what has been guaranteed already: it was lost."""
+    """Whether GPUs must be free even for what was guaranteed before, because it was lost."""
     deadline: datetime | None = None
-    """What ends later is no alternative."""
+    """An alternative must end by then."""
 
     def judged(self, request: BookingRequest) -> Decision:
         """The decision about a request, without alternatives."""
         model = names.model_label(request.model)
         topology = request.topology or ("single-node" if request.count > 1 else "any")
         had = self.changing
-        # What it has got already is not asked for: some of it may be gone, and the rest may be given back.
+        # GPUs that the booking already has are not requested: some may be gone, and the rest may be given
+        # back.
         is_had = had is not None and 1 <= request.count <= had.count
         impossible = (
             []
@@ -227,14 +228,15 @@ class _Inquiry:
             changing=had,
         )
 
-    # --- what the search for alternatives asks --------------------------------------------------------------
+    # --- for the search for alternatives
+    # ----------------------------------------------------------------------
     @property
     def models(self) -> tuple[str, ...]:
-        """A change stays with its model."""
+        """All models; a change stays with its model."""
         return (self.changing.model,) if self.changing else self.capacity.models
 
     def there(self, model: str, topology: Topology) -> int:
-        """Of all nodes, or of the largest."""
+        """Number of GPUs of a model on all nodes, or on the largest one."""
         capacity = self.capacity
         return capacity.largest(model) if topology == "single-node" else capacity.total(model)
 
@@ -243,11 +245,11 @@ class _Inquiry:
         return self._case(proposal.model, _request(proposal))
 
     def free_capacity(self, model: str) -> FreeCapacity:
-        """What there is of a model."""
+        """The free capacity of a model."""
         return self.free_capacity_for(model)
 
     def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether the proposal would be accepted now."""
         if any(
             request_validation.of_demand(
                 proposal.model, proposal.count, topology=proposal.topology, capacity=self.capacity
@@ -272,7 +274,7 @@ class _Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class _Instead:
-    """Judges what could replace a planned booking: what it can be changed to, or a new booking."""
+    """Evaluates replacements of a planned booking: a change of it, or a new booking."""
 
     lost: Record
     changed: _Inquiry
@@ -289,7 +291,7 @@ class _Instead:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Models in label form of which there are GPUs."""
+        """Models, in label form, with GPUs in the cluster."""
         return self.fresh.models
 
     def there(self, model: str, topology: Topology) -> int:
@@ -301,11 +303,11 @@ class _Instead:
         return self._of(proposal).case(proposal)
 
     def free_capacity(self, model: str) -> FreeCapacity:
-        """What there is of a model."""
+        """The free capacity of a model."""
         return self.fresh.free_capacity(model)
 
     def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether the proposal would be accepted now."""
         return self._of(proposal).is_accepted(proposal, thoroughly=thoroughly)
 
     def _of(self, proposal: Proposal) -> _Inquiry:
@@ -320,7 +322,7 @@ def _decided(
     want = start_rules.wanted(case, decision.topology)
     violations = (*decision.violations, *_wrong(case, free_capacity, want))
     placing = _placing(case, free_capacity, want) if free_capacity and not violations else Placement()
-    # A namespace that cannot be is none at any other time either.
+    # An impossible namespace is refused at any other time, too.
     is_asked = not decision.violations and (violations or is_curious)
     return msgspec.structs.replace(
         decision,
@@ -351,7 +353,7 @@ def _broken(case: RuleContext) -> Iterator[Violation]:
 
 
 def _needs_gpus(case: RuleContext, *, needs_capacity: bool = False) -> bool:
-    """Whether its GPUs have to be free from now on."""
+    """Whether free GPUs are needed from now on."""
     return (needs_capacity or not case.gives_back) and max(case.start, case.now) < case.end
 
 
@@ -366,7 +368,7 @@ def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityReque
 
 
 def _trimmed(plan: tuple[Place, ...], count: int) -> tuple[Place, ...]:
-    """The first places of a plan, as far as they are needed for fewer devices."""
+    """The first places of a plan, as many as ``count`` devices need."""
     kept = []
     for place in plan:
         if count:

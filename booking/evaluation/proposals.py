@@ -16,7 +16,7 @@ from booking.rule_context import RuleContext
 from cluster.objects.bookings import Topology
 
 QUESTIONS: Final = 80
-"""How often the free capacity is asked for one refusal at most: among 50,000 bookings one answer may take
+"""How often the free capacity may be queried for one refusal: with 50,000 bookings one answer may take
 milliseconds."""
 _HOUR: Final = 3600
 _DAY: Final = 86400
@@ -33,7 +33,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge(Protocol):
-    """The decision, as the search for alternatives asks it; ``booking.evaluation.evaluate`` is it."""
+    """The decision, for the search for alternatives; ``booking.evaluation.evaluate`` implements it."""
 
     @property
     def now(self) -> datetime:
@@ -42,16 +42,16 @@ class Judge(Protocol):
 
     @property
     def deadline(self) -> datetime | None:
-        """What ends later is no alternative."""
+        """An alternative must end by then; None: at any time."""
         ...
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All models that could be meant."""
+        """All models that a proposal may name."""
         ...
 
     def there(self, model: str, topology: Topology) -> int:
-        """How many GPUs there are of a model; on one node, where they must be on one."""
+        """The existing number of GPUs of a model; on one node for ``single-node``."""
         ...
 
     def case(self, proposal: Proposal) -> RuleContext:
@@ -59,22 +59,23 @@ class Judge(Protocol):
         ...
 
     def free_capacity(self, model: str) -> FreeCapacity:
-        """What there is of a model."""
+        """The free capacity of a model."""
         ...
 
     def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
         """Whether it would be accepted now.
 
         Args:
-            proposal: what could be asked for.
-            thoroughly: where others would have to move for it, try for long; else some of it is not found.
+            proposal: the possible request.
+            thoroughly: if others would have to move for it, search long; otherwise some acceptable ones are
+                missed.
         """
         ...
 
 
 @dataclass(slots=True)
 class CachedJudge:
-    """A judge who is asked nothing twice, and not too much: when nothing is left, nothing more is found."""
+    """A judge with a cache and a budget: when no questions are left, nothing more is found."""
 
     judge: Judge
     left: int = QUESTIONS
@@ -82,7 +83,7 @@ class CachedJudge:
     _first: dict[tuple[Proposal, datetime], Proposal | None] = field(default_factory=dict)
 
     def fits(self, proposal: Proposal) -> bool:
-        """Whether it would be accepted now, as far as is seen at once."""
+        """Whether it would be accepted now, by a quick check that misses some."""
         if proposal not in self._fits:
             self._fits[proposal] = (
                 self._can_be(proposal)
@@ -93,7 +94,7 @@ class CachedJudge:
         return self._fits[proposal]
 
     def first(self, proposal: Proposal, not_before: datetime) -> Proposal | None:
-        """The proposal from the first start, not before an instant, with which it would be accepted now."""
+        """The proposal at its first start, not before an instant, at which it would be accepted now."""
         key = proposal, not_before
         if key not in self._first:
             self._first[key] = self._found(proposal, not_before)
@@ -141,11 +142,11 @@ class Lengths:
     least: int
     """Length of the shortest booking in units."""
     most: int
-    """How many lengths there are."""
+    """The number of different lengths."""
 
     @classmethod
     def of(cls, judge: Judge, proposal: Proposal, unit: int = 0) -> "Lengths":
-        """Units are days where bookings last days, else hours or steps, unless ``unit`` is given."""
+        """The lengths of a proposal. By default units are days where bookings last days, else steps."""
         case = judge.case(proposal)
         limits, unit = case.limits, unit or _unit_of(case.limits)
         passed = durations.between(case.since, judge.now, limits.tz)
@@ -153,7 +154,7 @@ class Lengths:
         return cls(proposal, limits, unit, least, _seconds(case.length) // unit - least + 1)
 
     def made(self, number: int) -> Proposal:
-        """The proposal with the ``number``-th length, from 1 on: 1 is the shortest."""
+        """The proposal with its ``number``-th length; 1 is the shortest."""
         length = Duration(*divmod((self.least + number - 1) * self.unit, _DAY))
         return changed(self.proposal, end=start_rules.end_of(self.proposal.start, length, self.limits))
 
@@ -173,12 +174,12 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _unit_of(limits: Limits) -> int:
-    """Seconds by which a booking is made shorter: days where bookings last days, else hours or steps."""
+    """Seconds by which a booking is shortened: days where bookings last days, else hours or steps."""
     return _DAY if limits.shortest.days else step_of(limits)
 
 
 def step_of(limits: Limits) -> int:
-    """The policy's steps in seconds; hours, where it has none."""
+    """The policy's step in seconds; an hour where it has none."""
     return _seconds(limits.granularity or Duration(seconds=_HOUR))
 
 
@@ -187,12 +188,12 @@ def _seconds(span: Duration) -> int:
 
 
 def has_begun(case: RuleContext) -> bool:
-    """Whether it is the change of what runs: then its start is settled."""
+    """Whether it changes a booking that has begun: its start is then fixed."""
     return case.changing is not None and case.changing.state(case.now) != "planned"
 
 
 def begun_at(proposal: Proposal, start: datetime, case: RuleContext) -> Proposal:
-    """The proposal with another start, and an end as far from it as the limits of its case allow."""
+    """The proposal with another start; it keeps its length as far as the limits allow."""
     return changed(proposal, start=start, end=start_rules.end_of(start, case.length, case.limits))
 
 

@@ -1,6 +1,6 @@
 """Validation of a request apart from the rules: impossible amounts, models and instants. Pure.
 
-``booking.evaluation.evaluate`` asks here first; the answers go into the same list as broken rules.
+``booking.evaluation.evaluate`` runs it first; its violations go into the same list as broken rules.
 """
 
 import re
@@ -16,12 +16,12 @@ from booking.rule_context import RuleContext
 from cluster.objects.bookings import Topology
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""RFC 1123 label, as Kubernetes demands of a namespace's name."""
+"""An RFC 1123 label, as Kubernetes requires for a namespace's name."""
 _LONGEST_MODEL: Final = 200
 
 
 def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity) -> Iterator[Violation]:
-    """Everything that is wrong with the devices that are asked for, whenever that is."""
+    """Everything that is wrong with the requested devices, regardless of the time."""
     known = model in capacity.devices
     if not known:
         yield unknown_model(model, capacity)
@@ -39,7 +39,7 @@ def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity)
 
 
 def of_namespace(namespace: str | None) -> Iterator[Violation]:
-    """Whether a namespace can have this name."""
+    """A violation if no namespace can have this name."""
     if namespace is not None and not _NAMESPACE.fullmatch(namespace):
         yield Violation(
             rule="not-a-namespace",
@@ -52,7 +52,7 @@ def of_namespace(namespace: str | None) -> Iterator[Violation]:
 def of_question(
     model: str | None, start: datetime, end: datetime, *, capacity: Capacity
 ) -> tuple[Violation, ...]:
-    """Everything that is wrong with a question about a span in the calendar, of one model or of all."""
+    """Everything that is wrong with a query about a span of the calendar, for one model or for all."""
     wrong = [unknown_model(model, capacity)] if model is not None and model not in capacity.devices else []
     malformed = [*of_instants(start=start, end=end)]
     backwards = () if malformed else _backwards(start, end)
@@ -60,7 +60,7 @@ def of_question(
 
 
 def unknown_model(model: str, capacity: Capacity) -> Violation:
-    """No node has GPUs of this model; the message names those that there are."""
+    """The violation that no node has GPUs of this model; its message names the existing models."""
     if not capacity.devices:
         offer = "no node reports GPUs at present."
     else:
@@ -77,7 +77,7 @@ def unknown_model(model: str, capacity: Capacity) -> Violation:
 
 
 def _nearest(model: str, models: tuple[str, ...]) -> str | None:
-    """The known model that was meant, perhaps."""
+    """The known model that the user probably meant; None if none is similar."""
     folded = {known.casefold(): known for known in models}
     wanted = model[:_LONGEST_MODEL].casefold()
     containing = [known for known in folded if wanted and wanted in known]
@@ -117,14 +117,14 @@ def _more_than_all(count: int, capacity: Capacity) -> Iterator[Violation]:
 
 
 def of_instants(*, start: datetime | None, end: datetime) -> Iterator[Violation]:
-    """Whether these are instants: they say their offset, and UTC has them, too."""
+    """Violations if these are not instants: they must have an offset, and exist in UTC."""
     if start is not None:
         yield from of_instant("start", start)
     yield from of_instant("end", end)
 
 
 def of_instant(what: str, moment: datetime) -> Iterator[Violation]:
-    """Whether this is one; ``what`` it is called in the message."""
+    """A violation if this is not an instant; the message calls it ``what``."""
     said = moment.isoformat()
     if moment.utcoffset() is None:
         yield Violation(

@@ -1,4 +1,4 @@
-"""When a request could be granted: the first start at which every rule and the free capacity agree. Pure."""
+"""When a request could be granted: the first start that every rule and the free capacity allow. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from booking.rules import RULES
 from cluster.objects.bookings import Topology
 
 _MOST_TURNS: Final = 1000
-"""Rules and free capacity each move the start on, to an event of the calendar; a calendar in which they do
-so more often than this is given up on."""
+"""Rules and free capacity in turn delay the start to an event of the calendar; the search ends after so many
+turns."""
 _SHORT: Final = 20 * 3600
-"""Seconds that are in no place a day."""
+"""Seconds: less than a day in any time zone."""
 _SECOND: Final = timedelta(seconds=1)
 _NEVER: Final = datetime.max.replace(microsecond=0, tzinfo=UTC) - _SECOND
-"""Later than anything is booked."""
+"""Later than the end of any booking."""
 
 
 def broken(case: RuleContext) -> Iterator[Violation]:
@@ -33,9 +33,9 @@ def broken(case: RuleContext) -> Iterator[Violation]:
 
 
 def earliest_start(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> datetime | None:
-    """The first instant at which such a booking would keep every rule and fit, if it is asked for then.
+    """The first instant at which such a booking, requested then, would keep every rule and fit.
 
-    It is as long as the case, or as the limits allow. None: never, or there is nothing to wait for.
+    It is as long as the case, or as the limits allow. None: never, or waiting does not help.
     """
     return _first(case, free_capacity, want, case.now, asked_then=True) if _can_wait(case) else None
 
@@ -43,34 +43,34 @@ def earliest_start(case: RuleContext, free_capacity: FreeCapacity, want: Capacit
 def next_start(
     case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest, not_before: datetime
 ) -> datetime | None:
-    """The first start from an instant on that would be accepted now; None: there is none."""
+    """The first start at or after an instant that would be accepted now; None if there is none."""
     return _first(case, free_capacity, want, not_before, asked_then=False) if _can_wait(case) else None
 
 
 def wanted(case: RuleContext, topology: Topology) -> CapacityRequest:
-    """What a case asks of the free capacity."""
+    """The devices that a case requests of the free capacity."""
     return CapacityRequest(count=case.count, topology=topology, buffer=case.limits.buffer)
 
 
 def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:
-    """The first start from an instant on that the policy's steps allow; now always is one."""
+    """The first start at or after an instant that is on the policy's steps; ``now`` is always allowed."""
     step = limits.granularity
     return moment if step is None or moment == now else grid.at_or_after(moment, step, limits.tz)
 
 
 def is_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
-    """Whether nothing is lacking for a case."""
+    """Whether the devices of a case are free."""
     return free_capacity.lacking(want, max(case.start, case.now), case.end) is None
 
 
 def is_plainly_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
-    """A quick ``is_free``: it says no to some bookings for which others would have to move."""
+    """A quick ``is_free``: it denies some bookings for which others would have to move."""
     once = _Once(max(case.start, case.now), case.end)
     return free_capacity.earliest(want, once) == once.not_before
 
 
 def shortage(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Iterator[Violation]:
-    """What is lacking for a case; None where nothing is."""
+    """The missing devices of a case; nothing if enough are free."""
     start = max(case.start, case.now)
     lack = free_capacity.lacking(want, start, case.end)
     if lack:
@@ -85,7 +85,7 @@ def shortage(case: RuleContext, free_capacity: FreeCapacity, want: CapacityReque
 
 
 def end_of(start: datetime, length: Duration, limits: Limits) -> datetime:
-    """When a booking of about this length ends: within the limits, and after whole steps."""
+    """The end of a booking of about this length: within the limits, and after whole steps."""
     step, zone = limits.granularity, limits.tz
     shortest, longest = limits.shortest, limits.longest
     if step is not None:
@@ -96,7 +96,7 @@ def end_of(start: datetime, length: Duration, limits: Limits) -> datetime:
 
 
 def _rounded_up(start: datetime, length: Duration, step: Duration, zone: tzinfo) -> Duration:
-    """The shortest length of whole steps from a start on; a day that the clocks make shorter is one, too."""
+    """The shortest length in whole steps from a start on; a day shortened by a clock change counts, too."""
     length = _in_days(start, length, zone)
     rounded = grid.rounded_up(length, step)
     if rounded.seconds < _SHORT and not step.days:
@@ -106,7 +106,7 @@ def _rounded_up(start: datetime, length: Duration, step: Duration, zone: tzinfo)
 
 
 def _in_days(start: datetime, length: Duration, zone: tzinfo) -> Duration:
-    """A length from a start on, in as many days as it has: where clocks change 24 hours are none, or more."""
+    """A length in calendar days and seconds from a start on: 24 hours are not a day where clocks change."""
     if length.seconds < _SHORT:
         return length
     return durations.between(start, durations.after(start, length, zone), zone)
@@ -114,7 +114,7 @@ def _in_days(start: datetime, length: Duration, zone: tzinfo) -> Duration:
 
 @dataclass(frozen=True, slots=True)
 class _Exactly:
-    """Any start, for exactly so long: what the free capacity alone has to say."""
+    """Any start, always with the same length: only the free capacity matters."""
 
     not_before: datetime
     length: Duration
@@ -131,7 +131,7 @@ class _Exactly:
 
 @dataclass(frozen=True, slots=True)
 class _Once:
-    """One start, and one end; the next is never."""
+    """A single start and end; the next start is never."""
 
     not_before: datetime
     end: datetime
@@ -147,7 +147,7 @@ class _Once:
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """Starts on the policy's steps, or now, and lengths within its limits."""
+    """Starts now or on the policy's steps, with lengths within its limits."""
 
     now: datetime
     not_before: datetime
@@ -177,7 +177,7 @@ def _first(
     *,
     asked_then: bool,
 ) -> datetime | None:
-    """Rules and free capacity in turn, until neither moves the start on."""
+    """The first start that both rules and free capacity leave as it is, tried in turn."""
     length, limit = case.length, durations.after(case.now, case.limits.farthest, case.limits.tz)
     start = not_before
     for _ in range(_MOST_TURNS):
@@ -185,7 +185,7 @@ def _first(
         start = timetable.start_at(start)
         end = timetable.end_of(start)
         if not start < end <= limit:
-            # Not one whole step is within the longest booking, or it is too far ahead.
+            # The longest booking is shorter than one step, or the start is too far ahead.
             return None
         later = _after_the_rules(case.at(start, end, now=start if asked_then else case.now))
         if later is None:
@@ -200,7 +200,7 @@ def _first(
 
 
 def _after_the_rules(case: RuleContext) -> datetime | None:
-    """The start itself if it breaks no rule, else when all rules that it breaks allow it; None: never."""
+    """The start itself if it breaks no rule, else the first that the broken rules allow; None: never."""
     start = case.start
     for violation in broken(case):
         if violation.earliest_start is None or violation.earliest_start <= case.start:

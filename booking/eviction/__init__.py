@@ -1,1 +1,1 @@
-"""Which pods may be evicted for a booked pod: the reclaimer does it, the booking server counts on it."""
+"""Which pods may be evicted for a booked pod: the reclaimer evicts them, the booking server counts on it."""

@@ -1,7 +1,7 @@
-"""Who would be evicted next, and why: the holders of each model in the order in which they are chosen.
+"""The order of evictions: the holders of each model in the order in which they are chosen, and why.
 
 A booked pod that needs one device takes the first of its model; one that needs more takes the cheapest set,
-which mostly begins with them.
+which usually begins with them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ class NextVictim:
     evictions: int
     """How often it was evicted before."""
     free: int
-    """Devices of the model that are free: while there are enough nobody is evicted."""
+    """Free devices of the model: while they suffice, no pod is evicted."""
 
 
 def order(
@@ -40,9 +40,9 @@ def order(
     """By model, and of each model in the order of their price.
 
     Args:
-        instant: this instant.
-        excluded: uids of pods that are on their way already.
-        nodes: where booked pods could go; None: everywhere.
+        instant: the snapshot.
+        excluded: uids of pods that are already leaving.
+        nodes: where booked pods could be placed; None: everywhere.
     """
     now, restart = microseconds(instant.now), round(instant.terms.restart_cost_seconds * SECOND)
     open_nodes = None if nodes is None else frozenset(nodes)

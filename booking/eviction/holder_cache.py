@@ -1,7 +1,7 @@
 """The devices of each model on each node, and their holders: cached between passes, rebuilt where changed.
 
-Nothing here goes stale with time: costs are kept as the instants from which they grow. All inputs are values,
-so the same instant gives the same result, whatever was cached before.
+Nothing here becomes outdated with time: costs are kept as the instants from which they grow. All inputs are
+values, so the same snapshot gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,25 +23,25 @@ from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
 NEVER_LATER: Final = 2**63
-"""Microseconds since 1970 that are never reached."""
+"""Microseconds since 1970: later than any instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A pod, and the devices of one model that it alone holds."""
+    """A pod, and the devices of one model of which it is the only holder."""
 
     uid: str
     devices: tuple[str, ...]
     gpus: int
-    """All its devices, of whichever model."""
+    """Number of all its devices, of any model."""
     work: Work
     leaves: bool
-    """Whether the pod is terminating, and not stuck."""
+    """Whether the pod is terminating, and does not hang."""
     evictable: bool
 
 
 def victim_of(holder: Holder, devices: tuple[str, ...], now: int, *, restart: int) -> Victim:
-    """A holder who may be evicted, for these of its devices; instants and lengths in microseconds."""
+    """The victim that an evictable holder of these devices is; instants and lengths in microseconds."""
     return Victim(
         uid=holder.uid,
         devices=devices,
@@ -60,10 +60,11 @@ class ModelHolders:
     idle: int = 0
     """Devices that can be had without an eviction."""
     latest: tuple[int, ...] = ()
-    """For each device that an eviction would free: when its holder's work was saved, at the latest."""
+    """For each device that an eviction would free, the latest instant at which its holder's work was
+    saved."""
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
-        """What there is of some of the devices."""
+        """The same for some of the devices only."""
         holders = (
             replace(holder, devices=tuple(uuid for uuid in holder.devices if uuid in uuids))
             for holder in self.holders
@@ -74,16 +75,17 @@ class ModelHolders:
 
 @dataclass(frozen=True, slots=True)
 class NodeHolders:
-    """One node, and what it was read from."""
+    """The holders on one node, and the values that they were computed from."""
 
     view: NodeView
     uids: tuple[str, ...] = ()
     pods: tuple[Pod | None, ...] = ()
     booked: frozenset[str] = frozenset()
     until: datetime | None = None
-    """From then on a pod may become evictable, or a terminating pod may count as hanging."""
+    """When a pod may become evictable, or a terminating pod may count as hanging: the entry is then
+    recomputed."""
     by_model: Mapping[str, ModelHolders] = field(default_factory=dict)
-    """Model -> what there is of it."""
+    """Model -> its devices and holders on this node."""
 
 
 class HolderCache:
@@ -109,7 +111,7 @@ class HolderCache:
         return self._nodes
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
-        """Whether the settings, or what administrators say of namespaces, are not those of before."""
+        """Whether the settings, or the protected namespaces, differ from those of the last call."""
         protected = self._protected
         if instant.namespaces is not self._namespaces:
             protected = frozenset(name for name, one in instant.namespaces.items() if one.is_protected)
@@ -136,10 +138,10 @@ def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
 
 
 def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
-    """A node, read afresh.
+    """Compute the entry of one node.
 
-    Unhealthy devices, and ones of which two pods say that they hold them, are nobody's to plan with. Of a
-    node where some pod's devices are unknown nothing is planned at all.
+    Unhealthy devices, and those that two pods claim to hold, are not planned with. A node with a pod whose
+    devices are unknown is left out completely.
     """
     uids = tuple(holding.uid for holding in view.holdings)
     pods = tuple(instant.pods.get(uid) for uid in uids)
@@ -188,7 +190,7 @@ def _model_holders(
             evictable=protection(pods[uid], holding, instant) is None,
         )
         for uid, (holding, devices) in held.items()
-        if uid in pods  # others only the node's agent knows of
+        if uid in pods  # others are known only to the node's agent
     )
     return _filled(free, holders)
 

@@ -1,4 +1,4 @@
-"""What MAIA's webhook has granted a pod, as far as the administrator's settings let it count (law L2)."""
+"""The grants of MAIA's webhook, as far as the administrator's settings honour them (law L2)."""
 
 from datetime import datetime
 
@@ -8,5 +8,5 @@ from cluster.objects.pods import Pod
 
 
 def granted_until(pod: Pod, terms: EvictionSettings) -> datetime | None:
-    """Until when MAIA has granted the pod its GPUs; None where it has not, or that means nothing."""
+    """Until when MAIA has granted the pod its GPUs; None without a grant, or if grants do not count."""
     return protection.granted_until(pod, maia=terms.maia)

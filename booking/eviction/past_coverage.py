@@ -1,4 +1,4 @@
-"""Which of today's pods a user's bookings covered at an instant about the end of one of them. Pure."""
+"""Which of today's pods a user's bookings covered at an instant near the end of one of them. Pure."""
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
 _WRITTEN_TO: Final = timedelta(seconds=1)
-"""Kubernetes writes the instant of a creation down to whole seconds."""
+"""Kubernetes truncates creation timestamps to whole seconds."""
 _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -29,13 +29,13 @@ def covered_at(
     pods: Iterable[Pod],
     views: Mapping[str, NodeView],
 ) -> dict[str, Booking]:
-    """Uid -> what covers it, of those of the user's pods that are older than the booking's end.
+    """Uid -> the booking that covers it, of the user's pods that are older than the end of ``booking``.
 
     Args:
         at: the instant.
-        booking: about whose end it is.
-        bookings: all that there are; of this one ``booking`` counts.
-        pods: that live, anybody's.
+        booking: the booking whose end matters; its user is meant.
+        bookings: all bookings; ``booking`` replaces the one of its name.
+        pods: living pods of all users.
         views: name -> node, with what pods hold.
     """
     user, found = booking.spec.user, []
@@ -57,14 +57,14 @@ def covered_to_the_end(
 ) -> Iterator[tuple[Booking, str]]:
     """Each of a user's bookings that is over, with the uid of each pod that it covered at its last instant.
 
-    The same as ``covered_at`` of one booking after the other, without asking each pod about each booking.
+    Gives the same as ``covered_at`` for each booking, without checking every pod against every booking.
 
     Args:
         bookings: the user's.
-        pods: the user's that live.
+        pods: the user's living pods.
         views: name -> node, with what pods hold.
-        now: the instant before which a booking is over.
-        left: what counts of a booking that is over: the same one, of other GPUs.
+        now: bookings that end by then are over.
+        left: a booking that is over, reduced to the GPUs that still count.
     """
     over = sorted((b for b in bookings if b.spec.start < b.spec.end <= now), key=lambda b: b.spec.end)
     if not over:
@@ -89,7 +89,7 @@ class _OlderPods:
         self, bookings: Iterable[Booking], pods: Iterable[Pod], views: Mapping[str, NodeView]
     ) -> None:
         self._like: dict[str | None, dict[str, Booking]] = {}
-        """Namespace -> model -> a booking of these: others of these suit the same pods."""
+        """Namespace -> model -> one of the bookings with both: all of them can cover the same pods."""
         for booking in bookings:
             self._like.setdefault(booking.spec.namespace, {})[booking.spec.model] = booking
         self._suiting: dict[tuple[str | None, str], dict[int, list[Candidate]]] = {}
@@ -116,8 +116,8 @@ class _OlderPods:
     def first_of(self, covering: Sequence[Booking]) -> Iterable[Candidate]:
         """Pods among which are all that these bookings cover together.
 
-        They cover the first that suit, but for those on which they are written already. Of pods of one size
-        no more are covered than there is room for in all of them, and later ones get none.
+        Bookings cover the first pods that suit, after those that carry their annotation. No more pods of one
+        size are covered than all of the bookings together have room for, so later ones are left out.
         """
         found: dict[str, Candidate] = {}
         for booking in covering:
@@ -134,13 +134,13 @@ def _place(pod: Candidate) -> tuple[datetime, str, str]:
 
 
 def _older_than(pod: Pod) -> datetime | None:
-    """The first end of a booking than which a pod is certainly older; None: it is not known."""
+    """The earliest end of a booking that the pod is certainly older than; None if that is unknown."""
     created = pod.metadata.creation_timestamp
     return None if created is None else created + _WRITTEN_TO
 
 
 def _candidate(pod: Pod, views: Mapping[str, NodeView]) -> Candidate | None:
-    """With the devices that it holds, drift counted in."""
+    """The pod with the devices that it holds, drift included."""
     view = views.get(pod.spec.node_name or "")
     holding = next((c for c in view.holdings if c.uid == pod.metadata.uid), None) if view else None
     if view is None or holding is None:

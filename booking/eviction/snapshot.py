@@ -1,4 +1,4 @@
-"""What of one instant says who may be evicted: a reclaimer's or a booking server's snapshot."""
+"""The parts of a snapshot that decide who may be evicted, of the reclaimer or the booking server."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,7 +21,7 @@ class Nodes(Protocol):
 
 
 class EvictionSnapshot(Protocol):
-    """What decisions about evictions are made from: values of one instant."""
+    """Inputs of decisions about evictions: values of one instant."""
 
     @property
     def now(self) -> datetime:
@@ -30,7 +30,7 @@ class EvictionSnapshot(Protocol):
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """Uid -> living pod that asks for GPUs, terminating ones too."""
+        """Uid -> living pod that requests GPUs, terminating ones too."""
         ...
 
     @property

@@ -15,7 +15,7 @@ def protection(pod: Pod, holding: Holding | None, instant: EvictionSnapshot) -> 
     Args:
         pod: a bound pod.
         holding: what it holds.
-        instant: what is known.
+        instant: the snapshot.
     """
     return present_protection(
         pod,

@@ -1,1 +1,1 @@
-"""What MAIA's own tools find instead of its pod terminator, for sites that change over: off by default."""
+"""A replacement of MAIA's pod terminator for MAIA's own tools, for sites that migrate: off by default."""

@@ -1,4 +1,4 @@
-"""Which pods MAIA's tools call expired: pure."""
+"""Which pods MAIA's tools consider expired. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
@@ -11,7 +11,7 @@ def expired(pods: Iterable[Pod], covered: Collection[str], now: datetime) -> Ite
     """Live GPU pods past their ``terminate-at`` that no running booking covers.
 
     Args:
-        pods: that ask for GPUs.
+        pods: pods that request GPUs.
         covered: uids of those that a booking covers.
         now: the instant.
     """

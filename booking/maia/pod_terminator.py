@@ -1,9 +1,9 @@
-"""The HTTP API of MAIA's pod terminator, answered by us: a WSGI app without a token.
+"""The HTTP API of MAIA's pod terminator, implemented by us: a WSGI app without authentication.
 
-What may reach it is a NetworkPolicy's to say. Nothing here takes a pod away: ``/random-delete`` triggers the
-reclaimer, which evicts for a stored booked pod alone; ``/delete-expired-pod`` writes on an expired pod that
-it is to end, and the controller that leads ends it as it would at the end of a booking. Paths and JSON are
-those of minnelab/MAIA at df4a600 (2026-08).
+A NetworkPolicy decides which clients can reach it. Nothing here evicts a pod: ``/random-delete`` triggers the
+reclaimer, which evicts only for a stored booked pod; ``/delete-expired-pod`` requests the end of an expired
+pod by an annotation on it, and the leading controller ends it as it would at the end of a booking. Paths and
+JSON are those of minnelab/MAIA at df4a600 (2026-08).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ class _Asked(msgspec.Struct):
 
 
 class PodTerminator:
-    """The WSGI app; its paths are those of MAIA's tools. Safe for many threads."""
+    """The WSGI app; its paths are those of MAIA's tools. Thread-safe."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class PodTerminator:
         unready_reason: Callable[[], str | None],
         trigger_reclaimer: Callable[[], None],
     ) -> None:
-        """Take its parts.
+        """Create it.
 
         Args:
-            kube: where pods are to be ended.
-            clock: what time it is.
+            kube: the API server, for the requests to end pods.
+            clock: the time.
             cache: the pods.
             unready_reason: why the cache is not trusted, None if it is (law L6).
             trigger_reclaimer: makes the reclaimer reconcile at once.

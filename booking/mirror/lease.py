@@ -1,7 +1,7 @@
-"""The mirror's Lease: while it is renewed, the Booking objects are true to the database (law L6).
+"""The mirror's Lease: while it is renewed, the Booking objects match the database (law L6).
 
-The reclaimer ends nothing by bookings when it has grown old. It is written by compare-and-swap, as the node
-agents' Leases are; the process that mirrors takes it over.
+While it is stale, the reclaimer ends no pods by bookings. It is written by compare-and-swap, as the node
+agents' Leases are; a process that starts to mirror takes it over.
 """
 
 from typing import Any, Final
@@ -22,10 +22,10 @@ DURATION_SECONDS: Final = 30
 
 
 class MirrorLease:
-    """Renews ``names.MIRROR_LEASE``. For one thread."""
+    """Renews ``names.MIRROR_LEASE``. Not thread-safe."""
 
     def __init__(self, kube: Kube, clock: Clock, *, namespace: str, holder: str) -> None:
-        """Args: namespace: of the Lease; holder: who mirrors, another for every start of a process."""
+        """Args: namespace: of the Lease; holder: the mirror's identity, a new one for every process."""
         self._kube = kube
         self._clock = clock
         self._namespace = namespace
@@ -35,11 +35,11 @@ class MirrorLease:
 
     @property
     def place(self) -> str:
-        """The Lease, as an argument of kubectl."""
+        """The Lease as an argument of kubectl."""
         return f"{names.MIRROR_LEASE} -n {self._namespace}"
 
     def written(self, store_id: str) -> int | None:
-        """The newest change of this database that the Lease says is written, None where it says nothing.
+        """The newest change of this database that the Lease records as written; None if it records none.
 
         Raises:
             ApiError: it could not be read.
@@ -53,10 +53,10 @@ class MirrorLease:
         return int(change) if is_ours and change.isdecimal() else None
 
     def renew(self, change: int, store_id: str) -> None:
-        """Say that every change of this database up to this one is written.
+        """Record that every change of this database up to this one is written.
 
         Raises:
-            ApiError: it could not be read or written; a ``Conflict`` when somebody else wrote meanwhile.
+            ApiError: it could not be read or written; a ``Conflict`` if another process wrote meanwhile.
         """
         annotations = {names.CHANGE: str(change), names.STORE: store_id}
         try:

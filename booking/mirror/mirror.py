@@ -1,9 +1,9 @@
 """Keeps the Booking objects equal to the booking database: one thread, level-triggered, one write at a time.
 
-Each round compares what is wanted with what is there and writes the difference; ``status`` is never touched.
-When the database is not the one that the objects come from, the mirror stops and says so: it deletes nothing,
-and its Lease grows old, so that nobody's pods are ended (laws L6 and L9). It goes on by itself when the
-reason has vanished.
+Each round compares the stored bookings with the objects and writes the difference; ``status`` is never
+touched. When the database is not the one that the objects come from, the mirror stops and reports it: it
+deletes nothing, and its Lease becomes stale, so that no pods are ended (laws L6 and L9). It continues by
+itself when the reason has disappeared.
 """
 
 import threading
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 EVERY: Final = 5.0
 """Seconds between two rounds when nothing triggers one."""
 HEALTHY_FOR: Final = 30.0
-"""Seconds after a complete round; then nothing is guaranteed any more."""
+"""Seconds after the last complete round in which bookings can still be guaranteed."""
 PAGE: Final = 500
 
 
@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise ``StoreGoneError`` when the file is missing or another."""
+        """Raise ``StoreGoneError`` when the file is missing or has been replaced."""
         ...
 
     def change(self) -> int:
@@ -58,7 +58,7 @@ class Source(Protocol):
         ...
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """The given ids that the database has, those of cancelled and long ended bookings too."""
+        """Those of the given ids that the database has, cancelled and long ended bookings included."""
         ...
 
 
@@ -73,7 +73,7 @@ class _Waiter:
 
 
 class Mirror:
-    """One mirror. ``run`` is the body of a thread; everything else may be called by any thread."""
+    """The mirror. ``run`` is the body of its thread; everything else is thread-safe."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class Mirror:
         self._alarm: str | None = None
         self._problem: str | None = None
 
-    # --- what others ask ---------------------------------------------------------------------------------
+    # --- for other threads ----------------------------------------------------------------------------------
     def trigger(self) -> None:
-        """The database has changed: begin a round now."""
+        """Begin a round now, since the database has changed."""
         self._triggered.set()
 
     def written(self, change: int, timeout: float) -> bool:
@@ -145,7 +145,7 @@ class Mirror:
 
     # --- the thread --------------------------------------------------------------------------------------
     def run(self, stop: threading.Event) -> None:
-        """One round after the other until ``stop`` is set."""
+        """Run one round after the other until ``stop`` is set."""
         call_at(stop, self.trigger)
         while not stop.is_set():
             self._triggered.clear()
@@ -171,7 +171,8 @@ class Mirror:
 
     def _write_all(self) -> None:
         self._store.check()
-        # The cluster first: its objects were stored before they were mirrored, so the database has them.
+        # The cluster is read first: its objects were stored before they were mirrored, so the database has
+        # them.
         there = self._there()
         written = self._lease.written(self._store.store_id)
         change = self._store.change()
@@ -241,7 +242,7 @@ class Mirror:
             except NotFound:
                 log.info("the Booking object was already deleted", booking=write.name)
 
-    # --- how it goes -------------------------------------------------------------------------------------
+    # --- logs and metrics -----------------------------------------------------------------------------------
     def _reached(self, change: int) -> None:
         with self._lock:
             self._written = change

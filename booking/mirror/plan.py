@@ -1,4 +1,4 @@
-"""What the mirror must write: the store's bookings against the Booking objects that are there. Pure."""
+"""What the mirror must write: the difference between the stored bookings and the Booking objects. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from booking.records import Record
 from cluster.objects.bookings import Booking, BookingSpec, Place
 
 KEPT: Final = timedelta(days=7)
-"""An ended booking stays as an object for so long: a late reclaimer can still end its pods."""
+"""How long an ended booking stays as an object: a late reclaimer can still end its pods."""
 
 Verb = Literal["create", "change", "delete"]
 
@@ -23,18 +23,18 @@ class Write:
     verb: Verb
     name: str
     spec: dict[str, Any] = field(default_factory=dict)
-    """For a creation all of it, for a change what differs: None removes a field."""
+    """All fields for a creation, the changed ones for a change, where None removes a field."""
     uid: str = ""
-    """Of the object that is meant, and its resourceVersion: empty for a creation."""
+    """Uid of the existing object, written with its resourceVersion; empty for a creation."""
     version: str = ""
 
 
 def plan(wanted: Iterable[Record], there: Iterable[Booking], *, store_id: str) -> tuple[Write, ...]:
-    """The writes that make the objects equal to the records, endings first.
+    """The writes that make the objects equal to the records, ends first.
 
     Args:
         wanted: the records that must have an object.
-        there: the objects; those that are being deleted count as gone.
+        there: the existing objects; those that are being deleted count as gone.
         store_id: of the database, written on every object.
     """
     present = {booking.name: booking for booking in there if not booking.metadata.deletion_timestamp}

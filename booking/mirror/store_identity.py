@@ -7,11 +7,11 @@ from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 
 NAMED: Final = 3
-"""Objects that a message names."""
+"""Number of objects that a message names."""
 
 
 def strangers_among(there: Iterable[Booking], *, store_id: str) -> str | None:
-    """What is wrong when objects carry another store id than this one, None when none does."""
+    """The problem if objects carry another store id than this one, else None."""
     foreign = {booking.name: booking.spec.store_id for booking in there if booking.spec.store_id != store_id}
     if not foreign:
         return None
@@ -24,7 +24,7 @@ def strangers_among(there: Iterable[Booking], *, store_id: str) -> str | None:
 
 
 def unknown_among(there: Iterable[Booking], known: Collection[str]) -> str | None:
-    """What is wrong when the database does not know its own objects, None when it knows all."""
+    """The problem if the database does not know some of its own objects, else None."""
     unknown = {booking.name for booking in there} - set(known)
     if not unknown:
         return None
@@ -36,14 +36,15 @@ def unknown_among(there: Iterable[Booking], known: Collection[str]) -> str | Non
 
 
 def older_than_written(change: int, written: int | None, *, lease: str) -> str | None:
-    """What is wrong when the database's newest change is older than one that was mirrored, None when not.
+    """The problem if the database's newest change is older than one that was mirrored, else None.
 
-    A release or a cancellation leaves no object behind that could show it: the number does.
+    A release or a cancellation leaves no object behind that could show it; the number does.
 
     Args:
         change: the database's newest.
-        written: the newest of this database that is written in the cluster; None where there is none.
-        lease: what a person deletes to go on without what is forgotten: its name, and ``-n`` its namespace.
+        written: the newest change of this database that was mirrored; None if there is none.
+        lease: what an administrator deletes to continue without the lost changes: its name, and ``-n`` its
+            namespace.
     """
     if written is None or change >= written:
         return None

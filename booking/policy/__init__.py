@@ -1,1 +1,1 @@
-"""What an administrator decides about bookings."""
+"""The administrator's policy about bookings."""

@@ -1,4 +1,4 @@
-"""The limits that hold for one user, one model and one instant: defaults are the manual's five rules."""
+"""The limits on one user, for one model, at one instant; their defaults are the manual's five rules."""
 
 from datetime import tzinfo
 from functools import lru_cache
@@ -82,7 +82,7 @@ def zone_of(name: str) -> tzinfo:
     """A zone of the IANA database.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: it has no zone of that name.
     """
     try:
         return ZoneInfo(name)
@@ -93,7 +93,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def limit_values(limits: Limits) -> dict[str, str | int | bool | None]:
-    """The limits for programs: lengths by ISO 8601."""
+    """The limits for programs: lengths in ISO 8601."""
     return {name: _plain(getattr(limits, name)) for name in limits.__struct_fields__}
 
 
@@ -137,7 +137,7 @@ def _wrong_spans(limits: Limits) -> list[str]:
 
 
 def is_grid(span: Duration) -> bool:
-    """Whether a day is made of such steps."""
+    """Whether a day consists of whole steps of this length."""
     if span.days:
         return span == Duration(days=1)
     return 0 < span.seconds <= _DAY and _DAY % span.seconds == 0

@@ -15,8 +15,8 @@ from booking.policy.values import Value, ValueMistakeError, Values, read_value, 
 from booking.policy.visibility import Visibility
 
 FILE_VERSION: Final = 1
-"""Of the form in which policies are written: ``version`` in the file. Not a policy's own version, which says
-what it means."""
+"""Version of the policy file's format: ``version`` in the file. A policy's own version is derived from its
+meaning."""
 
 
 class Exempting(Protocol):
@@ -24,22 +24,22 @@ class Exempting(Protocol):
 
     @property
     def model(self) -> str | None:
-        """The only model that it is about, in label form; None: all."""
+        """The only model that it applies to, in label form; None: all."""
         ...
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """What differs, as the policy file would say it."""
+        """The limits that it sets, as the policy file would write them."""
         ...
 
     @property
     def start(self) -> datetime:
-        """The first instant at which it holds."""
+        """The first instant at which it is in force."""
         ...
 
     @property
     def end(self) -> datetime:
-        """The first instant at which it does not hold any more."""
+        """The first instant at which it is no longer in force."""
         ...
 
 
@@ -47,18 +47,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Limits by scope: the narrowest scope that sets a limit wins. An empty policy is the manual."""
 
     zone: str = "UTC"
-    """The site's zone: in it days are counted."""
+    """The site's zone, in which days are counted."""
     visibility: Visibility = "load"
     defaults: Values = {}
     pools: Mapping[str, Values] = {}
-    """Model in label form -> what differs for it."""
+    """Model in label form -> the limits that differ for it."""
     groups: tuple[Group, ...] = ()
-    """Of several groups of a user the one that is written first wins."""
+    """If a user is in several groups, the first of them wins."""
     users: Mapping[str, Scope] = {}
 
     @property
     def version(self) -> str:
-        """A short name of what the policy means: another one where anything that counts is different."""
+        """A short digest of the policy's meaning: it differs if anything relevant does."""
         meant = msgspec.json.encode(meaning(self), order="deterministic")
         return hashlib.sha256(meant).hexdigest()[:12]
 
@@ -71,14 +71,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         now: datetime,
         exemptions: Iterable[Exempting] = (),
     ) -> Limits:
-        """What holds for a user who books GPUs of a model now.
+        """The limits on a user who books GPUs of a model now.
 
         Args:
             user: user id.
             groups: names of groups that the user is in besides those that the policy lists.
             model: in label form.
             now: aware UTC.
-            exemptions: the user's; those that do not hold now, or not for this model, are left out.
+            exemptions: the user's; those not in force now, or for another model, are ignored.
         """
         layers = [self.defaults, self.pools.get(model, {})]
         layers += resolution.of_groups(self.groups, user=user, names=frozenset(groups), model=model)
@@ -92,7 +92,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
-    """The limits that an exemption sets: what the policy file could say for a user.
+    """The limits that an exemption sets: those that the policy file could set for a user.
 
     Raises:
         ValueMistakeError: with a message for everything that is wrong.
@@ -108,7 +108,8 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
         wrong.append("An exemption sets at least one limit.")
     try:
         if {"shortest", "longest"} <= found.keys():
-            # One of them alone moves the other, which a wider scope says: these two must agree.
+            # If only one were set, it would move the other, which comes from a wider scope: these two must
+            # agree.
             Limits(**found)
         resolution.resolved([found])
     except ValueError as error:
@@ -119,7 +120,7 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _readable(written: Mapping[str, Any]) -> dict[str, Value]:
-    """What can still be understood, and kept, of an exemption that another version of ours has accepted."""
+    """The limits of an exemption, accepted by another version of ours, that are still valid."""
     found: dict[str, Value] = {}
     for knob, value in written.items():
         with suppress(ValueError):
@@ -130,7 +131,7 @@ def _readable(written: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def meaning(policy: Policy) -> dict[str, Any]:
-    """All that a policy says, for programs."""
+    """The complete contents of a policy, for programs."""
     return {
         "zone": policy.zone,
         "visibility": policy.visibility,

@@ -1,6 +1,6 @@
-"""A policy file's text, read strictly: all mistakes are reported together, with line and key. Pure.
+"""Reads a policy file strictly: all mistakes are reported together, with line and key. Pure.
 
-YAML, but only what a policy needs: no tags, no aliases, no key twice.
+YAML, but only what a policy needs: no tags, no aliases, no duplicate keys.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,14 +18,14 @@ from booking.policy.visibility import Visibility
 from cluster import names
 
 LONGEST: Final = 2**20
-"""Characters: what a ConfigMap can hold, too."""
+"""Characters: as many as a ConfigMap can hold."""
 _DEEPEST: Final = 10
 _VERSION: Final = "version"
 _PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users")
 
 
 class Mistake(msgspec.Struct, frozen=True, order=True):
-    """Something that is wrong in a policy file."""
+    """A mistake in a policy file."""
 
     line: int
     key: str
@@ -46,7 +46,7 @@ class PolicyError(ValueError):
 
 
 def read_policy(text: str) -> Policy:
-    """The policy that a file says.
+    """The policy in the text of a file.
 
     Raises:
         PolicyError: with everything that is wrong.
@@ -75,12 +75,12 @@ def _parsed(text: str) -> yaml.Node | None:
     except PolicyError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # PyYAML takes any number for a character: what Python says to that is no error of its own.
+        # PyYAML accepts any number as a character code: Python's error for that is not a YAMLError.
         raise PolicyError([Mistake(1, "", f"This is not YAML: {' '.join(str(error).split())}.")]) from error
 
 
 def _refuse_what_is_not_needed(text: str) -> None:
-    """Before anything is composed: nothing that another place defines, nothing endlessly deep."""
+    """Refuse, before anything is composed, tags, anchors, aliases, and nesting beyond the limit."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -107,11 +107,11 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a tree of nodes, and remembers what is wrong."""
+    """Reads a tree of nodes, and collects the mistakes."""
 
     mistakes: list[Mistake] = field(default_factory=list)
     scopes: list[tuple[_Entry, tuple[Values, ...]]] = field(default_factory=list)
-    """Where a scope is in the file, and its layers over the defaults, wide to narrow."""
+    """Each scope's place in the file, and its layers over the defaults, wide to narrow."""
 
     def policy(self, root: yaml.Node | None) -> Policy:
         """The whole policy; mistakes are added to ``mistakes``."""
@@ -144,7 +144,7 @@ class _Reader:
         }
 
     def _is_read(self, version: _Entry) -> bool:
-        """Whether the file is of the version that is read here (ADR 41: so it is where it says none)."""
+        """Whether the file has the version that is supported here; a file without one has (ADR 41)."""
         node = version.node
         meant = _meant(node) if isinstance(node, yaml.ScalarNode) else None
         if type(meant) is int and meant == FILE_VERSION:
@@ -233,7 +233,7 @@ class _Reader:
 
     # --- nodes ------------------------------------------------------------------------------------------
     def _entries(self, node: yaml.Node | None, path: str) -> Iterator[_Entry]:
-        """The entries of a mapping, in order; none for one that is left empty."""
+        """The entries of a mapping, in order; none for an empty value."""
         if node is None or _is_null(node):
             return
         if not isinstance(node, yaml.MappingNode):
@@ -286,7 +286,7 @@ def _is_null(node: yaml.Node) -> bool:
 
 
 def _meant(node: yaml.ScalarNode) -> Any:
-    """A plain value: decimal number, true or false, nothing, else the text unchanged."""
+    """The value of a plain scalar: a decimal number, true or false, None, else the unchanged text."""
     text = str(node.value)
     if node.style is not None:
         return text

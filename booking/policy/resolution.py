@@ -1,6 +1,6 @@
-"""Which limits hold: defaults < pool < group < user < dated exemption, the narrowest wins. Pure.
+"""Resolves limits: defaults < pool < group < user < dated exemption, the narrowest wins. Pure.
 
-A group and a user may say something about one model, which is narrower than what they say about all.
+A group or a user may set limits for one model, which is narrower than their limits for all models.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,40 +16,40 @@ _MANUAL: Final = Limits()
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group or a user has differently."""
+    """The limits that a group or a user sets."""
 
     values: Values = {}
     pools: Mapping[str, Values] = {}
-    """Model in label form -> what differs for it alone."""
+    """Model in label form -> the limits that it sets for this model only."""
 
     def layers(self, model: str) -> list[Values]:
-        """The values that hold for a model, wide to narrow: those of the scope, then those of the pool."""
+        """The values for a model, wide to narrow: those of the scope, then those of the pool."""
         return [self.values, self.pools.get(model, {})]
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """People with limits of their own."""
+    """Users with limits of their own."""
 
     name: str
-    """Users who sign in as members of a group of this name are members here, too."""
+    """Users who sign in as members of a group with this name are members here, too."""
     members: frozenset[str] = frozenset()
     """User ids of members, besides those who sign in as members."""
     scope: Scope = Scope()
 
 
 def of_groups(groups: Sequence[Group], *, user: str, names: frozenset[str], model: str) -> list[Values]:
-    """What a user's groups say, wide to narrow: the group that is written first has the last word."""
+    """The values of a user's groups, wide to narrow: the group that is written first has the last word."""
     mine = [group for group in groups if group.name in names or user in group.members]
-    # What any of them says about the model is narrower than what any says about all models.
+    # Any group's values for the model are narrower than any group's values for all models.
     of_all, of_model = zip(*(group.scope.layers(model) for group in mine), strict=True) if mine else ((), ())
     return [*reversed(of_all), *reversed(of_model)]
 
 
 def resolved(layers: Iterable[Values], *, zone: str = "UTC") -> Limits:
-    """The limits that layers give, wide to narrow, over the manual's.
+    """The limits that result from layers, wide to narrow, over the manual's.
 
-    Two scopes that know nothing of each other may leave a shortest booking over the longest: the narrower of
-    the two is right, and the other follows it.
+    Two independent scopes may set a shortest booking above the longest: the narrower scope wins, and the
+    other limit follows it.
     """
     values: dict[str, Any] = {"shortest": _MANUAL.shortest, "longest": _MANUAL.longest, "zone": zone}
     for layer in layers:
@@ -64,5 +64,5 @@ def resolved(layers: Iterable[Values], *, zone: str = "UTC") -> Limits:
 
 @lru_cache(maxsize=256)
 def _made(knobs: frozenset[tuple[str, Any]]) -> Limits:
-    """Limits of these knobs: every request asks, and those of most people are the same."""
+    """The limits with these values; cached, since every request needs them and most users have the same."""
     return Limits(**dict(knobs))

@@ -32,20 +32,20 @@ _SETTINGS: Final = {
     "warn_before": "warn_before",
     "end_action": "end_action_without_controller",
 }
-"""What the controller decides, and its setting."""
+"""Keys that are no limits, but settings of the controller -> the setting."""
 _OF_PODS: Final = {"end_grace": "terminationGracePeriodSeconds"}
-"""What each pod decides, and its field."""
+"""Keys that are no limits, but set by each pod -> the pod's field."""
 
 
 class ValueMistakeError(ValueError):
-    """A limit that there is not, or a value that it cannot have; the text is a message."""
+    """An unknown limit, or a value that it cannot have; the text is a message."""
 
 
 def require_known_limit(knob: str) -> None:
     """See that there is such a limit.
 
     Raises:
-        ValueMistakeError: there is none; the message says what was meant, perhaps.
+        ValueMistakeError: it does not; the message suggests what may have been meant.
     """
     if knob not in _TYPES:
         raise ValueMistakeError(_unknown(knob))
@@ -56,10 +56,10 @@ def read_value(knob: str, written: Any) -> Value:
 
     Args:
         knob: a limit's name.
-        written: text, number, truth value or None, as JSON and YAML have them.
+        written: text, number, truth value or None, as in JSON and YAML.
 
     Raises:
-        ValueMistakeError: there is no such limit, or it cannot have this value.
+        ValueMistakeError: the limit does not exist, or cannot have this value.
     """
     require_known_limit(knob)
     kinds = get_args(_TYPES[knob]) if get_origin(_TYPES[knob]) is not Literal else ()
@@ -70,7 +70,7 @@ def read_value(knob: str, written: Any) -> Value:
 
 
 def written_value(value: Value) -> str | int | bool | None:
-    """A value for programs, which ``read_value`` reads back."""
+    """A value for programs, which ``read_value`` parses back."""
     return durations.iso(value) if isinstance(value, Duration) else value
 
 

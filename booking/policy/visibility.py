@@ -1,11 +1,11 @@
-"""Whose names a user may see, on every page and in every response alike. Pure."""
+"""Whose names a user may see, equally on every page and in every response. Pure."""
 
 from typing import Literal
 
 from booking.principals import Principal
 
 Visibility = Literal["load", "names"]
-"""What people see of others: how many GPUs are booked and used, or by whom, too."""
+"""What users see of others: only how many GPUs are booked and used, or also by whom."""
 
 
 def may_see_user(who: Principal, user: str | None, visibility: Visibility) -> bool:

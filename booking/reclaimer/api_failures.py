@@ -1,4 +1,4 @@
-"""Requests that the API server refused or did not answer: counted and logged; they slow the loop down."""
+"""Requests that the API server refused or did not answer: counted and logged; they slow down the loop."""
 
 import structlog
 
@@ -14,7 +14,7 @@ class ApiFailures:
     def __init__(self, metrics: ReclaimerMetrics) -> None:
         self._metrics = metrics
         self.count = 0
-        """How many there were since the start."""
+        """Number of failures since the start."""
 
     def note(self, step: str, about: str, error: ApiError) -> None:
         """Record that a step failed; the next pass tries it again."""

@@ -12,7 +12,7 @@ DECIDED_WITHIN: Final = 2.0
 
 Reason = Literal["evicted", "ended", "refused"]
 """``evicted``: a booked pod needs its devices. ``ended``: the booking that covered it is over. ``refused``: a
-kubelet has refused it, and it has failed for good."""
+kubelet has rejected it, and it has failed for good."""
 
 Back = Literal["without-gpu", "as-it-was", "never"]
 """How a bare pod comes back: without a GPU; with its request for GPUs, waiting for one; not at all."""
@@ -24,17 +24,17 @@ class EvictionCause:
 
     reason: Reason
     message: str
-    """For its owner: an Event on the pod, and on what comes back for it."""
+    """For its owner: in an Event on the pod, and on its replacement."""
     grace_seconds: int
-    """Between SIGTERM and SIGKILL at the most; the pod's own termination grace counts up to this."""
+    """Seconds between SIGTERM and SIGKILL at most; the pod's own termination grace counts up to this."""
     back: Back = "without-gpu"
     """How it comes back, if it is bare."""
     notice: str | None = None
-    """The notice that the pod must carry when it is evicted, where it is not written on it yet."""
+    """The notice that the pod must carry when it is evicted, if it is not written on it yet."""
     overrides_budget: bool = False
     """Whether disruption budgets are overridden."""
     event_reason: str | None = None
-    """``reason`` of the Event on the pod; None: the one that goes with ``reason``."""
+    """``reason`` of the Event on the pod; None: the one that belongs to ``reason``."""
 
 
 class ProtectedError(Exception):

@@ -24,7 +24,7 @@ class Waiting:
 
     pods: int
     longest: float
-    """Seconds for which one of them waits already; 0 where none does."""
+    """Seconds of the longest wait so far; 0 if none waits."""
 
 
 def waiting(pods: Mapping[str, Pod], cover: Mapping[str, Booking], now: datetime) -> Waiting:

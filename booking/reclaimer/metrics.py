@@ -1,4 +1,4 @@
-"""What the reclaimer counts. Made once by the composition root, on a registry that is passed in."""
+"""The reclaimer's metrics. The composition root creates them once, on a registry that it passes in."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 

@@ -1,7 +1,7 @@
-"""Takes our scheduling gate off pods whose turn it is (``cluster.decide.queueing``).
+"""Removes our scheduling gate from pods whose turn it is (``cluster.decide.queueing``).
 
 No decision depends on this process's memory for correctness: it measures how long an ungated pod may take,
-and a process that starts again ungates no pod too early by it.
+and a process that restarts does not ungate a pod too early because of it.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ BOUND_WITHIN: Final = 5.0
 UNKNOWN_AT_MOST: Final = 60.0
 """Seconds for which pods wait while it is unknown what is free; then all of them are ungated."""
 RESTS: Final = 4
-"""Times as long as a decision has taken pass until the next: this thread has more urgent things to do."""
+"""The next decision waits this many times the duration of the last: the thread has more urgent work."""
 
 
 class QueueGates:
-    """Manages pods behind our gate. For one thread."""
+    """Manages pods behind our gate. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class QueueGates:
         self._is_on = terms.queue_gate
         self._asked = RecentRequests(context.clock)
         self._expected: dict[tuple[str, str], float] = {}
-        """(uid of an ungated pod, node) -> since when there is room for it there."""
+        """(uid of an ungated pod, node) -> since when there has been room for it there."""
         self._unbound: frozenset[tuple[str, str]] = frozenset()
         """(uid, node) of pods that were not bound there in time; kept while they wait."""
         self._seen: list[Any] = []
@@ -100,7 +100,7 @@ class QueueGates:
         self._seen = [] if found.ungated else seen
 
     def _give_up(self, waiting: list[Pod]) -> None:
-        """Give up on a node where a pod has had room for so long and was not bound, for whatever reason."""
+        """Give up on a node where a pod has had room for too long without being bound."""
         now, uids = self._clock.monotonic(), {pod.metadata.uid for pod in waiting}
         late = {pair for pair, since in self._expected.items() if now - since >= BOUND_WITHIN}
         kept = {pair for pair in self._unbound | late if pair[0] in uids}
@@ -120,7 +120,8 @@ class QueueGates:
 
     def _lift(self, pod: Pod) -> None:
         meta, others = pod.metadata, [{"name": name} for name in other_gates(pod)]
-        # Of several gates another may go at the same time; the last is ours whatever else has changed.
+        # Another of several gates may be removed at the same time; if ours is the only one, other changes do
+        # not matter.
         guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if others else {})
         body = {"metadata": guard, "spec": {"schedulingGates": others or None}}
         try:
@@ -134,7 +135,7 @@ class QueueGates:
 def _all_that_counts(
     snapshot: Snapshot, waiting: list[Pod], unbound: frozenset[tuple[str, str]]
 ) -> list[Any]:
-    """All that a step is decided on, as the same objects where nothing has changed: cheap to compare."""
+    """All inputs of a step: the same objects where nothing has changed, so cheap to compare."""
     agents = [snapshot.node_snapshots[name][1] for name in snapshot.node_snapshots]
     cover = [snapshot.cover.get(pod.metadata.uid) for pod in waiting]
     return [

@@ -56,7 +56,7 @@ class Guards:
     """Whether anything may be done now."""
 
     leads: Callable[[], bool]
-    """Whether this process is the one that reclaims."""
+    """Whether this process is the leader."""
     unready_reason: Callable[[], str | None]
     """Why the cache cannot be trusted, None when it can (law L6)."""
 
@@ -66,7 +66,7 @@ class Guards:
 
 
 class Reclaimer:
-    """All of reclaiming. ``run`` is the body of a thread."""
+    """The whole reclaimer. ``run`` is the body of a thread."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Reclaimer:
         self._blocked: str | None = None
         self._changed = threading.Event()
         self._triggered_at: float | None = None
-        """Since when there is something that no pass has seen."""
+        """Since when there has been a change that no pass has seen."""
         cache.on_change(self.trigger)
 
     def run(self, stop: threading.Event) -> None:
@@ -132,7 +132,7 @@ class Reclaimer:
             before = self._failures.count
             self.reconcile()
             if self._failures.count != before:
-                # What is refused is not asked for again with every change of the cluster.
+                # A refused request is not repeated with every change of the cluster.
                 self._clock.wait(stop, EVERY)
 
     def trigger(self) -> None:
@@ -163,7 +163,8 @@ class Reclaimer:
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
         self._gates.reconcile(snapshot)
-        # Last: an annotation changes the pod's version, and the writes before it are for that which was seen.
+        # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
+        # was seen.
         self._cover_annotations.reconcile(snapshot)
         self._end_warnings.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
@@ -220,7 +221,7 @@ class Reclaimer:
                     self._failures.note("clear condition", pod.key, error)
 
     def _moved(self, snapshot: Snapshot) -> Snapshot:
-        """The instant after a pod that others would have to leave for has got free devices instead."""
+        """The snapshot after a pod for which others would have to leave has got free devices instead."""
         movable = self._holding.movable(snapshot)
         if not movable or self._holding.shows_dropped_hold:
             return snapshot
@@ -249,7 +250,7 @@ class Reclaimer:
         self._holding.begin(snapshot)
 
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
-        """Write holds; whether there was time for all. The rest is planned again in the next pass."""
+        """Write holds; returns whether there was time for all. The rest is planned again in the next pass."""
         begun = self._clock.monotonic()
         for one in plans:
             if self._clock.monotonic() - begun >= WRITES_FOR:
@@ -266,10 +267,10 @@ class Reclaimer:
 def is_recovering(snapshot: Snapshot) -> bool:
     """Whether Leases may look expired only because the API server was away.
 
-    When the API server was away for a minute all signs of life are old: agents' Leases, and the kubelets'
-    own, so Kubernetes calls nodes not ready a moment after the API server is back. Whose is renewed first is
-    chance: a plan made in that moment would take GPUs from a node only because it was the quicker one, and a
-    hold would be dropped for a node that is about to renew its Lease (law L3).
+    After an outage of a minute all signs of life are old: agents' Leases, and the kubelets' own, so
+    Kubernetes calls nodes not ready a moment after the API server is back. Which node renews its Leases first
+    is chance: a plan made in that moment would take GPUs from a node only because it was faster, and a hold
+    would be dropped for a node that is about to renew its Lease (law L3).
     """
     since = snapshot.since_watch_stale
     if since is None or since >= RECOVERS_WITHIN:

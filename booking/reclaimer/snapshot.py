@@ -23,11 +23,11 @@ DEFAULTS: Final = EvictionSettings()
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Immutable values: a decision on it needs no lock, no clock and no API server."""
+    """Immutable values: a decision based on it needs no lock, no clock and no API server."""
 
     now: datetime
     pods: Mapping[str, Pod]
-    """Uid -> living pod that asks for GPUs, terminating ones too."""
+    """Uid -> living pod that requests GPUs, terminating ones too."""
     nodes: Mapping[str, Node]
     node_snapshots: NodeSnapshots
     """Node -> its devices and how its agent is doing."""
@@ -37,15 +37,15 @@ class Snapshot:
     barred: frozenset[tuple[str, str]] = frozenset()
     """(uid, booking) of running pods on nodes where their booking does not cover them."""
     places: BookedNodes = EVERYWHERE
-    """Which nodes are right for booked pods, for the sake of other bookings."""
+    """Where booked pods may be placed, with regard to other bookings."""
     holds: Mapping[str, Hold]
-    """Pod uid -> its hold: pods that are not bound and not terminating."""
+    """Pod uid -> its hold, for pods that are neither bound nor terminating."""
     noted: Mapping[str, Pod] = field(default_factory=dict)
-    """The pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
+    """Pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
     around: ClusterObjects = field(default_factory=ClusterObjects)
-    """Resources and constraints of the nodes besides GPUs, for a pod that is to be placed."""
+    """Resources and constraints of the nodes besides GPUs, for placing a pod."""
     state: str = ""
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
     terms: EvictionSettings = DEFAULTS
@@ -53,12 +53,12 @@ class Snapshot:
     mirror_age: float | None = None
     """Seconds since the mirror confirmed the Booking objects; None when it never has."""
     since_watch_stale: float | None = None
-    """Seconds since events of Leases arrive again after an outage, 0 during one, None when there was none."""
+    """Seconds since events of Leases arrive again after an outage, 0 during one, None if there was none."""
     scheduler_age: float | None = None
-    """Seconds since our kube-scheduler renewed its Lease, None where it has none that we see."""
+    """Seconds since our kube-scheduler renewed its Lease, None if the cache has no such Lease."""
 
     def holding(self, pod: Pod) -> Holding | None:
-        """What a bound pod holds, drift counted in; None for a pod that holds nothing."""
+        """What a bound pod holds, drift included; None for a pod that holds nothing."""
         snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (
             next((c for c in snapshot[0].holdings if c.uid == pod.metadata.uid), None) if snapshot else None
@@ -79,7 +79,7 @@ class Snapshot:
 
     @cached_property
     def holds_on(self) -> Mapping[str, list[tuple[str, Hold]]]:
-        """Node -> what is on hold there: uid of the pod that waits, and its hold."""
+        """Node -> the holds there: uid of the waiting pod, and its hold."""
         found: dict[str, list[tuple[str, Hold]]] = {}
         for uid, hold in sorted(self.holds.items()):
             found.setdefault(hold.node, []).append((uid, hold))
@@ -100,7 +100,7 @@ def take(
     terms: EvictionSettings = DEFAULTS,
     booking_plans: BookingPlans | None = None,
 ) -> Snapshot:
-    """The cluster at this instant: parts that have not changed since the last one are reused."""
+    """The cluster at this instant; parts that have not changed since the last snapshot are reused."""
     now = clock.now()
     with cache.locked() as ledger:
         pods = dict(cache.pods)

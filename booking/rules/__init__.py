@@ -23,7 +23,7 @@ from booking.rules.shortest import shortest
 from booking.rules.whole_steps import whole_steps
 
 Rule = Callable[[RuleContext], Violation | None]
-"""What is asked for -> what is broken, or None."""
+"""A request -> what is broken, or None."""
 
 RULES: Final[tuple[Rule, ...]] = (
     no_active_overlap,
@@ -38,7 +38,7 @@ RULES: Final[tuple[Rule, ...]] = (
     concurrent_gpus,
     extension,
 )
-"""The manual's five first; the others say nothing unless a policy gives them a limit."""
+"""The manual's five first; the others break only if a policy gives them a limit."""
 
 OF_THE_ASKER: Final[tuple[Rule, ...]] = (no_active_overlap, one_planned)
 """Rules that do not depend on the request: while they are broken no other request helps."""

@@ -33,7 +33,7 @@ def concurrent_gpus(case: RuleContext) -> Violation | None:
 
 
 def _free(case: RuleContext, own: Sequence[Record], most: int) -> datetime:
-    """The first start at which so few others are booked for as long."""
+    """The first start at which few enough other GPUs are booked for the whole length."""
     length, zone = case.length, case.limits.tz
     return min(
         start

@@ -1,4 +1,4 @@
-"""The one way to bookings: REST, page and CLI ask this service, and it alone writes to the store."""
+"""The only way to bookings: REST, page and CLI use this service, and only it writes to the store."""
 
 from booking.service.idempotency import Key
 from booking.service.pagination import Page

@@ -1,4 +1,4 @@
-"""What administrators do besides booking: maintenance, exemptions; what they see: audit, denied demand."""
+"""Administration besides booking: maintenance, exemptions, audit log and denied requests."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -24,10 +24,10 @@ from booking.store_records import AuditEntry, Block, Denied, Exemption
 from cluster import names
 
 _FARTHEST: Final = Limits().farthest
-"""How far ahead maintenance and exemptions may reach, whatever the policy says of bookings."""
+"""How far ahead maintenance and exemptions may reach, whatever the policy says about bookings."""
 
 _MOST: Final = 256
-"""GPUs of one node. More than it has at present may be meant: some may be ill, and well again by then."""
+"""GPUs of one node. May exceed its present number: some may be unhealthy, and healthy again by then."""
 
 
 def blocks(context: ServiceContext) -> tuple[Block, ...]:

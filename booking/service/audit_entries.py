@@ -1,4 +1,4 @@
-"""The audit entries of every change, written in its transaction: who did what, and who was refused."""
+"""Audit entries, written in the transaction of each change: who changed what, and who was refused."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -28,7 +28,7 @@ def booking(
     after: Record,
     reason: str | None = None,
 ) -> None:
-    """A booking was created or changed."""
+    """Record that a booking was created or changed."""
     written(writing, f"booking.{verb}", who, now, subject=after.id, before=before, after=after, reason=reason)
 
 
@@ -74,7 +74,7 @@ def denied(writing: Writing, evaluation: EvaluationContext, decision: Decision, 
 
 
 def _visible(text: str) -> str:
-    """A user's text in a form that a list can show and every database stores: forms may contain anything."""
+    """A user's text in a form that a list can show and every database stores: it may contain anything."""
     return text if text.isprintable() else repr(text)
 
 

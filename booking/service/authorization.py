@@ -12,19 +12,22 @@ from booking.store import Reading
 from cluster.decide.identity import Rule, Source, is_address, user_of
 
 LONGEST_USER: Final = 253
-"""Characters of a user id; the CustomResourceDefinition of bookings has the same."""
+"""Characters of a user id, as in the CustomResourceDefinition of bookings."""
 LONGEST_REASON: Final = 500
 _SIGNED_IN: Final[tuple[Source, ...]] = ("oidc", "kubernetes")
 Expected = str | frozenset[str] | None
-"""Versions, one of which the booking must have; None: any."""
+"""Acceptable versions of the booking; None: any."""
 
 
 def require_administrator(who: Principal, what: str) -> None:
     """Refuse everyone else.
 
     Args:
-        who: asks.
-        what: they want, for the message: "see the audit".
+        who: the caller.
+        what: they want to do, for the message: "see the audit".
+
+    Raises:
+        NotAllowedError: the caller is not an administrator.
     """
     if not who.is_administrator:
         raise NotAllowedError(f"Only administrators may {what}, and {wording.quoted(who.user)} is none.")
@@ -34,9 +37,9 @@ def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
     """The user for whom something is done: the caller, or the user whom an administrator names.
 
     Args:
-        who: asks.
-        user: a user id; or an e-mail address, which may be a name by which somebody signs in.
-        rules: names by which people sign in to user ids.
+        who: the caller.
+        user: a user id; or an e-mail address, which may be a name by which a user signs in.
+        rules: map the names by which people sign in to user ids.
     """
     if user is None or user == who.user:
         return who.user
@@ -47,7 +50,7 @@ def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
 
 
 def _owner_of(address: str, rules: tuple[Rule, ...]) -> str:
-    """User id of the person who signs in by an e-mail address; refused where no rule maps it (ADR 61)."""
+    """User id of the person who signs in with an e-mail address; refused if no rule maps it (ADR 61)."""
     for source in _SIGNED_IN:
         user = user_of(source, address, rules)
         if user:

@@ -68,7 +68,7 @@ def dry_run(
     expected: Expected,
     reason: str | None,
 ) -> Decision:
-    """What ``change`` would answer."""
+    """The answer that ``change`` would give."""
     capacity = context.capacity()
     return context.store.read(
         _trial(context, who, booking_id, change, capacity=capacity, expected=expected, reason=reason)
@@ -85,7 +85,7 @@ def _trial(
     expected: Expected,
     reason: str | None,
 ) -> Callable[[Reading], Decision]:
-    """What asks how the change would be judged now, with alternatives."""
+    """A function that evaluates the change now, with alternatives."""
 
     def decide(reading: Reading) -> Decision:
         now = context.clock.now()
@@ -111,7 +111,7 @@ def _ends_it(record: Record, change: Change, now: datetime) -> bool:
 def _request(record: Record, change: Change) -> BookingRequest:
     """The whole booking as it should become.
 
-    One GPU lies on one node whatever was asked for: with more it is like a new booking of so many.
+    One GPU is always on one node. If more are requested, the topology is chosen as for a new booking.
     """
     count = record.count if change.count is UNSET else change.count
     return BookingRequest(
@@ -141,17 +141,17 @@ def _changed(record: Record, decision: Decision, evaluation: EvaluationContext) 
 
 
 def _differs(one: Record, other: Record) -> bool:
-    """Whether they are different for people: a better place, or a newer policy, alone is no change."""
+    """Whether they differ for people: another place, or a newer policy, is not a change by itself."""
     return any(getattr(one, name) != getattr(other, name) for name in ("start", "end", "count", "namespace"))
 
 
 def _gives_back(before: Record, after: Record) -> bool:
-    """Whether nothing is taken that it has not got already: fuller than full the calendar may be then."""
+    """Whether nothing is taken beyond what it already has: then the calendar may be overfull."""
     return before.start <= after.start and after.end <= before.end and after.count <= before.count
 
 
 def _end(record: Record) -> Decision:
-    """The decision that a release answers: always accepted."""
+    """The decision that stands for a release: always accepted."""
     return Decision(
         model=record.model,
         count=record.count,

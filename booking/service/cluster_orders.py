@@ -1,4 +1,4 @@
-"""Orders of administrators that others carry out: pods that must go, GPUs out of use. Part of the service."""
+"""Administrators' orders that other components carry out: evictions, GPUs out of use. Part of the service."""
 
 from booking.principals import Principal
 from booking.service import cordoning, evicting
@@ -16,19 +16,20 @@ class ClusterOrders:
         """Evict a pod by order, booked or not: it gets notice at once, and comes back by its policy.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: without a reason, or a pod that does not go by order: a DaemonSet's, the system's.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: there is no reason, or the pod is never evicted by order: a DaemonSet's, the
+                system's.
             UnknownPodError: there is no such pod.
-            ClusterError: the API server does not answer; whether the pod goes is in the audit.
+            ClusterError: the API server does not answer; the audit shows whether the pod will be evicted.
             KeyReusedError: the key was used for another request.
         """
         evicting.evict(self._context, who, namespace, pod, reason=reason, key=key)
 
     def dry_run_evict(self, who: Principal, namespace: str, pod: str, reason: str) -> PodToEvict:
-        """The pod that ``evict`` would order to go; nothing is written on it or audited.
+        """The pod that ``evict`` would evict; nothing is written on it or audited.
 
         Raises:
-            NotAllowedError, RefusedError, UnknownPodError, ClusterError: as of ``evict``.
+            NotAllowedError, RefusedError, UnknownPodError, ClusterError: as for ``evict``.
         """
         return evicting.dry_run(self._context, who, namespace, pod, reason=reason)
 
@@ -43,15 +44,15 @@ class ClusterOrders:
         key: Key | None = None,
         dry_run: bool = False,
     ) -> str:
-        """Take a GPU out of use for new pods, give it back, or mark it as repaired; its UUID.
+        """Take a GPU out of use for new pods, give it back, or mark it as repaired; returns its UUID.
 
         A pod that holds it keeps it. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: without a reason.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: there is no reason.
             UnknownGpuError: there is no such GPU, or no such node.
-            ClusterError: the API server does not answer; what was ordered is in the audit.
+            ClusterError: the API server does not answer; the order is in the audit.
             KeyReusedError: the key was used for another request.
         """
         place = (node, gpu)

@@ -18,34 +18,34 @@ from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.process.clock import Clock
 
 _ID_LETTERS: Final = "bcdfghjkmnpqrstvwxz23456789"
-"""Nothing that is easily misread, and no vowels: no words."""
+"""No letters that are easily misread, and no vowels, so no words."""
 _ID_LENGTH: Final = 10
 _SECOND: Final = timedelta(seconds=1)
 
 
 GpuOrder = Literal["cordon", "uncordon", "clear"]
-"""Take a GPU out of use for new pods; give it back; say that what was wrong with it is mended."""
+"""Take a GPU out of use for new pods; give it back; report that it has been repaired."""
 
 
 class PodToEvict(msgspec.Struct, frozen=True, kw_only=True):
-    """The pod that an order to evict is about."""
+    """The pod that an order to evict refers to."""
 
     user: str | None
-    """To whom it belongs; None: to nobody."""
+    """Its owner; None if it has none."""
     booking: str | None
-    """The booking that covers it, as the pod says for people."""
+    """The booking that covers it, from the pod's annotation."""
     node: str
     gpus: int
-    """GPUs that it holds at most at one time."""
+    """The most GPUs that it holds at one time."""
     controller: str | None
-    """What makes another in its place (``Job/train``); None: nothing does."""
+    """The controller that replaces it (``Job/train``); None without one."""
 
 
 class Evictions(Protocol):
-    """Where orders to evict a pod are written."""
+    """Writes orders to evict a pod."""
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
-        """Write one.
+        """Write an order.
 
         Raises:
             RefusedError: it is not a pod that goes by order.
@@ -55,21 +55,21 @@ class Evictions(Protocol):
         ...
 
     def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
-        """Do everything of it but write it, by the API server's own dry run.
+        """Do all of it except the write, by the API server's own dry run.
 
         Raises:
-            RefusedError, UnknownPodError, ClusterError: as of ``order``.
+            RefusedError, UnknownPodError, ClusterError: as for ``order``.
         """
         ...
 
 
 class GpuOrders(Protocol):
-    """Where orders about GPUs are written."""
+    """Writes orders about GPUs."""
 
     def order(
         self, node: str, gpu: str, order: GpuOrder, *, message: str, at: datetime, dry_run: bool = False
     ) -> str:
-        """Write one; the GPU's UUID.
+        """Write an order; returns the GPU's UUID.
 
         Args:
             node: the node's name.
@@ -77,7 +77,7 @@ class GpuOrders(Protocol):
             order: which.
             message: who says so, and why.
             at: now.
-            dry_run: do everything of it but write it, by the API server's own dry run.
+            dry_run: do all of it except the write, by the API server's own dry run.
 
         Raises:
             UnknownGpuError: there is no such node, or no such GPU in it.
@@ -112,12 +112,12 @@ def random_id() -> str:
 
 
 def whole(moment: datetime) -> datetime:
-    """The second that an instant is in."""
+    """An instant truncated to the second."""
     return moment.replace(microsecond=0)
 
 
 def rounded_up(moment: datetime) -> datetime:
-    """The first whole second that is not before an instant."""
+    """An instant rounded up to the second."""
     second = whole(moment)
     return second if second == moment else second + _SECOND
 

@@ -1,4 +1,4 @@
-"""Taking single GPUs out of use and back: an administrator's order, which the node's agent obeys."""
+"""Taking single GPUs out of use and back: an administrator's order, which the node's agent carries out."""
 
 import re
 from typing import Final
@@ -19,7 +19,7 @@ _GPU: Final = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 class StoredOrder(msgspec.Struct, frozen=True):
-    """The stored result of an order that had a key, so that it is not given a second time."""
+    """The stored result of an order with a key, so that it is not given a second time."""
 
     gpu: str
     """UUID of the GPU."""
@@ -44,7 +44,7 @@ def order_gpu(
         order: which.
         reason: why.
         key: of the request.
-        dry_run: whether nothing is written, neither on the node nor down.
+        dry_run: whether nothing is written, neither on the node nor in the database.
     """
     require_administrator(who, f"{order} GPUs")
     if dry_run:

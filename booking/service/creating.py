@@ -1,4 +1,4 @@
-"""Asking for GPUs: a booking, a trial of one, or when there could be one."""
+"""Requesting GPUs: creating a booking, a dry run of that, and the earliest possible booking."""
 
 from collections.abc import Callable
 from datetime import datetime

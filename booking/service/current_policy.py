@@ -7,10 +7,10 @@ from booking.policy.policy import Policy
 
 
 class CurrentPolicy:
-    """The policy that holds now. Safe for many threads."""
+    """The policy in force. Thread-safe."""
 
     def __init__(self, policy: Limits | Callable[[], Policy]) -> None:
-        """Args: policy: fixed limits for everybody, or a function that returns the current policy."""
+        """Args: policy: fixed limits for all users, or a function that returns the current policy."""
         self._policy = _always(policy) if isinstance(policy, Limits) else policy
         self._known: tuple[Policy, str] | None = None
 
@@ -19,7 +19,7 @@ class CurrentPolicy:
         return self._policy()
 
     def version(self, policy: Policy) -> str:
-        """Of a policy; computed once for each."""
+        """The version of a policy; computed once for each."""
         known = self._known
         if known is None or known[0] is not policy:
             known = self._known = (policy, policy.version)

@@ -1,4 +1,4 @@
-"""Orders about single GPUs, written on their Node: the node's agent obeys them within a second."""
+"""Orders about single GPUs, written on their Node: the node's agent carries them out within a second."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -28,7 +28,7 @@ _TRIES: Final = 5
 
 
 class NodeGpus:
-    """``booking.service.context.GpuOrders`` at the API server."""
+    """Implements ``booking.service.context.GpuOrders`` with the API server."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -102,7 +102,7 @@ def _named(node: Node, gpu: str) -> str:
 
 
 def _orders(node: Node) -> dict[str, DeviceOrder]:
-    """An annotation that cannot be read is obeyed by no component: it is overwritten."""
+    """The orders on a Node; an unreadable annotation is obeyed by no component: it is overwritten."""
     try:
         return device_orders_of(node)
     except DeviceOrdersError as error:

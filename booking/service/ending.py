@@ -1,4 +1,4 @@
-"""The end of a booking before its time: given back while it runs, taken back before it begins."""
+"""Ending a booking early: released while it runs, cancelled before it begins."""
 
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -28,7 +28,7 @@ def release(
     reason: str | None,
     key: Key | None,
 ) -> Record:
-    """Give a running booking back."""
+    """Release a running booking."""
 
     def decide(writing: Writing) -> Record:
         now = context.clock.now()
@@ -69,7 +69,7 @@ def cancel(
     reason: str | None,
     key: Key | None,
 ) -> Record:
-    """Take a planned booking back."""
+    """Cancel a planned booking."""
 
     def decide(writing: Writing) -> Record:
         now = context.clock.now()
@@ -85,7 +85,7 @@ def cancel(
 def allowed(
     reading: Reading, who: Principal, booking_id: str, verb: Verb, *, now: datetime, expected: Expected
 ) -> Record:
-    """The booking, if this user may do that with it now, and saw it as it is."""
+    """The booking, if this user may apply the verb to it now and has seen its current version."""
     record = found(reading, who, booking_id)
     require_current(record, expected)
     wrong = rejection(record, verb, now)
@@ -95,7 +95,7 @@ def allowed(
 
 
 def _over(record: Record, verb: Ending, who: Principal, now: datetime, *, reason: str | None) -> Record:
-    """The booking as the verb makes it."""
+    """The booking after the verb."""
     if verb == "release":
         return ended(record, who, now, reason=reason)
     said = reason_of(who, record.user, reason)
@@ -103,7 +103,7 @@ def _over(record: Record, verb: Ending, who: Principal, now: datetime, *, reason
 
 
 def ended(record: Record, who: Principal, now: datetime, *, reason: str | None) -> Record:
-    """A running booking as it is when it is given back: a second long at least, not empty."""
+    """A running booking after its release: at least a second long, so not empty."""
     end = min(max(rounded_up(now), record.start + _SECOND), record.end)
     said = reason_of(who, record.user, reason)
     by = _by(who, record, said)

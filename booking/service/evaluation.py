@@ -1,4 +1,4 @@
-"""The one judgement about a request, shared by creation, change, dry run and slot search."""
+"""The one evaluation of a request, shared by creation, change, dry run and slot search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class EvaluationContext:
     context: ServiceContext
     who: Principal
     user: str
-    """User id of the booking's owner: their rules hold."""
+    """User id of the booking's owner, whose limits apply."""
     capacity: Capacity
     policy: Policy
 
@@ -36,7 +36,7 @@ class EvaluationContext:
     def of(
         cls, context: ServiceContext, who: Principal, user: str, capacity: Capacity | None = None
     ) -> "EvaluationContext":
-        """The context of a user's requests, also if somebody else sends them."""
+        """The context of a user's requests, even if another user sends them."""
         known = context.capacity() if capacity is None else capacity
         return cls(context, who, user, known, context.current_policy.policy())
 
@@ -93,12 +93,12 @@ class EvaluationContext:
         return decision, guard
 
     def trial(self, request: BookingRequest) -> Callable[[Reading], Decision]:
-        """What asks how a new booking would be judged now, with alternatives."""
+        """A function that evaluates a new booking now, with alternatives."""
         return lambda reading: self.judged(reading, self.context.clock.now(), request)
 
     def limits_for(self, reading: Reading, now: datetime) -> LimitsFor:
-        """Model -> what holds for the user now."""
-        # Of others only those groups are known that the policy lists.
+        """Model -> the user's limits now."""
+        # Of other users only the groups that the policy lists are known.
         groups = self.who.groups if self.user == self.who.user else frozenset[str]()
         exemptions = reading.exemptions(self.user, now)
         return lambda model: self.policy.limits_for(
@@ -108,7 +108,7 @@ class EvaluationContext:
     def free_capacity_for(
         self, reading: Reading, now: datetime, *, changing: Record | None = None
     ) -> PlannedCapacities:
-        """Model -> what of it can still be guaranteed."""
+        """Model -> its capacity that can still be guaranteed."""
         return PlannedCapacities(
             capacity=self.capacity,
             now=now,
@@ -119,7 +119,7 @@ class EvaluationContext:
 
 
 def move_others(writing: Writing, decision: Decision) -> None:
-    """Write the plans of those who have to move."""
+    """Write the new plans of bookings that have to move."""
     for booking_id, plan in sorted(decision.moved.items()):
         writing.replan(booking_id, plan)
 
@@ -130,14 +130,14 @@ def refusal(decision: Decision) -> RefusedError:
 
 
 def granted(context: ServiceContext, outcome: T | RefusedError, again: Callable[[Reading], Decision]) -> T:
-    """The result of a transaction; if it is a refusal, the refusal with alternatives.
+    """The result of a transaction; for a refusal, raises it with alternatives.
 
-    The search for alternatives is long and its result is advice: no writer waits for it.
+    The search for alternatives takes long and its result is only advice: no writer waits for it.
 
     Args:
-        context: where it happened.
+        context: the service's dependencies.
         outcome: of the transaction.
-        again: judges the same request, with alternatives.
+        again: evaluates the same request, with alternatives.
     """
     if isinstance(outcome, RefusedError):
         raise RefusedError(outcome.violations, outcome.earliest_start, _alternatives(context, again))
@@ -148,5 +148,5 @@ def _alternatives(context: ServiceContext, again: Callable[[Reading], Decision])
     try:
         return context.store.read(again).alternatives
     except (StoreError, UnknownError, RefusedError):
-        # The refusal remains valid, whatever has happened since to the database or to the booking.
+        # The refusal remains valid, whatever has happened to the database or to the booking since.
         return ()

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class PodOrders:
-    """``booking.service.context.Evictions`` at the API server."""
+    """Implements ``booking.service.context.Evictions`` with the API server."""
 
     def __init__(self, kube: Kube, *, home: str) -> None:
         """Args: home: the product's own namespace."""
@@ -27,7 +27,7 @@ class PodOrders:
         self._home = home
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
-        """Write one on the pod that was read, and on no other of its name.
+        """Write an order on the pod that was read, and on no other of its name.
 
         Raises:
             RefusedError: it is not a pod that can be evicted by order.
@@ -37,13 +37,13 @@ class PodOrders:
         self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)))
 
     def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
-        """See ``Evictions``: the API server judges the very patch that would be written."""
+        """See ``Evictions``: the API server validates the very patch that would be written."""
         return _described(
             self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)), dry_run=True)
         )
 
     def _write(self, namespace: str, pod: str, order: EvictOrder, *, dry_run: bool = False) -> Pod:
-        """The pod as it was read."""
+        """Write the order, possibly as a dry run; returns the pod as it was read."""
         unknown = UnknownPodError(f"There is no pod {pod} in the namespace {namespace}.")
         try:
             found = self._kube.get(PODS, pod, namespace=namespace)
@@ -78,7 +78,7 @@ class PodOrders:
 
 
 def _described(pod: Pod) -> PodToEvict:
-    """A pod in words for people."""
+    """The pod's description for people."""
     owners = [each for each in pod.metadata.owner_references or () if each.controller]
     return PodToEvict(
         user=pod.metadata.annotation(names.USER) or None,

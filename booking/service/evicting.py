@@ -20,7 +20,7 @@ _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Ordered(msgspec.Struct, frozen=True):
-    """The stored result of an order: a retry must not hit another pod that has got the name since."""
+    """The stored result of an order: a retry must not hit another pod that has the same name by then."""
 
     pod: str
     """Namespace and name of the pod."""
@@ -31,7 +31,7 @@ def evict(
 ) -> None:
     """Order the eviction of a pod.
 
-    The audit is written first: a user who loses a pod can find out by whom, even if this process dies.
+    The audit is written first: a user who loses a pod can find out who ordered it, even if this process dies.
     """
     require_administrator(who, "evict pods")
     with spending(context, who, key):

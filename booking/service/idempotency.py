@@ -1,4 +1,4 @@
-"""Idempotency: a request that comes again with its key gets the answer that it got, and does nothing."""
+"""Idempotency: a request that is repeated with its key gets the same answer, and is not carried out again."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,15 +22,15 @@ R = TypeVar("R")
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What the asker calls a request, and what the request was."""
+    """The client's name for a request, and the request's digest."""
 
     text: str
     digest: str
-    """SHA-256 of everything that the request said, before anything of it was computed."""
+    """SHA-256 of everything in the request, before anything was derived from it."""
 
     @classmethod
     def of(cls, text: str, *said: bytes) -> "Key":
-        """The key of a request: its text, and every part of what was said (method, address, body).
+        """The key of a request: its text, and every part of the request (method, address, body).
 
         Raises:
             ValueError: the text is empty, too long or not visible.
@@ -50,16 +50,16 @@ _REFUSALS: Final = (RefusedError, UnknownError, StaleError)
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """A refusal that was raised: it is answered once it is stored that the key is taken."""
+    """A refusal that was raised: it is raised again once the use of the key is stored."""
 
     error: Exception
 
 
 def answered(reading: Reading, who: Principal, key: Key | None, kind: type[T]) -> T | None:
-    """What this request was answered before; None where it is new, or was refused.
+    """The earlier answer to this request; None if it is new, or was refused.
 
     Raises:
-        KeyReusedError: another request had the key.
+        KeyReusedError: the key was used for another request.
     """
     before = _before(reading, who, key) if key else None
     return msgspec.json.decode(before.body, type=kind) if before and before.is_answer else None
@@ -70,18 +70,18 @@ def once(
 ) -> T | R:
     """The result of a transaction: decided once for all requests of a user with this key.
 
-    Its answer is stored in the same transaction. Of a refusal, returned or raised, only the owner of the key
+    Its answer is stored in the same transaction. For a refusal, returned or raised, only the use of the key
     is stored: the same request is decided again, and another one may not use the key.
 
     Args:
-        context: where.
-        who: asks.
+        context: the service's dependencies.
+        who: the caller.
         decide: see ``Store.write``; it refuses before it writes.
-        kind: of an answer. A returned value of another type is a refusal.
-        key: of the request; None: it is decided whenever it comes.
+        kind: type of an answer. A returned value of another type is a refusal.
+        key: of the request; None: every request is decided.
 
     Raises:
-        KeyReusedError: another request had the key.
+        KeyReusedError: the key was used for another request.
     """
     if key is None:
         return context.store.write(decide)
@@ -117,19 +117,19 @@ def judged(
     key: Key | None,
     dry_run: bool,
 ) -> T:
-    """The result of a request, stored in the transaction that judges it; a dry run is only judged.
+    """The result of a request, stored in the transaction that evaluates it; a dry run stores nothing.
 
     Args:
-        context: where.
-        who: asks.
-        judge: the answer, or a refusal.
+        context: the service's dependencies.
+        who: the caller.
+        judge: returns the answer, or raises a refusal.
         keep: writes the answer and its audit.
-        kind: of the answer.
-        key: see ``once``; a dry run neither takes a key nor sees the answer of one.
+        kind: type of the answer.
+        key: see ``once``; a dry run neither uses a key nor gets the answer of one.
         dry_run: whether nothing is written.
 
     Raises:
-        KeyReusedError: another request had the key.
+        KeyReusedError: the key was used for another request.
     """
     if dry_run:
         return context.store.read(judge)
@@ -143,10 +143,10 @@ def judged(
 
 
 def spend(context: ServiceContext, who: Principal, key: Key | None) -> None:
-    """A request was refused before it came to a decision: its key is no other request's.
+    """Mark the key of a request that was refused before any decision as used.
 
     Raises:
-        KeyReusedError: it is another request's already.
+        KeyReusedError: the key was used for another request.
     """
 
     def write(writing: Writing) -> None:
@@ -159,7 +159,7 @@ def spend(context: ServiceContext, who: Principal, key: Key | None) -> None:
 
 @contextmanager
 def spending(context: ServiceContext, who: Principal, key: Key | None) -> Iterator[None]:
-    """A refusal raised inside uses up its key."""
+    """Mark the key as used if a refusal is raised inside."""
     try:
         yield
     except _REFUSALS:
@@ -179,7 +179,7 @@ def _before(reading: Reading, who: Principal, key: Key) -> Replay | None:
 def _take(
     context: ServiceContext, writing: Writing, who: Principal, key: Key, *, answer: msgspec.Struct | None
 ) -> None:
-    """Keep whose the key is, and what was answered; None: a refusal."""
+    """Store the key with the request's digest and its answer; None: a refusal."""
     body = b"" if answer is None else msgspec.json.encode(answer)
     status = ANSWERED if answer is not None else NOT_GRANTED
     replay = Replay(digest=key.digest, status=status, body=body, headers={}, at=context.clock.now())

@@ -1,4 +1,4 @@
-"""What the page draws: capacity, load and maintenance over a span. Pure."""
+"""The data of the calendar page: capacity, load and maintenance over a span. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,9 +23,9 @@ class Booked(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What there is and what becomes of it in a span."""
+    """Capacity, bookings and maintenance in a span."""
 
     capacity: Capacity
     booked: Mapping[str, tuple[Booked, ...]]
-    """Model -> bookings of it; those that were over before now are not among them."""
+    """Model -> its bookings; those that are already over are left out."""
     blocks: tuple[Block, ...]

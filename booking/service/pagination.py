@@ -17,7 +17,7 @@ MOST: Final = 500
 """Entries of a page at most."""
 
 _MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
-"""Start in Unix seconds, and id: of the last entry of a page."""
+"""Start, in seconds since 1970, and id of the last entry of a page."""
 
 T = TypeVar("T")
 
@@ -48,12 +48,12 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def bounded(limit: int) -> int:
-    """Number of entries of a page, if ``limit`` were requested."""
+    """Number of entries of a page for a requested ``limit``."""
     return max(1, min(limit, MOST))
 
 
 def number_of(after: str | None) -> int | None:
-    """The entry after which a page of numbered ones begins."""
+    """The number after which a page of numbered entries begins."""
     if after is None:
         return None
     if not after.isascii() or not after.isdigit() or len(after) > len(str(2**63 - 1)) - 1:
@@ -65,14 +65,15 @@ def by_start(found: Iterable[StartingT], *, after: str | None, limit: int) -> Pa
     """The page of ``found`` that follows ``after``, by start and id.
 
     Args:
-        found: all of it, in any order.
+        found: all entries, in any order.
         after: ``Page.following`` of the page before; the entry that it names may be gone by now.
-        limit: at most so many.
+        limit: number of entries at most.
 
     Raises:
-        RefusedError: an ``after`` that no page has ever given.
+        RefusedError: an ``after`` that no page has ever returned.
     """
-    # What a mark says is what orders, or a page would repeat or leave out what begins in the same second.
+    # Sort by what a mark contains: otherwise entries that begin in the same second would be repeated or
+    # skipped.
     ordered = sorted(found, key=_key)
     begin = 0 if after is None else bisect_right(ordered, _key_of(after), key=_key)
     page = tuple(ordered[begin : begin + bounded(limit)])
@@ -92,7 +93,7 @@ def _key_of(after: str) -> tuple[int, str]:
 
 
 def no_page(after: str | None) -> RefusedError:
-    """The error for a mark at which no list goes on."""
+    """The error for a mark that does not continue any list."""
     return refused(
         "not-a-page", f"No list goes on at {wording.quoted(after or '')}: begin with its first page."
     )

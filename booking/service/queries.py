@@ -32,7 +32,8 @@ class ModelAvailability(msgspec.Struct, frozen=True):
     capacity: int
     """Whole healthy GPUs at present."""
     steps: tuple[Step, ...]
-    """Without gaps, from the span's start to its end; devices under maintenance then are no capacity."""
+    """Without gaps, from the span's start to its end; the capacity excludes devices in maintenance at the
+    time."""
     nodes: Mapping[str, int] = {}
     """Node -> whole healthy GPUs of the model at present."""
     blocks: tuple[Block, ...] = ()
@@ -63,7 +64,7 @@ def listed(
 
 
 def show(context: ServiceContext, who: Principal, booking_id: str) -> Record:
-    """A booking of the caller's; administrators see everybody's."""
+    """One of the caller's bookings; administrators see all users'."""
     return context.store.read(lambda reading: found(reading, who, booking_id))
 
 

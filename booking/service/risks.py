@@ -1,4 +1,4 @@
-"""The bookings that cannot be kept as things are: computed from the stored plan and the capacity."""
+"""Bookings that cannot be kept at present: computed from the stored plan and the capacity."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from booking.store_records import Block
 
 
 def at_risk(context: ServiceContext, records: Iterable[Record]) -> frozenset[str]:
-    """Ids of those among these bookings."""
+    """Ids of the bookings at risk among these."""
     live = {record.id: record.model for record in records}
     if not live:
         return frozenset()
@@ -34,7 +34,7 @@ def at_risk(context: ServiceContext, records: Iterable[Record]) -> frozenset[str
 
 
 def affected(context: ServiceContext, block: Block) -> tuple[Record, ...]:
-    """Bookings during a block that cannot be kept as things are, by start; the block need not be stored."""
+    """Bookings during a block that cannot be kept at present, by start; the block need not be stored."""
     capacity = context.capacity()
     models = [model for model, nodes in capacity.devices.items() if block.node in nodes]
 
@@ -53,7 +53,7 @@ def affected(context: ServiceContext, block: Block) -> tuple[Record, ...]:
 
 
 def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
-    """What its owner could have instead of a booking that cannot be kept."""
+    """What the owner could have instead of a booking that cannot be kept."""
     capacity = context.capacity()
 
     def ask(reading: Reading) -> tuple[Alternative, ...]:

@@ -1,7 +1,7 @@
-"""The one way to bookings: REST, page and CLI ask this service, and it alone writes to the store.
+"""The only way to bookings: REST, page and CLI use this service, and only it writes to the store.
 
 Every decision is made inside the transaction that stores it, by the clock's time in there, so that nothing
-can come between (law L5). Nothing waits for a timer: the state of a booking is computed when it is read.
+can change in between (law L5). Nothing waits for a timer: the state of a booking is computed when it is read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ from cluster.process.clock import Clock
 
 
 class BookingService(ClusterOrders):
-    """Bookings of a cluster. Every method may be called by any thread.
+    """Bookings of a cluster. Thread-safe.
 
     The first argument is the caller: ``Principal.is_administrator`` and the owner of the bookings decide what
     they may do. Texts of any kind (id, reason, namespace, pod, user) may contain anything.
@@ -60,7 +60,7 @@ class BookingService(ClusterOrders):
         gpus: GpuOrders | None = None,
         identity_rules: tuple[Rule, ...] = DEFAULT_RULES,
     ) -> None:
-        """Args: capacity: asked before each transaction; new_id: a name; evictions, gpus: take orders."""
+        """Args: capacity: called before each transaction; new_id: makes ids; evictions, gpus: take orders."""
         super().__init__(
             ServiceContext(
                 store,
@@ -74,41 +74,41 @@ class BookingService(ClusterOrders):
             )
         )
 
-    # --- asking for GPUs -------------------------------------------------------------------------------
+    # --- requesting GPUs ---------------------------------------------------------------------------------
     def create(
         self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
-        """Book; for ``user``, by their rules, where an administrator asks for somebody else.
+        """Create a booking; for ``user``, by their limits, if an administrator books on their behalf.
 
-        The same key with the same request gets the same answer; a refused one is judged again, and keeps its
-        key for itself all the same.
+        The same key with the same request gets the same answer; a refused request is evaluated again, and no
+        other request may use its key.
 
         Raises:
             RefusedError: with everything that is wrong with the request, and what would be accepted.
-            NotAllowedError: for somebody else, by no administrator.
+            NotAllowedError: for another user, by a caller who is not an administrator.
             KeyReusedError: the key was used for another request.
         """
         return creating.create(self._context, who, request, user=user, key=key)
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
-        """What ``create`` would answer now; nothing is stored.
+        """The answer that ``create`` would give now; nothing is stored.
 
         Raises:
-            NotAllowedError: for somebody else, by no administrator.
+            NotAllowedError: for another user, by a caller who is not an administrator.
         """
         return creating.dry_run(self._context, who, request, user=user)
 
     def earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, most: int = 3
     ) -> tuple[Slot, ...]:
-        """The first slots for so many GPUs for so long, at most ``most``, each of which could be booked now.
+        """The first slots, at most ``most``, for so many GPUs for so long; each could be booked now.
 
-        Each begins on another day than the one before, or after it where they are shorter than a day.
+        Each begins on another day than the one before, or after its end if that is earlier.
 
         Raises:
-            RefusedError: there is none: the deadline is too early, a rule is in the way, or no instant could
-                grant it; with everything that is wrong.
-            NotAllowedError: for somebody else, by no administrator.
+            RefusedError: there is none: the deadline is too early, a rule forbids it, or no start would be
+                granted; with everything that is wrong.
+            NotAllowedError: for another user, by a caller who is not an administrator.
         """
         return slots.earliest(self._context, who, booking_request, user=user, most=most)
 
@@ -118,8 +118,8 @@ class BookingService(ClusterOrders):
         """Book the first slot for so many GPUs for so long: found and taken in one transaction.
 
         Raises:
-            RefusedError: as of ``earliest``.
-            NotAllowedError: for somebody else, by no administrator.
+            RefusedError: as for ``earliest``.
+            NotAllowedError: for another user, by a caller who is not an administrator.
             KeyReusedError: the key was used for another request.
         """
         return creating.create_earliest(self._context, who, booking_request, user=user, key=key)
@@ -127,16 +127,16 @@ class BookingService(ClusterOrders):
     def dry_run_earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
     ) -> Decision:
-        """What ``create_earliest`` would answer now; nothing is stored.
+        """The answer that ``create_earliest`` would give now; nothing is stored.
 
         Raises:
-            RefusedError: as of ``earliest``.
-            NotAllowedError: for somebody else, by no administrator.
+            RefusedError: as for ``earliest``.
+            NotAllowedError: for another user, by a caller who is not an administrator.
         """
         return creating.dry_run_earliest(self._context, who, booking_request, user=user)
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
-        """What this request was answered before; None where it is new, was refused or has no key.
+        """The earlier answer to this request; None if it is new, was refused or has no key.
 
         Raises:
             KeyReusedError: the key was used for another request.
@@ -144,36 +144,36 @@ class BookingService(ClusterOrders):
         return self._context.store.read(lambda reading: answered(reading, who, key, Record))
 
     def spend(self, who: Principal, key: Key | None) -> None:
-        """A request was refused before it came here: no other one may have its key.
+        """Mark the key of a request that was refused before it reached the service as used.
 
         Raises:
             KeyReusedError: the key was used for another request.
         """
         spend(self._context, who, key)
 
-    # --- seeing ----------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
-        """Bookings by start and id, a page at a time: one's own, or as an administrator anybody's.
+        """Bookings by start and id, a page at a time: the caller's own, for an administrator all users'.
 
         Args:
-            who: asks. An administrator who names no ``filters.user`` sees everybody's.
-            filters: which; by default planned and active ones.
-            after: ``Page.following`` of the page before. It stays good whatever is booked in between.
-            limit: at most so many; at least 1.
+            who: the caller. An administrator who sets no ``filters.user`` sees all users'.
+            filters: which bookings; by default planned and active ones.
+            after: ``Page.following`` of the page before. It stays valid whatever is booked in between.
+            limit: number of entries at most; at least 1.
 
         Raises:
-            RefusedError: an ``after`` that no page has ever given.
-            NotAllowedError: somebody else's, by no administrator.
+            RefusedError: an ``after`` that no page has ever returned.
+            NotAllowedError: another user's, by a caller who is not an administrator.
         """
         return queries.listed(self._context, who, filters or Filters(past=False), after=after, limit=limit)
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """A booking of one's own, or as an administrator anybody's.
+        """One of the caller's bookings; for an administrator, of any user.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may see.
+            UnknownBookingError: there is no booking of that id that this user may see.
         """
         return queries.show(self._context, who, booking_id)
 
@@ -183,7 +183,7 @@ class BookingService(ClusterOrders):
         """The free devices in ``[start, end)``, of one model or of all.
 
         Raises:
-            RefusedError: an unknown model, or a span that is none.
+            RefusedError: an unknown model, or an invalid span.
         """
         return queries.availability(self._context, who, model, start=start, end=end)
 
@@ -191,28 +191,28 @@ class BookingService(ClusterOrders):
         """Capacity, bookings and blocks of all models in ``[start, end)``.
 
         Raises:
-            RefusedError: a span that is none.
+            RefusedError: an invalid span.
         """
         return queries.overview(self._context, who, start, end)
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
-        """Ids of those of these bookings that cannot be kept as things are. None is cancelled by itself."""
+        """Ids of those of these bookings that cannot be kept at present. None is cancelled automatically."""
         return risks.at_risk(self._context, records)
 
     def affected(self, block: Block) -> tuple[Record, ...]:
-        """Bookings during a block that cannot be kept as things are, by start."""
+        """Bookings during a block that cannot be kept at present, by start."""
         return risks.affected(self._context, block)
 
     def alternatives(self, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
-        """What somebody could have instead of a booking that is at risk; none for one that is not.
+        """What the owner could have instead of a booking that is at risk; none for any other booking.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may see.
+            UnknownBookingError: there is no booking of that id that this user may see.
         """
         return risks.alternatives(self._context, who, booking_id)
 
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
-        """What holds for this user now, by name of the knob; lengths are ISO 8601."""
+        """The caller's limits now, by name of the limit; lengths are ISO 8601."""
         return queries.limits(self._context, who, model=model)
 
     # --- changing and ending ---------------------------------------------------------------------------
@@ -226,12 +226,13 @@ class BookingService(ClusterOrders):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Extend, shorten, move, make larger or smaller: judged again, without the booking itself.
+        """Extend, shorten, move, enlarge or reduce a booking: evaluated again, without the booking itself.
 
-        One transaction: it is as requested, or as it was. One that is shortened to now or before is released.
+        In one transaction: it becomes as requested, or stays as it was. One that is shortened to now or
+        before is released.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may change.
+            UnknownBookingError: there is no booking of that id that this user may change.
             StaleError: its version is not ``expected``.
             RefusedError: it is over, its start is past and cannot move, or the request has violations.
             KeyReusedError: the key was used for another request.
@@ -249,12 +250,12 @@ class BookingService(ClusterOrders):
         expected: Expected = None,
         reason: str | None = None,
     ) -> Decision:
-        """What ``change`` would answer now; nothing is stored.
+        """The answer that ``change`` would give now; nothing is stored.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may change.
+            UnknownBookingError: there is no booking of that id that this user may change.
             StaleError: its version is not ``expected``.
-            RefusedError: it is over, or its start is past and cannot move; or it is somebody else's, and
+            RefusedError: it is over, or its start is past and cannot move; or it is another user's, and
                 there is no reason.
         """
         return changing.dry_run(self._context, who, booking_id, change, expected=expected, reason=reason)
@@ -268,14 +269,15 @@ class BookingService(ClusterOrders):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Give a running booking back: it ends with this second, and the cooldown counts from it.
+        """Release a running booking: it ends with this second, and the cooldown counts from it.
 
-        An administrator ends somebody else's, with a reason; it does not count for their cooldown then.
+        An administrator may end another user's, with a reason; it then does not count for the owner's
+        cooldown.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may end.
+            UnknownBookingError: there is no booking of that id that this user may end.
             StaleError: its version is not ``expected``.
-            RefusedError: it does not run; or it is somebody else's, and there is no reason.
+            RefusedError: it does not run; or it is another user's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
         return ending.release(self._context, who, booking_id, expected=expected, reason=reason, key=key)
@@ -289,12 +291,12 @@ class BookingService(ClusterOrders):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Take a planned booking back; somebody else's as an administrator, with a reason.
+        """Cancel a planned booking; an administrator may cancel another user's, with a reason.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may take back.
+            UnknownBookingError: there is no booking of that id that this user may cancel.
             StaleError: its version is not ``expected``.
-            RefusedError: it is not planned; or it is somebody else's, and there is no reason.
+            RefusedError: it is not planned; or it is another user's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
         return ending.cancel(self._context, who, booking_id, expected=expected, reason=reason, key=key)
@@ -311,23 +313,23 @@ class BookingService(ClusterOrders):
         """The booking after a ``release`` or ``cancel`` now; nothing is stored.
 
         Raises:
-            UnknownBookingError: there is none of that id that this user may end.
+            UnknownBookingError: there is no booking of that id that this user may end.
             StaleError: its version is not ``expected``.
-            RefusedError: as of the verb.
+            RefusedError: as for the verb.
         """
         return ending.dry_run(self._context, who, booking_id, verb, expected=expected, reason=reason)
 
     # --- administration --------------------------------------------------------------------------------
     def blocks(self, who: Principal) -> tuple[Block, ...]:
-        """Maintenance that is not over, by start; everybody may see it."""
+        """Maintenance that is not over, by start; every user may see it."""
         del who
         return administration.blocks(self._context)
 
     def block_page(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Block]:
-        """Maintenance that is not over, by start, a page at a time; everybody may see it.
+        """Maintenance that is not over, by start, a page at a time; every user may see it.
 
         Raises:
-            RefusedError: an ``after`` that no page has ever given.
+            RefusedError: an ``after`` that no page has ever returned.
         """
         del who
         return administration.block_page(self._context, after=after, limit=limit)
@@ -345,12 +347,13 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Take devices of a node out of the bookable capacity. Bookings in the way are at risk then.
+        """Take devices of a node out of the bookable capacity. Bookings that no longer fit are at risk then.
 
-        A dry run of this, and of the others below, stores and audits nothing: it returns the would-be answer.
+        A dry run of this, and of the methods below, stores and audits nothing: it returns the would-be
+        answer.
 
         Raises:
-            NotAllowedError: by no administrator.
+            NotAllowedError: the caller is not an administrator.
             RefusedError: with everything that is wrong with it.
             KeyReusedError: the key was used for another request.
         """
@@ -376,12 +379,12 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Give them back: a planned block is removed, one that has begun ends now. The block as it was.
+        """Remove a planned block, or end one that has begun. Returns the block as it was.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: with a reason that is none.
-            UnknownBlockError: there is none of that id.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: the reason is invalid.
+            UnknownBlockError: there is no block of that id.
             KeyReusedError: the key was used for another request.
         """
         return administration.remove_block(
@@ -391,11 +394,11 @@ class BookingService(ClusterOrders):
     def exemptions(
         self, who: Principal, *, user: str | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Exemption]:
-        """Exemptions that are not over, by start, a page at a time: one's own; an administrator sees all.
+        """Exemptions that are not over, by start, a page at a time: the caller's, for an administrator all.
 
         Raises:
-            NotAllowedError: somebody else's, by no administrator.
-            RefusedError: an ``after`` that no page has ever given.
+            NotAllowedError: another user's, by a caller who is not an administrator.
+            RefusedError: an ``after`` that no page has ever returned.
         """
         return administration.exemptions(self._context, who, user=user, after=after, limit=limit)
 
@@ -412,10 +415,10 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Exemption:
-        """Let other limits hold for a user for a while.
+        """Set other limits for a user for a while.
 
         Raises:
-            NotAllowedError: by no administrator.
+            NotAllowedError: the caller is not an administrator.
             RefusedError: with everything that is wrong with it.
             KeyReusedError: the key was used for another request.
         """
@@ -441,12 +444,12 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Exemption:
-        """Let an exemption end; what was accepted under it stays. What it was, is returned.
+        """End an exemption; what was accepted under it stays. Returns the exemption as it was.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: with a reason that is none.
-            UnknownExemptionError: there is none of that id.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: the reason is invalid.
+            UnknownExemptionError: there is no exemption of that id.
             KeyReusedError: the key was used for another request.
         """
         return administration.remove_exemption(
@@ -462,21 +465,21 @@ class BookingService(ClusterOrders):
         after: str | None = None,
         limit: int = 100,
     ) -> Page[AuditEntry]:
-        """Who changed what, newest first, a page at a time; of one thing, by one user, or all.
+        """Who changed what, newest first, a page at a time; about one subject, by one user, or all.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: an ``after`` that no page has ever given.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: an ``after`` that no page has ever returned.
         """
         return administration.audit(
             self._context, who, subject=subject, actor=actor, after=after, limit=limit
         )
 
     def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
-        """Requests that were not granted, newest first, a page at a time.
+        """Refused requests, newest first, a page at a time.
 
         Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: an ``after`` that no page has ever given.
+            NotAllowedError: the caller is not an administrator.
+            RefusedError: an ``after`` that no page has ever returned.
         """
         return administration.denied(self._context, who, after=after, limit=limit)

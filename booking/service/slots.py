@@ -1,4 +1,4 @@
-"""When there are so many GPUs for so long: the first starts that would be accepted now."""
+"""When so many GPUs are available for so long: the first starts that would be accepted now."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def first(
 def request_of(
     evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
 ) -> BookingRequest:
-    """The booking request if it had to begin as soon as it may."""
+    """The request with the earliest start that is allowed."""
     now = whole(now)
     start = max(now, whole((booking_request.not_before or now).astimezone(UTC)))
     zone = evaluation.limits_for(reading, now)(names.model_label(booking_request.model)).tz
@@ -82,7 +82,7 @@ def request_of(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Everything that a slot depends on but its start."""
+    """Everything that determines a slot apart from its start."""
 
     case: RuleContext
     free_capacity: FreeCapacity
@@ -90,7 +90,7 @@ class _Search:
     namespace: str | None
 
     def slots(self, not_before: datetime) -> Iterator[Slot]:
-        """All slots from an instant on."""
+        """All slots at or after an instant."""
         case, limits = self.case, self.case.limits
         want = start_rules.wanted(case, self.topology)
         while (start := start_rules.next_start(case, self.free_capacity, want, not_before)) is not None:
@@ -171,11 +171,11 @@ def require_instants(booking_request: SlotRequest) -> None:
 
 
 _OF_STEPS: Final = frozenset({"off-the-grid", "not-whole-steps"})
-"""Which steps a slot begins and ends on is its search's to choose."""
+"""The search chooses the steps on which a slot begins and ends."""
 
 
 def _too_late(first: Slot, deadline: datetime, soonest: Decision) -> RefusedError:
-    """The violations of a booking as soon as possible, and that the first slot is too late."""
+    """The violations of the earliest booking, and that the first slot ends too late."""
     violation = Violation(
         rule="after-the-deadline",
         message=f"The first such slot is from {wording.instant(first.start)} to "

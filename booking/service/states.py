@@ -1,8 +1,8 @@
-"""The life of a booking: the one table of states and verbs.
+"""The life cycle of a booking: the one table of states and verbs.
 
-A state is computed from the record and the instant (``Record.state``): with its start a planned booking is
-active, with its end an active one has ended, without any action. Everything else that happens to a booking is
-a verb and is listed here; a transition that is not listed does not happen. Pure.
+A state is computed from the record and the instant (``Record.state``): with its start a planned booking
+becomes active, with its end an active one ends, without any action. Everything else that happens to a booking
+is a verb and is listed here; a transition that is not listed does not happen. Pure.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Next(msgspec.Struct, frozen=True):
     """The result of a verb on a booking."""
 
     states: tuple[State, ...]
-    """One of these, depending on the verb's request."""
+    """Possible states, depending on the verb's request."""
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Why(msgspec.Struct, frozen=True):
 
     rule: str
     because: str
-    """Goes on after "The booking b-one "; complete with its full stop."""
+    """Continues "The booking b-one "; complete with its full stop."""
 
 
 _OVER: Final = "is over (ended): nothing about it changes any more."
@@ -59,11 +59,11 @@ TABLE: Final[Mapping[State, Mapping[Verb, Next | Why]]] = {
         "cancel": Why("over", "is over (cancelled): there is nothing to cancel."),
     },
 }
-"""State -> verb -> what becomes of it, or why not."""
+"""State -> verb -> the resulting states, or why the verb does not apply."""
 
 
 def rejection(record: Record, verb: Verb, now: datetime) -> Violation | None:
-    """Why a verb does not apply to a booking at this instant; None when it does."""
+    """Why a verb does not apply to a booking at this instant; None if it does."""
     found = TABLE[record.state(now)][verb]
     if isinstance(found, Next):
         return None

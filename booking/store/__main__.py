@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StoreError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    # A copy that goes to the standard output has it for itself.
+    # Standard output is reserved for a copy that is written to it.
     stream = sys.stderr if words.what == "backup" and words.file == PIPE else sys.stdout
     stream.write(f"{done}: store {head.store_id}, change {head.change}.\n")
     return 0
@@ -61,7 +61,7 @@ def _back_up(words: argparse.Namespace) -> tuple[Head, int]:
 def _restore(words: argparse.Namespace) -> tuple[Head, int]:
     if words.file != PIPE:
         return restore(words.file, words.database, overwrite=words.overwrite)
-    # All of a copy is seen to be whole before any of it is written.
+    # The copy is checked completely before any of it is written.
     with tempfile.NamedTemporaryFile(prefix="standard-input-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()

@@ -1,4 +1,4 @@
-"""What administrators decide besides bookings: blocks of devices, and exemptions."""
+"""Administrators' decisions besides bookings: blocks of devices, and exemptions."""
 
 from datetime import datetime
 from math import ceil, floor
@@ -23,7 +23,7 @@ _LAST: Final = 2**62
 
 
 class AdministrationRead(Transaction):
-    """Questions about blocks and exemptions. Every judgement asks them: answers are kept while true."""
+    """Queries for blocks and exemptions. Every evaluation makes them: answers are cached while valid."""
 
     def blocks(
         self, *, start: datetime | None = None, end: datetime | None = None, node: str | None = None
@@ -42,7 +42,7 @@ class AdministrationRead(Transaction):
         return next((Block(**row) for row in rows), None)
 
     def exemptions(self, user: str | None, now: datetime | None) -> list[Exemption]:
-        """A user's or everybody's, by start and id; if an instant is given, those in force at it."""
+        """A user's exemptions, or all, by start and id; if an instant is given, those in force at it."""
         at = (_LAST, _FIRST) if now is None else (floor(now.timestamp()),) * 2
         found = self._once(_EXEMPTIONS, *at, read=_exemption)
         return [each for each in found if user in {None, each.user}]
@@ -56,7 +56,7 @@ class AdministrationRead(Transaction):
 
 
 class AdministrationWrite(AdministrationRead, WritingTransaction):
-    """Changes of blocks and exemptions. The cluster mirrors blocks: each change of one is numbered."""
+    """Changes of blocks and exemptions. The cluster mirrors blocks, so each change of one gets a number."""
 
     def block_add(self, block: Block) -> None:
         """Store a new block."""
@@ -64,7 +64,7 @@ class AdministrationWrite(AdministrationRead, WritingTransaction):
         self._do(BlockRow.insert(**_row(block)))
 
     def block_remove(self, block_id: str) -> Block | None:
-        """Remove a block; it, or None if there is none of that id."""
+        """Remove a block; returns it, or None if there is none of that id."""
         block = self.block(block_id)
         if block:
             self._next_change()
@@ -76,7 +76,7 @@ class AdministrationWrite(AdministrationRead, WritingTransaction):
         self._do(ExemptionRow.insert(**_row(exemption)))
 
     def exemption_remove(self, exemption_id: str) -> Exemption | None:
-        """Remove an exemption; it, or None if there is none of that id."""
+        """Remove an exemption; returns it, or None if there is none of that id."""
         exemption = self.exemption(exemption_id)
         if exemption:
             self._do(ExemptionRow.delete().where(ExemptionRow.id == exemption_id))

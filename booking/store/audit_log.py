@@ -1,4 +1,4 @@
-"""Records for later: the audit, refused demand, and answers to requests that come twice."""
+"""Records for later: the audit, refused requests, and answers to requests that are repeated."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,9 +10,9 @@ from booking.store.transaction import Transaction, WritingTransaction
 from booking.store_records import NOT_GRANTED, AuditEntry, Denied, Replay
 
 REPLAYS_KEPT: Final = timedelta(hours=48)
-"""An idempotency key is known for so long; a day was promised."""
+"""How long an idempotency key is remembered; a day is guaranteed."""
 DENIED_KEPT: Final = timedelta(days=180)
-"""Refused demand is remembered for so long."""
+"""How long refused requests are remembered."""
 _AUDIT: Final = """
     INSERT INTO audit (at, actor, action, subject, reason, was, is_now) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
@@ -24,7 +24,7 @@ _JSON: Final = JsonField()
 
 
 class AuditRead(Transaction):
-    """Reads the audit log, refused requests and remembered answers."""
+    """Reads the audit log, refused requests and stored answers."""
 
     def audit_page(
         self, *, after: int | None, limit: int, subject: str | None = None, actor: str | None = None
@@ -40,14 +40,14 @@ class AuditRead(Transaction):
         return [AuditEntry(**row) for row in self._all(query)]
 
     def denied_page(self, *, after: int | None, limit: int) -> list[Denied]:
-        """Refused demand, newest first: numbers below ``after``."""
+        """Refused requests, newest first: those with numbers below ``after``."""
         query = DeniedRow.select().order_by(DeniedRow.number.desc()).limit(limit)
         if after is not None:
             query = query.where(DeniedRow.number < after)
         return [Denied(**{**row, "rules": tuple(row["rules"])}) for row in self._all(query)]
 
     def replayed(self, principal: str, key: str) -> Replay | None:
-        """What was answered to this principal's request with this key."""
+        """The stored answer to this principal's request with this key."""
         query = ReplayRow.select().where((ReplayRow.principal == principal) & (ReplayRow.key == key))
         for row in self._all(query):
             kept = {name: row[name] for name in Replay.__struct_fields__}
@@ -56,16 +56,16 @@ class AuditRead(Transaction):
 
 
 class AuditWrite(WritingTransaction):
-    """Writes the audit log, refused requests and remembered answers."""
+    """Writes the audit log, refused requests and stored answers."""
 
     def audit(self, entry: AuditEntry) -> None:
-        """Store who changed what, with the change."""
+        """Store an audit entry, in the transaction of the change."""
         was, is_now = _JSON.db_value(entry.before), _JSON.db_value(entry.after)
         said = (entry.actor, entry.action, entry.subject, entry.reason, was, is_now)
         self._run(_AUDIT, int(entry.at.timestamp()), *said)
 
     def denied_add(self, denied: Denied) -> None:
-        """Store refused demand, and delete entries that are too old."""
+        """Store a refused request, and delete entries that are too old."""
         self._run("DELETE FROM denied WHERE at < ?", _seconds(denied.at - DENIED_KEPT))
         span = (_seconds(denied.start), _seconds(denied.end))
         said = (denied.user, denied.model, denied.count, *span, _JSON.db_value(denied.rules))

@@ -1,9 +1,10 @@
 """A copy of the whole database in one file, and the restore of a database from such a copy.
 
-The file is ours, not the database's: a copy of a SQLite file can be restored to a PostgreSQL server, and the
-other way round. It is of one moment, while others read and write. Store id and number of the newest change
-come with it, so that the mirror knows the restored database as the one that it was (law L9). Sessions stay
-behind: people sign in again.
+The file's format does not depend on the database: a copy of a SQLite file can be restored to a PostgreSQL
+server, and vice versa. It shows one moment, while others read and write. It includes the store id and the
+number of the newest change, so that the mirror recognises the restored database as the same one (law L9).
+Sessions are left out:
+people sign in again.
 """
 
 import base64
@@ -29,14 +30,14 @@ _AT_ONCE: Final = 100
 _LEFT_OUT: Final = (MetaRow, SessionRow)
 _NUMBERED: Final = (AuditRow, DeniedRow)
 _OF_THE_MOMENT: Final = {"ceiling", "judged"}
-"""Columns of a booking that mean something only while its row is written."""
+"""Columns of a booking that matter only while its row is written."""
 
 
 def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
-    """Copy a database into a new file, or an open one: what the copy says of itself, and its rows.
+    """Copy a database into a new file, or an open one; returns the copy's head and row count.
 
     Raises:
-        StoreError: the database cannot be read, or the file not be written, or is there already.
+        StoreError: the database cannot be read, or the file cannot be written or exists already.
     """
     address = address_of(url)
     if isinstance(address, Path) and not address.exists():
@@ -56,15 +57,15 @@ def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
 
 
 def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int]:
-    """Restore a database from a copy, all of it or nothing: the copy's head, and the number of its rows.
+    """Restore a database from a copy, completely or not at all; returns the copy's head and row count.
 
     Args:
         file: the copy.
-        url: of a database that is empty, or does not exist where it is a file.
+        url: of a database that is empty, or a file that does not exist.
         overwrite: whether its contents may be lost.
 
     Raises:
-        StoreError: the copy cannot be read, or the database not be written, or it is not empty.
+        StoreError: the copy cannot be read, or the database cannot be written, or it is not empty.
     """
     head, rows = dump_file.read(file)
     if head.schema != VERSION:
@@ -75,13 +76,14 @@ def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int
             create(line.database, store_id=head.store_id, change=head.change)
             number = _fill(line.database, rows)
         if not line.database.for_update:
-            # Out of the log into the file: a server that has it open by mistake sees that it is another now.
+            # Write the log back into the file: a server that has it open by mistake then sees that it has
+            # been replaced.
             line.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     return head, number
 
 
 def _empty(database: Any, name: str, *, overwrite: bool) -> None:
-    """See that a database is empty, or make it so."""
+    """Check that a database is empty, or empty it."""
     if version_of(database, name) is None:
         return
     if not overwrite:
@@ -150,14 +152,14 @@ def _columns(table: Any) -> dict[str, Any]:
 
 
 def _dumped(field: Any, value: Any) -> Any:
-    """A value of a row as the dump has it: numbers, texts and JSON, instants as seconds."""
+    """A value of a row in the copy's form: numbers, texts and JSON; instants as seconds."""
     if isinstance(field, peewee.BlobField):
         return base64.b64encode(value).decode()
     return field.db_value(value)
 
 
 def _taken(field: Any, value: Any) -> Any:
-    """A value of the dump as the database's row has it."""
+    """A value of the copy in the form of a database's row."""
     if isinstance(field, peewee.BlobField):
         return base64.b64decode(value)
     return field.python_value(value)

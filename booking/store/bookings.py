@@ -1,4 +1,4 @@
-"""Bookings: read and written. Queries of every request are written out as SQL, the rest is peewee's."""
+"""Bookings: reading and writing. Queries of every request are written in SQL, all others with peewee."""
 
 import re
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ from booking.store.transaction import Transaction, WritingTransaction, can_be_st
 from booking.store_records import Filters, Guard
 
 _MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
-"""Start in Unix seconds, and id: of the last booking of a page."""
+"""Start, in seconds since 1970, and id of the last booking of a page."""
 _ASKED_AT_ONCE: Final = 500
-"""SQLite takes some thousand parameters in one statement."""
+"""SQLite accepts a few thousand parameters in one statement."""
 _COLUMNS: Final = (
     'id, "user", model, gpus, topology, namespace, starts, ends, created, released, cancelled, change, '
     "plan, created_by, policy, ended_by, reason, waived"
@@ -59,20 +59,20 @@ class BookingsRead(Transaction):
     """Queries for bookings, within a transaction that reads."""
 
     def history(self, user: str) -> list[Record]:
-        """Everything that a user ever booked, by start and id."""
+        """All bookings that a user ever made, by start and id."""
         return self._records(_OF_USER, user)
 
     def find(self, user: str | None, booking_id: str) -> Record | None:
-        """One of the user's bookings; of anybody's, if no user is named."""
+        """One of the user's bookings; of any user's, if no user is given."""
         found = self._records(_OF_ID, booking_id) if can_be_stored(booking_id) else []
         return found[0] if found and user in {None, found[0].user} else None
 
     def overlapping(self, model: str, start: datetime, end: datetime) -> list[Record]:
-        """Bookings of a model, not cancelled ones, with a moment in ``[start, end)``, by start and id."""
+        """Bookings of a model, without cancelled ones, that overlap ``[start, end)``, by start and id."""
         return self._records(_OVERLAPPING, model, _seconds(start), ceil(end.timestamp()))
 
     def ending_after(self, instant: datetime, *, model: str | None = None) -> list[Record]:
-        """Everybody's bookings, of one model or all, that are not cancelled and end after the instant."""
+        """Bookings of all users, of one model or all, that are not cancelled and end after the instant."""
         if model is None:
             return self._records(_ENDING, _seconds(instant))
         return self._records(_ENDING_OF, model, _seconds(instant))
@@ -82,11 +82,11 @@ class BookingsRead(Transaction):
         return sorted(model for (model,) in self._line.rows(_MODELS, _seconds(instant)))
 
     def changed_after(self, change: int, *, model: str | None = None) -> list[Record]:
-        """Bookings, cancelled ones too, that were written by a later change, of one model or all."""
+        """Bookings, cancelled ones too, that were written by a change after this one, of one model or all."""
         return [each for each in self._records(_CHANGED, change) if model in {None, each.model}]
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """The given ids that are stored, whatever has become of their bookings (law L9)."""
+        """Those of the given ids that are stored, whatever the state of their bookings (law L9)."""
         asked = list(ids)
         return {
             row["id"]
@@ -101,12 +101,12 @@ class BookingsRead(Transaction):
     def page(
         self, filters: Filters, *, now: datetime, after: str | None, limit: int
     ) -> tuple[list[Record], str | None]:
-        """Bookings by start and id, so many at once, and where the next page begins.
+        """A page of bookings by start and id, and where the next page begins.
 
         Args:
             filters: which ones.
             now: for their states.
-            after: what the page before said; None for the first page.
+            after: the second value of the page before; None for the first page.
             limit: at least 1.
 
         Raises:
@@ -136,18 +136,19 @@ class BookingsWrite(BookingsRead, WritingTransaction):
     def __init__(self, line: Connection, change: int) -> None:
         super().__init__(line, change)
         self._written: dict[str, Record] | None = {}
-        """Bookings as this transaction has written them; None: not all are known."""
+        """Bookings written by this transaction; None if not all of them are known."""
         self._history: tuple[tuple[str, int], list[tuple[Any, ...]]] = ("", -1), []
         """((user, number of writes), rows): the history that was read last, valid until the next write."""
 
     def history(self, user: str) -> list[Record]:
-        """Everything that a user ever booked, by start and id."""
+        """All bookings that a user ever made, by start and id."""
         return [_record(row) for row in self._rows_of(user)]
 
     def changed_after(self, change: int, *, model: str | None = None) -> list[Record]:
-        """Bookings, cancelled ones too, that were written by a later change, of one model or all.
+        """Bookings, cancelled ones too, that were written by a change after this one, of one model or all.
 
-        What the transaction itself has written is asked by everybody who is stored together with others.
+        The transaction's own writes are served from memory: every write that is stored together with others
+        needs them.
         """
         if self._written is None or change < self._stored_change:
             return super().changed_after(change, model=model)
@@ -160,7 +161,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         """Store a new booking; the returned record has the number of the change.
 
         Raises:
-            StoreError: the guard holds, though it was judged to be right.
+            StoreError: the guard refuses it, though the evaluation accepted it.
         """
         slot = self._free_place(record.user, guard) if guard else None
         record = msgspec.structs.replace(record, change=self._next_change())
@@ -172,8 +173,8 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         """Overwrite a booking; the returned record has the number of the change.
 
         Args:
-            record: as it shall be.
-            guard: where it may have grown: more devices, or another span.
+            record: the new state.
+            guard: if it may have grown: more devices, or another span.
         """
         record = msgspec.structs.replace(record, change=self._next_change())
         booking_id, *values = _values(record)
@@ -192,7 +193,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
             self._written[record.id] = record
 
     def _free_place(self, user: str, guard: Guard) -> int:
-        """The user's first free place, after those of bookings that are over were given back."""
+        """The user's first free slot, after releasing those of bookings that are over."""
         now = _seconds(guard.since)
         rows = self._rows_of(user)
         taken = [row[_SLOT] for row in rows if _is_live(row, now)]
@@ -206,7 +207,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         return next(place for place in range(len(taken) + 1) if place not in taken)
 
     def _rows_of(self, user: str) -> list[tuple[Any, ...]]:
-        """A user's bookings as they are now: who is judged and then stored, is asked for once."""
+        """A user's present bookings; evaluating and then storing one reads them only once."""
         asked, rows = self._history
         if asked != (user, self.writes):
             rows = self._rows(_OF_USER, user)
@@ -218,7 +219,7 @@ def _after(token: str) -> Any:
     no_page = ValueError(f"No page of bookings ends with {token!r}.")
     mark = _MARK.fullmatch(token)
     if mark is None:
-        # Nor is it asked for: PostgreSQL takes no text with a NUL in it.
+        # The id is not queried: PostgreSQL accepts no text with a NUL in it.
         raise no_page
     try:
         begun = datetime.fromtimestamp(int(mark[1]), UTC)
@@ -296,7 +297,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def _is_live(row: tuple[Any, ...], now: int) -> bool:
-    """Whether it is planned or active."""
+    """Whether the booking is planned or active."""
     return row[_CANCELLED] is None and row[_RELEASED] is None and row[_ENDS] > now
 
 

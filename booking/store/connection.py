@@ -22,19 +22,19 @@ class Connection:
         return found
 
     def run(self, statement: str, *values: object) -> int:
-        """How many rows a statement has changed."""
+        """Execute a statement; returns the number of changed rows."""
         return int(self.database.execute_sql(_of(statement, self._param), values).rowcount)
 
     def begin(self, how: str) -> None:
-        """Begin a transaction by this statement: ``BEGIN IMMEDIATE`` or the like."""
+        """Begin a transaction with this statement: ``BEGIN IMMEDIATE`` or the like."""
         self.run(how)
 
     def commit(self) -> None:
-        """End it: what it wrote is stored for good when this returns."""
+        """Commit the transaction: its writes are durable when this returns."""
         self.run("COMMIT")
 
     def undo(self) -> bool:
-        """End it without its writes; whether the connection is still good."""
+        """Roll the transaction back; returns whether the connection can still be used."""
         try:
             self.run("ROLLBACK")
         except peewee.PeeweeException:
@@ -42,7 +42,7 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """Close it, whatever state it is in."""
+        """Close the connection, whatever state it is in."""
         connection = self.database.connection()
         self.database.dispose()
         connection.close()

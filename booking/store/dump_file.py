@@ -1,4 +1,4 @@
-"""The file of a copy: JSON, one row a line, compressed, with a digest at its end."""
+"""The file of a copy: JSON, one row per line, compressed, with a digest at its end."""
 
 import gzip
 import hashlib
@@ -38,17 +38,17 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class _Foot(msgspec.Struct, frozen=True):
-    """The last line: without it a copy is torn."""
+    """The last line: a copy without it is truncated."""
 
     rows: int
     sha256: str
 
 
 def write(file: Path, head: Head, rows: Iterable[Row]) -> int:
-    """Write a copy; how many rows it has. The file is there whole or not at all, for nobody else to read.
+    """Write a copy; returns its row count. The file appears complete or not at all, for its owner only.
 
     Raises:
-        StoreError: it cannot be written, or is there already.
+        StoreError: it cannot be written, or exists already.
     """
     if file.exists():
         raise StoreError(f"{file} is there already: name a file that is not.")
@@ -68,7 +68,7 @@ def write(file: Path, head: Head, rows: Iterable[Row]) -> int:
 
 
 def write_to(out: BinaryIO, head: Head, rows: Iterable[Row]) -> int:
-    """The same into an open file, as a pipe is one; how many rows it has. Where it breaks off, it is torn.
+    """Write a copy to an open file, such as a pipe; returns its row count. On failure it is truncated.
 
     Raises:
         StoreError: it cannot be written.
@@ -82,7 +82,7 @@ def write_to(out: BinaryIO, head: Head, rows: Iterable[Row]) -> int:
 
 
 def read(file: Path) -> tuple[Head, Iterator[Row]]:
-    """A copy's head and its rows, after all of it was found to be whole.
+    """A copy's head and its rows, after the whole copy has been checked.
 
     Raises:
         StoreError: it cannot be read, is torn, or is not a copy of ours.

@@ -1,4 +1,4 @@
-"""What differs between the databases, as the store sees it."""
+"""The differences between the databases, from the store's point of view."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from booking.store.connection import Connection
 
 
 class Engine(Protocol):
-    """A database of one kind: how to connect to it, and the statements in which it differs from others."""
+    """A kind of database: how to connect to it, and the statements that differ from others'."""
 
     @property
     def name(self) -> str:
@@ -20,7 +20,7 @@ class Engine(Protocol):
 
     @property
     def reads(self) -> str:
-        """The statement that begins a transaction of one moment."""
+        """The statement that begins a transaction on one snapshot."""
         ...
 
     @property
@@ -30,9 +30,9 @@ class Engine(Protocol):
 
     @property
     def asks(self) -> str:
-        """The first statement of a transaction that reads: (store id, incarnation, newest change).
+        """The first statement of a reading transaction: (store id, incarnation, newest change).
 
-        The incarnation is another number after a restore, which leaves the store id as it was.
+        The incarnation changes with a restore, which keeps the store id.
         """
         ...
 
@@ -42,7 +42,7 @@ class Engine(Protocol):
         ...
 
     def check(self) -> None:
-        """See that it still is what was opened, as far as that is known without asking it.
+        """Check that it still is the database that was opened, as far as possible without querying it.
 
         Raises:
             StoreGoneError: it is not (law L9).
@@ -53,12 +53,12 @@ class Engine(Protocol):
         """A new connection.
 
         Raises:
-            peewee.PeeweeException: there is none to be had.
+            peewee.PeeweeException: none can be opened.
         """
         ...
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
-        """Whether an error says that the same may succeed on a new connection, now."""
+        """Whether an error means that the same may succeed at once on a new connection."""
         ...
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class Engine(Protocol):
 
 @contextmanager
 def readable_errors(name: str) -> Iterator[None]:
-    """Errors of the database become a StoreError; nobody outside needs peewee to understand them."""
+    """Turn errors of the database into a StoreError, so that callers need not know peewee."""
     try:
         yield
     except peewee.PeeweeException as error:

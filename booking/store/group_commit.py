@@ -1,8 +1,8 @@
-"""Writers take turns, and those who wait together are stored together.
+"""Writers take turns, and writes that wait together are committed together.
 
-One of the waiting threads leads: it runs what all of them want to write, one after the other, in one
-transaction, commits once, and only then lets go those who waited; so an answer never runs ahead of the disk.
-Writers that came meanwhile are the next turn, led by the first of them.
+One of the waiting threads leads: it runs the writes of all of them, one after the other, in one transaction,
+commits once, and only then releases the others; so no answer precedes the commit. Writers that arrive
+meanwhile form the next turn, led by the first of them.
 """
 
 import threading
@@ -15,7 +15,7 @@ MOST: Final = 64
 
 
 class PendingWrite:
-    """What one thread wants to write, and what has become of it."""
+    """A write that a thread has submitted, and its outcome."""
 
     def __init__(self, decide: Callable[[Any], Any]) -> None:
         self.decide = decide
@@ -25,15 +25,15 @@ class PendingWrite:
         self._calls: SimpleQueue[None] = SimpleQueue()
 
     def succeed(self, result: object) -> None:
-        """The write is stored, with this result for its thread."""
+        """Record that the write is stored, with this result for its thread."""
         self.result, self.error, self.is_done = result, None, True
 
     def fail(self, error: BaseException) -> None:
-        """The write is not stored, and never will be."""
+        """Record that the write is not stored, and never will be."""
         self.error, self.is_done = error, True
 
     def call(self) -> None:
-        """Wake the thread that wants to write."""
+        """Wake the thread that has submitted the write."""
         self._calls.put(None)
 
     def await_call(self) -> None:
@@ -53,7 +53,7 @@ class GroupCommit:
         self._inside = threading.local()
 
     def submit(self, decide: Callable[[Any], Any]) -> Any:
-        """Have it run in some turn; what it returned, once that is stored."""
+        """Run a write in some turn; returns its result once that is stored."""
         if getattr(self._inside, "leads", False):
             raise RuntimeError("A writing transaction was begun inside another one.")
         write = PendingWrite(decide)

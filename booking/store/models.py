@@ -1,4 +1,4 @@
-"""The tables of today. Rows are bound to no database: each query is executed on the one that is given."""
+"""The tables of the current schema, bound to no database: each query is executed on the given one."""
 
 import json
 from datetime import UTC, datetime
@@ -9,12 +9,12 @@ import msgspec
 import peewee
 
 VERSION: Final = 2
-"""Of the schema: the number of the newest migration."""
+"""Version of the schema: the number of the newest migration."""
 
 
 @lru_cache(maxsize=1024)
 def instant(seconds: int) -> datetime:
-    """The aware instant in UTC for a value of a column that is an ``InstantField``."""
+    """The aware instant in UTC for the value of an ``InstantField`` column."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -31,7 +31,7 @@ class InstantField(peewee.BigIntegerField):
 
 
 class JsonField(peewee.TextField):
-    """Anything of JSON, as text: the same in both databases."""
+    """Any JSON value, as text: the same in both databases."""
 
     def db_value(self, value: Any) -> str | None:
         """JSON text; None stays None."""
@@ -59,7 +59,7 @@ class MetaRow(peewee.Model):
 
 
 class BookingRow(peewee.Model):
-    """A booking: the fields of ``booking.records.Record``, and what the schema itself sees to."""
+    """A booking: the fields of ``booking.records.Record``, and columns that the schema itself uses."""
 
     id = peewee.TextField(primary_key=True)
     user = peewee.TextField()
@@ -80,11 +80,11 @@ class BookingRow(peewee.Model):
     reason = peewee.TextField(null=True)
     waived = peewee.BooleanField()
     live_slot = peewee.IntegerField(null=True)
-    """Which of the user's places a planned or active booking has; unique. None once that is settled."""
+    """Which of the user's slots a planned or active booking has; unique. None once that is settled."""
     ceiling = peewee.IntegerField(null=True)
-    """Devices of the model when it was judged last; a trigger compares the load with it."""
+    """Devices of the model at the last evaluation; a trigger compares the load with it."""
     judged = InstantField(null=True)
-    """From when on it was judged."""
+    """The instant from which it was evaluated."""
 
     class Meta:
         """Peewee's."""
@@ -131,7 +131,7 @@ class ExemptionRow(peewee.Model):
 
 
 class AuditRow(peewee.Model):
-    """A ``booking.store_records.AuditEntry``; triggers refuse that one is changed or removed."""
+    """A ``booking.store_records.AuditEntry``; triggers prevent changes and removals."""
 
     number = peewee.BigAutoField()
     at = InstantField()
@@ -204,7 +204,7 @@ class SessionRow(peewee.Model):
 
 
 class PersonRow(peewee.Model):
-    """A user's e-mail address; the server shows it to nobody else."""
+    """A user's e-mail address; the server shows it to no other user."""
 
     user = peewee.TextField(primary_key=True)
     email = peewee.TextField()

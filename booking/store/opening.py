@@ -15,20 +15,20 @@ from booking.store.store import Store
 from booking.store.url import address_of
 
 _ONE_AT_A_TIME: Final = 7238146
-"""Names the lock in a PostgreSQL server: two servers that start at once do not both create or migrate."""
+"""Key of the lock in a PostgreSQL server: two servers that start at once must not both create or migrate."""
 
 
 def open_store(url: str) -> Store:
-    """Open the database, creating folder, file and tables where they are missing.
+    """Open the database, creating missing folders, files and tables.
 
-    A database of an older schema is brought to the one of today.
+    A database with an older schema is migrated to the current one.
 
     Args:
         url: ``sqlite:///relative/path``, ``sqlite:////absolute/path``, or
             ``postgresql://user:password@host:port/database``.
 
     Raises:
-        StoreError: a URL of another kind, a database that cannot be reached, or none of ours.
+        StoreError: another kind of URL, or a database that is unreachable or not ours.
     """
     engine = engine_of(url)
     try:
@@ -41,7 +41,7 @@ def open_store(url: str) -> Store:
 
 
 def migrated(url: str, version: int) -> None:
-    """Bring a database of ours to another schema, forward or back; nobody may have it open.
+    """Migrate one of our databases to another schema, forward or back; no process may have it open.
 
     Raises:
         StoreError: there is no such schema, or no such database.
@@ -58,17 +58,17 @@ def migrated(url: str, version: int) -> None:
 
 
 def engine_of(url: str) -> SqliteEngine | PostgresEngine:
-    """What keeps the database that a URL names; a file is created where it is missing.
+    """The engine for the database that a URL names; a missing file is created.
 
     Raises:
-        StoreError: a URL of another kind, or a file that cannot be created.
+        StoreError: another kind of URL, or a file that cannot be created.
     """
     address = address_of(url)
     return SqliteEngine(prepare_file(address)) if isinstance(address, Path) else PostgresEngine(address)
 
 
 def prepared(engine: Engine) -> tuple[str, int]:
-    """Store id and incarnation of a database whose tables are those of today now."""
+    """Create or migrate the tables; returns store id and incarnation."""
     line = engine.connect()
     try:
         with alone_with(line.database):
@@ -83,7 +83,7 @@ def prepared(engine: Engine) -> tuple[str, int]:
 
 @contextmanager
 def alone_with(database: Any) -> Iterator[None]:
-    """A transaction of peewee's own, in which nobody else creates, migrates or restores."""
+    """A transaction of peewee's, in which no other process creates, migrates or restores."""
     if not database.for_update:
         with database.atomic("IMMEDIATE"):
             yield

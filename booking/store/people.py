@@ -1,4 +1,4 @@
-"""People who sign in: their sessions, and their e-mail addresses, which are stored nowhere else."""
+"""People who sign in: their sessions, and their e-mail addresses, which are stored only here."""
 
 from datetime import datetime
 from typing import Final
@@ -37,7 +37,7 @@ class PeopleWrite(WritingTransaction):
     """Writes sessions and e-mail addresses."""
 
     def session_add(self, session: Session) -> None:
-        """Store a new session, and forget those that have expired."""
+        """Store a new session, and delete expired ones."""
         self._do(SessionRow.delete().where(SessionRow.expires <= session.created))
         self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
 

@@ -11,11 +11,11 @@ from booking.store.connection import Connection
 from booking.store.engine import Engine, message
 
 _KEPT: Final = 16
-"""Idle connections that are kept at most: one for each request at one time."""
+"""Maximum number of idle connections: one for each concurrent request."""
 
 
 class Pool:
-    """Lines of one database, for any number of threads."""
+    """Connections to one database. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -25,10 +25,10 @@ class Pool:
 
     @contextmanager
     def begun(self, how: str) -> Iterator[Connection]:
-        """A connection inside a transaction that has just begun; a transaction that is left open is undone.
+        """A connection inside a transaction that has just begun; it is rolled back if it is left open.
 
-        If an idle one turns out to be gone, it is replaced and all idle ones are closed: the server may have
-        been restarted, or hang, and each of them would be waited for.
+        If an idle connection turns out to be lost, it is replaced and all idle ones are closed: the server
+        may have been restarted, or hang, and each of them would have to be waited for.
 
         Raises:
             StoreError: the database cannot be reached.
@@ -63,7 +63,7 @@ class Pool:
                 return line
 
     def _connected(self) -> Connection:
-        """A new connection. Where there is none to be had now there is none in a moment either."""
+        """A new connection. If none can be opened now, a retry a moment later would not help."""
         try:
             return self._engine.connect()
         except peewee.PeeweeException as error:
@@ -83,7 +83,7 @@ class Pool:
         line.close()
 
     def close(self) -> None:
-        """Close all that are idle; the others when they are given back."""
+        """Close all idle connections; the others are closed when they are returned."""
         with self._lock:
             self._is_closed = True
         self._close_idle()

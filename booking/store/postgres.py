@@ -2,8 +2,8 @@
 
 Each writing transaction locks the one row about the store before it reads anything. That row has the number
 of the newest change, which must grow in the order of commits, so writers queue there anyway; and under READ
-COMMITTED each statement after the lock sees all that was committed before. No transaction fails for
-another's sake, and nothing is tried again but what has lost its connection.
+COMMITTED each statement after the lock sees everything that was committed before. No transaction fails
+because of another, and only one that has lost its connection is retried.
 """
 
 from typing import Any, Final
@@ -17,7 +17,8 @@ from booking.store.watchdog import Watchdog
 from cluster import names
 
 _LOST: Final = ("08", "57P0", "40001", "40P01", "25P03")
-"""SQLSTATEs of connections that are gone, servers that go down, and transactions that were sacrificed."""
+"""SQLSTATEs of lost connections, servers that shut down, and transactions that were aborted in favour of
+others."""
 _MILLISECONDS: Final = "-c lock_timeout=10000 -c statement_timeout=30000"
 _DEFAULTS: Final = {
     "connect_timeout": "5",
@@ -28,17 +29,17 @@ _DEFAULTS: Final = {
 
 
 class _Watched(peewee.PostgresqlDatabase):
-    """Waits for an answer no longer than it may."""
+    """Limits the wait for an answer."""
 
     def __init__(self, name: str, watchdog: Watchdog, **options: Any) -> None:
         self._watchdog = watchdog
         super().__init__(name, **options)
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """The cursor of a statement that the server has answered.
+        """Execute a statement; returns its cursor once the server has answered.
 
         Raises:
-            peewee.OperationalError: it has not, in time.
+            peewee.OperationalError: it has not answered in time, or has refused.
         """
         peewees: Any = super()
         with self._watchdog.watching(peewees.connection().fileno):
@@ -50,7 +51,7 @@ class PostgresEngine:
 
     reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     writes = "BEGIN ISOLATION LEVEL READ COMMITTED"
-    # A restore creates the table again, which then has another number in the server.
+    # A restore creates the table again, which then has another OID in the server.
     asks = "SELECT store_id, tableoid::bigint, change FROM meta WHERE id = 1"
     locks = f"{asks} FOR UPDATE"
 
@@ -64,10 +65,10 @@ class PostgresEngine:
         return self._server.shown
 
     def check(self) -> None:
-        """A server says itself who it is: the store id is read in every transaction."""
+        """Nothing: a server identifies itself, since the store id is read in every transaction."""
 
     def connect(self) -> Connection:
-        """A new connection, with the password as it is now."""
+        """A new connection, with the current password."""
         server = self._server
         password = _read(server) if server.password_file else server.password
         options: dict[str, Any] = {**_DEFAULTS, **server.options}
@@ -86,14 +87,14 @@ class PostgresEngine:
         return Connection(database)
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
-        """Whether the connection is gone, or the transaction was."""
+        """Whether the connection was lost, or the transaction aborted."""
         state = getattr(getattr(error, "orig", None), "sqlstate", None)
         if state is None:
             return isinstance(error, peewee.OperationalError | peewee.InterfaceError)
         return str(state).startswith(_LOST)
 
     def close(self) -> None:
-        """Nothing is held but those who watch."""
+        """Stop the watchdog; the engine holds nothing else."""
         self._watchdog.close()
 
 

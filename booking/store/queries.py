@@ -1,4 +1,4 @@
-"""What can be read and written inside one transaction."""
+"""Everything that can be read and written inside one transaction."""
 
 from booking.store.administration import AdministrationRead, AdministrationWrite
 from booking.store.audit_log import AuditRead, AuditWrite
@@ -7,7 +7,7 @@ from booking.store.people import PeopleRead, PeopleWrite
 
 
 class Reading(BookingsRead, AdministrationRead, AuditRead, PeopleRead):
-    """A transaction that reads: everything is of one moment."""
+    """A reading transaction: everything is from the same moment."""
 
 
 class Writing(Reading, BookingsWrite, AdministrationWrite, AuditWrite, PeopleWrite):

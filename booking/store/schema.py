@@ -1,4 +1,4 @@
-"""The schema of a database: made, checked, and brought forward or back."""
+"""The schema of a database: created, checked, and migrated forward or back."""
 
 import secrets
 from pathlib import Path
@@ -16,16 +16,16 @@ _OURS: Final = {"meta", "bookings"}
 
 
 def create_or_check(database: Any, name: str) -> None:
-    """See that the tables are ours and of today, or create them in an empty database, or bring them there.
+    """Check that the tables are ours and current; create them in an empty database, or migrate them.
 
-    In a transaction of the caller's, in which nobody else does the same.
+    Runs in the caller's transaction, in which no other process does the same.
 
     Args:
         database: a connected peewee database.
         name: of the database, for messages.
 
     Raises:
-        StoreError: tables of somebody else's, or of a newer version.
+        StoreError: the tables are not ours, or of a newer version.
     """
     version = version_of(database, name)
     if version is None:
@@ -40,10 +40,10 @@ def create_or_check(database: Any, name: str) -> None:
 
 
 def version_of(database: Any, name: str) -> int | None:
-    """Of a database's schema; None if it is empty.
+    """Version of a database's schema; None if it is empty.
 
     Raises:
-        StoreError: tables of somebody else's, or none about the store.
+        StoreError: the tables are not ours, or the row about the store is missing.
     """
     tables = set(database.get_tables())
     if not tables - {"sqlite_sequence"}:
@@ -59,10 +59,11 @@ def version_of(database: Any, name: str) -> int | None:
 
 
 def create(database: Any, *, store_id: str, change: int) -> None:
-    """Create the tables of today in an empty database."""
+    """Create the current tables in an empty database."""
     _runner(database).up()
     if not database.for_update:
-        # In addition to the store id, which is in a row: this is in the header (booking.store.sqlite_file).
+        # In addition to the store id, which is in a row: this mark is in the file's header
+        # (booking.store.sqlite_file).
         database.pragma("application_id", 1 + secrets.randbelow(2**31 - 1))
     MetaRow.insert(id=1, store_id=store_id, version=VERSION, change=change).execute(database)
 
@@ -77,7 +78,7 @@ def drop_all(database: Any) -> None:
 
 
 def bring_to(database: Any, version: int) -> None:
-    """Bring a database of ours to another schema, forward or back; in a transaction of the caller's."""
+    """Migrate one of our databases to another schema, forward or back; in the caller's transaction."""
     runner = _runner(database)
     by_number = {step.idx: step.name for step in runner.migrations()}
     if version not in by_number:
@@ -92,6 +93,6 @@ def bring_to(database: Any, version: int) -> None:
 def _runner(database: Any) -> Runner:
     runner = Runner(database, str(_STEPS), table_name=_HISTORY)
     if "meta" in set(database.get_tables()):
-        # Schema 1 was written before there was a history of it.
+        # Schema 1 is older than the table of applied migrations.
         runner.fake(min(step.name for step in runner.migrations()))
     return runner

@@ -1,7 +1,7 @@
 """The booking database in a file.
 
 ``BEGIN IMMEDIATE`` locks other processes out before anything is read, so that the data behind a decision are
-still true when it is written. One Store per process and file.
+still valid when it is written. One Store per process and file.
 """
 
 from typing import Final
@@ -12,10 +12,10 @@ from booking.store.connection import Connection
 from booking.store.sqlite_file import DatabaseFile
 
 _PATIENCE_SECONDS: Final = 5
-"""With another process that writes: a backup, a second server by mistake."""
+"""How long to wait for another writing process: a backup, or a second server by mistake."""
 _FULL: Final = 2
 _CACHE_KIB: Final = 512
-"""Of each connection, and there may be as many as a pool has; the system has the file in memory, too."""
+"""Cache of each connection; a pool may have many, and the operating system caches the file, too."""
 
 
 class SqliteEngine:
@@ -23,7 +23,7 @@ class SqliteEngine:
 
     reads = "BEGIN DEFERRED"
     writes = "BEGIN IMMEDIATE"
-    # The mark identifies the contents of the file: its incarnation is always the same.
+    # The mark identifies the contents of the file, so its incarnation is always the same.
     asks = "SELECT store_id, 0, change FROM meta WHERE id = 1"
     locks = asks
 
@@ -38,9 +38,9 @@ class SqliteEngine:
         return str(self._file.path)
 
     def keep_log(self) -> None:
-        """From now on there is a log, and the file is what it is now.
+        """Enable the write-ahead log, and remember the file's mark.
 
-        One connection stays open, unused: without it each last one to close would write the log back.
+        One connection stays open, unused: otherwise each last one to close would write the log back.
         """
         self._anchor = self.connect()
         for statement in ("PRAGMA journal_mode = WAL", "SELECT store_id FROM meta"):
@@ -48,19 +48,19 @@ class SqliteEngine:
         self._mark = self._file.mark()
 
     def check(self) -> None:
-        """See that the path leads to the same file, and that it still is the same database."""
+        """Check that the path leads to the same file, with the same database in it."""
         if self._mark is not None:
             self._file.check(self._mark)
 
     def connect(self) -> Connection:
-        """A new connection, with the settings that every one of ours has."""
+        """A new connection, with our settings."""
         database = peewee.SqliteDatabase(
             self._file.uri,
             uri=True,
             timeout=_PATIENCE_SECONDS,
             thread_safe=False,
             check_same_thread=False,
-            # What was answered survives a loss of power, not only of the process.
+            # A confirmed write survives a loss of power, not only the end of the process.
             pragmas={"synchronous": _FULL, "cache_size": -_CACHE_KIB},
         )
         database.connect()
@@ -72,7 +72,7 @@ class SqliteEngine:
         return False
 
     def close(self) -> None:
-        """Let go of the file, when no connection has it open any more."""
+        """Close the file; no connection may have it open any more."""
         if self._anchor:
             self._anchor.close()
         self._file.close()

@@ -1,7 +1,7 @@
 """The database's file on disk, and whether it is still the one that was opened (law L9).
 
-Opened once in addition to SQLite and closed last: closing any descriptor of a file drops every POSIX lock the
-process has on it, SQLite's too.
+Opened once in addition to SQLite and closed last: closing any descriptor of a file drops every POSIX lock
+that the process has on it, SQLite's too.
 """
 
 import os
@@ -17,34 +17,34 @@ from booking.errors import StoreError, StoreGoneError
 _PRIVATE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _MARK: Final = (68, 4)
-"""Where SQLite's file format has the application id: offset and length."""
+"""Offset and length of the application id in SQLite's file format."""
 
 
 @dataclass(eq=False, slots=True)
 class DatabaseFile:
-    """A file that was there when the database was opened, and is held open."""
+    """The file as it was when the database was opened; held open."""
 
     path: Path
-    """Absolute: a process that changes its folder keeps its database."""
+    """Absolute, so that a change of the working directory does not matter."""
     identity: tuple[int, int]
     """Device and inode."""
     descriptor: int
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the descriptor is used or given back: its number is another file's soon after."""
+    """Held while the descriptor is used or closed: its number may belong to another file soon after."""
     _is_closed: bool = False
 
     @property
     def uri(self) -> str:
-        """For SQLite: open it, never create it."""
+        """URI for SQLite that opens the file, and never creates it."""
         return f"file:{quote(str(self.path))}?mode=rw"
 
     def mark(self) -> bytes:
-        """What identifies this database: read past SQLite, whose log may hide the contents of the file.
+        """The database's identity, read without SQLite, whose log may hide the contents of the file.
 
-        A random application id in its header, written when it was created and never again.
+        A random application id in its header, written at its creation and never again.
 
         Raises:
-            StoreError: it was closed.
+            StoreError: the file was closed.
         """
         offset, length = _MARK
         with self._lock:
@@ -53,18 +53,18 @@ class DatabaseFile:
             return os.pread(self.descriptor, length, offset)
 
     def close(self) -> None:
-        """Close it; a thread that has not ended yet gets an error when it asks from now on."""
+        """Close the file; a thread that still uses it afterwards gets an error."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
                 os.close(self.descriptor)
 
     def check(self, mark: bytes) -> None:
-        """See that the path still leads to the same file, and that it still is the same database.
+        """Check that the path still leads to the same file, with the same database in it.
 
         Raises:
-            StoreGoneError: it does not, or it is not.
-            StoreError: it was closed.
+            StoreGoneError: it does not, or the database is another one.
+            StoreError: the file was closed.
         """
         try:
             found = self.path.stat()
@@ -83,7 +83,7 @@ class DatabaseFile:
 
 
 def overwritten(path: Path) -> StoreGoneError:
-    """The error for a file that is in its place, but holds another database now."""
+    """The error for a file that is in its place, but now holds another database."""
     return StoreGoneError(
         f"The booking database {path} was overwritten while the booking server had it open: see that the "
         "right file is there and start the booking server again."
@@ -91,7 +91,7 @@ def overwritten(path: Path) -> StoreGoneError:
 
 
 def prepare_file(path: Path) -> DatabaseFile:
-    """The file of a database, created where it is missing, its folder too; for nobody else to read.
+    """The file of a database, readable by its owner only; created if it is missing, with its folder.
 
     Raises:
         StoreError: it cannot be created or made private.

@@ -1,9 +1,9 @@
-"""An open booking database, whatever keeps it. ``open_store`` makes it.
+"""An open booking database of any kind. ``open_store`` creates it.
 
 Connections stay open; before each transaction the engine checks that the database is still the one that was
-opened, and each transaction reads first whose it is (law L9). Writers take turns
-(``booking.store.group_commit``): SQLite's own waiting is unfair, a hundred times slower at its worst, and one
-commit stores what many wrote.
+opened, and each transaction first reads its identity (law L9). Writers take turns
+(``booking.store.group_commit``): SQLite's own waiting is unfair, at worst a hundred times slower, and one
+commit stores the writes of many.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,11 +23,11 @@ from booking.store.queries import Reading, Writing
 
 T = TypeVar("T")
 _ATTEMPTS: Final = 5
-"""Times that a turn is run whose connection is lost: each takes a new one."""
+"""Attempts at a turn whose connection is lost, each on a new connection."""
 
 
 class Store:
-    """An open booking database, for any number of threads."""
+    """An open booking database. Thread-safe."""
 
     def __init__(self, engine: Engine, *, store_id: str, incarnation: int) -> None:
         self._engine = engine
@@ -42,7 +42,7 @@ class Store:
         return self._store_id
 
     def check(self) -> None:
-        """See that the database is still the one that was opened.
+        """Check that the database is still the one that was opened.
 
         Raises:
             StoreGoneError: it is missing, is another file, has another store id, or was restored (law L9).
@@ -52,29 +52,29 @@ class Store:
             pass
 
     def change(self) -> int:
-        """Number of the newest change, 0 before the first; it grows with every write and never goes back."""
+        """Number of the newest change, 0 before the first; it grows with every write and never decreases."""
         with self.reading() as reading:
             return reading.change()
 
     def records_ending_after(self, instant: datetime) -> list[Record]:
-        """Everybody's bookings that are not cancelled and end after the instant, by start and id."""
+        """Bookings of all users that are not cancelled and end after the instant, by start and id."""
         with self.reading() as reading:
             return reading.ending_after(instant)
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """The given ids that are stored, those of cancelled and long ended bookings too (law L9)."""
+        """Those of the given ids that are stored, cancelled and long ended bookings included (law L9)."""
         with self.reading() as reading:
             return reading.known(ids)
 
     def write(self, decide: Callable[[Writing], T]) -> T:
-        """Run a transaction that writes, and return what it returned, once it is stored.
+        """Run a writing transaction; returns the result of ``decide`` once it is stored.
 
         No other transaction writes meanwhile, so what was decided on is still true when it is written.
 
         Args:
-            decide: it may be called again, in any thread, and its writes may be stored in one commit with
-                others': it touches nothing but its argument, waits for nothing and uses no network. An error
-                that it raises undoes its own writes and reaches the caller.
+            decide: may be called again, in any thread, and its writes may be stored in one commit with
+                others'. So it changes nothing but its argument, waits for nothing and uses no network. An
+                error that it raises rolls its own writes back and reaches the caller.
 
         Raises:
             StoreError: the database cannot be used.
@@ -83,7 +83,7 @@ class Store:
         return result
 
     def read(self, ask: Callable[[Reading], T]) -> T:
-        """Run a transaction that reads: everything is of one moment.
+        """Run a reading transaction: everything is from the same moment.
 
         Raises:
             StoreError: the database cannot be used.
@@ -93,7 +93,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """A transaction that reads, for as long as the block lasts.
+        """A reading transaction that lasts as long as the block.
 
         Raises:
             StoreError: the database cannot be used.
@@ -155,7 +155,7 @@ class Store:
         raise AssertionError("unreachable")
 
     def _change_of(self, line: Connection, ask: str) -> int:
-        """Number of the newest change, in a transaction that has just begun."""
+        """Read the number of the newest change, in a transaction that has just begun; checks the identity."""
         rows = line.rows(ask)
         if not rows:
             raise StoreError(
@@ -169,7 +169,7 @@ class Store:
 
 
 def overwritten(name: str) -> StoreGoneError:
-    """The error for a place that holds another database now."""
+    """The error for a place that now holds another database."""
     return StoreGoneError(
         f"The booking database {name} was overwritten while the booking server had it open: see that the "
         "right one is there and start the booking server again."
@@ -185,7 +185,7 @@ class _RollbackError(Exception):
 
 
 def _answer(pending: PendingWrite, writing: Writing, *, alone: bool) -> Callable[[PendingWrite], None]:
-    """Run it; how it is answered once the turn is stored."""
+    """Run a write; returns how to answer it once the turn is stored."""
     before = writing.writes
     try:
         result = pending.decide(writing)

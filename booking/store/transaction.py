@@ -1,4 +1,4 @@
-"""The base of everything that is read and written in one transaction."""
+"""The base of all reads and writes in one transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def can_be_stored(text: str) -> bool:
-    """Whether every database could keep this text: PostgreSQL neither takes nor finds one with a NUL."""
+    """Whether every database could store this text: PostgreSQL neither stores nor finds one with a NUL."""
     return "\0" not in text
 
 
@@ -31,7 +31,7 @@ class Transaction:
         return False
 
     def _once(self, statement: str, *values: object, read: Callable[[tuple[Any, ...]], T]) -> Sequence[T]:
-        """What a statement answers, as structs; asked again only after something was written."""
+        """The result of a query as structs; queried again only after a write."""
         kept: Sequence[T] | None = self._kept.get((statement, values))
         if kept is None:
             kept = self._kept[statement, values] = [read(row) for row in self._line.rows(statement, *values)]
@@ -43,17 +43,17 @@ class Transaction:
 
 
 class WritingTransaction(Transaction):
-    """One that holds the lock of writers."""
+    """A transaction that holds the writers' lock."""
 
     def __init__(self, line: Connection, change: int) -> None:
         super().__init__(line, change)
         self._stored_change = change
         self.writes = 0
-        """Statements that have changed something."""
+        """Number of statements that have changed something."""
 
     @property
     def has_written(self) -> bool:
-        """Whether anything was changed in it; all of that may yet be undone."""
+        """Whether it has changed anything; all of that may still be rolled back."""
         return self.writes > 0
 
     def finish(self) -> None:

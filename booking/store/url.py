@@ -1,4 +1,4 @@
-"""Where the booking database is, as one setting says it."""
+"""The booking database's address, from one setting."""
 
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ _SERVER: Final = "postgresql"
 _IN_A_FILE: Final = "password_file"
 _ANSWERS: Final = "answer_timeout"
 _PATIENCE: Final = 35.0
-"""Seconds: the server ends a statement after 30 by itself."""
+"""Seconds: the server itself ends a statement after 30."""
 _LONGEST_PATIENCE: Final = 3600.0
 _PORT: Final = 5432
 
@@ -23,18 +23,18 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A database on a PostgreSQL server."""
 
     host: str
-    """Name, address, or the folder of its socket; empty: as libpq finds it."""
+    """Name, address, or the folder of its socket; empty: libpq's default."""
     port: int
     user: str
     password: str | None
-    """Never shown. None: from the file, else as libpq finds it (``PGPASSWORD``, ``PGPASSFILE``)."""
+    """Never shown. None: from the file, else from libpq (``PGPASSWORD``, ``PGPASSFILE``)."""
     password_file: Path | None
-    """Read whenever a connection is made: a new password needs no restart."""
+    """Read for every new connection: a new password needs no restart."""
     database: str
     answer_timeout: float = _PATIENCE
-    """Seconds after which a server that has not answered is taken to hang."""
+    """Seconds without an answer after which a server is considered to hang."""
     options: dict[str, str]
-    """Further words of libpq: ``sslmode``, ``sslrootcert``, ``connect_timeout``."""
+    """Other options of libpq: ``sslmode``, ``sslrootcert``, ``connect_timeout``."""
 
     @property
     def shown(self) -> str:
@@ -119,6 +119,6 @@ def _no_server() -> StoreError:
 
 
 def _without_password(url: str) -> str:
-    """What may be shown of a URL of any kind."""
+    """The part of any kind of URL that may be shown."""
     before, at, after = url.rpartition("@")
     return f"{before.partition('://')[0] if '://' in before else ''}…{at}{after}" if at else url

@@ -1,8 +1,8 @@
 """Cuts connections on which a database server does not answer any more.
 
-A server that hangs (its disk hangs, its machine is suspended) leaves the socket open and sends nothing, and
-its own time limits hang with it. libpq has limits for connecting and for unacknowledged data, none for an
-answer: a query would wait indefinitely.
+A server that hangs (because its disk hangs, or its machine is suspended) leaves the socket open and sends
+nothing, and its own time limits hang with it. libpq has limits for connecting and for unacknowledged data,
+but none for an answer: a query would wait indefinitely.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from typing import Final
 from cluster.process.clock import Clock, SystemClock
 
 _CHECKS: Final = 10
-"""In the time that an answer may take."""
+"""Number of checks in the time that an answer may take."""
 
 
 class Watchdog:
-    """Of all connections to one server."""
+    """Watches all connections to one server."""
 
     def __init__(self, patience: float, clock: Clock | None = None) -> None:
         """Args: patience: seconds that an answer may take."""
@@ -28,7 +28,7 @@ class Watchdog:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._asked: dict[object, tuple[float, Callable[[], int]]] = {}
-        """Question -> when its time is up, and the socket on which its answer comes."""
+        """Query -> when its time is up, and the socket on which its answer arrives."""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -37,7 +37,7 @@ class Watchdog:
         """Inside a thread waits for an answer; past its time the socket is shut down, which ends the wait.
 
         Args:
-            fileno: of the socket.
+            fileno: returns the socket's file descriptor.
         """
         question = object()
         with self._lock:
@@ -52,7 +52,7 @@ class Watchdog:
                 del self._asked[question]
 
     def reconcile(self) -> None:
-        """Cut where an answer takes too long."""
+        """Cut connections whose answer takes too long."""
         now = self._clock.monotonic()
         # The lock keeps queries registered while they are checked: otherwise a socket whose number has been
         # reused meanwhile would be shut down.
@@ -62,7 +62,7 @@ class Watchdog:
                     _cut(fileno)
 
     def close(self) -> None:
-        """End the thread that watches: connections are not cut any more."""
+        """End the watching thread: connections are not cut any more."""
         self._closed.set()
 
     def _watch(self) -> None:
@@ -71,7 +71,8 @@ class Watchdog:
 
 
 def _cut(fileno: Callable[[], int]) -> None:
-    # A driver says by errors of its own that there is no socket any more: then nobody waits at it, and the
-    # other connections are watched on.
+    # A driver raises errors of its own if the socket is gone: then no thread waits for it, and the other
+    # connections are
+    # still watched.
     with contextlib.suppress(Exception), socket.socket(fileno=os.dup(fileno())) as ours:
         ours.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,5 @@
-"""What is done before the product goes: nothing more is taken away, nobody is lost, nothing is left behind.
+"""Preparations for the product's removal: evictions stop, comebacks are completed, and traces are removed.
 
-``python -m booking.uninstall`` is the chart's Job before ``helm uninstall`` deletes the release, and can be
-run afterwards by hand. It may be stopped at any moment and run again.
+``python -m booking.uninstall`` is the chart's Job before ``helm uninstall`` deletes the release, and can also
+be run by hand afterwards. It may be stopped at any moment and run again.
 """

@@ -1,7 +1,7 @@
-"""``python -m booking.uninstall``: what is done before the product goes. The composition root.
+"""``python -m booking.uninstall``: preparations for the removal of the product. The composition root.
 
-Says in sentences what it does. Exit code 1: something is left to do, and saying it again goes on; 2: settings
-that cannot be used.
+Reports in sentences what it does. Exit code 1: something is left to do, and another run continues; 2:
+unusable settings.
 """
 
 import os
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say) -> bool:
-    """Do everything that must be done before the release is deleted, or after that; whether it is done."""
+    """Do everything that is due before or after the deletion of the release; returns whether all is done."""
     events = EventRecorder(kube, clock, component=names.UNINSTALLER)
     stopping = Stopping(kube, clock, namespace=settings.namespace, say=say)
     bringing = ComebackDrain(kube, clock, events, say=say, random=unpredictable())

@@ -1,4 +1,4 @@
-"""What every step asks of the API server."""
+"""Requests to the API server that every step needs."""
 
 from contextlib import suppress
 
@@ -10,10 +10,10 @@ _PAGE = 500
 
 
 def everything(kube: Kube, resource: Resource[T], selection: Selection = EVERYTHING) -> tuple[list[T], str]:
-    """All objects of a kind, and the version at which they were so.
+    """All objects of a kind, and the resourceVersion of the list.
 
     Raises:
-        ApiError: the API server could not be asked, or refused.
+        ApiError: the API server could not be reached, or refused.
     """
     page = kube.list(resource, selection, limit=_PAGE)
     found, version = [*page.items], page.resource_version
@@ -24,7 +24,7 @@ def everything(kube: Kube, resource: Resource[T], selection: Selection = EVERYTH
 
 
 def without(kube: Kube, resource: Resource[T], name: str, namespace: str | None = None) -> bool:
-    """See to it that an object is gone; whether it was there.
+    """Delete an object if it exists; returns whether it did.
 
     Raises:
         ApiError: as above.

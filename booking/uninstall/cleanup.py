@@ -23,10 +23,10 @@ class Cleanup:
         self._say = say
 
     def pods(self) -> str | None:
-        """No pod obeys us, waits for us or is kept by us any more; a message where one changed meanwhile.
+        """Remove our marks from all pods; returns a message if some changed meanwhile.
 
         Raises:
-            ApiError: the API server could not be asked.
+            ApiError: the API server could not be reached.
         """
         pods, _ = everything(self._kube, PODS)
         changes = [(pod, change) for pod in pods if (change := marks.off_a_pod(pod))]
@@ -37,7 +37,7 @@ class Cleanup:
         return f"Pods changed at this moment: {some(changed)}." if changed else None
 
     def nodes(self) -> str | None:
-        """No node says what GPUs we saw there.
+        """Remove our annotations and labels from all nodes.
 
         Raises:
             ApiError: as above.
@@ -51,7 +51,7 @@ class Cleanup:
         return None
 
     def objects(self) -> str | None:
-        """Leases, keys and whatever else of ours no chart knows.
+        """Delete Leases, keys and other objects of ours that the chart does not know.
 
         Raises:
             ApiError: as above.
@@ -67,7 +67,7 @@ class Cleanup:
         return None
 
     def report_remaining(self, scheduler: str) -> None:
-        """Say what stays, and what nobody will do any more.
+        """Report what stays, and what no component will do any more.
 
         Raises:
             ApiError: as above.
@@ -88,7 +88,7 @@ class Cleanup:
         self._say("Nothing else of GPU Booking is left outside its release.")
 
     def _patched(self, resource: Resource[T], obj: T, change: marks.Json) -> bool:
-        """Whether the object is rid of it, or gone."""
+        """Whether the object was changed, or is gone."""
         meta = obj.metadata
         try:
             self._kube.patch(resource, meta.name, change, namespace=meta.namespace or None)

@@ -1,7 +1,7 @@
 """Pods whose eviction was in progress at the uninstall: each comes back, or need not leave (law L4).
 
-The controller is gone. Its state table is run here, with no pod left that needs a GPU back: a victim that is
-not terminating is spared, one that is goes and comes back.
+The controller is gone. Its state table is run here, without any pod that needs a GPU back: a victim that is
+not terminating is spared; one that is terminating leaves and comes back.
 """
 
 from typing import Final
@@ -30,10 +30,10 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ComebackDrain:
-    """Carries every comeback to its end."""
+    """Completes every comeback."""
 
     def __init__(self, kube: Kube, clock: Clock, events: EventWriter, *, say: Say, random: Random) -> None:
-        """Args: events: for the pods' owners; say: prints for who uninstalls; random: spreads attempts."""
+        """Args: events: for the pods' owners; say: prints for the administrator; random: spreads attempts."""
         self._kube = kube
         self._say = say
         self._events = _RepeatedEvents(events, say)
@@ -41,10 +41,10 @@ class ComebackDrain:
         self._returning = Comebacks(Calls(kube, clock), clock, self._events, self._seen, random=random)
 
     def everybody(self) -> str | None:
-        """Go on with all of them; a message while one is left.
+        """Advance all of them; returns a message while one is left.
 
         Raises:
-            ApiError: the API server could not be asked.
+            ApiError: the API server could not be reached.
         """
         templates, of_templates = everything(self._kube, POD_TEMPLATES)
         mine = [template for template in templates if _is_labelled(template.metadata)]
@@ -62,7 +62,7 @@ class ComebackDrain:
         return f"Pods were leaving, and are not back yet: {some(waiting)}."
 
     def _waits(self, template: PodTemplate) -> str:
-        """What one that is left waits for."""
+        """What a remaining comeback waits for."""
         uid, meta = victim_of(template), template.metadata
         where = f"{meta.namespace}/{template.template['metadata']['name']}"
         victim = self._seen.comeback(uid, wanted=False).victim

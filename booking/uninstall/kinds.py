@@ -7,7 +7,7 @@ from cluster.objects.meta import Meta, Partial
 
 
 class Named(Partial, frozen=True):
-    """What is read of an object that is to be deleted: its name."""
+    """An object that is to be deleted: only its name is read."""
 
     metadata: Meta = Meta()
 

@@ -1,8 +1,8 @@
-"""Our marks on an object that must be removed before the product is: pure.
+"""Our marks on an object that must be removed before the product is. Pure.
 
-A pod keeps the marks of its history: whose it is, its assignment, what it was before. They are harmless, end
-with the pod, and a new installation finds running pods as they were. Orders, gates and holds are removed: no
-component is left to obey them, and they must not be obeyed years later.
+A pod keeps the marks of its history: its owner, its assignment, what it was before. They are harmless,
+disappear with the pod, and let a new installation find running pods as they were. Orders, gates and holds are
+removed: no component is left to carry them out, and that must not happen years later.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ _LEASES: Final = frozenset({names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names
 
 
 def off_a_pod(pod: Pod) -> Json | None:
-    """The change after which the pod is rid of us, None where it is already."""
+    """The patch that removes our marks from a pod, None if it has none."""
     meta = pod.metadata
     of_maia = names.TERMINATE_AT if meta.annotation(names.BOOKING) is None else None
     change = _without(meta, kept=STORY | {of_maia})
@@ -53,7 +53,7 @@ def off_a_pod(pod: Pod) -> Json | None:
 
 
 def off_a_node(meta: Meta) -> Json | None:
-    """The patch that takes off a Node what its agent saw and wrote, and maintenance; None: nothing."""
+    """The patch that removes from a Node what its agent wrote, and maintenance; None if there is nothing."""
     change = _without(meta, kept=frozenset())
     if written := written_labels(meta):
         change["labels"] = {**dict.fromkeys(sorted(written)), **change.get("labels", {})}
@@ -63,7 +63,8 @@ def off_a_node(meta: Meta) -> Json | None:
 def is_left(lease: str, *, keeps_bookings: bool) -> bool:
     """Whether a Lease is one of ours that is not needed any more.
 
-    The mirror's says which change of the booking database the cluster has seen: it stays with the bookings.
+    The mirror's Lease records which change of the booking database the cluster has seen: it stays with the
+    bookings.
     """
     if lease == names.MIRROR_LEASE:
         return not keeps_bookings

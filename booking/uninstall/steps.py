@@ -1,4 +1,4 @@
-"""The order in which it is done: one step after the other, each until nothing is left of it to do."""
+"""The order of the steps: one after the other, each until nothing is left to do."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock
 
 Step = Callable[[], str | None]
-"""Does what can be done now; a message about what is left, None when nothing is. May raise ``ApiError``."""
+"""Does what can be done now; returns a message about what is left, or None. May raise ``ApiError``."""
 
 PAUSE: Final = 1.0
 """Seconds between two attempts at a step."""
@@ -25,9 +25,9 @@ class Patience:
 
 
 def in_order(steps: Sequence[Step], patience: Patience, say: Say) -> bool:
-    """Do every step, each when the one before it is done; whether all are.
+    """Run every step, each after the one before it is complete; returns whether all are.
 
-    Whatever is done stays done: who is called again goes on where it ended.
+    Completed work stays, so another call continues where this one ended.
     """
     clock, stop = patience.clock, threading.Event()
     latest = clock.monotonic() + patience.seconds

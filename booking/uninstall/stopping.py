@@ -1,4 +1,4 @@
-"""Our parts are stopped, one after the other, and what leads to them is taken away."""
+"""Stops our components, one after the other, and removes what leads to them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -22,13 +22,13 @@ _WORKLOADS: Final[dict[str, tuple[tuple[Resource[Any], str], ...]]] = {
     "server": ((DEPLOYMENTS, names.BOOKING_SERVER),),
     "node-agent": ((DAEMON_SETS, names.NODE_AGENT),),
 }
-"""Part -> what the chart runs it by, in whatever mode."""
+"""Component -> the workloads with which the chart runs it, in any mode."""
 _USUAL_DURATION: Final = 30
-"""Seconds that a Lease is good for where it does not say."""
+"""Seconds for which a Lease is valid if it does not say."""
 
 
 class Stopping:
-    """Stops parts, and sees whether they have stopped."""
+    """Stops components, and checks whether they have stopped."""
 
     def __init__(self, kube: Kube, clock: Clock, *, namespace: str, say: Say) -> None:
         """Args: namespace: of the release; say: prints a line for the person who uninstalls."""
@@ -37,7 +37,7 @@ class Stopping:
         self._namespace = namespace
         self._say = say
         self._seen: dict[str, tuple[str, float]] = {}
-        """Lease -> its version, and since when it has been that."""
+        """Lease -> its resourceVersion, and since when it has had that."""
 
     def controller(self) -> str | None:
         """Stop what takes GPUs back; a message while it may still run."""

@@ -1,4 +1,4 @@
-"""REST under ``/api/v1``: reads what people send, asks the booking service, answers in JSON.
+"""REST under ``/api/v1``: parses requests, calls the booking service, answers in JSON.
 
 The only package, besides the composition root, that knows Flask. One file per concern; ``app`` puts them
 together.

@@ -1,6 +1,6 @@
-"""Rate limits for clients that are not signed in: counted by their address.
+"""Rate limits for clients that are not signed in, by their address.
 
-A signed-in user is counted by name alone: many people may share an address. Behind proxies that are not named
+A signed-in user is counted by name only: many people may share an address. Behind proxies that are not named
 in the settings all anonymous clients have one address, too, and share its limit.
 """
 
@@ -13,26 +13,26 @@ from booking.web.rate_limits import RateLimits
 
 
 class AnonymousLimits:
-    """One bucket per address. For many threads."""
+    """One bucket per address. Thread-safe."""
 
     def __init__(self, limits: RateLimits, proxies: Iterable[Network] = ()) -> None:
-        """Args: proxies: those whose word counts for whom they ask."""
+        """Args: proxies: those that are trusted to name the client."""
         self._limits = limits
         self._proxies = tuple(proxies)
 
     def count(self, request: Request) -> None:
-        """Count a request of a stranger's.
+        """Count a request of an anonymous client.
 
         Raises:
-            ProblemError: 429, with when to ask again.
+            ProblemError: 429, with the time of the next attempt.
         """
         self._limits.take(self.address(request))
 
     def demand(self, request: Request) -> None:
-        """See that strangers may still ask from there, before it costs anything; counts nothing.
+        """Check that the address has requests left, before any cost; counts nothing.
 
         Raises:
-            ProblemError: 429, with when to ask again.
+            ProblemError: 429, with the time of the next attempt.
         """
         self._limits.demand(self.address(request))
 

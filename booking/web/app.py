@@ -20,14 +20,14 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 ROOT: Final = "/api/v1"
-"""Before every address of the REST API."""
+"""Prefix of every path of the REST API."""
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of what no blueprint has said otherwise: answers are somebody's own, of this moment, and no pages."""
+"""Defaults for all answers whose blueprint sets nothing else: they are personal, up to date, and no pages."""
 _TRIED: Final = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
 )
@@ -39,18 +39,18 @@ _READING: Final = frozenset({"GET", "HEAD"})
 def create_app(
     parts: Parts, guard: RequestGuard, *, audience: str, blueprints: Iterable[Blueprint] = ()
 ) -> Flask:
-    """The application.
+    """Build the application.
 
     Args:
         parts: the dependencies of the REST API.
-        guard: who may come in, for the REST API; pages have been given the same one.
-        audience: of the tokens, for the messages that say how to get one.
-        blueprints: further ones: pages. Each sets its own headers on its answers, and may have its own error
-            handlers.
+        guard: authenticates requests to the REST API; the pages have been given the same one.
+        audience: of the tokens, for the messages that explain how to get one.
+        blueprints: more blueprints: the pages. Each sets its own headers on its answers, and may have its own
+            error handlers.
     """
     app = Flask(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
-    # "//" would be answered with a redirect to whatever host the request names.
+    # "//" would be redirected to whatever host the request names.
     app.url_map.merge_slashes = False
     answer_problems(app)
     _measure(app, parts.clock, parts.metrics)
@@ -62,7 +62,7 @@ def create_app(
 
 
 def _measure(app: Flask, clock: Clock, metrics: ServerMetrics) -> None:
-    """Count every request, refused and failed ones too."""
+    """Count every request, including refused and failed ones."""
 
     def begin() -> None:
         g.begin = clock.monotonic()
@@ -80,7 +80,7 @@ def _measure(app: Flask, clock: Clock, metrics: ServerMetrics) -> None:
 
 
 def _report(app: Flask, guard: RequestGuard) -> None:
-    """Log refused requests for administrators; not reads without credentials, which are sent to the login."""
+    """Log refused requests for administrators, except reads without credentials: they go to the login."""
 
     def log_refusal(answer: Response) -> Response:
         shows = request.method not in _READING or not _CREDENTIALS.isdisjoint(request.headers.keys())

@@ -24,14 +24,14 @@ log = structlog.get_logger(__name__)
 
 LONGEST_TOKEN: Final = 16 * 1024
 LONGEST_NAME: Final = 253
-"""Characters of a user id: as many as a Booking object takes."""
+"""Characters of a user id: as many as a Booking object accepts."""
 
 _HEADER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
-"""A bearer token as RFC 6750, section 2.1, writes it."""
+"""A bearer token as defined by RFC 6750, section 2.1."""
 
 
 class Authenticator:
-    """Identifies the caller. For many threads."""
+    """Identifies the caller. Thread-safe."""
 
     def __init__(
         self, tokens: Tokens, rules: Sequence[Rule], clock: Clock, roles: Roles, *, audience: str
@@ -41,7 +41,7 @@ class Authenticator:
         self._rules = tuple(rules)
         self._roles = roles
         self._audience = audience
-        # Never by the token: the cache may end up in a dump.
+        # Never keyed by the token: the cache may end up in a dump.
         self._known: TtlCache[bytes, Subject | None] = TtlCache(clock)
         self._acquaintances: KnownUsers[bytes] = KnownUsers()
 
@@ -49,8 +49,8 @@ class Authenticator:
         """The caller that the header ``Authorization`` identifies.
 
         Raises:
-            ProblemError: 401 without a good token, 403 for a name that is nobody's, 503 when the API server
-                could not be asked.
+            ProblemError: 401 without a valid token, 403 for a name without a user, 503 when the API server
+                could not be reached.
         """
         return self.owner(self.token_in(authorization))
 
@@ -77,7 +77,7 @@ class Authenticator:
         return principal_of("kubernetes", subject.name, subject, rules=self._rules, roles=self._roles)
 
     def subject(self, token: str) -> Subject:
-        """The owner of a token, as the API server says.
+        """The owner of a token by the API server's review.
 
         Raises:
             ProblemError: 401 or 503.
@@ -126,14 +126,14 @@ def principal_of(
     """A user who is known.
 
     Args:
-        source: who said the name.
+        source: where the name comes from.
         raw: the name.
-        subject: how the API server knows them, for roles and groups.
-        rules: names to user ids.
-        roles: who administers.
+        subject: user and groups as the API server knows them, for roles and groups.
+        rules: map names to user ids.
+        roles: decides who is an administrator.
 
     Raises:
-        ProblemError: 403 for a name that is nobody's, 503.
+        ProblemError: 403 for a name without a user, 503.
     """
     user = user_of(source, raw, rules)
     if user is None or len(user) > LONGEST_NAME or not user.isprintable():

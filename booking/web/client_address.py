@@ -13,17 +13,17 @@ from typing import Final
 
 Network = IPv4Network | IPv6Network
 FORWARDED: Final = "X-Forwarded-For"
-"""Each proxy appends the address from which it has got the request."""
+"""Each proxy appends the address from which it has received the request."""
 UNKNOWN: Final = "an unknown address"
 _IPV6_PREFIX: Final = 64
 """Bits of an IPv6 address that one customer of a network has: the others they choose as they like."""
 
 
 def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks, or single addresses.
+    """Parse networks, or single addresses.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: one of them is neither.
     """
     return tuple(ip_network(text.strip(), strict=False) for text in texts)
 
@@ -33,7 +33,7 @@ def client_address(peer: str | None, forwarded: str | None, proxies: Iterable[Ne
 
     Args:
         peer: the address at the other end of the connection.
-        forwarded: the header, which anybody can write: only entries of a trusted proxy count.
+        forwarded: the header, which any client can write: only entries of a trusted proxy count.
         proxies: the trusted ones.
     """
     trusted = tuple(proxies)
@@ -54,7 +54,7 @@ def _counted_as(address: IPv4Address | IPv6Address) -> str:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address, which some proxies write with a port behind it."""
+    """An address; some proxies append a port to it."""
     plain = text.strip()
     if plain.startswith("["):
         plain = plain[1:].partition("]")[0]

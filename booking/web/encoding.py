@@ -1,4 +1,4 @@
-"""How values are written in JSON answers."""
+"""Encoding of JSON answers."""
 
 from typing import Any
 
@@ -6,5 +6,5 @@ import msgspec
 
 
 def json_text(body: Any) -> bytes:
-    """JSON that ends its line: people read it in a terminal."""
+    """JSON with a final newline: people read it in a terminal."""
     return msgspec.json.encode(body) + b"\n"

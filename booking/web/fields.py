@@ -1,6 +1,6 @@
 """Single fields of a request, from JSON or from the query: parsed, or refused with the reason. Pure.
 
-A type here is both: the field's schema in the OpenAPI document, and in ``extra`` the function that reads it.
+A type here is both the field's schema in the OpenAPI document and, in ``extra``, the function that parses it.
 """
 
 import json
@@ -16,9 +16,9 @@ from booking.service.context import GpuOrder
 from cluster.objects.bookings import Topology
 
 READ: Final = "read"
-"""Key in ``extra`` of a type: what reads its values."""
+"""Key in ``extra`` of a type: the function that parses its values."""
 HINT: Final = "hint"
-"""Key in ``extra`` of a type: what to do where the field is missing."""
+"""Key in ``extra`` of a type: what to do if the field is missing."""
 Reader = Callable[[Any], Any]
 
 _RFC_3339: Final = re.compile(
@@ -40,22 +40,22 @@ _UNSEEN: Final = (
 )
 """Control characters, spaces that look like others, and marks that change the direction of writing."""
 VISIBLE: Final = rf"^[^{_UNSEEN} ]([^{_UNSEEN}]*[^{_UNSEEN} ])?$"
-"""A text that is seen as it is, for OpenAPI and for us."""
+"""A text without invisible characters, for OpenAPI and for us."""
 _VISIBLE: Final = re.compile(VISIBLE)
 _DATE: Final = r"([0-9]{1,5}[Ww]([0-9]{1,6}[Dd])?|[0-9]{1,6}[Dd])"
 _CLOCK: Final = (
     r"([0-9]{1,7}[Hh]([0-9]{1,9}[Mm])?([0-9]{1,11}[Ss])?|[0-9]{1,9}[Mm]([0-9]{1,11}[Ss])?|[0-9]{1,11}[Ss])"
 )
 DURATION: Final = rf"^([Pp]({_DATE}([Tt]{_CLOCK})?|[Tt]{_CLOCK})|{_DATE}{_CLOCK}?|{_CLOCK})$"
-"""What ``booking.durations`` reads, as a pattern."""
+"""The lengths that ``booking.durations`` parses, as a pattern."""
 
 
 class BadFieldError(ValueError):
-    """A field that cannot be read; the text says what it must be and what it is."""
+    """A field that cannot be parsed; the text says what it must be and what it is."""
 
 
 class BeyondError(BadFieldError):
-    """A field that says something which is beyond the calendar."""
+    """A field whose value is beyond the calendar."""
 
 
 def text_of(value: Any) -> str:
@@ -85,7 +85,7 @@ def _text_of(value: Any, longest: int) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether it is Unicode: half of a surrogate pair is not."""
+    """Whether the text is valid Unicode: half of a surrogate pair is not."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -96,7 +96,7 @@ def count_of(value: Any) -> int:
         BadFieldError: it is none, or out of range.
     """
     if isinstance(value, float) and value.is_integer():
-        # JSON knows no other numbers than these: 2.0 is 2.
+        # JSON has only one kind of number: 2.0 is 2.
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadFieldError(f"must be a whole number, not {shown(value)}.")
@@ -106,7 +106,7 @@ def count_of(value: Any) -> int:
 
 
 def page_of(value: Any) -> int:
-    """How much of a list is wanted at once, as a query says it.
+    """The requested number of entries of a page, from a query.
 
     Raises:
         BadFieldError: it is not such a number.
@@ -120,7 +120,7 @@ def object_of(value: Any) -> dict[str, Any]:
     """A JSON object, whatever it contains.
 
     Raises:
-        BadFieldError: it is none, or has too many names to be meant.
+        BadFieldError: it is not an object, or has absurdly many names.
     """
     if not isinstance(value, dict) or len(value) > MOST_NAMES:
         raise BadFieldError(f"must be an object of at most {MOST_NAMES} names, not {shown(value)}.")
@@ -128,7 +128,7 @@ def object_of(value: Any) -> dict[str, Any]:
 
 
 def choice_of(value: Any, choices: tuple[str, ...]) -> str:
-    """One of some words.
+    """One of several words.
 
     Raises:
         BadFieldError: it is none of them.
@@ -142,8 +142,8 @@ def instant_of(value: Any) -> datetime:
     """An instant in UTC, whole seconds, from RFC 3339 with an offset.
 
     Raises:
-        BeyondError: no calendar reaches so far.
-        BadFieldError: it is none, or says no offset.
+        BeyondError: it is beyond the calendar.
+        BadFieldError: it is not an instant, or has no offset.
     """
     wanted = "must be an instant with its offset from UTC, such as 2026-03-02T09:00:00+01:00"
     if isinstance(value, str) and _RFC_3339_WITHOUT_OFFSET.fullmatch(value):
@@ -159,7 +159,7 @@ def instant_of(value: Any) -> datetime:
 
 
 def length_of(value: Any) -> str:
-    """A length that ``booking.durations`` reads: days are calendar days, hours elapse.
+    """A length that ``booking.durations`` parses: days are calendar days, hours are elapsed.
 
     Raises:
         BeyondError: the calendar is not so long.

@@ -33,7 +33,7 @@ class Bookings(Protocol):
         ...
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
-        """What ``create`` would answer."""
+        """The answer that ``create`` would give."""
         ...
 
     def earliest(
@@ -51,25 +51,25 @@ class Bookings(Protocol):
     def dry_run_earliest(
         self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
     ) -> Decision:
-        """What ``create_earliest`` would answer."""
+        """The answer that ``create_earliest`` would give."""
         ...
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
-        """The answer that a request with this key was given before; None where there was none."""
+        """The earlier answer to a request with this key; None if there was none."""
         ...
 
     def spend(self, who: Principal, key: Key | None) -> None:
-        """Use up the key of a request that was refused before it came to the service."""
+        """Mark the key of a request that was refused before it reached the service as used."""
         ...
 
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
-        """A page of the caller's bookings; for an administrator, of anybody's."""
+        """A page of the caller's bookings; for an administrator, of any user's."""
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """A booking of the caller's; administrators see everybody's."""
+        """One of the caller's bookings; administrators see all users'."""
         ...
 
     def change(
@@ -94,7 +94,7 @@ class Bookings(Protocol):
         expected: str | frozenset[str] | None = None,
         reason: str | None = None,
     ) -> Decision:
-        """What ``change`` would answer."""
+        """The answer that ``change`` would give."""
         ...
 
     def release(
@@ -130,7 +130,7 @@ class Bookings(Protocol):
         expected: str | frozenset[str] | None = None,
         reason: str | None = None,
     ) -> Record:
-        """What ``release`` or ``cancel`` would answer."""
+        """The answer that ``release`` or ``cancel`` would give."""
         ...
 
     def availability(
@@ -140,19 +140,19 @@ class Bookings(Protocol):
         ...
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
-        """Ids of the bookings that cannot be kept as things are."""
+        """Ids of the bookings that cannot be kept at present."""
         ...
 
     def affected(self, block: Block) -> Sequence[Record]:
-        """Bookings during a block that cannot be kept as things are."""
+        """Bookings during a block that cannot be kept at present."""
         ...
 
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
-        """What could be had instead of a booking that is at risk."""
+        """The alternatives to a booking that is at risk."""
         ...
 
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
-        """The limits that hold for the caller; lengths are ISO 8601."""
+        """The caller's limits; lengths are ISO 8601."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:
@@ -210,7 +210,7 @@ class Bookings(Protocol):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Exemption:
-        """Let other limits hold for a user for a while."""
+        """Set other limits for a user for a while."""
         ...
 
     def remove_exemption(
@@ -272,7 +272,7 @@ class Live(Protocol):
         ...
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
-        """Why a pod waits, or has what it has."""
+        """Why a pod waits, or holds what it holds."""
         ...
 
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:
@@ -284,9 +284,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What the policy says for users who are in no group and have no exemption."""
 
     version: str
-    """Version of the policy's content: different where it means something else."""
+    """Version of the policy's contents: it differs if the meaning does."""
     file_version: int = FILE_VERSION
-    """``version`` of the form in which policy files are written."""
+    """``version`` of the format of policy files."""
     zone: str
     """Name of the site's time zone, in which days are counted."""
     limits: Mapping[str, Any]
@@ -297,7 +297,7 @@ class Mirrored(Protocol):
     """What REST uses of ``booking.mirror.mirror.Mirror``."""
 
     def trigger(self) -> None:
-        """Make the mirror begin a round: the database has changed."""
+        """Make the mirror begin a round, since the database has changed."""
         ...
 
     def written(self, change: int, timeout: float) -> bool:
@@ -313,14 +313,14 @@ class Parts:
     live: Live
     mirror: Mirrored
     not_guaranteed_reason: Check
-    """Why nothing can be changed now: a change could not be guaranteed."""
+    """Why no change can be guaranteed now, so that none is accepted."""
     unknown_capacity: Check
-    """Why it is not known now how many GPUs there are."""
+    """Why the number of GPUs is not known now."""
     zone: Callable[[], tzinfo]
     """The site's zone, in which days are counted."""
     policy: Callable[[str | None], Policy]
-    """What holds for everybody, of a model or of all."""
+    """The policy for all users, for one model or for all."""
     terms: EvictionSettings
-    """What becomes of pods whose booking is over."""
+    """What happens to pods whose booking is over."""
     clock: Clock
     metrics: ServerMetrics

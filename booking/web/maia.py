@@ -1,8 +1,8 @@
-"""The addresses of MAIA's dashboard that its webhook reads, answered by us (MAIA at df4a600, 2026-08).
+"""The addresses of MAIA's dashboard that its webhook reads, implemented by us (MAIA at df4a600, 2026-08).
 
-They know no users, only MAIA's own token in the body; without a token of ours in a file no request is
-answered. What the old ones showed to anybody (everybody's bookings with their e-mail addresses, whose pods
-hold which GPUs) is not shown.
+They know no users, only MAIA's own token in the body; if we have no token in a file, no request is answered.
+What the old ones showed to any client (all bookings with their users' e-mail addresses, whose pods hold which
+GPUs) is not shown.
 """
 
 import hashlib
@@ -45,11 +45,11 @@ _NO: Final[Answer] = HTTPStatus.FORBIDDEN, {"error": "Invalid or missing secret 
 
 
 _LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-"""Statuses after which the same request is worth another try."""
+"""Statuses after which the same request may be retried."""
 
 
 class Bookings(Protocol):
-    """What is used here of ``booking.service.BookingService``."""
+    """The part of ``booking.service.BookingService`` that is used here."""
 
     def list(self, who: Principal, filters: Filters | None = None) -> Page[Record]:
         """Bookings that match the filters."""
@@ -66,18 +66,19 @@ class MaiaParts:
 
     bookings: Bookings
     store: Store
-    """Knows whose an e-mail address is."""
+    """Knows the users of e-mail addresses."""
     readers: AnonymousLimits
     """Counts requests for the number of free GPUs, which need no token."""
     guesses: AnonymousLimits
-    """Counts tokens that are not MAIA's; neither counts anybody else: no flood of one stops another."""
+    """Limits wrong tokens. Neither limit counts other requests, so that a flood of one kind does not stop
+    another."""
     guarantee: MirrorBarrier
     rules: Sequence[Rule]
     free: Callable[[], Mapping[str, int]]
     """Model -> GPUs that no pod holds."""
     unknown_capacity: Callable[[], str | None]
     token_file: Path | None
-    """Read each time: it may be replaced."""
+    """Read each time, since it may be replaced."""
 
 
 class _WrongError(Exception):
@@ -85,7 +86,7 @@ class _WrongError(Exception):
 
 
 def maia(parts: MaiaParts) -> Blueprint:
-    """Each address with and without the slash at its end: a redirect would lose a body."""
+    """The blueprint; each address works with and without a final slash: a redirect would lose a body."""
     made = Blueprint("maia", __name__)
     views = Views(parts)
     routes = [
@@ -107,7 +108,7 @@ def maia(parts: MaiaParts) -> Blueprint:
 
 
 class Views:
-    """The endpoints that MAIA asks."""
+    """The endpoints that MAIA calls."""
 
     def __init__(self, parts: MaiaParts) -> None:
         self._parts = parts
@@ -124,12 +125,12 @@ class Views:
             return _compact(_not_now(error))
 
     def calendar(self) -> Response:
-        """``GET``: it named everybody's bookings, with their addresses, to anybody."""
+        """``GET``: refused; it used to show all bookings, with their users' addresses, to any client."""
         said = "This is not available any more. GET /api/v1/availability says what is free, and when."
         return _compact(_error(HTTPStatus.GONE, said))
 
     def stats(self) -> Response:
-        """How many GPUs are free; the holders of the others are not shown."""
+        """The number of free GPUs; the holders of the others are not shown."""
         try:
             return _spaced(self._stats())
         except ProblemError as error:
@@ -155,14 +156,14 @@ class Views:
         return HTTPStatus.OK, self._running(who, space)
 
     def _is_maia(self, token: object) -> bool:
-        """In constant time, whatever the length."""
+        """Whether the token is MAIA's; compared in constant time, whatever its length."""
         ours = self._token()
         if ours is None or not isinstance(token, str):
             return False
         return hmac.compare_digest(_digest(token), _digest(ours))
 
     def _token(self) -> str | None:
-        """What MAIA has to show; None: it is not set."""
+        """The token that MAIA must present; None if it is not set."""
         if self._parts.token_file is None:
             return None
         try:
@@ -172,13 +173,13 @@ class Views:
             return None
 
     def _principal(self, email: str) -> Principal:
-        """The user with an e-mail address: who signed in with it, else who the identity rules say it is."""
+        """The user with an e-mail address: who signed in with it, else the one that identity rules give."""
         known = self._parts.store.read(lambda reading: reading.users_with_email(email))
         user = known[0] if len(known) == 1 else None if known else user_of("maia", email, self._parts.rules)
         return Principal(user=user or "", name=email)
 
     def _running(self, who: Principal, namespace: str) -> Mapping[str, Any]:
-        """The booking that runs now and covers the namespace; the last to end, where there are more."""
+        """The running booking that covers the namespace; of several, the one that ends last."""
         filters = Filters(user=who.user, state="active", past=False)
         found = self._parts.bookings.list(who, filters).entries if who.user else ()
         covering = [each for each in found if each.namespace in {None, namespace}]
@@ -203,10 +204,10 @@ class Views:
 
 
 def free_gpus(node_snapshots: Mapping[str, NodeSnapshot], cordoned: Collection[str] = ()) -> dict[str, int]:
-    """Model -> devices that nobody holds now; of every model that there is.
+    """Model -> devices that no pod holds now; of every model that exists.
 
-    A node whose agent is not alive, or on which nothing new may start, has none. Devices of which nobody has
-    said which pods hold them are taken off every model that they may be of (law L6).
+    A node whose agent is not alive, or on which nothing new may start, has none. Devices whose holders are
+    not known are subtracted from every model that they may be of (law L6).
     """
     free: dict[str, int] = {}
     for name, (view, agent) in sorted(node_snapshots.items()):
@@ -258,12 +259,12 @@ def _not_now(error: StoreError | ProblemError) -> Answer:
 
 
 def _compact(answer: Answer) -> Response:
-    """As Django REST framework writes JSON, by which MAIA answers POST."""
+    """JSON in the format of Django REST framework, by which MAIA answers POST."""
     return _answered(answer[0], msgspec.json.encode(answer[1]))
 
 
 def _spaced(answer: Answer) -> Response:
-    """As Django writes JSON, from which MAIA parses the number of free GPUs: with spaces."""
+    """JSON in Django's format, with spaces: MAIA parses the number of free GPUs from it."""
     return _answered(answer[0], json.dumps(answer[1]).encode())
 
 

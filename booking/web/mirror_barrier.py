@@ -1,4 +1,4 @@
-"""A change is guaranteed only if it can be kept: the mirror is healthy before it, and has written it after.
+"""Accepts a change only if it can be guaranteed: the mirror is healthy before it, and writes it after.
 
 A guarantee takes effect when its Booking object is written: the controller and the extender see nothing else.
 """
@@ -24,12 +24,12 @@ class MirrorBarrier:
     """Called before and after every change of a booking."""
 
     def __init__(self, mirror: Mirrored, not_guaranteed_reason: Check, unknown_capacity: Check) -> None:
-        """Take its parts.
+        """Create it.
 
         Args:
-            mirror: what writes to the cluster.
-            not_guaranteed_reason: why nothing can be changed now.
-            unknown_capacity: why it is not known now how many GPUs there are.
+            mirror: writes to the cluster.
+            not_guaranteed_reason: why no change can be guaranteed now.
+            unknown_capacity: why the number of GPUs is not known now.
         """
         self._mirror = mirror
         self._not_guaranteed_reason = not_guaranteed_reason

@@ -1,7 +1,7 @@
 """The server's error answers: problems by RFC 9457.
 
 Each is ``application/problem+json`` with ``type``, ``title``, ``status``, ``detail`` and ``instance``; also
-``violations`` (``rule``, ``message``, ``limit``, ``actual``, ``earliest_start``, and ``field`` where it
+``violations`` (``rule``, ``message``, ``limit``, ``actual``, ``earliest_start``, and ``field`` if it
 is about one), ``earliest_start`` and ``alternatives``. Never a traceback: it is in the log.
 """
 
@@ -29,15 +29,15 @@ log = structlog.get_logger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
 RETRY_AFTER: Final = 5
-"""Seconds after which it is worth another try, for what passes by itself."""
+"""Seconds until a retry, for problems that pass by themselves."""
 _LONGEST_PATH: Final = 200
 _MOST: Final = 25
-"""Violations that are shown: a small body could have thousands."""
+"""Maximum number of violations that are shown: a small body could have thousands."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: what programs distinguish."""
+    """A kind of problem, by which programs distinguish them."""
 
     name: str
     status: HTTPStatus
@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def uri(self) -> str:
-        """``type`` of the problem: a name (RFC 4151), nothing to be fetched."""
+        """``type`` of the problem: a name (RFC 4151) that cannot be fetched."""
         return f"tag:{names.DOMAIN},2026:{self.name}"
 
 
@@ -57,7 +57,7 @@ NO_TOKEN: Final = Kind("no-token", HTTPStatus.UNAUTHORIZED, "The request is not 
 NOBODY: Final = Kind("nobody", HTTPStatus.FORBIDDEN, "The token's owner is no user")
 FORBIDDEN: Final = Kind("forbidden", HTTPStatus.FORBIDDEN, "Administrators only")
 FORGED: Final = Kind("forged", HTTPStatus.FORBIDDEN, "The request was not sent from a current page")
-"""Of a browser's session, or a page's form."""
+"""For a browser's session, or a page's form."""
 CHANGED: Final = Kind("changed", HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read")
 KEY_REUSED: Final = Kind("key-reused", HTTPStatus.CONFLICT, "The key belongs to another request")
 TOO_MANY: Final = Kind("too-many-requests", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
@@ -116,7 +116,7 @@ class ProblemError(Exception):
 
 
 def unavailable(detail: str) -> ProblemError:
-    """A problem that passes: nothing was stored, and it is worth another try soon."""
+    """A temporary problem: nothing was stored, and a retry may help soon."""
     return ProblemError(UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 
@@ -137,7 +137,7 @@ def refusal(error: errors.RefusedError) -> ProblemError:
 
 
 def offer(alternative: Alternative) -> Offer:
-    """An alternative as the answer has it."""
+    """An alternative in the form of the answer."""
     return Offer(
         start=alternative.start,
         end=alternative.end,
@@ -154,11 +154,11 @@ _MEANINGS: Final[tuple[tuple[type[Exception], Kind], ...]] = (
     (errors.NotAllowedError, FORBIDDEN),
     (errors.KeyReusedError, KEY_REUSED),
 )
-"""Errors whose message is all there is to say, and what they mean; the first that fits."""
+"""Errors whose message says everything, and their kind; the first that matches."""
 
 
 def problem_of(error: Exception) -> ProblemError:
-    """The problem of any error; an unexpected one is logged, and answered without its text."""
+    """The problem for any error; an unexpected one is logged, and answered without its text."""
     plain = next((kind for type_, kind in _MEANINGS if isinstance(error, type_)), None)
     if plain:
         return ProblemError(plain, str(error))
@@ -182,12 +182,12 @@ def problem_of(error: Exception) -> ProblemError:
 
 
 def answer_problems(app: Flask) -> None:
-    """Let every failure of the application become a problem, where a blueprint does not say it otherwise."""
+    """Turn every failure of the application into a problem, unless a blueprint handles it otherwise."""
     app.register_error_handler(Exception, lambda error: answered(problem_of(error)))
 
 
 def answered(problem: ProblemError) -> Response:
-    """The answer that a problem is."""
+    """The response for a problem."""
     has_violations = problem.violations is not None
     shown = tuple(problem.violations or ())[:_MOST]
     more = len(problem.violations or ()) - len(shown)

@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket of tokens each, which fills again as time passes."""
+"""Rate limits: a bucket of tokens per client, which fills again as time passes."""
 
 import math
 import threading
@@ -14,23 +14,23 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 REMEMBERED: Final = 4096
-"""Buckets that are remembered; a client that is forgotten has a full one."""
+"""Buckets that are remembered; a client that is forgotten starts with a full one."""
 
 
 @dataclass(slots=True)
 class _Bucket:
     tokens: float
     filled: float
-    """When ``token_review`` was right, on the monotonic clock."""
+    """When ``tokens`` was last updated, on the monotonic clock."""
     is_logged: bool = False
-    """Whether administrators know that it is empty: a flood is one line, not one for each request."""
+    """Whether it was logged that it is empty: a flood is one line, not one per request."""
 
 
 class RateLimits:
-    """One bucket per user, or per address. For many threads."""
+    """One bucket per user, or per address. Thread-safe."""
 
     def __init__(self, clock: Clock, *, per_second: float, burst: int) -> None:
-        """Args: per_second: that a bucket gains; burst: that it holds."""
+        """Args: per_second: tokens that a bucket gains; burst: tokens that it holds."""
         self._clock = clock
         self._per_second = per_second
         self._burst = float(burst)
@@ -44,15 +44,15 @@ class RateLimits:
             whose: a user, or an address.
 
         Raises:
-            ProblemError: 429, with when to ask again.
+            ProblemError: 429, with the time of the next attempt.
         """
         self._check(whose, cost=1)
 
     def demand(self, whose: str) -> None:
-        """See that there is one request left, and count nothing.
+        """Check that there is one request left, without counting it.
 
         Raises:
-            ProblemError: 429, with when to ask again.
+            ProblemError: 429, with the time of the next attempt.
         """
         self._check(whose, cost=0)
 

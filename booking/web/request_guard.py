@@ -16,10 +16,10 @@ _CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
 
 
 class RequestGuard:
-    """Signs callers in, and limits how often they may ask."""
+    """Identifies callers, and limits the rate of their requests."""
 
     def __init__(self, signing_in: SigningIn, limits: RateLimits, strangers: AnonymousLimits) -> None:
-        """Take its parts.
+        """Create it.
 
         Args:
             signing_in: identifies users.
@@ -31,18 +31,18 @@ class RequestGuard:
         self._strangers = strangers
 
     def enter(self, request: Request) -> Principal:
-        """The caller of a request that may go on.
+        """The caller of a request that may proceed.
 
         Raises:
             ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for a client that asks too often.
         """
         if self._signing_in.is_guess(request):
-            # The API server is not asked for a client that tries one token after the other.
+            # The API server is not called for a client that tries one token after the other.
             self._strangers.demand(request)
         try:
             who = self._signing_in.principal_of(request)
         except ProblemError as problem:
-            # Who shows nothing is sent to the login, and has cost nothing.
+            # A client without credentials is sent to the login, and has cost nothing.
             if problem.kind.status in _UNKNOWN and not _CREDENTIALS.isdisjoint(request.headers.keys()):
                 self._strangers.count(request)
             raise
@@ -51,7 +51,7 @@ class RequestGuard:
         return who
 
     def address(self, request: Request) -> str:
-        """From where somebody asks, for people: what a proxy that we know says, else who connects."""
+        """The client's address for display: from a trusted proxy's header, else of the connection."""
         return self._strangers.address(request)
 
     def count_anonymous(self, request: Request) -> None:

@@ -16,7 +16,7 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 ADMINISTER: Final = "administer"
-"""The verb; the policies of the chart ask for it as well."""
+"""The verb; the chart's policies check it as well."""
 
 
 class Right(TypedDict):
@@ -30,17 +30,17 @@ BOOKINGS_RIGHT: Final[Right] = {"group": names.DOMAIN, "resource": BOOKINGS.plur
 
 
 class Roles:
-    """Asks the API server, and remembers what it said for ten seconds. For many threads."""
+    """Asks the API server, and caches its answers for ten seconds. Thread-safe."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
         self._known: TtlCache[Subject, bool] = TtlCache(clock)
 
     def is_administrator(self, who: Subject) -> bool:
-        """Whether they are one.
+        """Whether the user is an administrator.
 
         Raises:
-            ProblemError: 503, nobody could be asked: that is not taken for a no.
+            ProblemError: 503, the API server is unreachable: that does not count as a no.
         """
         return self._known.get(who, lambda: self._asked(who))
 

@@ -1,4 +1,4 @@
-"""Identifies callers. An interface: REST and pages ask it, and nobody else makes a ``Principal`` (law L7)."""
+"""Identifies callers. An interface of REST and pages; nothing else makes a ``Principal`` (law L7)."""
 
 from typing import Final, Protocol
 from urllib.parse import urlencode
@@ -8,7 +8,7 @@ from flask import Request
 from booking.principals import Principal
 
 LOGIN: Final = "/login"
-"""Where people sign in; behind it, as ``next``, the address to which they come back."""
+"""Where people sign in; the parameter ``next`` has the address to which they return."""
 HOME: Final = "/"
 _LONGEST: Final = 2000
 
@@ -17,21 +17,21 @@ class SigningIn(Protocol):
     """Identifies the user behind a request."""
 
     def principal_of(self, request: Request) -> Principal:
-        """Somebody.
+        """The user behind a request.
 
         Raises:
-            ProblemError: 401 when nobody is signed in, 403 for a name that is nobody's, 503 when those who
-                know cannot be asked.
+            ProblemError: 401 when no user is signed in, 403 for a name without a user, 503 when the API
+                server or the identity provider cannot be reached.
         """
         ...
 
     def is_guess(self, request: Request) -> bool:
-        """Whether identifying the user needs a remote call, and no earlier success vouches for them."""
+        """Whether identifying the user needs a remote call, and no earlier success vouches for the token."""
         ...
 
 
 def own(address: str | None) -> str:
-    """An address of ours to go on to: a path, and nothing that a browser takes for another host."""
+    """An address of ours to continue at: a path, and nothing that a browser takes for another host."""
     if (
         not address
         or len(address) > _LONGEST
@@ -45,6 +45,6 @@ def own(address: str | None) -> str:
 
 
 def login_for(address: str) -> str:
-    """Where to sign in, to come back to an address."""
+    """Where to sign in, to return to an address."""
     wanted = own(address)
     return LOGIN if wanted == HOME else f"{LOGIN}?{urlencode({'next': wanted})}"

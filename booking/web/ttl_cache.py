@@ -1,4 +1,4 @@
-"""What the API server has said, remembered for ten seconds; and who has been let in before."""
+"""Answers of the API server, cached for ten seconds; and clients that have been accepted before."""
 
 import threading
 from collections import OrderedDict
@@ -9,14 +9,14 @@ from cluster.process.clock import Clock
 
 REMEMBERED_SECONDS: Final = 10.0
 REMEMBERED: Final = 1024
-"""Answers that are remembered at one time."""
+"""Maximum number of cached answers."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Question -> answer. Failures are not remembered. For many threads."""
+    """Question -> answer. Failures are not cached. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class TtlCache(Generic[K, V]):
         self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
     def get(self, question: K, ask: Callable[[], V]) -> V:
-        """The answer that is known, or a new one."""
+        """The cached answer, or a new one."""
         now = self._clock.monotonic()
         with self._lock:
             known = self._known.get(question)
@@ -39,24 +39,24 @@ class TtlCache(Generic[K, V]):
         return answer
 
     def __len__(self) -> int:
-        """How many are kept, those that are too old among them."""
+        """Number of cached answers, including those that are too old."""
         return len(self._known)
 
 
 class KnownUsers(Generic[K]):
-    """Those who have been let in before, the last thousand of them. For many threads."""
+    """The last thousand clients that have been accepted. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[K, None] = OrderedDict()
 
     def __contains__(self, who: K) -> bool:
-        """Whether somebody has been let in before."""
+        """Whether the client has been accepted before."""
         with self._lock:
             return who in self._known
 
     def add(self, who: K) -> None:
-        """Remember somebody who has been let in."""
+        """Remember a client that has been accepted."""
         with self._lock:
             self._known[who] = None
             self._known.move_to_end(who)
@@ -64,6 +64,6 @@ class KnownUsers(Generic[K]):
                 self._known.popitem(last=False)
 
     def drop(self, who: K) -> None:
-        """Forget somebody who has been refused."""
+        """Forget a client that has been refused."""
         with self._lock:
             self._known.pop(who, None)

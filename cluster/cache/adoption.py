@@ -1,7 +1,7 @@
-"""Which running pods in the cache a booking does not cover on their node: ``decide.adoption`` over it.
+"""Finds the running pods in the cache that a booking does not cover on their node, by ``decide.adoption``.
 
-Owned and guarded by ``ClusterCache``. It costs a check of the covered pods while any booking needs one node
-or a node has maintenance, and nothing otherwise.
+Owned and guarded by ``ClusterCache``. While a booking needs one node or a node has maintenance, it costs a
+check of the covered pods; otherwise it costs nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ NOBODY: Final[frozenset[Pair]] = frozenset()
 
 
 class Adoption:
-    """Keeps its last answer."""
+    """Computes which pods are barred, and keeps the answer until its inputs change."""
 
     def __init__(self, ledger: Ledger, cover: Cover, needs: PlacementNeeds) -> None:
         self._ledger, self._cover, self._needs = ledger, cover, needs
@@ -40,7 +40,7 @@ class Adoption:
         Args:
             now: the instant.
             pods: uid -> pod.
-            instant: returns the cluster as known then, under a given cover; called only where it is needed.
+            instant: returns the cluster as known then, under a given cover; called only if needed.
         """
         whole, blocks = self._needs.whole(now), self._needs.blocks
         if not whole and not blocks:

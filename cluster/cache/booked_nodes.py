@@ -26,7 +26,7 @@ class BookedNodes:
     def allow(self, booking: Booking, node: str, need: int, *, hold_node: str | None = None) -> bool:
         """Whether a pod of the booking that needs this many devices may be placed on a node.
 
-        ``hold_node``: the node on which devices are kept for it; that node was approved when they were.
+        ``hold_node``: the node on which devices are kept for it, which was approved when the hold was made.
         """
         known = self.checks.get(booking.spec.model)
         return known is None or node == hold_node or known.allows(booking.name, node, need)
@@ -42,7 +42,7 @@ EVERYWHERE = BookedNodes({})
 
 
 class BookingPlans:
-    """Builds ``BookedNodes`` from a cache; under the cache's lock, or for one thread."""
+    """Builds ``BookedNodes`` from a cache. Use it under the cache's lock, or from one thread."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache

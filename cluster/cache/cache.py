@@ -73,7 +73,7 @@ class ClusterCache:
                 of them. A reader in between finds each pod in its old or new state; ``reached`` may be ahead
                 of some.
             give_way: called between two such portions.
-            liveness: of the node agents, where more than their Leases counts.
+            liveness: signs of life of the node agents, if more than their Leases counts.
         """
         self._clock = clock
         self._home = home
@@ -84,17 +84,17 @@ class ClusterCache:
         self._needs = PlacementNeeds()
         self._adoption = Adoption(self._ledger, self._cover, self._needs)
         self.liveness: Final = liveness or Liveness()
-        """Of the node agents."""
+        """Signs of life of the node agents."""
         self.renewals = Renewals()
-        """Of all Leases of the product's namespace."""
+        """Renewals of all Leases in the product's namespace."""
         self.uses: dict[str, str] = {}
         """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
         self.pods: dict[str, Pod] = {}
         """Uid -> every living pod that requests GPUs, as it is now."""
         self.noted: dict[str, Pod] = {}
-        """Those of them with something that the reclaimer keeps up to date.
+        """Uid -> those of ``pods`` with something that the reclaimer keeps up to date.
 
-        ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
+        That is one of ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
         """
         self.nodes: dict[str, Node] = {}
         """Name -> node, as it is now."""
@@ -114,7 +114,10 @@ class ClusterCache:
             yield self._ledger
 
     def on_change(self, notify: Callable[[], None]) -> None:
-        """Call this, without any argument, after each change. It must not take long, and must not raise."""
+        """Register a callback that is called without arguments after each change.
+
+        It must be quick, and must not raise.
+        """
         self._watchers.append(notify)
 
     def keep_scheduling_objects(self) -> SchedulingObjects:
@@ -141,7 +144,7 @@ class ClusterCache:
             return self._node_snapshots()
 
     def serve_nominated(self) -> None:
-        """Update which models the nominated pods are meant to get: bookings begin and end."""
+        """Update the models that nominated pods are meant to get, since bookings begin and end."""
         with self._lock:
             if uids := self._ledger.nominated & self.pods.keys():
                 now = self._clock.now()
@@ -218,7 +221,7 @@ class ClusterCache:
 
     # --- writing -------------------------------------------------------------------------------------
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """All living pods, as of this version: pods read separately since then are newer, and stay."""
+        """Take over all living pods as of this version. Pods read separately since are newer, and stay."""
         living = {pod.metadata.uid for pod in items}
         portion = self._at_a_time or max(1, len(items))
         # The devices of a removed pod may be another pod's by now: removals come last.
@@ -244,7 +247,7 @@ class ClusterCache:
         self._changed()
 
     def apply_pod(self, pod: Pod) -> None:
-        """A pod is new or has changed; an older state than the one that is known changes nothing."""
+        """A pod is new or has changed; a state older than the known one is ignored."""
         with self._lock:
             self._apply(pod)
         self._changed()
@@ -267,7 +270,7 @@ class ClusterCache:
         self._changed()
 
     def apply_node(self, node: Node) -> None:
-        """A node is new or has changed; an older state than the one that is known changes nothing."""
+        """A node is new or has changed; a state older than the known one is ignored."""
         with self._lock:
             self._apply_node(node)
         self._changed()
@@ -287,7 +290,7 @@ class ClusterCache:
         self._changed()
 
     def apply_namespace(self, namespace: Namespace) -> None:
-        """A Namespace is new or has changed; an older state than the one that is known changes nothing."""
+        """A Namespace is new or has changed; a state older than the known one is ignored."""
         name = namespace.metadata.name
         with self._lock:
             self._reach(NAMESPACES.plural, namespace.metadata.resource_version)
@@ -312,7 +315,7 @@ class ClusterCache:
         self._changed()
 
     def apply_booking(self, booking: Booking) -> None:
-        """A Booking is new or has changed; an older state than the one that is known changes nothing."""
+        """A Booking is new or has changed; a state older than the known one is ignored."""
         with self._lock:
             self._reach(BOOKINGS.plural, booking.metadata.resource_version)
             self._cover.apply_booking(booking)
@@ -336,7 +339,7 @@ class ClusterCache:
                 self.apply_lease(lease)
 
     def apply_lease(self, lease: Lease) -> None:
-        """A Lease was made or renewed; an older state than the one that is known changes nothing."""
+        """A Lease was created or renewed; a state older than the known one is ignored."""
         with self._lock:
             monotonic, now = self._clock.monotonic(), self._clock.now()
             self._reach(LEASES.plural, lease.metadata.resource_version)
@@ -364,7 +367,7 @@ class ClusterCache:
         """Apply one pod; the lock is held. Subclasses that keep more about pods extend it.
 
         Returns:
-            False for an older state than the one that is known, or one of a deleted pod.
+            False if the state is older than the known one, or the pod was deleted.
         """
         if not self._ledger.apply_pod(pod):
             return False
@@ -386,7 +389,7 @@ class ClusterCache:
         """Remove one pod; the lock is held. Subclasses that keep more about pods extend it.
 
         Returns:
-            False where a newer state is known; that one stays.
+            False if a newer state is known, which stays.
         """
         self._ledger.forget_pod(uid, version)
         if self._ledger.knows(uid):
@@ -448,7 +451,7 @@ def _asks(pod: Pod) -> bool:
 
 
 def _log_bad_hold(pod: Pod, before: Pod | None) -> None:
-    """Log a hold that cannot be read, once: it is ignored."""
+    """Log, once, a hold that cannot be read; such a hold is ignored."""
     if before and before.metadata.annotation(names.HOLD) == pod.metadata.annotation(names.HOLD):
         return
     try:

@@ -1,7 +1,7 @@
-"""Which pods in the cache are covered by which booking: entitlement over the present state.
+"""Which booking covers which pods in the cache: entitlement over the present state.
 
 Owned and guarded by ``ClusterCache``. The candidates read from pods are kept between calls, so a call for one
-pod costs only its user's pods, and little for each of them.
+pod looks only at its user's pods, and costs little for each of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ class Cover:
         return {uid: by for one in self._covered.values() for uid, by in one.found.items()}
 
     def _of_user(self, user: str, running: list[Booking], now: datetime, barred: frozenset[Pair]) -> _Covered:
-        """The previous result where nothing has changed since; users have no influence on each other."""
+        """One user's cover: the last result if nothing has changed since. Users do not affect each other."""
         known, pods = self._covered.get(user), self._pods_of.get(user, {})
         barred = frozenset(pair for pair in barred if pair[0] in pods)
         if known and known.running == running and known.barred == barred:
@@ -89,7 +89,7 @@ class Cover:
         return _Covered(running=running, barred=barred, found=found)
 
     def _forget_what_changed(self) -> None:
-        """The pods' holdings on their nodes count too: even where a bind was only assumed."""
+        """Drop the cover of users with a pod on a changed node: holdings count, even of assumed binds."""
         for node in self._ledger.changed_nodes():
             for user in self._users_on.pop(node, ()):
                 self._covered.pop(user, None)
@@ -142,7 +142,7 @@ class Cover:
             self._covered.pop(user, None)
 
     def unlist_pod(self, pod: Pod) -> None:
-        """It is gone, has ended, or has changed."""
+        """A listed pod is gone, has ended, or has changed."""
         user = pod.metadata.annotation(names.USER) or ""
         self._read.pop(pod.metadata.uid, None)
         self._user_of.pop(pod.metadata.uid, None)
@@ -182,7 +182,7 @@ class Cover:
 
 
 def _candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
-    """The pod with its holding on its node, drift counted in."""
+    """The pod with its holding on its node, including drift."""
     if view is None:
         return candidate(pod, held=None, models={})
     held = next((holding for holding in view.holdings if holding.uid == pod.metadata.uid), None)

@@ -48,7 +48,7 @@ class Nodes:
 
 
 class Bookings:
-    """Changes of Booking objects."""
+    """Passes changes of Booking objects on to the cache."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -67,7 +67,7 @@ class Bookings:
 
 
 class Leases:
-    """Changes of the Leases in the product's namespace."""
+    """Passes changes of the Leases in the product's namespace on to the cache."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -77,7 +77,7 @@ class Leases:
         self._cache.replace_leases(items, version)
 
     def upsert(self, lease: Lease, /) -> None:
-        """A Lease was made or renewed."""
+        """A Lease was created or renewed."""
         self._cache.apply_lease(lease)
 
     def remove(self, lease: Lease, /) -> None:

@@ -1,4 +1,4 @@
-"""Keeps a cache current: one reflector per kind, and whether all of them can be trusted.
+"""Keeps a cache current with one reflector per kind, and knows whether all of them can be trusted.
 
 While one of them is not synced, or has had no event for 150 s, nothing may be decided (law L6).
 """
@@ -28,9 +28,9 @@ STALE_AFTER: Final = 150.0
 """Seconds without an event or bookmark after which the cache is not trusted (law L6)."""
 
 UNSUCCESSFUL: Final = "status.phase!=Succeeded"
-"""For parts that must see failed pods, in the order in which they failed."""
+"""Field selector for parts that must see failed pods, in the order in which they failed."""
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""A pod that ends leaves this selection: the watch shows it as deleted."""
+"""Field selector that a pod leaves when it ends: the watch then shows it as deleted."""
 
 
 class Informers:
@@ -55,8 +55,8 @@ class Informers:
             clock: for staleness.
             namespace: where the Leases are.
             pods: the selection of pods that is followed.
-            give_way: called before each event of pods, of which there are by far the most.
-            once_synced: called once, by a thread of ours, when all have been read.
+            give_way: called before each event of a pod, since those are by far the most frequent.
+            once_synced: called once, from a reflector's thread, when all kinds have been read.
         """
         self._kube, self._cache, self._clock = kube, cache, clock
         self._once_synced = once_synced
@@ -120,10 +120,10 @@ class Informers:
 
 
 def read_bookings(kube: Kube, cache: ClusterCache) -> None:
-    """Put all Bookings into the cache that are new there, or newer than the cached ones.
+    """Read all Bookings, and put those into the cache that are new or differ from the cached ones.
 
-    Called before a pod loses something because of a Booking that our watch may not have reported yet: a list
-    shows every write that was answered before the list was requested; a watch may lag, or be interrupted.
+    Called before a pod loses something because of a Booking that our watch may not have reported yet. A list
+    shows every write that was answered before the list was requested; a watch may lag or be interrupted.
 
     Raises:
         ApiError: they cannot be read.

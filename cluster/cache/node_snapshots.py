@@ -13,7 +13,7 @@ class NodeSnapshots(Mapping[str, NodeSnapshot]):
     """Name -> node as it was, and its agent's state then."""
 
     def __init__(self, views: Mapping[str, NodeView], liveness: Liveness, *, monotonic: float) -> None:
-        """Args: views, liveness: of the same instant, and not changed any more; monotonic: that instant."""
+        """``views`` and ``liveness`` are of the instant ``monotonic``, and must not change any more."""
         self._views = views
         self._liveness = liveness
         self._monotonic = monotonic
@@ -35,7 +35,7 @@ class NodeSnapshots(Mapping[str, NodeSnapshot]):
         return len(self._views)
 
     def quiet(self, seconds: float) -> frozenset[str]:
-        """Nodes whose agents have given no sign of life for so many seconds, whether or not they released."""
+        """Nodes whose agents gave no sign of life for so many seconds, even if they released their Lease."""
         return self._liveness.quiet(seconds, monotonic=self._monotonic) & self._views.keys()
 
     @property

@@ -24,7 +24,7 @@ class _Made:
 
 
 class NodeSupplies:
-    """The supplies of the last instant. For one caller."""
+    """Caches the supplies of the last instant, for one caller."""
 
     def __init__(self) -> None:
         self._made: dict[str, _Made] = {}

@@ -1,4 +1,4 @@
-"""What a pod to be placed finds on the nodes: other pods, claims, volumes. Kept on request.
+"""What a pod to be scheduled finds on the nodes: other pods, claims, volumes. Kept on request.
 
 Owned and guarded by ``ClusterCache``. Little is kept of each bound pod, whether or not it requests GPUs:
 there may be tens of thousands.
@@ -36,7 +36,7 @@ class Store(Generic[T]):
         self._notify()
 
     def upsert(self, obj: T, /) -> None:
-        """One is new or has changed; an older state than the one that is known changes nothing."""
+        """An object is new or has changed; a state older than the known one is ignored."""
         with self._lock:
             known = self._objects.get(_key(obj))
             if known is None or not is_older(obj.metadata, known.metadata):
@@ -87,7 +87,7 @@ class SchedulingObjects:
             self._stale.add(node)
 
     def around(self, nodes: Mapping[str, Node], namespaces: Mapping[str, Namespace]) -> ClusterObjects:
-        """The present state; the given mappings are kept as they are."""
+        """The present state; the given mappings are used without a copy."""
         self._sum_up()
         return ClusterObjects(
             nodes=nodes,

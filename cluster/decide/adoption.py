@@ -1,11 +1,11 @@
 """May a booking cover a running pod on its present node? Only if all other bookings keep a place (law L5).
 
-A pod of the owner that already runs when a booking begins would be booked by it without anybody choosing
-the place. Where that place is guaranteed to bookings that can have no other, the pod is not covered: it
+If a pod of the owner already runs when a booking begins, the booking would cover it although nobody chose its
+place for that. Where that place is guaranteed to bookings that can have no other, the pod is not covered: it
 stays, as any pod without a booking does, and the booking keeps its guaranteed place.
 
-Pods that already carry the booking are not checked again: a pod keeps its cover. Neither are pods that are
-never evicted: their devices are lost to other bookings whether the pods are booked or not.
+Pods that already carry the booking are not checked again: a pod keeps its cover. Nor are pods that are never
+evicted: their devices are lost to other bookings whether the pods are booked or not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -93,7 +93,7 @@ def _asking(inputs: PlanInputs) -> Iterator[_Asking]:
 
 
 def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
-    """Uid -> the pod's holding, with drift counted in."""
+    """Uid -> the pod's holding, including drift."""
     return {holding.uid: holding for view in inputs.instant.views.values() for holding in view.holdings}
 
 

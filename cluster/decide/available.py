@@ -34,7 +34,7 @@ def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
 
 
 def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:
-    """Those of the devices that the pod accepts; no model without any."""
+    """Model -> the devices that the pod accepts; models without any are left out."""
     if selector.is_by_model:
         return {model: found for model, found in groups.items() if found and selector.takes(found[0])}
     kept = ((model, tuple(filter(selector.takes, found))) for model, found in groups.items())
@@ -42,7 +42,7 @@ def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:
 
 
 def matching_count(groups: ByModel, request: GpuRequest) -> int:
-    """How many of the devices the pod accepts."""
+    """The number of devices that the pod accepts."""
     return sum(_wanted(groups, request))
 
 
@@ -53,7 +53,7 @@ def largest_set(groups: ByModel, request: GpuRequest) -> int:
 
 
 def _wanted(groups: ByModel, request: GpuRequest) -> Iterator[int]:
-    """The same model by model."""
+    """For each model, the number of devices that the pod accepts."""
     selector = request.selector
     is_by_model = selector.is_by_model
     for found in groups.values():
@@ -66,9 +66,8 @@ def _wanted(groups: ByModel, request: GpuRequest) -> Iterator[int]:
 def reserved(request: GpuRequest, view: NodeView, resource: str) -> frozenset[str]:
     """Free devices that are meant for pods of the same or higher priority, which the scheduler has nominated.
 
-    As many as these pods can have of the free devices, and where there is a choice those that leave the most
-    for this pod: a matching, grown by augmenting paths, in which a pod that has a device never loses it
-    again.
+    They are as many as these pods can use, and chosen so that as many as possible are left for this pod. This
+    is a matching that grows by augmenting paths: a pod that has a device may change it, but never loses it.
     """
     ahead = [one for one in view.nominated if one.uid != request.uid and one.priority >= request.priority]
     if not ahead:
@@ -84,7 +83,7 @@ def reserved(request: GpuRequest, view: NodeView, resource: str) -> frozenset[st
 
 
 class _Matching:
-    """Who has which device."""
+    """Which taker has which device."""
 
     def __init__(self, free: list[Device], takers: list[DeviceSelector]) -> None:
         self._free = free
@@ -93,7 +92,7 @@ class _Matching:
         """UUID -> number of its taker."""
 
     def serve(self, taker: int, tried: set[str] | None = None) -> bool:
-        """Find the taker a device, others changing theirs where they must."""
+        """Find a device for the taker, moving others to another device if necessary; False without one."""
         tried = set() if tried is None else tried
         for device in self._free:
             if device.uuid in tried or not self._takers[taker].takes(device):

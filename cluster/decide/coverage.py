@@ -1,7 +1,7 @@
 """Which booking covers a pod, or why none does: the explanation for the pod's owner.
 
-Entitlement decides; this module finds what the decision depended on. It never claims more than entitlement
-would do: if the reason that it names did not hold, the pod would be nearer to its cover.
+Entitlement decides; this module finds what the decision depended on. The reason that it names is always a
+real one: without it, the pod would be nearer to its cover.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from cluster.objects.pods import Pod
 Kind = Literal["covered", "none", "unbookable", "later", "namespace", "model", "count", "used-up", "place"]
 
 _NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "model", "count", "used-up", "place")
-"""The checks of a running booking, in this order: the last one that fails is the nearest to cover."""
+"""The checks of a running booking, in order. The booking that passes most of them is nearest to cover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Coverage:
 
     kind: Kind = "none"
     booking: Booking | None = None
-    """The booking that covers the pod; or would, or will."""
+    """The booking that covers the pod, will cover it, or comes nearest to it."""
     asks: Candidate | None = None
     """The pod; None for one that no booking can cover."""
     users: tuple[Pod, ...] = ()
@@ -45,10 +45,10 @@ def coverage(
     """The booking that covers a pod, or the reason why none does.
 
     Args:
-        pod: as it is among the others, or will be.
-        user_coverage: bookings and pods of its user at this instant, itself among them.
+        pod: the pod, which may not exist yet.
+        user_coverage: bookings and pods of its user at this instant, including the pod.
         now: the instant.
-        asks: the pod as a candidate with the devices that it has; not for one that is not bound.
+        asks: the pod as a candidate with the devices that it has; None for a pod that is not bound.
     """
     asks = asks or candidate(pod, held=None, models={})
     if asks is None:

@@ -1,8 +1,8 @@
 """Which pods are booked: the one function that extender, admission and reclaimer call.
 
-Computed again each time from stored pods and Booking objects (DESIGN: never read back from the annotations
-that people see). The annotation of a booking on a pod only orders the pods of one user, so a pod that has
-cover keeps it; it never entitles a pod, and cannot give access to another user's booking.
+Computed each time from stored pods and Booking objects, never read back from the annotations that people see.
+The annotation of a booking on a pod only orders the pods of one user, so that a pod that has cover keeps it.
+It never entitles a pod, and cannot give access to another user's booking.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,12 +28,12 @@ class Candidate:
     name: str
     """Orders pods that were created in the same second: Kubernetes does not record which came first."""
     first_created: datetime
-    """When the first of its line was created."""
+    """When the first pod of its line of comebacks was created."""
     annotated_booking: str | None
-    """Name of the booking that is written on it."""
+    """Name of the booking in the pod's annotation."""
     gpus: int
     accepts: frozenset[str]
-    """Models that it accepts; empty when any will do."""
+    """Models that it accepts; empty for any."""
     refuses: frozenset[str] = frozenset()
     """Models that it does not accept."""
     has: frozenset[str]
@@ -42,10 +42,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCoverage:
-    """A user's bookings and pods at one instant, and what covers what."""
+    """A user's bookings and pods at one instant, and which booking covers which pod."""
 
     bookings: tuple[Booking, ...] = ()
-    """All of the user's that are known: running, over and still to come."""
+    """All known bookings of the user: running, over and still to come."""
     pods: Mapping[str, Pod] = field(default_factory=dict)
     """Uid -> pod."""
     covered: Mapping[str, Booking] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
 
     Args:
         pod: any pod.
-        held: the devices that it holds (drift counted in), None before it is bound.
+        held: the devices that it holds, including drift; None before it is bound.
         models: UUID -> model of the devices of its node.
     """
     user = pod.metadata.annotation(names.USER)
@@ -94,12 +94,12 @@ def entitlement(
 ) -> dict[str, Booking]:
     """Pod uid -> the running booking that covers it.
 
-    Per user and booking, pods in the order (already covered by it, first creation, name, uid) are covered
-    where their GPUs still fit into its count and their devices are of its model; others are skipped.
+    Per booking, the user's pods are tried in the order (annotated with it, first creation, name, uid). A pod
+    is covered if its GPUs still fit into the booking's count and are of its model; others are skipped.
 
     Args:
-        bookings: all that may cover a pod.
-        candidates: pods.
+        bookings: all bookings that may cover a pod.
+        candidates: the pods.
         now: the instant.
         barred: (pod uid, booking) of pods that a booking does not cover on their present node (``adoption``).
     """

@@ -1,19 +1,19 @@
-"""The pause after failures in a row, which doubles with each of them: pure.
+"""The pause after consecutive failures, which doubles with each of them. Pure.
 
-``cluster.kube.backoff`` spreads the pauses of requests over time.
+``cluster.kube.backoff`` adds jitter to the pauses of requests.
 """
 
 from typing import Final
 
 _DOUBLINGS: Final = 64
-"""At most: failures may go on for days, and no number is large enough for that."""
+"""Upper limit of doublings: failures may go on for days, until the number would overflow."""
 
 
 def exponential_backoff(failures: int, *, first: float, longest: float) -> float:
-    """Seconds to wait after so many failures in a row; 0 where there was none.
+    """Seconds to wait after so many consecutive failures; 0 if there was none.
 
     Args:
-        failures: how many there were, the last one included.
+        failures: their number, including the last one.
         first: seconds after the first of them.
         longest: seconds that no pause exceeds.
 

@@ -17,9 +17,9 @@ Source = Literal["kubernetes", "jupyterhub", "oidc", "maia"]
 which people sign in, an e-mail address in MAIA's requests."""
 
 ACCOUNTS: Final = "system:serviceaccount:"
-"""How the API server's names of ServiceAccounts begin."""
+"""Prefix of the names that the API server gives ServiceAccounts."""
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
-"""Who creates pods of Deployments and Jobs where its controllers have no ServiceAccounts of their own."""
+"""The creator of pods of Deployments and Jobs, if the controllers have no ServiceAccounts of their own."""
 
 UsersOf = Mapping[str, frozenset[str]]
 """Label of JupyterHub -> user ids of all known people who may have it."""
@@ -33,7 +33,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     user: str = r"\g<0>"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be used.
+        """Refuse a rule that cannot be used.
 
         Raises:
             ValueError: not a regular expression, or a template with a group that it does not have.
@@ -45,7 +45,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
                 f"The identity rule {self.match!r} is not a regular expression: {error}."
             ) from error
         try:
-            # The empty alternative makes it match here, so that the template is read.
+            # The empty alternative makes the pattern match here, so that the template is expanded.
             re.sub(f"(?:{self.match})|", self.user, "")
         except (re.error, IndexError) as error:
             raise ValueError(
@@ -68,7 +68,7 @@ def is_address(raw: str) -> bool:
 
 
 def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> str | None:
-    """The user id of a raw name by the first rule that matches; None: it has no user."""
+    """The user id of a raw name by the first rule that matches; None if it has no user."""
     for rule in rules:
         found = re.fullmatch(rule.match, raw) if rule.source == source else None
         if found:
@@ -77,21 +77,21 @@ def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> 
 
 
 def is_account(raw: str) -> bool:
-    """Whether the API server's name is that of a program: Kubernetes' controllers, and other ServiceAccounts.
+    """Whether a name from the API server is a program's: Kubernetes' controllers and other ServiceAccounts.
 
-    Kubernetes does not record for whom they create objects.
+    Kubernetes does not record for whom programs create objects.
     """
     return raw.startswith(ACCOUNTS) or raw == CONTROLLER_MANAGER
 
 
 def users_by_label(known: Iterable[str], rules: Iterable[Rule] = DEFAULT_RULES) -> UsersOf:
-    """Every label that a JupyterHub may give to the pods of known people, with the users it then means.
+    """Every label that a JupyterHub may give to the pods of known people -> the users whom it may mean.
 
-    Two people with one label cannot be distinguished: it names both, and the caller takes neither.
+    Two people with the same label cannot be distinguished: the label has both, and the caller takes neither.
 
     Args:
-        known: raw names; user ids of bookings count as raw names too.
-        rules: raw names to user ids; a name that they do not map has no user.
+        known: raw names, including user ids of bookings.
+        rules: map raw names to user ids; a name that they do not map has no user.
     """
     table: dict[str, frozenset[str]] = {}
     rules = tuple(rules)

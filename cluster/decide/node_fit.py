@@ -1,8 +1,8 @@
-"""Does a node suit a pod, whatever else runs there: readiness, taints, selectors, size.
+"""Whether a node suits a pod, whatever else runs there: readiness, taints, selectors, size.
 
-Of CPU and memory it checks what the node has, not what is free. What depends on other pods and on volumes is
-decided in ``cluster.decide.scheduler_filters``, which builds on this. Source: kube-scheduler 1.37, plugins
-NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit.
+CPU and memory are compared with what the node has, not with what is free. Constraints that depend on other
+pods and on volumes are in ``cluster.decide.scheduler_filters``, which builds on this. Source: kube-scheduler
+1.37, plugins NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from cluster.objects.quantity import QuantityError, parse_amount
 from cluster.objects.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""The taint that ``spec.unschedulable`` is to a pod's tolerations."""
+"""The taint that a pod must tolerate to be placed on a node with ``spec.unschedulable``."""
 FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 NAME_FIELD: Final = "metadata.name"
 
@@ -29,12 +29,12 @@ _SIZES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 def node_rejection(pod: Pod, node: Node) -> str | None:
-    """Why the node does not suit the pod, devices aside; None when it does."""
+    """Why the node does not suit the pod, devices aside; None if it does."""
     return affinity_rejection(pod, node) or (TOO_BIG if _is_too_big(pod, node) else None)
 
 
 def affinity_rejection(pod: Pod, node: Node) -> str | None:
-    """Why the pod and the node do not want each other, whatever their sizes; None when they do.
+    """Why readiness, taints or selectors keep the pod off the node, sizes aside; None if they do not.
 
     A node that reports nothing about its readiness does not count as unready: its taints decide.
     """
@@ -53,7 +53,7 @@ def tolerates_cordon(pod: Pod) -> bool:
 
 
 def tolerates_taints(pod: Pod, node: Node) -> bool:
-    """Whether the pod tolerates every taint of the node that forbids anything."""
+    """Whether the pod tolerates every taint of the node that keeps pods away."""
     tolerations = pod.spec.tolerations or ()
     taints = (taint for taint in node.spec.taints or () if taint.effect in FORBIDDING)
     return all(_tolerated(taint, tolerations) for taint in taints)
@@ -69,7 +69,7 @@ def _is_too_big(pod: Pod, node: Node) -> bool:
 
 
 def _needed(pod: Pod, name: str) -> Decimal:
-    """The pod's least need: all containers that run side by side, or the largest that runs alone."""
+    """What the pod needs at least: all containers that run side by side, or the largest that runs alone."""
     inits, apps = pod.spec.init_containers or (), pod.spec.containers or ()
     together = sum((_asked(one, name) for one in (*apps, *(i for i in inits if i.is_sidecar))), Decimal())
     alone = max((_asked(one, name) for one in inits if not one.is_sidecar), default=Decimal())
@@ -109,7 +109,7 @@ def is_selected(pod: Pod, node: Node) -> bool:
 
 
 def any_term_matches(selector: NodeSelector, node: Node) -> bool:
-    """Whether one of the terms holds of the node."""
+    """Whether one of the terms matches the node."""
     labels = node.metadata.labels or {}
     terms = selector.node_selector_terms or ()
     return any(_matches(term, labels, node.metadata.name) for term in terms)
@@ -126,7 +126,7 @@ def _matches(term: NodeSelectorTerm, labels: dict[str, str], name: str) -> bool:
 
 
 def holds(wanted: Requirement, value: str | None) -> bool:
-    """Whether a requirement holds of a label's value, None where there is no such label."""
+    """Whether a label's value meets a requirement; ``value`` is None if there is no such label."""
     values = wanted.values or ()
     match wanted.operator:
         case "In":

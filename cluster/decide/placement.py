@@ -1,7 +1,7 @@
-"""Which devices of a node a pod gets, and which of its containers has which.
+"""Which devices of a node a pod gets, and which container gets which.
 
-Deterministic: equal pods on equal nodes get equal answers. Devices of one model are preferred; among them
-the model of which the fewest remain (so that larger groups stay whole), then devices joined by NVLink, then
+Deterministic: equal pods on equal nodes get equal answers. Devices of one model are preferred; among models
+the one with the fewest free devices (so that larger groups stay whole), then devices joined by NVLink, then
 those on one NUMA node, then the lowest index. A single device is taken where it breaks up the fewest links.
 A pod with a hold has no choice: it gets the devices of its hold.
 """
@@ -25,10 +25,10 @@ class NoPlaceError(Exception):
 
 
 def choose(request: GpuRequest, view: NodeView) -> Assignment:
-    """Devices for every container of the pod.
+    """Choose devices for every container of the pod.
 
     Raises:
-        NoPlaceError: fewer free devices than the pod needs.
+        NoPlaceError: there are fewer free devices than the pod needs.
     """
     chosen = {
         resource: iter(
@@ -42,7 +42,7 @@ def choose(request: GpuRequest, view: NodeView) -> Assignment:
 
 
 def device_reuse(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment:
-    """Devices per container, new ones taken from the source only where nothing can be used again.
+    """Devices per container; new ones are taken from the source only if none can be reused.
 
     It replays the kubelet, so that the extender assigns what the kubelet will allocate. Source: its device
     manager 1.37.1 (``Allocate``, ``devicesToAllocate``): containers are served in the order init containers,
@@ -85,7 +85,7 @@ def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:
 
 
 def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
-    """``needed`` of the devices that belong together, in the order of their index."""
+    """``needed`` of the devices, the most closely linked ones, in the order of their index."""
     if needed == 1:
         return [min(devices, key=lambda device: (_links_to(device, devices), device.index, device.uuid))]
     if needed == len(devices) or needed == 0:
@@ -95,7 +95,7 @@ def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
 
 
 def _grown(seed: Device, devices: tuple[Device, ...], needed: int) -> list[Device]:
-    """A set that starts with one device and takes in the nearest one until it is large enough."""
+    """A set that starts with one device and adds the nearest other one until it is large enough."""
     grown = [seed]
     while len(grown) < needed:
         others = [device for device in devices if device not in grown]

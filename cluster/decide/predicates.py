@@ -1,6 +1,6 @@
-"""Does a pod fit on a node, and if not: why.
+"""Whether a pod fits on a node, and if not, why.
 
-The order of the checks is the order of interest to a person. ``reasons`` explains what a reason is, and why
+The checks are in the order in which people care about them. ``reasons`` explains what a reason is, and why
 its text never changes.
 """
 
@@ -37,12 +37,12 @@ HELD_MISMATCH: Final = reasons.HELD_MISMATCH.reason()
 
 
 def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
-    """Why the pod does not fit on the node, None when it does.
+    """Why the pod does not fit on the node; None if it does.
 
     Args:
-        request: what the pod wants.
+        request: what the pod requests.
         view: the node.
-        agent: how the node's agent is doing.
+        agent: the state of the node's agent.
     """
     if not request.demand:
         return None
@@ -51,7 +51,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
     if closed := _closed(request, view, agent):
         return closed
     for resource, needed in request.demand.items():
-        # A pod's device that has not been identified may be any of the free ones.
+        # A held device that has not been identified may be any of the free ones.
         spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)
         if spare < needed:
             return next(_shortages(request, view, resource, needed))
@@ -85,7 +85,7 @@ def in_use(request: GpuRequest) -> Reason:
 
 
 def _shortages(request: GpuRequest, view: NodeView, resource: str, needed: int) -> Iterator[Reason]:
-    """Everything that is short, the most lasting first."""
+    """All reasons why there are too few devices, the most lasting first."""
     everything = view.all_by_model.get(resource, {})
     matching = matching_count(everything, request)
     of_one_model = largest_set(everything, request)

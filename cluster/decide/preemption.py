@@ -1,11 +1,11 @@
-"""Which pods kube-scheduler may evict on a node for a pod with GPUs: its offer, a better one, or none. Pure.
+"""Which pods kube-scheduler may evict on a node for a pod with GPUs: its victims, better ones, or none. Pure.
 
-kube-scheduler's preemption counts devices and compares priorities; it knows no models, no bookings, no holds.
-An offer stays as it is when the pod would get its devices once these pods are gone, and none of them is
-protected. Otherwise protected and useless victims are replaced by others of lower priority: the cheapest that
-have enough devices that the pod accepts. The new victims must also ask for as much of everything else
-(processors, memory) as those that they replace: kube-scheduler has found that this much suffices, and it is
-not known here whether less would.
+kube-scheduler's preemption counts devices and compares priorities; it knows no models, bookings or holds.
+Its victims are accepted if none of them is protected and the pod would get its devices once they are gone.
+Otherwise protected and useless victims are replaced by others of lower priority: the cheapest with enough
+devices that the pod accepts. The new victims must also request as much of everything else (CPU, memory) as
+those that they replace: kube-scheduler has found that this much suffices, and whether less would is not known
+here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +27,14 @@ from cluster.objects.pods import Pod, is_terminating
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionNode:
-    """One node that kube-scheduler offers."""
+    """One node that kube-scheduler proposes."""
 
     view: NodeView
     agent: AgentState
     pods: Mapping[str, Pod]
-    """Uid -> living pod that asks for GPUs, terminating ones too: at least those of the node."""
+    """Uid -> living pod that requests GPUs, terminating or not: at least those of the node."""
     protected: frozenset[str]
-    """Uids of those of them that may not be evicted."""
+    """Uids of the pods that may not be evicted."""
     now: datetime
     restart_seconds: float = 0
     """The cost of a restart for each GPU of a victim."""
@@ -47,7 +47,7 @@ class _Node:
     request: GpuRequest
     node_state: PreemptionNode
     leaving: frozenset[str]
-    """They will be gone, whatever is decided here."""
+    """Uids of pods that will be gone, whatever is decided here."""
     _spare: dict[frozenset[str], int] = field(default_factory=dict)
 
     def without(self, gone: Iterable[str]) -> NodeView:
@@ -64,11 +64,11 @@ class _Node:
         )
 
     def fits(self, gone: Iterable[str]) -> bool:
-        """Whether the pod would get its devices then."""
+        """Whether the pod would get its devices once these pods are gone."""
         return rejection(self.request, self.without(gone), self.node_state.agent) is None
 
     def spare(self, gone: frozenset[str]) -> int:
-        """How many devices the pod could be given then."""
+        """The number of devices that the pod could be given once these pods are gone."""
         if gone not in self._spare:
             view = self.without(gone)
             self._spare[gone] = sum(
@@ -81,11 +81,11 @@ class _Node:
 def victims_of(
     request: GpuRequest, priority: int, node_state: PreemptionNode, proposed: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Uids of the pods to evict; None where the node does not help.
+    """Uids of the pods to evict; None if evictions on the node do not help.
 
     Args:
-        request: of the preempting pod.
-        priority: its own; pods of the same or a higher one are not displaced.
+        request: the request of the preempting pod.
+        priority: its priority; pods of the same or a higher one are not evicted.
         node_state: the node.
         proposed: kube-scheduler's victims there, the most important first.
     """
@@ -97,7 +97,7 @@ def victims_of(
     node = _Node(request, node_state, leaving)
     if (node_state.protected - leaving).isdisjoint(proposed) and node.fits(proposed):
         return tuple(proposed)
-    # Pods without GPUs are not known here. Pods that are leaving already may be evicted again.
+    # Pods without GPUs are unknown here. Pods that are terminating already may be evicted again.
     stay = [uid for uid in proposed if uid not in node_state.pods or uid in leaving]
     others = [node_state.pods[uid] for uid in proposed if uid in node_state.pods and uid not in leaving]
     chosen = _chosen(node, _victims(node, priority), _sum(others))
@@ -130,7 +130,7 @@ def _victims(node: _Node, priority: int) -> list[Victim]:
 
 
 def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) -> tuple[str, ...] | None:
-    """The cheapest by devices alone; where that frees too little else, a set with no unnecessary victim."""
+    """The cheapest set by devices alone; if that frees too little else, one without a needless victim."""
 
     def suffice(uids: Sequence[str]) -> bool:
         there = _sum(node.node_state.pods[uid] for uid in uids)
@@ -151,7 +151,7 @@ def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) 
 
 
 def _sum(pods: Iterable[Pod]) -> dict[str, int]:
-    """What pods request together, GPUs aside."""
+    """The sum of what pods request, GPUs aside."""
     total: dict[str, int] = {}
     for pod in pods:
         for name, amount in requests(pod):

@@ -1,7 +1,7 @@
-"""Why a pod may not be evicted for another one (laws L2 and L6): now, or however long one waits.
+"""Why a pod may not be evicted for another one (laws L2 and L6): now, or ever.
 
-The one predicate of the reclaimer, which evicts, of the extender, which judges kube-scheduler's victims, and
-of every part that guarantees devices or keeps bookings placeable.
+The reclaimer, which evicts, the extender, which checks kube-scheduler's victims, and every part that
+guarantees devices or keeps bookings placeable use these predicates.
 """
 
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_live
 
 OUT_OF_REACH: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
-"""Kubernetes' own namespaces: their pods are never evicted; nor are those of the product's own."""
+"""Kubernetes' own namespaces: their pods are never evicted. Nor are those of the product's own namespace."""
 HANGS_AFTER: Final = timedelta(minutes=5)
-"""Beyond a terminating pod's own time to stop (its ``deletionTimestamp``): a kubelet needs seconds."""
+"""Time after the end of a terminating pod's grace (its ``deletionTimestamp``); a kubelet needs seconds."""
 NEVER: Final = frozenset({"DaemonSet", "Node"})
-"""Owners whose pods would come back to the same node at once, or are not the API server's to take."""
+"""Kinds of owners whose pods would come back to the same node at once, or do not end if deleted."""
 
 
 def granted_until(pod: Pod, *, maia: bool) -> datetime | None:
-    """Until when MAIA's webhook has granted the pod its GPUs; None where it has not, or that means nothing.
+    """Until when MAIA's webhook has granted the pod its GPUs; None if it has not, or grants do not count.
 
-    MAIA writes an instant in 1900 where it grants nothing. What a booking of ours covers is no grant of
+    MAIA writes an instant in 1900 if it grants nothing. On a pod with a booking of ours, the instant is not
     MAIA's.
 
     Args:
         pod: any pod.
-        maia: whether MAIA's word counts here.
+        maia: whether MAIA's grants count here.
     """
     if not maia or pod.metadata.annotation(names.BOOKING):
         return None
@@ -38,7 +38,7 @@ def granted_until(pod: Pod, *, maia: bool) -> datetime | None:
 
 
 def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, now: datetime) -> str | None:
-    """Why the pod may not be evicted at this instant, None where only what lasts may protect it.
+    """Why the pod may not be evicted at this instant; None if at most ``lasting_protection`` forbids it.
 
     Args:
         pod: a bound pod.
@@ -58,12 +58,12 @@ def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, n
 def lasting_protection(
     pod: Pod, holding: Holding | None, *, namespaces: Mapping[str, Namespace], home: str
 ) -> str | None:
-    """Why the pod may not be evicted however long one waits, None when it may.
+    """Why the pod may not be evicted at any time; None if it may.
 
     Args:
         pod: a bound pod that lives and is not booked.
         holding: what it holds.
-        namespaces: what administrators have written on them.
+        namespaces: name -> Namespace, for administrators' annotations.
         home: the product's own namespace.
     """
     found = never_evicted_reason(pod, namespaces=namespaces, home=home)
@@ -75,18 +75,18 @@ def lasting_protection(
 
 
 def never_evicted_reason(pod: Pod, *, namespaces: Mapping[str, Namespace], home: str) -> str | None:
-    """Why the pod is never taken away, not even by an administrator's order; None where it may be taken."""
+    """Why the pod is never evicted, not even by an administrator's order; None if it may be."""
     return _of_its_place(pod, namespaces, home) or _of_its_owner(pod)
 
 
 def stuck_from(pod: Pod) -> datetime | None:
-    """From when on a terminating pod counts as hanging; None for one that is not terminating."""
+    """The instant from which a terminating pod counts as hanging; None for one that is not terminating."""
     until = pod.metadata.deletion_timestamp
     return None if until is None else until + HANGS_AFTER
 
 
 def is_stuck(pod: Pod, now: datetime) -> bool:
-    """Whether it is unknown when the pod will have gone: its devices are not waited for."""
+    """Whether the pod hangs while terminating: nothing waits for its devices any more."""
     since = stuck_from(pod)
     return since is not None and since <= now
 
@@ -102,7 +102,7 @@ def _of_its_place(pod: Pod, namespaces: Mapping[str, Namespace], home: str) -> s
 
 
 def _of_its_owner(pod: Pod) -> str | None:
-    """It would come back to the same node at once, or is not the API server's to take."""
+    """Why its owner protects it: it would come back to the same node at once, or not end if deleted."""
     if names.STATIC_POD in (pod.metadata.annotations or ()):
         return "pods of a Node are never evicted"
     owner = next((o.kind for o in pod.metadata.owner_references or () if o.kind in NEVER), None)

@@ -1,20 +1,19 @@
-"""Which of the pods behind our scheduling gate are ungated now (``names.QUEUE``). Pure.
+"""Which of the pods behind our scheduling gate (``names.QUEUE``) are ungated now. Pure.
 
-kube-scheduler tries every pod that an extender has rejected again after any change of any pod. So pods
-without a booking for which no GPU is free wait behind a gate, and are ungated in the order in which the
-scheduler would take them (priority, then age): as many as find a free GPU. All waiting pods are considered in
-that order, including those already ungated, and each that finds room takes it, so that two are not ungated
-for one GPU. A pod that finds no room does not block the next: one that needs eight GPUs does not hold up one
-that needs one.
+kube-scheduler retries every pod that an extender has rejected after any change of any pod. So pods without a
+booking for which no GPU is free wait behind a gate, and are ungated in the order in which the scheduler would
+take them (priority, then age): as many as find a free GPU. All waiting pods are considered in that order,
+including those already ungated, and each that finds room takes it, so that two are not ungated for one GPU. A
+pod that finds no room does not block the next: one that needs eight GPUs does not hold up one that needs one.
 
 It checks only GPUs, as admission does: whatever else keeps a pod from a node (processors, volumes, other
 bookings) is known to the scheduler. A pod that was ungated for a node and is not bound there is not expected
 there any more, so others are ungated for the GPUs that it does not take; in the end every pod is, as without
 a gate.
 
-Besides, a few are ungated for which there is no room, each the first of those with the same request. They
-take GPUs that become free while no controller leads or before it has seen them, and show a cluster autoscaler
-what the others wait for: it does not see pods behind a gate.
+In addition, a few pods without room are ungated, each the first of those with the same request. They take
+GPUs that become free while no controller leads, or before it has seen them. They also show a cluster
+autoscaler, which does not see pods behind a gate, what the others wait for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,23 +37,23 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
 MOST: Final = 20
-"""Pods that are ungated in one step."""
+"""Maximum number of pods to ungate in one step."""
 AHEAD: Final = 2
-"""Pods that are ungated though there is no room for them. Each costs the scheduler a try at every change of a
-pod; two kinds of GPUs that are full at one time are many."""
+"""Maximum number of ungated pods without room. Each costs the scheduler a try at every change of a pod, and
+two kinds of GPUs that are full at one time are many."""
 
 Unbound = AbstractSet[tuple[str, str]]
-"""(uid, node): the pod was ungated, had room there and was not bound."""
+"""(uid, node) of pods that were ungated because they had room there, and were not bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateQueue:
-    """All pods that wait, and the nodes, at one instant."""
+    """All waiting pods, and the nodes, at one instant."""
 
     pods: Iterable[Pod]
     """Living pods with GPUs that are not bound."""
     node_snapshots: Mapping[str, tuple[NodeView, AgentState]]
-    """Node -> its devices, and how its agent is doing."""
+    """Node -> its devices, and the state of its agent."""
     nodes: Mapping[str, Node]
     cover: Mapping[str, Booking] = field(default_factory=dict)
     """Uid -> the booking that covers the pod."""
@@ -66,9 +65,9 @@ class Step:
     """What to do now."""
 
     ungated: tuple[Pod, ...] = ()
-    """Their gate is taken off now, in this order."""
+    """The pods whose gate to remove now, in this order."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Uid -> the node on which a pod that has been ungated already should be bound by the scheduler soon."""
+    """Uid -> the node to which the scheduler should bind a pod soon that has been ungated already."""
 
 
 def step(queue: GateQueue) -> Step:
@@ -91,7 +90,7 @@ def step(queue: GateQueue) -> Step:
 
 @dataclass
 class _Found:
-    """What has been found out of those that were gone through."""
+    """The results for the pods that have been considered so far."""
 
     ungated: list[Pod] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
@@ -99,7 +98,7 @@ class _Found:
     """Pods that are not booked and find no room, ungated already or not."""
 
     def add(self, pod: Pod, request: GpuRequest, node: str | None, *, is_booked: bool) -> None:
-        """The next in line, and the node on which it finds room."""
+        """Add the next pod in line, and the node on which it finds room; None if it finds none."""
         if is_queued(pod) and (is_booked or node is not None):
             self.ungated.append(pod)
         elif node is not None:
@@ -122,10 +121,10 @@ def ungate_all(pods: Iterable[Pod]) -> Step:
 
 
 def _is_in_line(pod: Pod, booking: Booking | None) -> bool:
-    """Whether it waits for us or for the scheduler.
+    """Whether the pod waits for us or for the scheduler.
 
-    A pod that waits for another gate keeps ours meanwhile, or it would overtake all others when that one is
-    taken off; unless a booking covers it.
+    A pod with another gate keeps ours meanwhile, unless a booking covers it: otherwise it would overtake all
+    others when the other gate is removed.
     """
     if pod.spec.node_name or not is_live(pod):
         return False
@@ -137,7 +136,7 @@ def _place(pod: Pod) -> tuple[int, datetime, str]:
 
 
 def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
-    """The first of those with the same request, where none of these has been ungated; a few altogether."""
+    """The first pod of each request of which none has been ungated, up to ``AHEAD`` in all."""
     kinds: set[RequestKey] = {request.key for pod, request in others if not is_queued(pod)}
     left = AHEAD - sum(not is_queued(pod) for pod, _ in others)
     chosen: list[Pod] = []
@@ -149,7 +148,7 @@ def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
 
 
 class _Room:
-    """What is left of each node when those before have taken theirs."""
+    """What is left on each node after the pods before have taken their devices."""
 
     def __init__(self, queue: GateQueue) -> None:
         self._nodes = queue.nodes
@@ -160,10 +159,10 @@ class _Room:
             if agent == "alive" and _has_any(view)
         }
         self._nothing: set[RequestKey] = set()
-        """Requests for which no node has devices any more."""
+        """Requests for which no node has enough devices any more."""
 
     def take(self, pod: Pod, request: GpuRequest) -> str | None:
-        """The first node that has devices for the pod; they are then taken for the other pods."""
+        """Take devices for the pod on the first node that has them; None if none has."""
         is_like_others = request.hold is None and not pod.status.nominated_node_name
         if is_like_others and request.key in self._nothing:
             return None
@@ -179,7 +178,7 @@ class _Room:
         return None
 
     def _keep(self, name: str, view: NodeView) -> None:
-        """What the node has left; a node with nothing left is not checked again."""
+        """Record what the node has left; a node with nothing left is not checked again."""
         if _has_any(view):
             self._left[name] = view
         else:
@@ -200,6 +199,6 @@ def _has_any(view: NodeView) -> bool:
 
 
 def _without(view: NodeView, request: GpuRequest) -> NodeView:
-    """The node when the pod has got its devices."""
+    """The node after the pod has got its devices."""
     taken = devices_of(choose(request, view))
     return replace(view, held={**view.held, **dict.fromkeys(taken, WHOLE)})

@@ -1,13 +1,13 @@
 """Why filter keeps a pod off a node: every reason, in one table.
 
 Each has a code, a message, and what would change it; docs/ shows the table. The message is constant for a
-pod and a reason: kube-scheduler writes it into the pod, a changed text is a changed pod, and a changed pod is
-tried again at once. So no counts of free devices, no times, no order that may differ. A reason is also a
-string, its message.
+pod and a reason: kube-scheduler writes it into the pod, so another text would change the pod, and a changed
+pod is tried again at once. So a message has no counts of free devices, no times, and no order that may vary.
+A reason is also a string: its message.
 
-All of them are "unresolvable" to kube-scheduler: its own filters have counted enough free devices on the
-nodes about which it asks, so evicting pods there would not help. If they were merely "failed", its preemption
-would search for victims, find that none is needed, and fail with an error of changing text.
+All of them are reported to kube-scheduler as "unresolvable": its own filters have counted enough free devices
+on the nodes about which it asks, so evicting pods there would not help. If nodes had merely "failed", its
+preemption would search for victims, find that none is needed, and fail with an error of varying text.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Reason(str):
     code: str
 
     def __new__(cls, message: str, code: str) -> Self:
-        """Args: code: of the cause."""
+        """A message with the code of its cause."""
         made = super().__new__(cls, message)
         made.code = code
         return made
@@ -33,7 +33,7 @@ class Reason(str):
 
     @property
     def with_code(self) -> str:
-        """As reported to the scheduler, which writes it on the pod. The documents explain each code."""
+        """The text for the scheduler, which writes it on the pod. The documents explain each code."""
         return f"{self} [{self.code}]"
 
 
@@ -43,7 +43,7 @@ class Cause:
 
     code: str
     pattern: str
-    """The message; ``{}`` is replaced by what depends on the pod."""
+    """The message; ``{}`` is replaced by the part that depends on the pod."""
     change: str
     """What would change it."""
 
@@ -52,7 +52,7 @@ class Cause:
         return Reason(self.pattern.replace("{}", detail), self.code)
 
     def of_all(self, message: str) -> Reason:
-        """The reason as a message about all nodes together; filter uses none of these."""
+        """The reason with a message about all nodes together; filter does not use these."""
         return Reason(message, self.code)
 
 

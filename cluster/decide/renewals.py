@@ -1,8 +1,8 @@
-"""Who holds a Lease, derived from its renewals: the scheduler's, the controller's, the mirror's.
+"""Who holds a Lease (the scheduler's, the controller's, the mirror's), derived from its renewals.
 
 A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
-its event came late (``observed_renewal``); only at first sight its age is computed from the Lease's text
-and the wall clock. Pure: instants are passed in.
+its event came late (``observed_renewal``). Only at first sight its age is computed from ``renewTime`` and the
+wall clock. Pure: instants are passed in.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ WATCH_STALE_AFTER: Final = 15.0
 class _Seen:
     lease: Lease
     at: float
-    """From when on its newest renewal counts."""
+    """The instant from which its newest renewal counts."""
     seen: float
-    """When that was seen."""
+    """When that renewal was seen."""
 
 
 class Renewals:
-    """The newest renewal of every Lease that is shown to it."""
+    """The newest renewal of every Lease that was passed to ``apply_lease``."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
@@ -35,7 +35,7 @@ class Renewals:
         self._resumed_at: float | None = None
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
-        """A Lease as it is now; an older state than the one that is known changes nothing.
+        """Take over a Lease; a state older than the known one is ignored.
 
         Args:
             lease: any Lease of the product's namespace.
@@ -63,33 +63,33 @@ class Renewals:
         self._seen.pop(name, None)
 
     def names(self) -> tuple[str, ...]:
-        """The Leases that exist, sorted."""
+        """Names of the Leases that exist, sorted."""
         return tuple(sorted(self._seen))
 
     def lease(self, name: str) -> Lease | None:
-        """A Lease as it is now, None when there is none."""
+        """A Lease as it is now; None if there is none."""
         known = self._seen.get(name)
         return known.lease if known else None
 
     def age(self, name: str, *, monotonic: float) -> float | None:
-        """Seconds since the Lease was renewed, None when there is none."""
+        """Seconds since the Lease was renewed; None if there is no such Lease."""
         known = self._seen.get(name)
         return monotonic - known.at if known else None
 
     def since_watch_stale(self, *, monotonic: float) -> float | None:
-        """Seconds since the first renewal after a time without any: 0 while there is none.
+        """Seconds since renewals resumed after ``WATCH_STALE_AFTER`` without any; 0 while there are none.
 
-        None when there was no such time.
+        None if there has always been one in time.
         """
         if self._newest is not None and monotonic - self._newest > WATCH_STALE_AFTER:
             return 0.0
         return None if self._resumed_at is None else monotonic - self._resumed_at
 
     def holder(self, name: str, *, monotonic: float, now: datetime) -> str | None:
-        """The holder of a Lease at this instant; None when it has none or has expired.
+        """The holder of a Lease at this instant; None if it has none or has expired.
 
-        It runs out on either clock: a renewal that was read late (after the process was paused) is old by
-        its text. So this is meant for a holder on this machine, whose wall clock is ours.
+        The Lease expires by either clock: a renewal that is read late, after this process was paused, is old
+        by its ``renewTime``. So this is meant for a holder on this machine, whose wall clock is ours.
         """
         known = self._seen.get(name)
         spec = known.lease.spec if known else None
@@ -103,7 +103,7 @@ class Renewals:
 
 
 def _counts_from(known: _Seen, lease: Lease, seen: float) -> float:
-    """From when on the renewal of a Lease counts that was seen before."""
+    """The instant from which the renewal counts, for a Lease that was seen before."""
     renewed, before = lease.spec.renew_time, known.lease.spec.renew_time
     if renewed is None or before is None or lease.spec.holder_identity != known.lease.spec.holder_identity:
         return seen  # another holder's clock is no evidence

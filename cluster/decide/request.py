@@ -18,32 +18,32 @@ ANY_DEVICE: Final = DeviceSelector()
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """A pod's needs, and its requirements on the devices."""
+    """A pod's needs, and its requirements for the devices."""
 
     needs: tuple[ContainerNeed, ...]
     demand: dict[str, int]
-    """Resource name -> devices that the pod holds at most at one time."""
+    """Resource name -> the most devices that the pod holds at one time."""
     selector: DeviceSelector = ANY_DEVICE
-    """Which devices will do."""
+    """Which devices the pod accepts."""
     uid: str = ""
-    """Of the pod: devices that are kept for it are kept for no other."""
+    """The pod's uid, by which devices on hold for it are recognized."""
     hold: Hold | None = None
-    """The devices that are kept for the pod: it is given these or none."""
+    """The devices on hold for the pod: it is given these or none."""
     priority: int = 0
     tolerates_cordon: bool = False
     """Whether it may be placed on a cordoned node."""
 
     @property
     def models(self) -> frozenset[str]:
-        """Models that the pod accepts, in label form; empty when any will do."""
+        """Models that the pod accepts, in label form; empty for any."""
         return self.selector.models
 
     @property
     def mixes(self) -> bool:
-        """Whether its devices may be of several models: it lists them, or is given exactly those of a hold.
+        """Whether its devices may be of several models: it lists models or UUIDs, or has a hold.
 
-        Nobody's work runs well on GPUs of which one is half as large or fast as the others, and who has not
-        said that it may will not expect it.
+        Work does not run well on GPUs of which one is half as large or fast as the others, and users do not
+        expect that unless they asked for it.
         """
         return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None
 
@@ -58,7 +58,7 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
 
     Args:
         pod: any pod.
-        booking: the one that covers it now; it is served with the booking's model then.
+        booking: the booking that covers it now, whose model it then gets; None if none does.
 
     Raises:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).

@@ -1,6 +1,6 @@
-"""Which devices the running bookings will need that their pods do not have yet, node by node. Pure.
+"""How many devices running bookings will need that their pods do not have yet, node by node. Pure.
 
-The booking server's plan says where (``spec.places``); pods that run elsewhere have used it up all the same.
+The booking server's plan says where (``spec.places``); pods that run elsewhere use up the booking, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from cluster.decide.ledger.holdings import Holding
 from cluster.objects.bookings import Booking, BookingSpec
 
 Reserve = Mapping[str, Mapping[str, int]]
-"""Node -> model -> devices."""
+"""Node -> model -> number of devices."""
 
 
 def reserve(
@@ -20,12 +20,12 @@ def reserve(
     holdings: Mapping[str, tuple[Holding, NodeView]],
     now: datetime,
 ) -> Reserve:
-    """What is planned and not in use.
+    """The planned devices that are not in use.
 
     Args:
-        bookings: all that are known.
+        bookings: all known bookings.
         cover: pod uid -> the booking that covers it.
-        holdings: uid of each covered pod that has devices -> these, and its node.
+        holdings: uid of each covered pod that has devices -> its holding and its node.
         now: the instant.
     """
     used: dict[str, dict[str, int]] = {}
@@ -45,7 +45,7 @@ def reserve(
 
 
 def _unused(spec: BookingSpec, used: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """The places of one booking that its pods do not fill; never more than it has devices left."""
+    """(node, devices) of one booking that its pods do not use; never more than it has left in all."""
     left = spec.count - sum(used.values())
     planned = {place.node: place.count for place in spec.places}
     if not planned and spec.node:

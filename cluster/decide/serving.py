@@ -1,6 +1,6 @@
 """Whether a node serves: whether its kubelet would take a GPU pod that is bound to it now (ADR 58). Pure.
 
-The Lease of its agent shows it, and may be wrong until the agent's death is noticed. So
+The Lease of its agent shows that, but may be wrong until the agent's death is noticed. So
 
 - a rejection bars the node until its agent has renewed the Lease afterwards and a pause is over, which
   doubles with each further rejection; once a later pod was admitted, nothing of it counts any more;
@@ -9,7 +9,7 @@ The Lease of its agent shows it, and may be wrong until the agent's death is not
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
   that the death of an agent costs one pod.
 
-Instants of pods and Leases are compared where the clock of one node wrote both; all others are the reader's.
+Instants of pods and Leases are compared only if one node's clock wrote both; all others are the reader's.
 """
 
 from collections import OrderedDict
@@ -35,11 +35,11 @@ LONGEST_PAUSE: Final = 60.0
 MISSED_AFTER: Final = 15.0
 """Seconds without an event of any Lease after which some may have been missed; agents renew every 10 s."""
 ANSWERED_WITHIN: Final = 30.0
-"""Seconds for which a kubelet that says nothing of a pod keeps others from its node, if its agent lives."""
+"""Seconds for which a pod without the kubelet's answer keeps others off its node, if the agent is alive."""
 _SECOND: Final = timedelta(seconds=1)
-"""What ``status.startTime`` of a pod is rounded to."""
+"""The unit to which a pod's ``status.startTime`` is rounded."""
 _COUNTED: Final = 10_000
-"""Rejected pods that are remembered, so that none counts twice."""
+"""Number of rejected pods to remember, so that none counts twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +50,23 @@ class KubeletRejection:
     at: float
     """When it happened, on the reader's monotonic clock."""
     number: int = 1
-    """How many there were in a row, this one included."""
+    """How many there were in a row, including this one."""
 
     @property
     def pause(self) -> float:
-        """Seconds from it in which nothing is bound to the node."""
+        """Seconds after it during which nothing is bound to the node."""
         return exponential_backoff(self.number, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
 
     @property
     def ends(self) -> float:
-        """When the pause is over."""
+        """When the pause is over, on the reader's monotonic clock."""
         return self.at + self.pause
 
 
 class Serving(Liveness):
-    """What is known of every node: its agent's Lease, and what its kubelet has made of the pods it was given.
+    """What is known of every node: its agent's Lease, and whether its kubelet has admitted or rejected pods.
 
-    Of pods those count that were given devices by us: others may be rejected without any fault of the node.
+    Only pods count that have an assignment of ours: others may be rejected through no fault of the node.
     """
 
     def __init__(self) -> None:
@@ -75,11 +75,11 @@ class Serving(Liveness):
         self._last_lease_at: float | None = None
         self._rejections: dict[str, KubeletRejection] = {}
         self._taken: dict[str, datetime] = {}
-        """Node -> when the newest pod was admitted that has run, by the node's clock."""
+        """Node -> when the latest pod that has run was admitted, by the node's clock."""
         self._counted: OrderedDict[str, None] = OrderedDict()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
-        """A Lease as it is now, of any holder: an event of one shows that the watch works for all."""
+        """Take over a Lease of any holder: an event of one shows that the watch works for all."""
         if self._last_lease_at is not None and monotonic - self._last_lease_at > MISSED_AFTER:
             self.require_renewal_after(monotonic)
         self._last_lease_at = monotonic
@@ -99,11 +99,11 @@ class Serving(Liveness):
     def apply_pod(
         self, pod: Pod, *, was_known: bool, monotonic: float, now: datetime
     ) -> KubeletRejection | None:
-        """A pod as it is now; the rejection, where it is a new one.
+        """Take over a pod. Returns the rejection by its kubelet if it is a new one, else None.
 
         Args:
-            pod: any.
-            was_known: whether it was seen while it existed: a rejection of one that was not happened earlier.
+            pod: any pod.
+            was_known: whether the pod was seen before; if not, it was rejected at its start time.
             monotonic: the reader's monotonic clock, seconds.
             now: the reader's wall clock, aware.
         """
@@ -132,7 +132,7 @@ class Serving(Liveness):
         return [rejection for node, rejection in found if self._bars(node, rejection, monotonic)]
 
     def state(self, node: str, *, monotonic: float) -> AgentState:
-        """How the node's agent is doing at this instant, and what its kubelet did last."""
+        """The state of the node's agent at this instant, including rejections by its kubelet."""
         found, renewal = super().state(node, monotonic=monotonic), self.renewal(node)
         if found != "alive" or renewal is None:
             return found
@@ -142,7 +142,7 @@ class Serving(Liveness):
         return "kubelet-rejecting" if rejection and self._bars(node, rejection, monotonic) else "alive"
 
     def due(self, node: str, *, monotonic: float) -> float | None:
-        """When its state changes by time alone."""
+        """When its state changes by time alone; None if it does not."""
         rejection, unresponsive = self._rejections.get(node), super().due(node, monotonic=monotonic)
         if rejection is None or rejection.ends <= monotonic:
             return unresponsive
@@ -183,9 +183,9 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
 
     Args:
         view: the node's devices and their holders.
-        node: with what its kubelet offers, ``status.allocatable``.
-        pods: uid -> pod, of those that hold something there: a device that one has under a resource's former
-            name is not offered under the present one.
+        node: the node, whose ``status.allocatable`` is what its kubelet offers.
+        pods: uid -> pod, of the holders there: a device that a pod has under a resource's former name is not
+            offered under the present one.
     """
     offered = (node.status.allocatable if node else None) or {}
     for resource, models in view.healthy_by_model.items():
@@ -196,7 +196,7 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
 
 
 def awaits_answer(pod: Pod) -> bool:
-    """Whether its kubelet has not said yet whether it takes the pod, to which we gave devices."""
+    """Whether the kubelet has neither admitted nor rejected yet a bound pod with an assignment of ours."""
     is_unanswered = pod.status.phase in (None, "Pending") and pod.status.start_time is None
     return bool(pod.spec.node_name and is_unanswered and is_live(pod) and readable_assignment_of(pod))
 

@@ -1,6 +1,6 @@
-"""An API server in memory, behind the same interface as the real client, and the virtual clock it goes by.
+"""An API server in memory, behind the same interface as the real client, with its virtual clock.
 
-For tests and simulations; no part of the product runs on it.
+For tests and simulations; no part of the product uses it.
 """
 
 from cluster.fake.clock import FakeClock

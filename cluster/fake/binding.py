@@ -1,4 +1,4 @@
-"""A Binding: node, annotations and labels in one write, for a pod that has none yet and may be scheduled."""
+"""Bindings: node, annotations and labels in one write, for a pod that is neither bound nor gated."""
 
 from cluster.fake.errors import check_preconditions, refusal
 from cluster.fake.merging import merged
@@ -7,10 +7,10 @@ from cluster.kube.errors import Request
 
 
 def bound(request: Request, pod: Json, binding: Json, at: str) -> Json:
-    """The pod after a Binding; it is not checked whether the node exists.
+    """The pod after a Binding. Whether the node exists is not checked.
 
     Raises:
-        Conflict: it is another pod, bound, being deleted, or gated.
+        Conflict: the pod is another one, bound, being deleted, or gated.
     """
     metadata = binding.get("metadata") or {}
     _check_body(request, pod, binding)
@@ -32,7 +32,7 @@ def bound(request: Request, pod: Json, binding: Json, at: str) -> Json:
 
 
 def with_condition(pod: Json, condition: Json, at: str) -> list[Json]:
-    """The pod's conditions with this one in the place of the one of its type."""
+    """The pod's conditions, with this one added or in place of the one of its type."""
     conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
     old = next((one for one in conditions if one["type"] == condition["type"]), None)
     since = old.get("lastTransitionTime", at) if old and old["status"] == condition["status"] else at

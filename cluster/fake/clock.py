@@ -10,7 +10,7 @@ from cluster.process.clock import SystemClock
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """A Monday morning."""
 PATIENCE: Final = 60.0
-"""Seconds of real time: generous, since waiting ends when it has come about."""
+"""Seconds of real time. Generous, since a wait ends as soon as its condition is true."""
 
 
 class FakeClock:
@@ -27,7 +27,7 @@ class FakeClock:
         self._changed = threading.Condition()
         self._self_advancing = self_advancing
         self.waits: list[float] = []
-        """Every wait that was asked for, in seconds."""
+        """The length of every wait so far, in seconds."""
 
     def now(self) -> datetime:
         """The virtual instant."""
@@ -38,7 +38,7 @@ class FakeClock:
         return self._elapsed
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait in virtual time."""
+        """Wait in virtual time until the event is set or the time is over; returns whether it is set."""
         with self._changed:
             self.waits.append(seconds)
             deadline = self._elapsed + seconds
@@ -66,7 +66,7 @@ class FakeClock:
         """Wait, in real time, until that many threads wait on this clock.
 
         Raises:
-            AssertionError: they never did.
+            AssertionError: they did not within ``deadline`` seconds.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._sleepers() >= threads, deadline):
@@ -77,10 +77,10 @@ class FakeClock:
 
 
 def eventually(condition: Callable[[], object], *, deadline: float = PATIENCE) -> None:
-    """Poll a callable, in real time, until it is true; once more when the time is over.
+    """Poll a callable, in real time, until it returns something true; once more after the deadline.
 
     Raises:
-        AssertionError: it never was.
+        AssertionError: it never did.
     """
     clock, pause = SystemClock(), threading.Event()
     end = clock.monotonic() + deadline

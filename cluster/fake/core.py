@@ -26,10 +26,10 @@ ADMINISTRATOR: Final = "kubernetes-admin"
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """What admission is asked about: an object that is to be created, and by whom.
+    """The input of admission: an object to be created, and its creator.
 
-    As a webhook of the real server sees it: before a name is made of ``generateName`` (the object has no name
-    then), before uid and creation time are given, before it is checked whether the name is taken.
+    As a webhook of the real server sees it: before a name is made from ``generateName`` (so the object may
+    have no name), before uid and creation time are set, and before the check whether the name is taken.
     """
 
     plural: str
@@ -40,12 +40,12 @@ class Attributes:
 
 
 Admission = Callable[[Attributes], Json]
-"""Gives the object as it shall be stored; an ApiError refuses it."""
+"""Returns the object as it will be stored; an ApiError refuses it."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the API server."""
+    """One call to the API server."""
 
     verb: str
     path: str
@@ -79,7 +79,7 @@ class ServerCore:
     def call(
         self, user: str, verb: str, path: str, body: Mapping[str, Any] | None = None
     ) -> Iterator[Request]:
-        """Record a call, and let go wrong what shall go wrong with it."""
+        """Record a call, and let the faults happen that wait for it; the lock is held inside."""
         with self.lock:
             sent = None if body is None else msgspec.json.encode(body)
             self.calls.append(Call(verb, path, sent, user))
@@ -91,10 +91,10 @@ class ServerCore:
             self.faults.strike_after(request)
 
     def found(self, request: Request, resource: Resource[Any], namespace: str | None, name: str) -> State:
-        """An object.
+        """A stored object.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such object.
         """
         state = self.store.find(resource.plural, namespace, name)
         if state is None:
@@ -102,10 +102,10 @@ class ServerCore:
         return state
 
     def now(self) -> datetime:
-        """What the server's clock says, aware UTC."""
+        """The time of the server's clock, aware UTC."""
         return self.clock.now()
 
 
 def text_of(instant: datetime) -> str:
-    """An instant as metadata holds it: to the second."""
+    """An instant as it is written in metadata: to the second."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")

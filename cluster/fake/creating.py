@@ -1,7 +1,7 @@
 """Creation, in the order of the real server.
 
 Namespace, defaults, admission, name, status, and only then the check whether the name is taken. A dry run
-goes the whole way but the last step.
+does everything but store the object.
 """
 
 from typing import Final
@@ -17,11 +17,11 @@ from cluster.kube.resources import Resource, T
 LONGEST_NAME: Final = 63
 _SUFFIX: Final = 5
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of the real server: no vowels, so that no words come out."""
+"""The real server's letters: no vowels, so that no words result."""
 _NOT_GIVEN: Final = frozenset(
     {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"}
 )
-"""What only the server says; wiped where a client says it."""
+"""Fields that only the server sets; a client's values are dropped."""
 
 
 def created(
@@ -34,7 +34,7 @@ def created(
     user: str,
     dry_run: bool,
 ) -> State:
-    """What comes of a creation."""
+    """Create an object, or, in a dry run, return what would be created."""
     obj = _addressed(request, body, namespace)
     _check_namespace(asked, request, namespace)
     obj = _admitted(asked, request, resource, obj, user=user, dry_run=dry_run)
@@ -56,9 +56,9 @@ def _addressed(request: Request, body: Json, namespace: str | None) -> Json:
 
 
 def _check_namespace(asked: ServerCore, request: Request, namespace: str | None) -> None:
-    """Refuse a namespace that is not there.
+    """Refuse a namespace that does not exist.
 
-    Namespaces count as soon as there is a first Namespace object; until then every one exists.
+    Before the first Namespace object is created, every namespace counts as existing.
     """
     known = len(asked.store.table(NAMESPACES))
     if namespace and known and asked.store.find(NAMESPACES, None, namespace) is None:
@@ -85,7 +85,7 @@ def _admitted(
 
 
 def _identified(asked: ServerCore, request: Request, resource: Resource[T], obj: Json) -> Json:
-    """The object with a name, a uid, the time, and nothing empty in its metadata."""
+    """The object with a name, a uid and its creation time, and without empty fields in its metadata."""
     metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
     if metadata.get("resourceVersion"):
         message = "resourceVersion should not be set on objects to be created"
@@ -105,9 +105,9 @@ def _identified(asked: ServerCore, request: Request, resource: Resource[T], obj:
 
 
 def _generated(prefix: str, number: int) -> str:
-    """A name of this prefix, cut to what a name may have. Not random: the same story has the same names."""
+    """A name with this prefix, cut to the longest name. Not random: a repeated test gets the same names."""
     base = len(_LETTERS)
-    # The multiplier has no divisor in common with the modulus: no name twice, neighbours are far apart.
+    # Multiplier and modulus have no common divisor: no name comes twice, and neighbours are far apart.
     rest, suffix = number * 7_368_787 % base**_SUFFIX, ""
     for _ in range(_SUFFIX):
         rest, letter = divmod(rest, base)

@@ -1,8 +1,8 @@
 """How objects end: deletion, eviction, and what a kubelet does with a terminating pod.
 
-As with the real server a pod is deleted in two steps. It gets ``deletionTimestamp`` (the instant at which its
-grace will be over) and ``deletionGracePeriodSeconds``; it vanishes when a delete with grace 0 comes, which is
-the kubelet's, and no finalizer is left. Where no kubelet works for it, unbound or ended, the grace is 0 at
+As on the real server a pod is deleted in two steps. It gets ``deletionTimestamp`` (the instant at which its
+grace period ends) and ``deletionGracePeriodSeconds``. It vanishes once the kubelet deletes it with grace 0
+and no finalizer is left. If no kubelet works for it, because it is unbound or has ended, the grace is 0 at
 once. A later delete can only shorten the grace. Other objects vanish at once, unless a finalizer holds them.
 """
 
@@ -26,7 +26,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def deleted(asked: ServerCore, resource: Resource[Any], state: State, asked_grace: int | None) -> None:
-    """Delete an object, or begin to."""
+    """Delete an object, or begin its deletion."""
     metadata = state.metadata
     if resource.plural != PODS:
         _delete_at_once(asked, resource, state)
@@ -45,7 +45,7 @@ def deleted(asked: ServerCore, resource: Resource[Any], state: State, asked_grac
             seconds=asked_grace - present
         )
         if until < asked.now():
-            # Who asked for a graceful end gets one, however short.
+            # A graceful deletion stays graceful, however short.
             until, asked_grace = asked.now(), min(asked_grace, 1)
         _grant(asked, resource, state, until=until, grace=asked_grace)
 
@@ -55,8 +55,8 @@ def evicted(
 ) -> None:
     """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
 
-    A budget counts for a pod that runs and is not terminating yet, and is checked before the preconditions.
-    A pod that is deleted already gets the condition, too.
+    A budget counts only for a pod that runs and is not terminating yet; it is checked before the
+    preconditions. A pod that is being deleted already gets the condition, too.
     """
     if (body.get("metadata") or {}).get("name") != state.metadata["name"]:
         raise refusal(request, 400, "BadRequest", "name in URL does not match name in Eviction object")
@@ -100,7 +100,7 @@ def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: st
 
 
 def grace_of(pod: Json, asked_grace: int | None) -> int:
-    """Seconds that a first delete gives a pod."""
+    """Seconds of grace that the first delete gives a pod."""
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or _phase(pod) in _ENDED:
         return 0
@@ -120,7 +120,7 @@ def _phase(pod: Json) -> str | None:
 
 
 def _grant(asked: ServerCore, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
-    """Write until when a pod may live; without grace or finalizer it is gone at once."""
+    """Write until when a pod may live; without grace and finalizers it vanishes at once."""
     first = not state.metadata.get("deletionTimestamp")
     metadata: Json = {"deletionTimestamp": text_of(until), "deletionGracePeriodSeconds": grace}
     if first and state.metadata.get("generation"):

@@ -1,4 +1,4 @@
-"""How the API server in memory says no, in the words of the real one."""
+"""Refusals of the API server in memory, in the words of the real one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,18 +9,18 @@ Json = dict[str, Any]
 
 
 def refusal(request: Request, code: int, reason: str, message: str) -> StatusError:
-    """An error of our tree."""
+    """An error as our client raises it for such an answer."""
     return refused(request, Refusal(code=code, reason=reason, message=message))
 
 
 def invalid(request: Request, obj: Json, what: str) -> StatusError:
-    """422: a field is not what it may be."""
+    """422: a field has a value that it must not have."""
     kind, name = obj.get("kind") or "", obj["metadata"].get("name")
     return refusal(request, 422, "Invalid", f'{kind} "{name}" is invalid: {what}')
 
 
 def check_preconditions(request: Request, obj: Json, wanted: Mapping[str, Any], what: str) -> None:
-    """Refuse when uid or resourceVersion is not the one that is meant."""
+    """Refuse if uid or resourceVersion differs from the precondition."""
     metadata = obj["metadata"]
     for key in ("uid", "resourceVersion"):
         if wanted.get(key) and wanted[key] != metadata[key]:
@@ -47,7 +47,7 @@ def check_finalizers(request: Request, before: Json, after: Json) -> None:
 
 
 def over_budget(request: Request) -> StatusError:
-    """What an eviction is answered that a PodDisruptionBudget forbids."""
+    """The answer to an eviction that a PodDisruptionBudget forbids."""
     cause = {
         "reason": "DisruptionBudget",
         "message": "The disruption budget pdb needs 1 healthy pods and has 1 currently",

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and the API server, because a test wants it to."""
+"""Faults between a client and the API server, as tests order them."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from cluster.kube.errors import ApiError, Request, Unreachable
 
 
 class Faults:
-    """Errors, lost answers and races that wait for the next call of a verb; each happens once."""
+    """Errors, lost answers and races that happen once each, at the next call with a verb."""
 
     def __init__(self) -> None:
         self.down = False
@@ -15,28 +15,28 @@ class Faults:
         self._rivals: list[tuple[str, Callable[[], object]]] = []
 
     def fail(self, verb: str, error: ApiError) -> None:
-        """The next call of that verb fails without effect."""
+        """Let the next call with this verb fail without effect."""
         self._errors.append((verb, error))
 
     def lose(self, verb: str) -> None:
-        """The next call of that verb is done, and its answer is lost."""
+        """Let the next call with this verb be done and its answer be lost."""
         self._lost.append(verb)
 
     def before(self, verb: str, rival: Callable[[], object]) -> None:
-        """Somebody else acts just before the next call of that verb."""
+        """Call ``rival`` just before the next call with this verb is done."""
         self._rivals.append((verb, rival))
 
     def clear(self) -> None:
-        """Nothing of that waits any more."""
+        """Forget all faults that have not happened yet."""
         self._errors.clear()
         self._lost.clear()
         self._rivals.clear()
 
     def strike_before(self, request: Request) -> None:
-        """What happens before a call is done.
+        """Let the faults happen that come before a call is done.
 
         Raises:
-            ApiError: as asked for.
+            ApiError: as ordered; Unreachable while the server is down.
         """
         for waiting in self._rivals:
             if waiting[0] == request.verb:
@@ -51,7 +51,7 @@ class Faults:
                 raise fault[1]
 
     def strike_after(self, request: Request) -> None:
-        """What happens after a call was done.
+        """Let the faults happen that come after a call was done.
 
         Raises:
             Unreachable: the answer is lost.

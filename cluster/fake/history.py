@@ -1,7 +1,7 @@
-"""What has happened: every change in the order of its resourceVersion, as etcd and the watch cache keep it.
+"""The history: every change in the order of its resourceVersion, as etcd and the watch cache keep it.
 
-The newest changes alone are kept, so that a simulation of weeks does not eat the memory: a watch that wants
-to begin before them is answered 410, as after a compaction.
+Only the newest changes are kept, so that a simulation of weeks does not use up the memory: a watch that is to
+begin before them is answered 410, as after a compaction.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from cluster.fake.state import Json, State
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write: what the object was before it, and what it is after it."""
+    """One write: the object before and after it, each None if there was none."""
 
     version: int
     plural: str
@@ -33,17 +33,17 @@ class ChangeView:
 
     @cached_property
     def before(self) -> Json | None:
-        """The object before, None if it was not there. A copy."""
+        """A copy of the object before; None if it did not exist."""
         return None if self._change.was is None else self._change.was.copy()
 
     @cached_property
     def after(self) -> Json | None:
-        """The object after, None if it is gone. A copy."""
+        """A copy of the object after; None if it is gone."""
         return None if self._change.now is None else self._change.now.copy()
 
 
 class History:
-    """The newest changes of all objects, from which watches go on; older ones are forgotten."""
+    """The newest changes of all objects, from which watches resume; older ones are forgotten."""
 
     def __init__(self, first: int, length: int) -> None:
         self._changes: deque[Change] = deque()
@@ -52,7 +52,7 @@ class History:
         """No watch can begin before this version."""
 
     def append(self, change: Change) -> None:
-        """Keep a change, and let go of the oldest one where there are too many."""
+        """Keep a change, and drop the oldest one if there are too many."""
         self._changes.append(change)
         if len(self._changes) > self._length:
             self.oldest = self._changes.popleft().version

@@ -1,8 +1,8 @@
 """The immutable fields of a stored pod: nearly all of its spec.
 
-As the real server validates updates: images change freely, tolerations are only added, gates only taken off,
-a deadline only shortened; while a pod is gated its node selector and node affinity may be narrowed. A node
-is given by a Binding alone, resources by a resize alone (which no part of ours asks for).
+As the real server validates updates: images may change, tolerations may only be added, gates only removed,
+and a deadline only shortened. While a pod is gated, its node selector and node affinity may be narrowed. Only
+a Binding sets the node, and only a resize (which none of our parts requests) sets resources.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ _REST: Final = (
 
 
 def forbidden_change(before: Json, after: Json) -> str | None:
-    """Why the spec of a pod cannot become another, None where it can."""
+    """Why the spec of a pod cannot change like this; None if it can."""
     old, new = before.get("spec") or {}, after.get("spec") or {}
     if old == new:
         return None
@@ -38,7 +38,7 @@ def forbidden_change(before: Json, after: Json) -> str | None:
 
 
 def _fixed(spec: Json) -> Json:
-    """The part that stays."""
+    """The part of the spec that must not change."""
     rest = {key: value for key, value in spec.items() if key not in _FREE}
     for key in _CONTAINERS:
         rest[key] = [{**container, "image": None} for container in spec.get(key) or ()]
@@ -56,7 +56,7 @@ def _without_placement(spec: Json) -> Json:
 
 
 def _loosened(old: Json, new: Json) -> str | None:
-    """Why a gated pod's placement cannot become another."""
+    """Why a gated pod's placement cannot change like this; None if it is only narrowed."""
     chosen = new.get("nodeSelector") or {}
     if any(chosen.get(key) != value for key, value in (old.get("nodeSelector") or {}).items()):
         return "spec.nodeSelector: Invalid value: only additions to spec.nodeSelector are allowed"

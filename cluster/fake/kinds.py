@@ -1,8 +1,8 @@
-"""How kinds of objects differ on the real API server, as far as our parts and tests ask for them.
+"""How kinds of objects differ on the real API server, as far as our parts and tests use them.
 
-Each set mirrors what the strategies of kube-apiserver 1.37 say (``AllowUnconditionalUpdate``,
-``PrepareForUpdate`` and the like). A kind that is in none of them is simple: one endpoint for all of it, no
-generation, deleted at once.
+Each set mirrors the strategies of kube-apiserver 1.37 (``AllowUnconditionalUpdate``, ``PrepareForUpdate`` and
+the like). A kind that is in none of them is simple: one endpoint for all of it, no generation, deleted at
+once.
 """
 
 from typing import Final
@@ -14,16 +14,16 @@ _BOOKINGS: Final = "bookings"
 _WEBHOOKS: Final = "mutatingwebhookconfigurations"
 
 WITH_STATUS: Final = frozenset({PODS, "nodes", _BOOKINGS})
-"""``status`` is written through the subresource of that name alone."""
+"""Kinds whose ``status`` is written only through the subresource of that name."""
 
 STATUS_ALONE: Final = frozenset({_BOOKINGS})
-"""A custom resource's status door lets nothing else through; those of pods and nodes take metadata, too."""
+"""Custom resources, whose status endpoint writes only that; those of pods and nodes write metadata, too."""
 
 BORN_WITH_STATUS: Final = frozenset({"nodes"})
-"""May bring a status when they are created: kubelets register so."""
+"""Kinds that may have a status when they are created: kubelets register like this."""
 
 COUNTED: Final = frozenset({PODS, "podtemplates", _BOOKINGS, _WEBHOOKS})
-"""Have a ``metadata.generation`` that rises with every change outside metadata and status."""
+"""Kinds with a ``metadata.generation`` that rises with every change outside metadata and status."""
 
 FIELDS: Final[dict[str, frozenset[str]]] = {
     PODS: frozenset(
@@ -62,6 +62,6 @@ FIELDS: Final[dict[str, frozenset[str]]] = {
     "secrets": frozenset({"metadata.name", "metadata.namespace", "type"}),
     NAMESPACES: frozenset({"metadata.name", "status.phase"}),
 }
-"""What a field selector may ask for."""
+"""Kind -> the fields that a field selector may use."""
 
 FIELDS_OF_THE_REST: Final = frozenset({"metadata.name", "metadata.namespace"})

@@ -1,7 +1,7 @@
-"""Lists in pages: as with the real server, all pages show the moment of the first one.
+"""Lists in pages: as on the real server, all pages show the state at the first one.
 
-The token names the rest of that snapshot. After a compaction, and for the oldest of too many tokens,
-the answer is 410: list again.
+The token stands for the rest of that snapshot. After a compaction, and for the oldest of too many tokens, the
+answer is 410: list again.
 """
 
 import itertools
@@ -17,14 +17,14 @@ from cluster.kube.interface import Page, Selection
 from cluster.kube.resources import Resource, T
 
 KEPT: Final = 100
-"""Lists that can be gone on with."""
+"""Number of lists that can be continued."""
 _PREFIX: Final = "page-"
 
-_Rest = tuple[str, tuple[State, ...]]  # the list's resourceVersion, what was not yet read
+_Rest = tuple[str, tuple[State, ...]]  # the list's resourceVersion, and what has not been read yet
 
 
 class Pages:
-    """Lists objects page by page, with ``continue`` tokens; a list goes on in the state in which it began."""
+    """Lists objects page by page with ``continue`` tokens; all pages show the state at the first one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Pages:
         limit: int | None,
         continue_: str | None,
     ) -> Page[T]:
-        """The first page, or the next one."""
+        """The first page, or the next one if ``continue_`` is given."""
         selector = selector_of(request, resource.plural, selection)
         if continue_:
             version, states = self._rest(request, continue_)
@@ -54,7 +54,7 @@ class Pages:
         )
 
     def forget(self) -> None:
-        """Compact: no list can be gone on with."""
+        """Compact: no list can be continued."""
         self._rests.clear()
 
     def _keep(self, rest: _Rest) -> str:

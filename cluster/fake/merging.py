@@ -5,9 +5,9 @@ from typing import Any
 
 
 def merged(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """The target with the patch applied; nulls remove.
+    """A new object: the target with the patch applied, in which nulls remove fields.
 
-    A new object. What the patch does not touch is shared with the target.
+    Parts that the patch does not touch are shared with the target.
     """
     result = dict(target)
     for key, value in patch.items():

@@ -10,7 +10,7 @@ from cluster.kube.errors import Request
 Json = dict[str, Any]
 
 DEFAULT_GRACE: Final = 30
-"""Seconds: what is filled in where a pod says nothing."""
+"""Seconds of grace that are filled in if a pod has none."""
 
 _DEFAULTS: Final[Json] = {
     "restartPolicy": "Always",
@@ -20,9 +20,9 @@ _DEFAULTS: Final[Json] = {
 
 
 def defaulted(pod: Json) -> Json:
-    """The pod with what is filled in when it is decoded: webhooks see this.
+    """The pod with the defaults that are filled in when it is decoded: webhooks see this.
 
-    Of the many defaults those that our parts or tests read. Requests follow limits.
+    Only the defaults that our parts or tests read. Missing requests are set to the limits.
     """
     spec = pod.get("spec") or {}
     filled = {key: value for key, value in _DEFAULTS.items() if spec.get(key) in {None, ""}}
@@ -33,8 +33,8 @@ def defaulted(pod: Json) -> Json:
 def prioritised(request: Request, store: Store, pod: Json) -> Json:
     """The pod with the priority of its class, as the admission plugin ``Priority`` gives it.
 
-    It runs before the webhooks and after them, so one that changes the class must drop the number. Classes
-    count as soon as there is a first PriorityClass object; until then every name is believed.
+    It runs before the webhooks and after them, so a webhook that changes the class must drop the number.
+    Before the first PriorityClass object is created, every name is accepted.
     """
     classes = [state.obj for state in store.table(PRIORITY_CLASSES).all(None)]
     spec = pod["spec"]

@@ -1,8 +1,8 @@
-"""Field and label selectors: the grammar and the meaning of the real server's.
+"""Field and label selectors, with the grammar and meaning of the real server.
 
-Labels: ``x=1`` ``x==1`` ``x!=1`` ``x in (1, 2)`` ``x notin (1, 2)`` ``x`` ``!x``, joined by commas; what says
-"not" holds where the label is missing, too. Fields: ``=`` ``==`` ``!=`` alone; a field that an object does
-not have is the empty text, and only those of ``kinds.FIELDS`` can be asked for.
+Labels: ``x=1`` ``x==1`` ``x!=1`` ``x in (1, 2)`` ``x notin (1, 2)`` ``x`` ``!x``, joined by commas; a negated
+requirement also holds if the label is missing. Fields: only ``=`` ``==`` ``!=``; a field that an object does
+not have counts as the empty text, and only the fields in ``kinds.FIELDS`` can be used.
 """
 
 import re
@@ -28,11 +28,11 @@ class Term:
 
     key: str
     values: frozenset[str] | None
-    """None: any value will do."""
+    """None for any value."""
     negated: bool = False
 
     def holds(self, value: str | None) -> bool:
-        """Whether a value, or None for a missing one, is as required."""
+        """Whether a value meets the requirement; None stands for a missing one."""
         found = value is not None and (self.values is None or value in self.values)
         return found != self.negated
 
@@ -46,7 +46,7 @@ class Selector:
     labels: tuple[Term, ...]
 
     def selects(self, obj: Mapping[str, Any]) -> bool:
-        """Whether the object is among the selected."""
+        """Whether the selector selects the object."""
         metadata = obj["metadata"]
         if self.namespace is not None and metadata.get("namespace") != self.namespace:
             return False
@@ -63,7 +63,7 @@ def selector_of(request: Request, plural: str, selection: Selection) -> Selector
     """Read a selection.
 
     Raises:
-        BadRequest: it cannot be read, or asks for a field that this kind does not offer.
+        BadRequest: it cannot be read, or uses a field that this kind does not offer.
     """
     try:
         return _parsed(plural, selection)

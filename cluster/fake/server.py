@@ -1,13 +1,13 @@
 """An API server in memory behind the interface ``Kube``.
 
-It and the real one fulfil the same contract (tests/contracts). The rooms:
-``user`` (the interface's methods), ``asked`` (what all of them share), ``store`` and ``history`` (etcd),
+It and the real one fulfil the same contract (tests/contracts). The modules:
+``user`` (the interface's methods), ``core`` (shared by all of them), ``store`` and ``history`` (etcd),
 ``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``pod_defaults``, ``updating``,
 ``immutable``, ``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
 
-What it does not do: authorise, validate more than is named in those rooms, collect garbage, end watches by
-time. Tests set objects up with ``put``, play kubelets with ``finish``, let calls go wrong with ``fail``,
-``lose``, ``before``, ``down`` and ``protect``, and read ``calls``.
+It does not authorise, validate more than these modules name, collect garbage, or end watches after a time.
+Tests create objects with ``put``, act as kubelets with ``finish``, let calls fail with ``fail``, ``lose``,
+``before``, ``down`` and ``protect``, and read ``calls``.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from cluster.process.clock import Clock
 __all__ = ["ADMINISTRATOR", "Admission", "Attributes", "Call", "ChangeView", "FakeKube", "Listener"]
 
 HISTORY: Final = 100_000
-"""Changes that a watch can go on from."""
+"""Number of changes from which a watch can resume."""
 CALLS_KEPT: Final = 100_000
 
 
@@ -45,34 +45,34 @@ class FakeKube(UserKube):
         history: int = HISTORY,
         calls_kept: int = CALLS_KEPT,
     ) -> None:
-        """Args: calls_kept: of what it was asked, so many and up to twice as many are remembered."""
+        """Args: calls_kept: so many of the newest calls, and up to twice as many, are kept in ``calls``."""
         asked = ServerCore(
             clock or FakeClock(), streams_lists=streams_lists, history=history, calls_kept=calls_kept
         )
         super().__init__(asked)
 
     def as_user(self, name: str) -> Kube:
-        """The same server as this user sees it.
+        """A client of the same server for this user.
 
-        Methods that a subclass overrides do not apply to this user's calls.
+        Methods that a subclass overrides do not apply to this client.
         """
         return UserKube(self._asked, name)
 
-    # --- what there is ---------------------------------------------------------------------------------
+    # --- objects ---------------------------------------------------------------------------------------
 
     def put(self, resource: Resource[T], obj: Mapping[str, Any]) -> T:
-        """Set an object up, status and all, whether it exists or not; no call is recorded, nothing refused.
+        """Store an object with its status, whether it exists or not; no call is recorded, nothing refused.
 
-        What the server writes (uid, times) is kept, or filled in where the object does not say it.
+        Fields that the server sets (uid, times) are filled in, or kept, if the object does not have them.
         """
         with self._asked.lock:
             return self._put(resource, plain(obj)).typed(resource)
 
     def raw(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> Json:
-        """An object as stored; no call is recorded.
+        """A copy of an object as stored; no call is recorded.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such object.
         """
         with self._asked.lock:
             return self._stored(resource, name, namespace).copy()
@@ -80,12 +80,12 @@ class FakeKube(UserKube):
     def finish(
         self, resource: Resource[T], name: str, *, namespace: str | None = None, phase: str = "Failed"
     ) -> None:
-        """Let a terminating pod end in this phase and vanish, as when its kubelet lets go of it.
+        """Let a terminating pod end in this phase and vanish, as when its kubelet releases it.
 
-        A pod with finalizers stays, in this phase, until they are dropped. Other objects vanish at once.
+        A pod with finalizers stays, in this phase, until they are removed. Other objects vanish at once.
 
         Raises:
-            KeyError: there is none.
+            KeyError: there is no such object.
         """
         with self._asked.lock:
             finished(self._asked, resource, self._stored(resource, name, namespace), phase)
@@ -93,7 +93,7 @@ class FakeKube(UserKube):
     def on_change(self, listener: Listener) -> None:
         """Call a listener with every stored change, in order, while the server waits.
 
-        What the listener raises reaches the writer of the change; the change stays. A listener may write:
+        An exception of the listener reaches the writer of the change, which stays. A listener may write:
         its change is reported once all listeners have received the change before.
         """
         with self._asked.lock:
@@ -101,7 +101,7 @@ class FakeKube(UserKube):
 
     @property
     def admission(self) -> Admission | None:
-        """Asked at every creation, of all kinds, dry runs as well; None lets everything in."""
+        """Called at every creation of any kind, including dry runs; None admits everything."""
         return self._asked.admission
 
     @admission.setter
@@ -110,14 +110,14 @@ class FakeKube(UserKube):
 
     @property
     def calls(self) -> list[Call]:
-        """What was asked, oldest first; of very many the newest."""
+        """The calls so far, oldest first; only the newest ones if there were very many."""
         return self._asked.calls
 
-    # --- what goes wrong -------------------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------------
 
     @property
     def down(self) -> bool:
-        """While true no call gets a response."""
+        """While True, no call is answered."""
         return self._asked.faults.down
 
     @down.setter
@@ -125,27 +125,27 @@ class FakeKube(UserKube):
         self._asked.faults.down = down
 
     def fail(self, verb: str, error: ApiError) -> None:
-        """Make the next call of that verb (GET LIST WATCH POST PATCH PUT DELETE) fail without effect."""
+        """Let the next call with this verb (GET LIST WATCH POST PATCH PUT DELETE) fail without effect."""
         with self._asked.lock:
             self._asked.faults.fail(verb, error)
 
     def lose(self, verb: str) -> None:
-        """Let the next call of that verb be done, and its answer be lost."""
+        """Let the next call with this verb be done and its answer be lost."""
         with self._asked.lock:
             self._asked.faults.lose(verb)
 
     def before(self, verb: str, rival: Callable[[], object]) -> None:
-        """Run an action just before the next call of that verb: a race, every time."""
+        """Call ``rival`` just before the next call with this verb is done: a race that happens every time."""
         with self._asked.lock:
             self._asked.faults.before(verb, rival)
 
     def calm(self) -> None:
-        """Let go of every ``fail``, ``lose`` and ``before`` that has not yet happened."""
+        """Forget every ``fail``, ``lose`` and ``before`` that has not happened yet."""
         with self._asked.lock:
             self._asked.faults.clear()
 
     def protect(self, uid: str, *, protected: bool = True) -> None:
-        """Let evictions of this pod be answered as if a PodDisruptionBudget forbade them, or not any more."""
+        """Answer evictions of this pod as if a PodDisruptionBudget forbade them, or stop doing so."""
         with self._asked.lock:
             (self._asked.protected.add if protected else self._asked.protected.discard)(uid)
 
@@ -153,7 +153,7 @@ class FakeKube(UserKube):
 
     @property
     def watches(self) -> int:
-        """How many watches run: begun, and neither closed nor broken."""
+        """Number of running watches: begun, and neither closed nor broken."""
         return len(self._asked.watches)
 
     def bookmark(self) -> None:
@@ -162,12 +162,12 @@ class FakeKube(UserKube):
             self._asked.watches.bookmark()
 
     def break_watches(self, error: ApiError | None = None) -> None:
-        """End every watch: in good order, or with an error."""
+        """End every watch: normally (None), or with an error."""
         with self._asked.lock:
             self._asked.watches.end(error)
 
     def forget_history(self) -> None:
-        """Compact: no watch begins at an older resourceVersion than the present one, no list goes on."""
+        """Compact: no watch can begin at an older resourceVersion than the present one, no list continue."""
         with self._asked.lock:
             self._asked.store.history.forget(self._asked.store.version)
             self._asked.pages.forget()

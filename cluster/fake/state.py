@@ -15,16 +15,16 @@ _TYPED: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def plain(body: Mapping[str, Any]) -> Json:
-    """A copy as it would come out of the wire."""
+    """A deep copy, as if it had been sent as JSON."""
     copied: Json = _DECODER.decode(_ENCODER.encode(body))
     return copied
 
 
 class State:
-    """What an object was from one write to the next.
+    """An object as it was from one write to the next.
 
-    ``obj`` is shared by the rooms of this package, which build new objects and never change one. Whoever is
-    outside gets copies: ``copy`` or ``typed``.
+    ``obj`` is shared by the modules of this package, which build new objects and never change one. Code
+    outside the package gets copies: ``copy`` or ``typed``.
     """
 
     __slots__ = ("_obj", "raw")
@@ -35,12 +35,12 @@ class State:
 
     @property
     def obj(self) -> Json:
-        """To be read, never to be changed."""
+        """The object; read it, never change it."""
         return self.copy() if self._obj is None else self._obj
 
     @property
     def metadata(self) -> Json:
-        """``metadata`` of the object; to be read."""
+        """``metadata`` of the object; read it, never change it."""
         metadata: Json = self.obj["metadata"]
         return metadata
 
@@ -54,7 +54,7 @@ class State:
         return typed(self.raw, resource)
 
     def shrink(self) -> None:
-        """Keep the bytes alone: this is history now."""
+        """Keep only the bytes, once this state is history."""
         self._obj = None
 
 

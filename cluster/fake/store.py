@@ -1,7 +1,7 @@
 """The objects and the one sequence of resourceVersions over all kinds, as etcd keeps them.
 
 A write is stored first and reported afterwards: to the watches, then to the listeners, in the order of the
-writes even where a listener writes itself. What a listener raises reaches the writer; the change stays.
+writes even if a listener writes itself. An exception of a listener reaches the writer; the change stays.
 """
 
 from bisect import bisect_left, insort
@@ -15,7 +15,7 @@ from cluster.fake.state import Json, State
 from cluster.kube.resources import Resource
 
 FIRST: Final = 100
-"""The resourceVersion before the first write: a server has written things of its own when it serves."""
+"""The resourceVersion before the first write: a server has written objects of its own when it starts."""
 
 Listener = Callable[[ChangeView], None]
 """Called with every stored change, in order, while the server waits."""
@@ -32,7 +32,7 @@ class Table:
         return len(self._keys)
 
     def find(self, key: str) -> State | None:
-        """What is stored under a key."""
+        """The object under a key; None if there is none."""
         return self._states.get(key)
 
     def put(self, key: str, state: State) -> None:
@@ -42,7 +42,7 @@ class Table:
         self._states[key] = state
 
     def drop(self, key: str) -> None:
-        """Store nothing under a key any more."""
+        """Remove the object under a key."""
         del self._states[key]
         del self._keys[bisect_left(self._keys, key)]
 
@@ -76,7 +76,7 @@ class Store:
         return self._tables.setdefault(plural, Table())
 
     def find(self, plural: str, namespace: str | None, name: str) -> State | None:
-        """One object, None where there is none."""
+        """One object; None if there is none."""
         return self.table(plural).find(key_of(namespace, name))
 
     def select(self, plural: str, selector: Selector) -> tuple[State, ...]:
@@ -85,7 +85,7 @@ class Store:
         return tuple(state for state in states if selector.selects(state.obj))
 
     def write(self, resource: Resource[Any], obj: Json) -> State:
-        """Store the next state of an object, under the next resourceVersion."""
+        """Store the next state of an object with the next resourceVersion, and report it."""
         self.version += 1
         metadata = {**obj["metadata"], "resourceVersion": str(self.version)}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -98,7 +98,7 @@ class Store:
         return now
 
     def remove(self, resource: Resource[Any], state: State) -> None:
-        """Let an object vanish."""
+        """Remove an object, and report it."""
         self.version += 1
         key = key_of(state.metadata.get("namespace"), state.metadata["name"])
         table = self.table(resource.plural)
@@ -114,7 +114,7 @@ class Store:
             change.was.shrink()
         self._unreported.append(change)
         if self._reporting:
-            return  # a listener writes: the outer call goes on with this change
+            return  # a listener writes: the outer call reports this change, too
         self._reporting = True
         try:
             while self._unreported:
@@ -126,5 +126,5 @@ class Store:
 
 
 def key_of(namespace: str | None, name: str) -> str:
-    """The key of an object in the order of its kind: as in etcd, the slash counts when keys are sorted."""
+    """The key of an object within its kind: as in etcd, the slash counts when keys are sorted."""
     return f"{namespace or ''}/{name}"

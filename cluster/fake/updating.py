@@ -1,8 +1,8 @@
-"""A patch ends in an update, which what only the server writes survives.
+"""Updates, in which patches end: they cannot change what only the server sets.
 
-As with the real server: ``status`` has its own door, a change of nothing is no write, generation counts
-changes of what is meant (not of metadata or status), the spec of a pod hardly changes at all, an object that
-is being deleted gets no new finalizer and vanishes with its last one.
+As on the real server: ``status`` has its own endpoint, an update without a change is no write, generation
+counts changes outside metadata and status, hardly anything in a pod's spec can change, and an object that is
+being deleted gets no new finalizer and vanishes with its last one.
 """
 
 from typing import Any, Final
@@ -36,7 +36,7 @@ def patched(
     subresource: str | None,
     dry_run: bool = False,
 ) -> State:
-    """What becomes of an object by a merge patch."""
+    """Apply a merge patch; returns the resulting state."""
     if subresource not in {None, "status"} or (subresource and resource.plural not in WITH_STATUS):
         raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
     check_preconditions(request, before.obj, patch.get("metadata") or {}, resource.plural)
@@ -55,7 +55,7 @@ def updated(
     of_status: bool,
     dry_run: bool = False,
 ) -> State:
-    """Write a caller's version of an object, as far as allowed; a dry run only returns the result."""
+    """Write a caller's version of an object as far as allowed; a dry run only returns the result."""
     old = before.obj
     after = _allowed_part(resource.plural, old, after, of_status=of_status)
     after["metadata"] = _metadata(old, after)

@@ -17,7 +17,7 @@ from cluster.kube.resources import Resource, T
 
 
 class UserKube:
-    """``Kube`` for one user, as admission and the record of calls see it; every user may do everything."""
+    """``Kube`` for one user, whom admission and the record of calls see; every user may do everything."""
 
     def __init__(self, asked: ServerCore, user: str = ADMINISTRATOR) -> None:
         self._asked = asked
@@ -47,7 +47,7 @@ class UserKube:
     def watch(
         self, resource: Resource[T], selection: Selection = EVERYTHING, options: WatchOptions = FROM_NOW
     ) -> FakeWatch[T]:
-        """Follow changes, until it is closed or broken: no timeout ends it."""
+        """Follow changes until the watch is closed or broken; no timeout ends it. See ``Kube``."""
         with self._asked.call(self.user, "WATCH", resource.path(selection.namespace)) as request:
             return self._asked.watches.begin(request, resource, selection, options)
 
@@ -59,7 +59,7 @@ class UserKube:
         namespace: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Create an object, or only say what would come of it."""
+        """Create an object; see ``Kube``."""
         path = resource.path(namespace) + ("?dryRun=All" if dry_run else "")
         with self._asked.call(self.user, "POST", path, body) as request:
             state = created(
@@ -84,7 +84,7 @@ class UserKube:
         within: float | None = None,
         answered: float | None = None,
     ) -> None:
-        """Bind or evict a pod. Nothing takes time here."""
+        """Bind or evict a pod; see ``Kube``. It takes no time here."""
         path = resource.path(namespace, name, subresource)
         if _is_past(within) or _is_past(answered):
             raise Unsent(Request("POST", path), "it is too late for it")
@@ -108,7 +108,7 @@ class UserKube:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Merge-patch an object through one of its doors, or only say what would come of it."""
+        """Merge-patch an object or its status; see ``Kube``."""
         path = resource.path(namespace, name, subresource) + ("?dryRun=All" if dry_run else "")
         with self._asked.call(self.user, "PATCH", path, body) as request:
             before = self._asked.found(request, resource, namespace, name)
@@ -133,7 +133,7 @@ class UserKube:
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object; a bound pod only begins to end, unless the grace is 0."""
+        """Delete an object; see ``Kube``. A bound pod only becomes terminating, unless the grace is 0."""
         with self._asked.call(self.user, "DELETE", resource.path(namespace, name)) as request:
             state = self._asked.found(request, resource, namespace, name)
             wanted = {"uid": uid, "resourceVersion": resource_version}

@@ -1,8 +1,9 @@
 """Watches: the effect of a change on the watch of a selection, and where a watch resumes.
 
-As with the real server a watch without a resourceVersion begins with the present objects, one with a version
-that history no longer holds ends with 410, coming into a selection is ADDED, leaving it is DELETED (with the
-last state that was selected and the version of the change). Bookmarks and ends are the test's to make.
+As on the real server a watch without a resourceVersion begins with the present objects, and one with a
+version that history no longer has ends with 410. An object that comes into a selection is ADDED, one that
+leaves it is DELETED (with the last state that was selected and the version of the change). Only tests send
+bookmarks and end watches.
 """
 
 import queue
@@ -51,16 +52,16 @@ class FakeWatch(Generic[T]):
             yield from self._next()
 
     def close(self) -> None:
-        """The client ends the watch."""
+        """End the watch, as its client."""
         self._ended(self)
         self.end(None)
 
     def end(self, error: ApiError | None) -> None:
-        """The server ends it: in good order, or with an error."""
+        """End the watch, as the server: normally (None), or with an error."""
         self._events.put(error)
 
     def _next(self) -> Iterator[WatchEvent[T]]:
-        """The next event, none at the end."""
+        """The next event; nothing at the end."""
         event = self._events.get()
         self.over = not isinstance(event, WatchEvent)
         if isinstance(event, ApiError):
@@ -69,7 +70,7 @@ class FakeWatch(Generic[T]):
             yield event
 
     def notify(self, change: Change) -> None:
-        """Say what a change means to this selection."""
+        """Send the event that a change means for this selection, if any."""
         if change.plural != self.resource.plural:
             return
         was = change.was is not None and self._selector.selects(change.was.obj)
@@ -109,7 +110,7 @@ class Watches:
     def begin(
         self, request: Request, resource: Resource[T], selection: Selection, options: WatchOptions
     ) -> FakeWatch[T]:
-        """Start a watch; the first events, if it asks for any, are in it already."""
+        """Start a watch; the first events, if ``options`` ask for any, are in it already."""
         selector = selector_of(request, resource.plural, selection)
         watch = FakeWatch(resource, selector, self._forget)
         if options.initial_events and not self._streams_lists:
@@ -134,7 +135,7 @@ class Watches:
             watch.bookmark(self._store.version)
 
     def end(self, error: ApiError | None) -> None:
-        """End every watch, in good order (None) or with an error."""
+        """End every watch, normally (None) or with an error."""
         for watch in self._running:
             watch.end(error)
         self._running.clear()

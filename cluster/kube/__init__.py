@@ -1,1 +1,1 @@
-"""Access to the API server: the only code that speaks HTTP to it."""
+"""Access to the API server: no other code speaks HTTP to it."""

@@ -1,7 +1,7 @@
 """The permissions of users, by the API server's SubjectAccessReview (authorization.k8s.io/v1).
 
-Used by the booking server, and by the node agent's doctor about itself. Roles are rights on virtual
-resources, which clusters keep in RBAC: nothing of that name has to exist (ADR 22).
+Used by the booking server, and by the node agent's doctor about itself. Roles are permissions on virtual
+resources, granted in the cluster's RBAC: no resource of that name has to exist (ADR 22).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class AccessReviewStatus(Partial, frozen=True):
 
 
 class AccessReview(Partial, frozen=True):
-    """A SubjectAccessReview, as far as its answer goes; never stored."""
+    """A SubjectAccessReview, reduced to its answer; never stored."""
 
     metadata: Meta = Meta()
     status: AccessReviewStatus = AccessReviewStatus()
@@ -48,7 +48,7 @@ OWN_ACCESS_REVIEWS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Something that can be done at the API server; in the whole cluster where no namespace is named."""
+    """Something that can be done at the API server; in the whole cluster if no namespace is named."""
 
     verb: str
     resource: str
@@ -56,15 +56,15 @@ class Permission:
     namespace: str = ""
 
     def __str__(self) -> str:
-        """``patch nodes``, ``create leases in gpu-booking``."""
+        """Such as ``patch nodes`` or ``create leases in gpu-booking``."""
         return f"{self.verb} {self.resource}" + (f" in {self.namespace}" if self.namespace else "")
 
 
 def may_i(kube: Kube, right: Permission) -> bool:
-    """Whether the caller may do that.
+    """Whether the caller has this permission.
 
     Raises:
-        ApiError: nobody could be asked.
+        ApiError: the API server could not be asked.
     """
     attributes = {"group": right.group, "resource": right.resource, "verb": right.verb}
     if right.namespace:
@@ -76,7 +76,7 @@ class Access(Protocol):
     """Reviews the permissions of users."""
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
-        """Whether the API server would let them, in the whole cluster.
+        """Whether a user has this permission in the whole cluster.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -85,7 +85,7 @@ class Access(Protocol):
 
 
 class AccessReviews:
-    """``Access`` by the API server."""
+    """``Access`` that asks the API server."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube

@@ -1,4 +1,4 @@
-"""Growing, jittered delays between attempts: pure, the caller waits."""
+"""Growing, jittered delays between attempts. The caller does the waiting."""
 
 import random as randomness
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Random(Protocol):
 
 
 def unpredictable() -> Random:
-    """Randomness for spreading load; nothing secret hangs on it."""
+    """Randomness that spreads load; no secret depends on it."""
     return randomness.SystemRandom()
 
 
@@ -30,7 +30,7 @@ class Backoff:
     _failures: int = field(default=0, init=False)
 
     def next(self) -> float:
-        """Seconds to wait before the next attempt; the one after it waits longer."""
+        """Seconds to wait before the next attempt; they grow with each call."""
         self._failures += 1
         ceiling = exponential_backoff(self._failures, first=self.first, longest=self.longest)
         return self.random.uniform(ceiling / 2, ceiling)

@@ -1,7 +1,7 @@
 """The real ``Kube``: typed requests over ``cluster.kube.transport``.
 
-Reads are tried again, with growing and jittered pauses, when the server was unreachable, failed or was
-overloaded. Writes are sent once: after a lost answer only the caller knows whether to write again.
+Reads are retried, with growing and jittered pauses, if the server was unreachable, failed or was overloaded.
+Writes are sent once: after a lost answer only the caller knows whether to write again.
 """
 
 import threading
@@ -34,11 +34,11 @@ from cluster.process.clock import Clock
 MERGE_PATCH: Final = "application/merge-patch+json"
 READ_ATTEMPTS: Final = 4
 LONGEST_READ_SECONDS: Final = 10.0
-"""After this no further attempt begins."""
+"""A read does not try again after this time."""
 FIRST_PAUSE: Final = 0.2
-"""Seconds between two attempts at first."""
+"""Seconds between the first two attempts."""
 LONGEST_PAUSE: Final = 5.0
-"""Also where the server asks for a longer one."""
+"""Seconds, even if the server asks for more."""
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class _ListBody(Partial, frozen=True):
 
 @ready
 class _Frame(Partial, frozen=True):
-    """One line of a watch, its object still unread: the type decides what it is."""
+    """One line of a watch. Its object is not decoded yet: the type decides what it is."""
 
     type: str = ""
     object: msgspec.Raw = msgspec.Raw(b"{}")
@@ -70,15 +70,15 @@ class KubeClient:
         connections: int = CONNECTIONS,
         read_attempts: int = READ_ATTEMPTS,
     ) -> None:
-        """Connects when first asked.
+        """Connects with the first request.
 
         Args:
-            connection: where and as whom.
+            connection: the server's address, and our credentials.
             clock: to compare the server's clock with ours.
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
-            connections: requests at one time for which connections are kept.
-            read_attempts: how often a read is tried at most.
+            connections: number of connections to keep for simultaneous requests.
+            read_attempts: maximum number of attempts to read.
         """
         self._clock = clock
         self._closed = threading.Event()
@@ -92,7 +92,7 @@ class KubeClient:
         )
 
     def skew(self) -> timedelta | None:
-        """The API server's clock minus ours, to the second, by its last answer (law L6); None before it."""
+        """The API server's clock minus ours, to the second, by its last answer (law L6); None before any."""
         return self._transport.skew()
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class KubeClient:
         selection: Selection = EVERYTHING,
         options: WatchOptions = FROM_NOW,
     ) -> "HttpWatch[T]":
-        """Follow changes; see ``Kube``. Not tried again: the caller knows from where to go on."""
+        """Follow changes; see ``Kube``. Not retried: only the caller knows from where to resume."""
         streamed = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
         query = (
             ("watch", "true"),
@@ -200,7 +200,7 @@ class KubeClient:
         try:
             return self._write(call, resource)
         except Unprocessable as error:
-            # A resourceVersion that does not match is a 409, a uid only breaks a rule of validation.
+            # A resourceVersion that does not match is a 409, but a uid that does not is a 422.
             if _is_about_uid(error):
                 raise Conflict(error.request, error.refusal) from error
             raise
@@ -277,7 +277,7 @@ def _is_about_uid(error: Unprocessable) -> bool:
 
 
 def _asked_for(error: Exception) -> float | None:
-    """Seconds that the server wants us to wait."""
+    """Seconds that the server asks us to wait, at most ``LONGEST_PAUSE``; None if it asks for none."""
     asked = error.retry_after if isinstance(error, TooManyRequests) else None
     return min(asked, LONGEST_PAUSE) if asked else None
 

@@ -1,4 +1,4 @@
-"""Whether this machine's clock can be trusted: the API server's is the cluster's (law L6)."""
+"""Whether this machine's clock can be trusted, compared with the API server's (law L6)."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,10 +9,10 @@ LARGEST_SKEW: Final = timedelta(seconds=30)
 
 
 def clock_skew_reason(skew: Callable[[], timedelta | None]) -> Callable[[], str | None]:
-    """A check of our clock: None when it is right, else a message.
+    """A check of our clock that returns None if it is right, else a message.
 
     Args:
-        skew: the API server's clock minus ours, None before its first answer.
+        skew: returns the API server's clock minus ours; None before its first answer.
     """
 
     def unready_reason() -> str | None:

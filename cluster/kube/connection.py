@@ -1,6 +1,6 @@
 """The API server's address and our credentials: the input of a client.
 
-``cluster.kube.in_cluster`` makes one as a pod finds it.
+``cluster.kube.in_cluster`` makes the connection of a pod.
 """
 
 import threading
@@ -15,22 +15,22 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 TOKEN_READ_EVERY: Final = 60.0
-"""Seconds. Projected tokens are renewed by the kubelet when four fifths of their life are over."""
+"""Seconds. The kubelet renews a projected token after four fifths of its lifetime."""
 
 
 class BadConnectionError(ValueError):
-    """The settings that say how to reach the API server are missing or wrong."""
+    """The settings for reaching the API server are missing or wrong."""
 
 
 class Credentials(Protocol):
-    """Whose token a request carries."""
+    """The source of the tokens that requests carry."""
 
     def token(self) -> str | None:
-        """The bearer token of now, None for none."""
+        """The present bearer token; None to send none."""
         ...
 
     def invalidate(self) -> None:
-        """The server answered 401: do not trust a remembered token."""
+        """The server answered 401: do not use a cached token again."""
         ...
 
 
@@ -42,7 +42,7 @@ class NoToken:
         return None
 
     def invalidate(self) -> None:
-        """There is no token that could be read again."""
+        """Does nothing: there is no token."""
 
 
 class TokenFile:
@@ -62,7 +62,7 @@ class TokenFile:
         self._read_at: float | None = clock.monotonic()
 
     def token(self) -> str | None:
-        """The token, read again when it was read too long ago; the old one where that fails."""
+        """The token, read again if it is too old; the old one if that fails."""
         with self._lock:
             if self._read_at is None or self._clock.monotonic() - self._read_at >= self._every:
                 self._read_at = self._clock.monotonic()
@@ -95,18 +95,18 @@ class Connection:
     """Everything a client needs to reach the API server."""
 
     server: str
-    """e.g. ``https://10.96.0.1:443``."""
+    """URL, e.g. ``https://10.96.0.1:443``."""
     ca_file: Path | None = None
-    """The authorities that vouch for the server; None means those of the system."""
+    """Authorities that sign the server's certificate, PEM; None for the system's."""
     credentials: Credentials = field(default_factory=NoToken)
     client_certificate: Path | None = None
     client_key: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Check the address and the files.
 
         Raises:
-            BadConnectionError: not an http or https address, or a file is missing.
+            BadConnectionError: the address is not http or https, or a file is missing.
         """
         if not self.server.startswith(("https://", "http://")):
             raise BadConnectionError(f"The API server's address {self.server!r} must begin with https://.")

@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server: our own tree, so that the HTTP library stays a detail.
+"""Errors between us and the API server: our own tree, so that the HTTP library stays a detail.
 
 ::
 
@@ -15,7 +15,7 @@
     ├── ServerError          5xx: the server failed; whether it acted is unknown
     ├── Unreachable          no answer; whether it acted is unknown
     │   └── Unsent           no connection in time: nothing was sent
-    └── Malformed            an answer that is not what the API promises
+    └── Malformed            an answer that does not follow the API
 
 Each message has the verb, the path, the code, the reason and the server's own message.
 """
@@ -41,7 +41,7 @@ class Request:
 
 
 class ApiError(Exception):
-    """The API server could not be asked, or did not do what it was asked."""
+    """The API server could not be reached, or did not do what was requested."""
 
     def __init__(self, request: Request, message: str) -> None:
         super().__init__(request, message)
@@ -60,14 +60,14 @@ class Unreachable(ApiError):
 
 
 class Unsent(Unreachable):
-    """No connection, or none in time: the server has not been asked, and nothing has happened."""
+    """No connection, or none in time: nothing was sent, and nothing has happened."""
 
     def __str__(self) -> str:
         return f"{self.request} was not sent to the API server: {self.message}"
 
 
 class Malformed(ApiError):
-    """The answer is not what the API promises."""
+    """The answer does not follow the API."""
 
     def __str__(self) -> str:
         return f"The answer to {self.request} cannot be read: {self.message}"
@@ -75,7 +75,7 @@ class Malformed(ApiError):
 
 @dataclass(frozen=True)
 class Refusal:
-    """What the server said when it refused."""
+    """The server's error answer."""
 
     code: int
     reason: str = ""
@@ -116,7 +116,7 @@ class ClientError(StatusError):
 
 
 class BadRequest(ClientError):
-    """400: the API server cannot read the request, or it contradicts itself."""
+    """400: the API server cannot read the request, or the request contradicts itself."""
 
 
 class Unauthorized(ClientError):
@@ -124,7 +124,7 @@ class Unauthorized(ClientError):
 
 
 class Forbidden(ClientError):
-    """403: known, but not allowed to."""
+    """403: the user is known, but not allowed to do this."""
 
 
 class NotFound(ClientError):
@@ -148,7 +148,7 @@ class TooManyRequests(ClientError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks us to wait, None when it does not say."""
+        """Seconds that the server asks us to wait; None if it names none."""
         return self.refusal.retry_after
 
 
@@ -167,7 +167,7 @@ _LONGEST_BODY_QUOTED = 200
 
 
 def refused(request: Request, refusal: Refusal) -> StatusError:
-    """The error of our tree for what the server said."""
+    """The error of our tree for an error answer."""
     if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ServerError(request, refusal)
     return _BY_CODE.get(refusal.code, ClientError)(request, refusal)

@@ -1,6 +1,6 @@
 """Events: messages about a pod or a node for people, as ``kubectl describe`` shows them (law L8).
 
-Recording never blocks and never fails: messages wait in a queue for the recorder's thread, and when it is
+Recording never blocks and never fails: messages wait in a queue for the recorder's thread. If the queue is
 full or the API server refuses, they are dropped and counted. A message that repeats within ten minutes raises
 the count of the existing Event.
 """
@@ -30,21 +30,21 @@ log = structlog.get_logger(__name__)
 Severity = Literal["Normal", "Warning"]
 
 AGGREGATED_WITHIN: Final = 600.0
-"""Seconds."""
+"""Seconds within which a repeated message counts for the existing Event."""
 LONGEST_QUEUE: Final = 1000
 LAST_WORDS: Final = 5.0
-"""Seconds that the end of the process may wait for unwritten messages."""
+"""Seconds for which the end of the process may be delayed to write waiting messages."""
 MOST_REMEMBERED: Final = 4096
 LONGEST_MESSAGE: Final = 1024
 """Characters; the API server refuses longer ones."""
 LONGEST_NAME: Final = 200
 NAMESPACE_OF_NODES: Final = "default"
-"""Events about objects without a namespace live there, as the kubelet's do."""
+"""The namespace of Events about objects without one, as for the kubelet's."""
 
 
 @dataclass(frozen=True)
 class _EventKey:
-    """An Event's content: equal ones are aggregated."""
+    """An Event's content: Events with equal content are aggregated."""
 
     kind: str
     api_version: str
@@ -76,7 +76,7 @@ class EventRecorder:
         self._clock = clock
         self._component = component
         self._queue: queue.Queue[tuple[_EventKey, datetime] | None] = queue.Queue(LONGEST_QUEUE)
-        """None only wakes the recorder's thread."""
+        """A None only wakes the recorder's thread."""
         self._written: dict[_EventKey, _WrittenEvent] = {}
         self._outcomes = Counter(
             "events_total",
@@ -87,11 +87,11 @@ class EventRecorder:
         )
 
     def normal(self, about: Pod | Node, reason: str, message: str) -> bool:
-        """Record that something went well; reason is one CamelCase word. False where it was dropped."""
+        """Record that something went well; reason is one CamelCase word. False if it was dropped."""
         return self._enqueue(about, "Normal", reason, message)
 
     def warning(self, about: Pod | Node, reason: str, message: str) -> bool:
-        """Record that something is wrong; reason is one CamelCase word. False where it was dropped."""
+        """Record that something is wrong; reason is one CamelCase word. False if it was dropped."""
         return self._enqueue(about, "Warning", reason, message)
 
     def run(self, stop: threading.Event) -> None:
@@ -134,7 +134,7 @@ class EventRecorder:
         return True
 
     def _write(self, message: _EventKey, at: datetime) -> bool:
-        """Write one; whether it worked."""
+        """Write one message; returns whether it was written."""
         try:
             self._written[message] = self._repeat(message, at) or self._create(message, at)
         except ApiError as error:
@@ -146,7 +146,7 @@ class EventRecorder:
         return True
 
     def _repeat(self, message: _EventKey, at: datetime) -> _WrittenEvent | None:
-        """Raise the count of the Event that has the message; None when there is none, or it is too old."""
+        """Raise the count of the Event that has the message; None if there is none, or it is too old."""
         written = self._written.pop(message, None)
         if written is None or self._clock.monotonic() - written.at > AGGREGATED_WITHIN:
             return None

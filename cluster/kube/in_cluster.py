@@ -1,4 +1,4 @@
-"""The connection that a pod has to its API server, with settings for processes that run elsewhere."""
+"""A pod's connection to its API server, with settings for processes that run elsewhere."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,15 +19,15 @@ def in_cluster(
     token_file: Path | None = None,
     mounted: Path = SERVICE_ACCOUNT,
 ) -> Connection:
-    """The connection; whatever is not given is taken as the kubelet provides it to every pod.
+    """The connection; arguments that are None are taken from what the kubelet provides to every pod.
 
     Args:
         clock: for the rotation of the token.
-        environ: ``KUBERNETES_SERVICE_HOST`` and ``KUBERNETES_SERVICE_PORT``.
+        environ: has ``KUBERNETES_SERVICE_HOST`` and ``KUBERNETES_SERVICE_PORT``.
         server: e.g. ``https://127.0.0.1:6443``.
         ca_file: PEM.
         token_file: read again every minute.
-        mounted: the folder of the ServiceAccount.
+        mounted: the folder with the ServiceAccount's files.
 
     Raises:
         BadConnectionError: no address, or a file is missing.
@@ -49,17 +49,17 @@ class KubeSettings(Protocol):
 
     @property
     def kube_ca_file(self) -> Path | None:
-        """Certificate of its authority, PEM."""
+        """Certificate of the server's authority, PEM."""
         ...
 
     @property
     def kube_token_file(self) -> Path | None:
-        """The token that it is shown."""
+        """File with the token that we authenticate with."""
         ...
 
 
 def configured(settings: KubeSettings, clock: Clock, environ: Mapping[str, str]) -> Connection:
-    """The connection as in every pod, or as the settings say.
+    """The connection by the settings, and for the rest as in every pod.
 
     Raises:
         BadConnectionError: no address, or a file is missing.

@@ -1,7 +1,7 @@
-"""The calls of the API server that the parts use: the interface ``Kube``.
+"""The calls to the API server that the parts use: the interface ``Kube``.
 
-``cluster.kube.client.KubeClient`` is the real one, ``cluster.fake`` an in-memory one. Every method
-raises the errors of ``cluster.kube.errors`` and no others.
+``cluster.kube.client.KubeClient`` is the real client, ``cluster.fake`` has one for a server in memory. Every
+method raises the errors of ``cluster.kube.errors`` and no others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Literal, Protocol
 from cluster.kube.resources import Resource, T
 
 Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-"""The types of watch events; a bookmark carries nothing but a resourceVersion (and annotations)."""
+"""The types of watch events; a bookmark has only a resourceVersion (and annotations)."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events of a streamed list (KEP-3157)."""
@@ -37,10 +37,10 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which objects a list or a watch is about."""
+    """The objects that a list or a watch selects."""
 
     namespace: str | None = None
-    """None: all namespaces."""
+    """None for all namespaces."""
     field_selector: str | None = None
     label_selector: str | None = None
 
@@ -50,16 +50,16 @@ EVERYTHING: Final = Selection()
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """How a watch is asked for."""
+    """Options of a watch."""
 
     resource_version: str | None = None
-    """Events after this one; None: the present objects first, as ADDED, then what follows."""
+    """Send the events after this version; None: first the present objects as ADDED, then what follows."""
     initial_events: bool = False
     """Send the present objects first, then the bookmark ``INITIAL_EVENTS_END`` (KEP-3157)."""
     timeout_seconds: int = 300
-    """After this the server ends the watch in good order."""
+    """After this the server ends the watch normally."""
     silence_seconds: float = 70.0
-    """No byte for this long means that the connection is dead (bookmarks come about every minute)."""
+    """Without a byte for this long the connection counts as dead (bookmarks come about every minute)."""
 
 
 FROM_NOW: Final = WatchOptions()
@@ -74,7 +74,7 @@ class Watch(Protocol[T]):
         Raises:
             Gone: the resourceVersion is too old.
             Unreachable: silence, or the connection broke.
-            ApiError: any other ERROR event or unreadable event.
+            ApiError: another ERROR event, or an unreadable event.
         """
         ...
 
@@ -84,7 +84,7 @@ class Watch(Protocol[T]):
 
 
 class Kube(Protocol):
-    """The API server, as the parts need it."""
+    """The API server as the parts use it."""
 
     def get(
         self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
@@ -95,11 +95,11 @@ class Kube(Protocol):
             resource: its kind.
             name: its name.
             namespace: its namespace.
-            within: seconds from now within which it is answered, at the first attempt; None: a read that
-                fails is tried again for some seconds.
+            within: seconds from now within which the first and only attempt must be answered; None: a read
+                that fails is retried for some seconds.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such object.
             Unreachable: no answer, or none in time.
         """
         ...
@@ -128,7 +128,7 @@ class Kube(Protocol):
         """Follow changes.
 
         Raises:
-            Unprocessable: the server does not stream lists, though ``initial_events`` was asked for.
+            Unprocessable: ``initial_events`` was set, but the server does not stream lists.
             Gone: the resourceVersion is too old (also raised by the iteration).
         """
         ...
@@ -141,7 +141,7 @@ class Kube(Protocol):
         namespace: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Create an object; what the server made of it. ``apiVersion`` and ``kind`` are filled in.
+        """Create an object; returns it as the server stored it. ``apiVersion`` and ``kind`` are filled in.
 
         A dry run does everything but store it: admission, quota, validation.
 
@@ -165,17 +165,17 @@ class Kube(Protocol):
 
         Args:
             resource: the object's kind.
-            subresource: which.
-            body: what is posted.
-            name: the object's.
-            namespace: the object's.
-            within: seconds from now within which it is sent, or not at all; None: whenever that succeeds.
-            answered: seconds from now for which an answer is awaited; None: as long as for any other.
+            subresource: its name.
+            body: the body to post.
+            name: the object's name.
+            namespace: the object's namespace.
+            within: seconds from now within which it is sent, or not at all; None for no limit.
+            answered: seconds from now to wait for an answer; None for the usual timeout.
 
         Raises:
-            Conflict: a precondition in the body does not hold; the pod is bound already.
+            Conflict: a precondition in the body does not hold, or the pod is bound already.
             Unsent: there was no connection in time.
-            Unreachable: no answer, or none in time: whether it has happened is not known.
+            Unreachable: no answer, or none in time: whether it has happened is unknown.
         """
         ...
 
@@ -189,7 +189,7 @@ class Kube(Protocol):
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Change an object by a JSON merge patch (RFC 7386); what it has become.
+        """Change an object by a JSON merge patch (RFC 7386); returns the result.
 
         ``metadata.uid`` and ``metadata.resourceVersion`` in the body are preconditions. A dry run does
         everything but store it: preconditions, admission, validation.
@@ -209,10 +209,10 @@ class Kube(Protocol):
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object, if it still is the one that is meant.
+        """Delete an object, if it has this uid and resourceVersion; None for any.
 
         Raises:
-            Conflict: uid or resourceVersion is another.
-            NotFound: there is none.
+            Conflict: its uid or resourceVersion differs.
+            NotFound: there is no such object.
         """
         ...

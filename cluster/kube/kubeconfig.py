@@ -1,8 +1,8 @@
-"""The API server's address and a user's credentials, as kubectl reads them. Used by the command line alone.
+"""The API server's address and a user's credentials, as kubectl reads them. Only the command line uses it.
 
 Sources: kubectl's kubeconfig (client-go ``clientcmd/api/v1``), and ``client.authentication.k8s.io/v1`` for
-programs that make credentials. Only what the command line needs is read; the official client would take half
-a second to be imported, for one request.
+credential plugins. Only what the command line needs is read: importing the official client would take half a
+second, for one request.
 """
 
 import base64
@@ -24,7 +24,7 @@ DEFAULT_NAMESPACE: Final = "default"
 _EXEC_KIND: Final = "ExecCredential"
 _EXEC_INFO: Final = "KUBERNETES_EXEC_INFO"
 _EXEC_SECONDS: Final = 60
-"""Somebody may have to sign in in a browser."""
+"""Timeout of a credential plugin: the user may have to sign in in a browser."""
 
 
 class _Part(msgspec.Struct, frozen=True, rename="kebab"):
@@ -43,14 +43,14 @@ class ClusterEntry(_Part, frozen=True):
 
 
 class EnvEntry(msgspec.Struct, frozen=True):
-    """A variable for a program."""
+    """An environment variable for a credential plugin."""
 
     name: str
     value: str
 
 
 class ExecEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """``users[].user.exec``: a program that makes credentials."""
+    """``users[].user.exec``: a credential plugin."""
 
     command: str
     api_version: str = "client.authentication.k8s.io/v1"
@@ -83,7 +83,7 @@ class ContextEntry(_Part, frozen=True):
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """One context with everything that it names; paths in it are absolute."""
+    """One context with its cluster and user; paths in it are absolute."""
 
     context: str
     namespace: str
@@ -92,7 +92,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecCredentialStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """``status`` of what a program answers."""
+    """``status`` of a credential plugin's answer."""
 
     token: str | None = None
     client_certificate_data: str | None = None
@@ -100,14 +100,14 @@ class ExecCredentialStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
-    """What a program answers."""
+    """The answer of a credential plugin."""
 
     kind: str
     status: ExecCredentialStatus
 
 
 def paths(environ: Mapping[str, str], named: Path | None = None) -> list[Path]:
-    """The files that are read, in their order: the one that is named, else ``KUBECONFIG``, else the usual."""
+    """The kubeconfig files, in order: the ``named`` one, or those of ``KUBECONFIG``, or the default one."""
     if named is not None:
         return [named]
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(":") if each]
@@ -115,16 +115,16 @@ def paths(environ: Mapping[str, str], named: Path | None = None) -> list[Path]:
 
 
 def of_pod(files: Sequence[Path], clock: Clock, environ: Mapping[str, str], mounted: Path) -> Chosen | None:
-    """What a pod is to its cluster, where no kubeconfig says anything; None elsewhere.
+    """A pod's own context, from its ServiceAccount; None outside a pod, or if a kubeconfig has content.
 
     Args:
-        files: of ``paths``.
+        files: the result of ``paths``.
         clock: for the connection.
-        environ: of the process.
-        mounted: the folder of the ServiceAccount.
+        environ: the process's environment.
+        mounted: the folder with the ServiceAccount's files.
 
     Raises:
-        BadConnectionError: a kubeconfig that cannot be read.
+        BadConnectionError: a kubeconfig cannot be read.
     """
     if any(_document(path) for path in files) or not (mounted / "token").is_file():
         return None
@@ -145,11 +145,11 @@ def choose(files: Sequence[Path], *, context: str | None = None) -> Chosen:
     """Resolve a context.
 
     Args:
-        files: in their order; of two entries of one name the first counts. A missing file counts as empty.
+        files: in order; of two entries with one name the first counts. A missing file counts as empty.
         context: its name; by default the current one.
 
     Raises:
-        BadConnectionError: a file that cannot be read, or a name without an entry.
+        BadConnectionError: a file cannot be read, or a name has no entry.
     """
     documents = [(path, document) for path in files if (document := _document(path))]
     name = context or next((d["current-context"] for _, d in documents if d.get("current-context")), None)
@@ -174,7 +174,7 @@ def choose(files: Sequence[Path], *, context: str | None = None) -> Chosen:
 
 
 def contexts(files: Sequence[Path]) -> list[str]:
-    """Names of all contexts, for completion; none where a file cannot be read."""
+    """Names of all contexts, sorted, for completion; files that cannot be read are left out."""
     found: list[str] = []
     for path in files:
         with suppress(BadConnectionError):
@@ -188,14 +188,14 @@ def credential_of(
     """The token or the certificate of a user.
 
     Args:
-        user: of the chosen context.
-        environ: for a program that makes credentials.
-        interactive: whether such a program may prompt the user.
-        within: seconds in which such a program must have answered, and without a word on the terminal; None:
-            as long as a person may need to sign in.
+        user: the user of the chosen context.
+        environ: for a credential plugin.
+        interactive: whether a credential plugin may prompt the user.
+        within: seconds in which a credential plugin must answer, without output on the terminal; None for as
+            long as a person may need to sign in.
 
     Raises:
-        BadConnectionError: a file that cannot be read, or a program that fails.
+        BadConnectionError: a file cannot be read, or the credential plugin fails.
     """
     if user.exec is not None:
         return _run(user.exec, environ, interactive=interactive, within=within)
@@ -210,7 +210,7 @@ def credential_of(
 
 
 class GivenToken:
-    """A token that was read once: a command ends long before it does."""
+    """A token that is read once: a command ends long before the token expires."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -220,7 +220,7 @@ class GivenToken:
         return self._token
 
     def invalidate(self) -> None:
-        """Nothing to read again."""
+        """Does nothing: the token is never read again."""
 
 
 def connection(chosen: Chosen, credential: ExecCredentialStatus, folder: Path) -> Connection:
@@ -228,11 +228,11 @@ def connection(chosen: Chosen, credential: ExecCredentialStatus, folder: Path) -
 
     Args:
         chosen: the context.
-        credential: the user's.
-        folder: a private one, for inline contents of the kubeconfig that a TLS library reads from files.
+        credential: the user's credential.
+        folder: a private folder, for inline contents that the TLS library reads from files.
 
     Raises:
-        BadConnectionError: what cannot be used.
+        BadConnectionError: the context or the credential cannot be used.
     """
     where = chosen.cluster
     if where.insecure_skip_tls_verify:
@@ -284,7 +284,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _absolute(document: Mapping[str, Any], kind: str, folder: Path) -> Iterator[dict[str, Any]]:
-    """Entries whose paths, which count from the kubeconfig's folder, count from everywhere."""
+    """Entries with absolute paths: in a kubeconfig they are relative to its folder."""
     files = {"certificate-authority", "client-certificate", "client-key", "tokenFile"}
     for each in _entries(document, kind):
         inner = each.get(kind)
@@ -294,7 +294,7 @@ def _absolute(document: Mapping[str, Any], kind: str, folder: Path) -> Iterator[
 
 
 def _program(user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The same of a program that is named by a path; one by its name alone is searched on the PATH."""
+    """``exec`` with an absolute path if its command has a slash; other commands are searched on the PATH."""
     program = user.get("exec")
     command = program.get("command") if isinstance(program, dict) else None
     if not isinstance(program, dict) or not isinstance(command, str) or "/" not in command:
@@ -367,7 +367,7 @@ def _text(path: Path, what: str) -> str:
 
 
 def _inline(data: str | None, file: str | None) -> str | None:
-    """PEM that is inline in the kubeconfig, or in a file that it names."""
+    """PEM that is inline in the kubeconfig, or in a file that it names; None if it has neither."""
     if data is not None:
         return _bytes(data).decode()
     return None if file is None else _text(Path(file), "file")

@@ -1,11 +1,11 @@
-"""Who of several equal processes acts: the one that holds a Lease.
+"""Leader election: of several equal processes only the one that holds a Lease acts.
 
-Used by the controller's reclaimer. Only the API server's answers and our own monotonic clock count (law L6):
-we lead as long as our newest renewal was *sent* less than the renew deadline ago, and another's Lease has
-expired when we have watched it unchanged for its whole duration. So clocks that differ do no harm, and a
-process that was stopped for a while knows at once that it does not lead any more.
+Used by the controller's reclaimer. Only the API server's answers and our own monotonic clock count (law L6).
+We lead as long as our newest renewal was *sent* less than the renew deadline ago, and another's Lease has
+expired when we have seen it unchanged for its whole duration. So clocks that differ do no harm, and a process
+that was stopped for a while knows at once that it does not lead any more.
 
-All writes are merge patches with the resourceVersion that was read: of two that want it, one gets it.
+All writes are merge patches with the resourceVersion that was read, so only one of two candidates succeeds.
 """
 
 import threading
@@ -34,11 +34,11 @@ class LeaderElectionTiming:
     """Seconds. The deadline is shorter than the duration, so that two never lead at once."""
 
     duration: int = 15
-    """How long others must have watched our Lease unchanged before they take it."""
+    """How long others must see our Lease unchanged before they take it."""
     renew_deadline: float = 10.0
-    """How long after its newest renewal a leader leads."""
+    """How long a leader leads after its newest renewal."""
     retry: float = 2.0
-    """Between two attempts, to renew or to take; up to a fifth longer, so that not all come at once."""
+    """Pause between two attempts; up to a fifth longer, so that not all candidates come at once."""
     random: Random = field(default_factory=unpredictable)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class LeaderElectionTiming:
 
 
 class LeaderElector:
-    """One candidate for one Lease. ``run`` is the body of a thread; ``leads`` may be asked by any."""
+    """One candidate for one Lease. ``run`` is the body of a thread; any thread may call ``leads``."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class LeaderElector:
         Args:
             kube: the API server.
             clock: for the intervals, and for the times that people read in the Lease.
-            name: of the Lease, e.g. ``names.CONTROLLER_LEASE``.
-            holder: our identity: another one for every start of a process.
-            namespace: of the Lease.
-            place: where no two processes are at a time, such as a pod; ``holder`` begins with it and ``_``.
-                A holder there from before our start is dead, and its Lease is not waited for.
-            unfit: why this process may do nothing while another could, such as a wrong clock: then it leaves
-                the Lease to that one. None where it may lead.
+            name: the Lease's name, e.g. ``names.CONTROLLER_LEASE``.
+            holder: our identity, a new one for every start of a process.
+            namespace: the Lease's namespace.
+            place: where only one process runs at a time, such as a pod; ``holder`` begins with it and ``_``.
+                A holder there from before our start is dead, so we do not wait until its Lease expires.
+            unfit: returns why this process must not act although another could, such as a wrong clock: then
+                it leaves the Lease to others. None if it may lead.
             timing: the defaults are those of Kubernetes' own components.
         """
         self._kube = kube
@@ -90,11 +90,11 @@ class LeaderElector:
         self._renewed: float | None = None
         """When our newest renewal was sent; None while we do not hold the Lease."""
         self._version: str | None = None
-        """Of our newest write; None when the Lease must be read first."""
+        """resourceVersion of our newest write; None if the Lease must be read first."""
         self._acquired_at: datetime | None = None
-        """``acquireTime`` of our newest attempt: by it we know our own Lease after a lost answer."""
+        """``acquireTime`` of our newest attempt: by it we recognize our own Lease after a lost answer."""
         self._watched: tuple[str, float] | None = None
-        """Another's Lease: its resourceVersion, and since when we have seen it unchanged."""
+        """Another's Lease: its resourceVersion, and the instant since which we have seen it unchanged."""
         self._released = False
         self._log = log.bind(lease=name, holder=holder)
 
@@ -119,7 +119,7 @@ class LeaderElector:
         self.release()
 
     def attempt(self) -> bool:
-        """Renew the Lease, or take it if it is free, or leave it where we are unfit; whether we lead now.
+        """Renew the Lease, take it if it is free, or leave it if we are unfit; returns whether we lead now.
 
         Raises:
             ApiError: it could not be read or written; also when another client wrote at the same moment.
@@ -138,7 +138,7 @@ class LeaderElector:
         return self.leads()
 
     def release(self) -> None:
-        """Give the Lease back, so that another leads at once; never raises, may be called again."""
+        """Give the Lease back, so that another leads at once. Never raises, may be called again."""
         with self._lock:
             held, self._renewed, self._released = self._renewed, None, True
             if held is None:
@@ -155,7 +155,7 @@ class LeaderElector:
             self._log.warning("giving up the lease", reason=why)
             self._give_back()
         else:
-            # Every answer carries the API server's time: else it would stay unknown that ours is right again.
+            # Each answer has the API server's time; without any we would not learn that ours is right again.
             with suppress(NotFound):
                 self._kube.get(LEASES, self._name, namespace=self._namespace)
         self._version = None
@@ -182,7 +182,7 @@ class LeaderElector:
             self._write(sent, version, self._acquired(transitions))
 
     def _is_ours(self, lease: Lease) -> bool:
-        """Whether this process has taken it: another process of the same name does not count."""
+        """Whether this process has taken it, and not another process of the same name."""
         spec = lease.spec
         return (
             spec.holder_identity == self._holder
@@ -199,7 +199,7 @@ class LeaderElector:
         return now - self._watched[1] >= (lease.spec.lease_duration_seconds or self._timing.duration)
 
     def _is_of_our_predecessor(self, lease: Lease) -> bool:
-        """Whether it was taken in our place, and not by us: we have taken none yet."""
+        """Whether a process at our ``place`` took it before we started: we have taken none yet."""
         holder = lease.spec.holder_identity or ""
         return self._place is not None and self._acquired_at is None and holder.startswith(f"{self._place}_")
 

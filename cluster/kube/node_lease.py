@@ -1,9 +1,9 @@
-"""A node agent's Lease, which says that the node serves: that its kubelet has the agent's devices (ADR 58).
+"""A node agent's Lease, which shows that the node serves: its kubelet has the agent's devices (ADR 58).
 
-It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it
-is not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one
-node overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and
-keeps off until the newer no longer renews it or has released it.
+It is taken and renewed only while that is so. As soon as it is not, or when the agent stops, it is released,
+which means marked with ``names.STOPPING``. The extender binds only to nodes whose Lease is valid (law L6). In
+a rolling update two agents of one node overlap: the newer takes the Lease over when it first serves, and the
+older leaves it alone until the newer has released it or stopped renewing it.
 
 All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
 have written into the Lease.
@@ -29,21 +29,21 @@ log = structlog.get_logger(__name__)
 DURATION_SECONDS: Final = 30
 RENEW_EVERY: Final = 10.0
 FIRST_PAUSE: Final = 1.0
-"""Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
+"""Seconds to wait after the first failed renewal; doubled each time, up to half the usual interval."""
 CHECK_EVERY: Final = 0.1
-"""Seconds between two checks whether the node serves."""
+"""Seconds between two checks of whether the node serves."""
 
 Owners = Sequence[Mapping[str, str]]
 """``metadata.ownerReferences``."""
 
 
 def always() -> bool:
-    """Of a Lease that says no more than that its holder is alive."""
+    """The default of ``serves``, for a Lease that only shows that its holder is alive."""
     return True
 
 
 class LeaseRenewer:
-    """Keeps one Lease. ``run`` is the body of a thread, ``release_lease`` closes."""
+    """Keeps one Lease. ``run`` is the body of a thread; call ``release_lease`` at the end."""
 
     def __init__(
         self,
@@ -65,13 +65,15 @@ class LeaseRenewer:
             kube: the API server.
             clock: for the interval and for ``renewTime``.
             name: ``names.node_lease(node)``.
-            holder: our identity: another one for every start of a process, e.g. the pod's name and its uid.
-            namespace: of the Lease.
-            duration: seconds that a renewal is good for.
+            holder: our identity, a new one for every start of a process, e.g. the pod's name and its uid.
+            namespace: the Lease's namespace.
+            duration: seconds for which a renewal is valid.
             every: seconds between renewals.
-            annotations: annotations that ride on each renewal, and their texts now; None: none. Never raises.
-            serves: whether the Lease is to be held now. Never raises.
-            node: whose Lease it is: it goes with that Node, and is not made without it. None: it stays.
+            annotations: returns the annotations to write with each renewal; None as a value removes one.
+                Must not raise.
+            serves: whether to hold the Lease now. Must not raise.
+            node: the Node that owns the Lease: it is deleted with it, and is not created without it. None for
+                a Lease without an owner.
         """
         self._kube = kube
         self._clock = clock
@@ -85,7 +87,7 @@ class LeaseRenewer:
         self._node = node
         self._lock = threading.Lock()
         self._held: str | None = None
-        """The resourceVersion of our newest write, None when the Lease must be read first."""
+        """resourceVersion of our newest write; None if the Lease must be read first."""
         self._started = False
         self._is_released = False
         self._gone = False
@@ -94,7 +96,7 @@ class LeaseRenewer:
         self._log = log.bind(lease=name, holder=holder)
 
     def age(self) -> float | None:
-        """Seconds since our newest renewal; None before the first, and while it is released or another's."""
+        """Seconds since our newest renewal; None before the first, and while we do not hold the Lease."""
         renewed = self._renewed
         return None if renewed is None else self._clock.monotonic() - renewed
 
@@ -116,14 +118,14 @@ class LeaseRenewer:
             self._wait(stop, pause, serves=serves)
 
     def _wait(self, stop: threading.Event, seconds: float, *, serves: bool) -> None:
-        """Wait so long, or until the node begins or ceases to serve."""
+        """Wait so long, or until the node begins or stops serving."""
         end = self._clock.monotonic() + seconds
         while self._serves() == serves and (left := end - self._clock.monotonic()) > 0:
             if self._clock.wait(stop, min(left, CHECK_EVERY)):
                 return
 
     def renew(self) -> bool:
-        """Create, renew or take over the Lease, whichever is right; whether we hold it now.
+        """Create, renew or take over the Lease, as required; returns whether we hold it now.
 
         Raises:
             ApiError: it could not be read or written; also when another client wrote at the same moment.
@@ -148,10 +150,10 @@ class LeaseRenewer:
                 self._release()
 
     def release_lease(self) -> bool:
-        """Release the Lease for good; never raises, may be called again.
+        """Release the Lease for good. Never raises, may be called again.
 
         Returns:
-            Whether it was held until now, and is marked: others learn of it only now.
+            Whether it was held until now and is marked: then others learn only now that we stop.
         """
         with self._lock:
             if self._gone:
@@ -185,7 +187,7 @@ class LeaseRenewer:
         return True
 
     def _may_hold(self, lease: Lease) -> bool:
-        """Whether the Lease is ours to write: when we start; afterwards not as long as another keeps it."""
+        """Whether we may write the Lease: always at the start; later not while another renews it."""
         if lease.spec.holder_identity == self._holder or not self._started:
             return True
         if lease.metadata.annotation(names.STOPPING):
@@ -202,7 +204,7 @@ class LeaseRenewer:
         self._with_owners(self._owners(), lambda owners: self._hold(self._created(owners)))
 
     def _take(self, lease: Lease, spec: dict[str, Any]) -> None:
-        """Write a Lease that was not ours to renew so far; one from before it had an owner gets it."""
+        """Write a Lease that we did not hold so far; if it has no owner yet, it gets one."""
         owners = [] if lease.metadata.owner_references else self._owners()
         self._with_owners(owners, lambda some: self._write(lease.metadata.resource_version, spec, some))
 
@@ -247,7 +249,7 @@ class LeaseRenewer:
         self._renewed = self._clock.monotonic()
 
     def _release(self) -> bool:
-        """Mark it, unless another holds it; whether it was ours."""
+        """Mark the Lease, unless another holds it; returns whether it was ours."""
         self._renewed = self._held = None
         lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
         is_ours = lease.spec.holder_identity == self._holder
@@ -278,5 +280,5 @@ class LeaseRenewer:
 
 
 def micro_time(instant: datetime) -> str:
-    """An aware UTC instant as the API's MicroTime, which insists on six digits."""
+    """An aware UTC instant as the API's MicroTime, which must have six digits."""
     return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,9 +1,9 @@
-"""A handler kept equal to the API server's objects of one kind: list, then watch, indefinitely.
+"""Keeps a handler equal to the API server's objects of one kind: list, then watch, indefinitely.
 
-The extender's and the node agent's caches are fed by this. It streams the list (KEP-3157) and falls back to
-pages where the server does not offer that. What it promises to the handler: after ``replace`` the handler
-knows the whole truth of one moment; every later change arrives once, in order; whenever a change could have
-been missed, there is a ``replace`` again. A deletion during a gap shows as absence from that ``replace``.
+The caches of the extender and the node agent are fed by this. It streams the list (KEP-3157) and falls back
+to pages if the server does not offer that. Its guarantees to the handler: ``replace`` has the complete state
+of one instant; every later change arrives once, in order; whenever a change could have been missed, there is
+another ``replace``. A deletion during a gap shows as absence from that ``replace``.
 """
 
 import threading
@@ -31,14 +31,14 @@ class Handler(Protocol[_Object_contra]):
     """Takes the objects. Called by the reflector's thread only; an exception leads to a new ``replace``."""
 
     def replace(self, items: Sequence[_Object_contra], version: str, /) -> None:
-        """The whole truth at this resourceVersion: whatever is not among the items did not exist then.
+        """The complete state at this resourceVersion: an object that is not among the items did not exist.
 
-        A reader of a single object may know a newer state of it than this list.
+        A handler that also reads single objects may know a newer state of one than this list has.
         """
         ...
 
     def upsert(self, obj: _Object_contra, /) -> None:
-        """The object is new or has changed. May repeat what is known."""
+        """The object is new or has changed. A known state may be repeated."""
         ...
 
     def remove(self, obj: _Object_contra, /) -> None:
@@ -48,26 +48,26 @@ class Handler(Protocol[_Object_contra]):
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How a reflector asks; the defaults are for production."""
+    """Settings of a reflector's requests; the defaults are for production."""
 
     stream: bool = True
-    """Ask for a streamed list first; False means pages at once."""
+    """Try a streamed list first; False for pages from the start."""
     page_size: int = 500
     watch_seconds: tuple[float, float] = (240.0, 480.0)
     """The server ends a watch after a random time between these, so that not all watches end together."""
     silence_seconds: float = 70.0
     """A watch without a byte for this long is dead: bookmarks come about every minute."""
     shortest_watch: float = 1.0
-    """A watch that ends sooner and brought nothing counts as failed."""
+    """A watch that ends sooner without any event counts as failed."""
     random: Random = field(default_factory=unpredictable)
 
 
 class _HandlerError(Exception):
-    """The handler raised; what it holds is unknown."""
+    """The handler raised; its state is unknown."""
 
 
 class Reflector(Generic[T]):
-    """Keeps one handler true. ``run`` is the body of a thread."""
+    """Keeps one handler current. ``run`` is the body of a thread."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         tuning: Tuning | None = None,
         give_way: Callable[[], None] = nothing,
     ) -> None:
-        """Args: give_way: called before each event; it may wait while more urgent work is done."""
+        """Args: give_way: called before each event; may wait while more urgent work is done."""
         self._kube = kube
         self._resource = resource
         self._handler = handler
@@ -112,16 +112,16 @@ class Reflector(Generic[T]):
 
     @property
     def lists(self) -> int:
-        """How often the handler was given the whole truth."""
+        """Number of lists that the handler has taken."""
         return self._lists
 
     @property
     def is_synced(self) -> bool:
-        """Whether the handler has the whole truth; it ends only if the handler failed."""
+        """Whether the handler has taken a list; False again only after the handler failed."""
         return self._is_synced
 
     def staleness(self) -> float | None:
-        """Seconds since the last list, event or bookmark, None before the first list (law L6)."""
+        """Seconds since the last list, event or bookmark; None before the first list (law L6)."""
         last = self._last_event_at
         return None if last is None else self._clock.monotonic() - last
 
@@ -140,14 +140,14 @@ class Reflector(Generic[T]):
                 self._watch.close()
 
     def _round(self) -> float | None:
-        """One list if one is needed, then one watch; seconds to wait before the next, None for at once."""
+        """One list if necessary, else one watch. Returns the seconds to wait then; None for no wait."""
         try:
             if self._version is not None:
                 return self._follow(self._version)
             self._list()
         except Gone as error:
             if self._version is not None:
-                # The server answers again: whatever it was away for is over, and only the list is missing.
+                # The server answers again, so its outage is over, and only a list is needed.
                 self._backoff.reset()
             self._version = None
             self._log.info("the resource version is too old, listing again", error=str(error))
@@ -188,7 +188,7 @@ class Reflector(Generic[T]):
                 return
 
     def _list_by_stream(self) -> None:
-        """Read the initial events up to their end mark, then go on with the same watch."""
+        """Read the initial events up to their end mark, then continue with the same watch."""
         items: dict[str, T] = {}
         with self._watching(self._options(initial_events=True)) as events:
             for event in events:
@@ -268,7 +268,7 @@ class Reflector(Generic[T]):
 
 
 def _taken(items: dict[str, T]) -> Sequence[T]:
-    """The objects, which are kept here no longer: the watch goes on for minutes, and they are many."""
+    """Remove and return the objects: there are many, and the watch that read them runs for minutes."""
     taken = tuple(items.values())
     items.clear()
     return taken

@@ -1,4 +1,4 @@
-"""Kinds of API objects: where each lives on the API server and the struct that it is read into.
+"""Kinds of API objects: the path of each on the API server, and the struct that it is read into.
 
 Used by every caller of the API server through ``cluster.kube.interface.Kube``.
 """
@@ -23,7 +23,7 @@ from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
 
 class Object(Protocol):
-    """Anything with ``metadata``: what a client needs to know of an object."""
+    """Anything with ``metadata``: all that a client needs to know of an object."""
 
     @property
     def metadata(self) -> Meta:
@@ -47,7 +47,7 @@ class Resource(Generic[T]):
     type: builtins.type[T]
 
     def __post_init__(self) -> None:
-        """Make its objects ready to be read by many threads."""
+        """Prepare its struct for decoding in many threads."""
         ready(self.type)
 
     @property
@@ -66,8 +66,8 @@ class Resource(Generic[T]):
             subresource: e.g. ``binding``; only with a name.
 
         Raises:
-            ValueError: a namespace for a kind that has none, a name without its namespace, a subresource
-                without a name.
+            ValueError: a namespace is given for a kind that has none, a name without its namespace, or a
+                subresource without a name.
         """
         if namespace is not None and not self.namespaced:
             raise ValueError(f"{self.kind} objects have no namespace, but {namespace!r} was given.")
@@ -99,7 +99,7 @@ class KubeEvent(Partial, frozen=True):
 
 
 class WholePod(Partial, frozen=True):
-    """A Pod with nothing of its ``spec`` and ``status`` left out: the template to create it again."""
+    """A Pod with all of its ``spec`` and ``status``, from which it can be created again."""
 
     metadata: Meta = Meta()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""A ServiceAccount's token for the booking server: asked of the API server, with one for itself.
+"""Gets a ServiceAccount's token for the booking server from the API server, with the account's own token.
 
-A token that was made for the API server counts for nothing elsewhere, and must not: its receiver could act
-in the cluster. Source: authentication.k8s.io/v1 TokenRequest; RFC 7519 for what a token says of itself.
+A token for the API server itself is never sent elsewhere: its receiver could act in the cluster. Source:
+authentication.k8s.io/v1 TokenRequest; RFC 7519 for a token's claims.
 """
 
 import base64
@@ -20,11 +20,11 @@ from cluster.objects.meta import Partial
 from cluster.process.clock import Clock
 
 LIFE_SECONDS: Final = 600
-"""As short as the API server makes them."""
+"""The shortest lifetime that the API server grants."""
 
 
 class TokenClaims(msgspec.Struct, frozen=True):
-    """What a token says of itself: not verified, it only decides which question is asked."""
+    """Claims of a token. They are not verified, and only decide which request is made."""
 
     sub: str = ""
     aud: str | tuple[str, ...] = ()
@@ -37,13 +37,16 @@ class TokenRequestStatus(Partial, frozen=True):
 
 
 class TokenRequest(Partial, frozen=True):
-    """A TokenRequest, as far as its answer goes."""
+    """A TokenRequest, reduced to its answer."""
 
     status: TokenRequestStatus = TokenRequestStatus()
 
 
 def account_of(token: str, audience: str) -> tuple[str, str] | None:
-    """Namespace and name of the ServiceAccount whose token this is; None where no other token is needed."""
+    """Namespace and name of the ServiceAccount whose token this is; None if no other token is needed.
+
+    No other is needed if the token already has the audience, or is not a ServiceAccount's.
+    """
     claims = _claims(token)
     if claims is None or not claims.sub.startswith(ACCOUNTS) or audience in _audiences(claims):
         return None
@@ -55,7 +58,7 @@ def token_for(connection: Connection, clock: Clock, account: tuple[str, str], au
     """A short-lived token of the account for an audience.
 
     Raises:
-        ApiError: the caller may not have one, or the API server could not be reached.
+        ApiError: the caller is not allowed one, or the API server could not be reached.
     """
     namespace, name = (quote(each, safe="") for each in account)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"

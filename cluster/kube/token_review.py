@@ -1,7 +1,7 @@
 """Whose token this is: the API server's TokenReview (authentication.k8s.io/v1). Used by the booking server.
 
-A token counts only for the audiences that we ask for: one that was issued for another audience, such as the
-API server's own, is refused here, and ours is refused there.
+A token is accepted only for our audiences: one that was issued for another audience, such as the API
+server's own, is refused here, and ours is refused there.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ class TokenReviewStatus(Partial, frozen=True):
     authenticated: bool = False
     user: ReviewedUser = ReviewedUser()
     audiences: tuple[str, ...] | None = None
-    """Those of ours that the token is good for; none when only the API server's own audience is meant."""
+    """The audiences, among ours, that the token is valid for."""
 
 
 class TokenReview(Partial, frozen=True):
-    """A TokenReview, as far as its answer goes: never stored, and the token is not read back."""
+    """A TokenReview, reduced to its answer: never stored, and the token is not read back."""
 
     metadata: Meta = Meta()
     status: TokenReviewStatus = TokenReviewStatus()
@@ -48,7 +48,7 @@ TOKEN_REVIEWS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Somebody, as the API server knows them."""
+    """An authenticated user, as the API server knows them."""
 
     name: str
     """The raw user name."""
@@ -56,10 +56,10 @@ class Subject:
 
 
 class Tokens(Protocol):
-    """Tells whose a bearer token is."""
+    """Finds the owners of bearer tokens."""
 
     def owner_of(self, token: str) -> Subject | None:
-        """Its owner; None when the token is not good here.
+        """The token's owner; None if the token is not valid here.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -68,13 +68,13 @@ class Tokens(Protocol):
 
 
 class TokenReviews:
-    """``Tokens`` by the API server."""
+    """``Tokens`` that asks the API server."""
 
     def __init__(self, kube: Kube, audiences: Sequence[str]) -> None:
-        """Args: audiences: a token must have been made for one of these; at least one.
+        """Args: audiences: a token must have been issued for one of these; at least one.
 
         Raises:
-            ValueError: no audience: tokens for the API server itself would do.
+            ValueError: there is no audience, so that tokens for the API server would be accepted.
         """
         if not any(audiences):
             raise ValueError("Only an audience distinguishes our tokens from others: name at least one.")
@@ -82,7 +82,7 @@ class TokenReviews:
         self._audiences = tuple(audiences)
 
     def owner_of(self, token: str) -> Subject | None:
-        """Its owner; see ``Tokens``."""
+        """The token's owner; see ``Tokens``."""
         body = {"spec": {"token": token, "audiences": list(self._audiences)}}
         status = self._kube.create(TOKEN_REVIEWS, body).status
         meant_for_us = set(status.audiences or ()) & set(self._audiences)

@@ -1,4 +1,4 @@
-"""HTTP to the API server: connections, credentials, errors, the server's clock. Used by the client alone."""
+"""HTTP to the API server: connections, credentials, errors, the server's clock."""
 
 import math
 import socket
@@ -34,7 +34,7 @@ KEEPALIVE: Final = (
 
 _CHUNK: Final = 65536
 CONNECTIONS: Final = 16
-"""Requests at one time for which connections are kept; more make, and give up, one each."""
+"""Number of connections to keep; further simultaneous requests open, and close, one each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Timeouts:
 
     connect: float = 3.0
     read: float = 15.0
-    """Between two bytes of an answer."""
+    """Maximum between two bytes of an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,9 @@ class Call:
     body: bytes | None = None
     content_type: str = "application/json"
     within: float | None = None
-    """Seconds within which it is sent, or not at all."""
+    """Seconds within which it is sent, or not at all; None for no limit."""
     answered: float | None = None
-    """Seconds for which its answer is awaited; None: as long as any other's."""
+    """Seconds to wait for its answer; None for the usual timeout."""
 
     @property
     def request(self) -> Request:
@@ -67,13 +67,14 @@ class Call:
 
 
 class _Socket(ssl.SSLSocket):
-    """Closed where the peer hangs up before TLS's first word.
+    """A socket that is closed if the peer hangs up before the TLS handshake.
 
-    Python reads once then; older releases of 3.11 and 3.12 leave it to garbage collection (cpython#113280).
+    Python then reads once; older releases of 3.11 and 3.12 leave the socket to garbage collection
+    (cpython#113280).
     """
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """As usual; nothing else reads through this."""
+        """As in ``SSLSocket``, but closes the socket on a connection error."""
         try:
             return super().recv(buflen, flags)
         except ConnectionError:
@@ -82,10 +83,10 @@ class _Socket(ssl.SSLSocket):
 
 
 class ApiServer(HTTPSConnection):
-    """One connection; errors name it by this class."""
+    """One connection. The name of this class is in messages of errors."""
 
     def connect(self) -> None:
-        """Connect, with a socket that is closed in any case."""
+        """Connect with a ``_Socket``."""
         self.ssl_context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
         self.ssl_context.sslsocket_class = _Socket
         if self.ca_certs is None:
@@ -115,7 +116,7 @@ class Transport:
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._timeouts = timeouts
         self._began: datetime | None = None
-        """What the API server's clock showed when our monotonic one began, by its last answer."""
+        """The API server's time at the zero of our monotonic clock, by its last answer."""
         self._pools = urllib3.PoolManager(
             num_pools=1,
             maxsize=connections,
@@ -126,21 +127,22 @@ class Transport:
             key_file=str(connection.client_key) if connection.client_key else None,
         )
         self._pools.pool_classes_by_scheme = {"http": HTTPConnectionPool, "https": _Pool}
-        # Asked for once: to find the pool of an address takes as long as a sixth of a request.
+        # Looked up once: finding the pool of an address takes a sixth of the time of a request.
         self._pool = self._pools.connection_from_url(self._server)
         self._root = urlsplit(self._server).path
 
     def skew(self) -> timedelta | None:
-        """The API server's clock minus ours, to the second. None before its first answer.
+        """The API server's clock minus ours, to the second; None before its first answer.
 
-        Since then it has gone as our monotonic clock did: that ours was set is noticed even without answers.
+        Since its last answer the server's clock is assumed to run like our monotonic one: so a change of our
+        wall clock is noticed even without answers.
         """
         if self._began is None:
             return None
         return self._began + timedelta(seconds=self._clock.monotonic()) - self._clock.now()
 
     def send(self, call: Call) -> bytes:
-        """The body of the answer.
+        """Send a request; returns the body of the answer.
 
         Raises:
             StatusError: 4xx or 5xx.
@@ -150,7 +152,7 @@ class Transport:
         return self._answer(call, read_timeout=self._timeouts.read, stream=False).data
 
     def stream(self, call: Call, *, silence: float) -> "Stream":
-        """An answer that is read while it comes.
+        """Send a request; returns its answer to be read while it arrives.
 
         Raises:
             StatusError: 4xx or 5xx.
@@ -167,7 +169,7 @@ class Transport:
         until = _Until.of(call, self._clock.monotonic())
         answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            # Nothing was done yet; the token may just have been rotated.
+            # The server has done nothing yet; the token may just have been rotated.
             self._credentials.invalidate()
             _discard(answer)
             answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
@@ -209,7 +211,7 @@ class Transport:
         return answer
 
     def _timeout(self, call: Call, until: "_Until", read: float) -> urllib3.Timeout:
-        """Seconds for a connection, TCP and TLS each, and for the answer."""
+        """Timeouts for the connection, TCP and TLS each, and for the answer."""
         now = self._clock.monotonic()
         if now >= min(until.sent, until.answered):
             raise Unsent(call.request, "it is too late for it")
@@ -230,14 +232,14 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class _Until:
-    """By our monotonic clock, when a request is given up."""
+    """When to give up a request, by our monotonic clock: before it is sent, and before its answer."""
 
     sent: float
     answered: float
 
     @classmethod
     def of(cls, call: Call, now: float) -> "_Until":
-        """What the request says, from now on."""
+        """The limits of the request, counted from now."""
         sent, answered = (
             math.inf if seconds is None else now + seconds for seconds in (call.within, call.answered)
         )
@@ -245,7 +247,7 @@ class _Until:
 
 
 class Stream:
-    """The lines of an answer, as they come. One thread reads, any thread closes."""
+    """The lines of an answer, as they arrive. One thread reads, any thread may close."""
 
     def __init__(self, answer: BaseHTTPResponse, request: Request) -> None:
         self._answer = answer
@@ -253,7 +255,7 @@ class Stream:
         self._closed = False
         self._reading = False
         self._lock = threading.RLock()
-        """Of the thread that ends it: a connection that is returned twice would be in the pool twice."""
+        """Held while the stream ends: a connection that is returned twice would be in the pool twice."""
 
     def lines(self) -> Iterator[bytes]:
         """Whole lines without their ends; stops when the server ends the answer, or after ``close``.
@@ -271,7 +273,7 @@ class Stream:
                 *whole, pending = (pending + chunk).split(b"\n")
                 yield from (line for line in whole if line)
         except (HTTPError, OSError, ValueError, AttributeError) as error:
-            # A close from another thread shows here in many ways; only then is it no failure.
+            # A close from another thread shows here as one of many errors; then it is not a failure.
             if not self._closed:
                 raise Unreachable(self._request, str(error)) from error
         finally:
@@ -280,7 +282,7 @@ class Stream:
                 _discard(self._answer)
 
     def close(self) -> None:
-        """Wake the reading thread and let it end; without one, close the connection."""
+        """Wake the reading thread, which then ends; if none reads, close the connection."""
         with self._lock:
             self._closed = True
             if self._reading and isinstance(self._answer, HTTPResponse):

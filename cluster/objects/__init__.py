@@ -1,5 +1,5 @@
-"""The Kubernetes objects that we read, as partial structs: the fields that we use and no others.
+"""The Kubernetes objects that we read, as partial structs with only the fields that we use.
 
-Unknown fields are skipped and nulls are tolerated (a bookmark carries ``containers: null``). The readers
-next to the structs are pure.
+Unknown fields are skipped and nulls are tolerated (a bookmark has ``containers: null``). The functions next
+to the structs, which read them, are pure.
 """

@@ -1,10 +1,10 @@
-"""Devices given to a pod, per container: the annotation that the Binding carries.
+"""Devices given to a pod, per container: the annotation that the Binding writes.
 
-``names.ASSIGNED`` holds JSON: ``{"main": ["GPU-..."], "setup": ["GPU-..."]}``. Containers that ask for
-nothing are left out; what names more than they ask for counts up to that alone, and for all of them together
-up to what the pod can hold: regular init containers hand their devices on. That holds for every writer.
-``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods
-whose devices really differ.
+``names.ASSIGNED`` holds JSON: ``{"main": ["GPU-..."], "setup": ["GPU-..."]}``. Containers that request
+nothing are left out. Whoever wrote it, no more devices count for a container than it requests, and no more
+different ones for the pod than it can hold (containers reuse devices of regular init containers).
+``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods whose devices really
+differ.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from cluster.objects.pods import Pod, container_needs
 from cluster.objects.quantity import QuantityError
 
 Assignment = dict[str, tuple[str, ...]]
-"""Container name -> UUIDs of its devices, in the order of the choice."""
+"""Container name -> UUIDs of its devices, in the order in which they were chosen."""
 
 
 class AssignmentError(ValueError):
@@ -34,7 +34,7 @@ def decode_assignment(text: str) -> Assignment:
     """The assignment in an annotation's text.
 
     Raises:
-        AssignmentError: not an assignment.
+        AssignmentError: the text is not an assignment.
     """
     try:
         return msgspec.json.decode(text, type=Assignment)
@@ -43,10 +43,10 @@ def decode_assignment(text: str) -> Assignment:
 
 
 def assignment_of(pod: Pod) -> Assignment | None:
-    """The devices that the extender gave to the pod, None when it has not chosen.
+    """The devices that the extender assigned to the pod; None if it has assigned none.
 
-    Those of containers that ask for GPUs, no more than they ask for, and no more different ones than the pod
-    can hold: one that asks for none can hold none, whatever is written on it.
+    Only as many count as the containers request, and no more different ones than the pod can hold: a pod that
+    requests no GPU holds none, whatever its annotation says.
 
     Raises:
         AssignmentError: the annotation cannot be read.
@@ -56,7 +56,7 @@ def assignment_of(pod: Pod) -> Assignment | None:
 
 
 def readable_assignment_of(pod: Pod) -> Assignment:
-    """The same; nothing where the annotation is missing or cannot be read."""
+    """As ``assignment_of``, but empty if the annotation is missing or cannot be read."""
     try:
         return assignment_of(pod) or {}
     except AssignmentError:
@@ -94,7 +94,7 @@ def encode_drift(drift: dict[str, Assignment]) -> str:
 
 
 def drift_of(node: Node) -> dict[str, Assignment]:
-    """Pod uid -> what the pod really holds, where it differs; empty when nothing does.
+    """Pod uid -> what the pod really holds, for the pods where it differs.
 
     Raises:
         AssignmentError: the annotation cannot be read.

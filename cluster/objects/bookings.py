@@ -1,6 +1,6 @@
 """Booking objects: the live and near-future bookings as the cluster sees them (``kubectl get bookings``).
 
-The truth is in the booking server's database; its mirror alone writes ``spec``. ``status`` belongs to the
+Authoritative is the booking server's database, whose mirror alone writes ``spec``. ``status`` belongs to the
 reclaimer. The schema is in the chart (``files/bookings.yaml``).
 """
 
@@ -13,7 +13,7 @@ Topology = Literal["any", "single-node"]
 
 
 class Place(Partial, frozen=True):
-    """Where the booking plan has devices of a booking: so many on that node."""
+    """A place of a booking in the booking plan: so many devices on that node."""
 
     node: str
     count: int
@@ -28,16 +28,16 @@ class BookingSpec(Partial, frozen=True):
     count: int
     start: datetime
     end: datetime
-    """The moment at which it really ends: released early, it is the moment of the release."""
+    """When it really ends: for a booking that was released early, the instant of the release."""
     namespace: str | None = None
-    """Covers pods of this namespace only."""
+    """If set, the booking covers only pods of this namespace."""
     topology: Topology = "any"
     node: str | None = None
-    """Where the booking plan has all of it; soft."""
+    """The node on which the plan has all its devices; None if they are on several. The plan may change."""
     places: tuple[Place, ...] = ()
-    """Where the booking plan has its devices, on however many nodes; soft."""
+    """The nodes on which the plan has its devices. The plan may change."""
     store_id: str = ""
-    """The database that it comes from (law L9)."""
+    """The id of the database that it comes from (law L9)."""
 
 
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,16 +48,16 @@ class BookingStatus(Partial, frozen=True):
     """``status`` of a Booking."""
 
     ending: tuple[str, ...] | None = None
-    """Uids of the pods that end because it has ended, decided once; None until that is decided."""
+    """Uids of the pods that end with the booking, decided once; None until that is decided."""
     back: str | None = None
-    """Whether the bare ones among them come back, decided with it: ``without-gpu`` or ``never``."""
+    """Whether those without a controller come back, decided with ``ending``: ``without-gpu`` or ``never``."""
 
 
 class Booking(Partial, frozen=True):
     """A Booking. Its name is the booking's id."""
 
     spec: BookingSpec = _NOTHING
-    """A watch's bookmark has none: it is read as an empty booking without a user."""
+    """A watch's bookmark has no ``spec`` and is read as an empty booking without a user."""
     metadata: Meta = Meta()
     status: BookingStatus = BookingStatus()
 
@@ -67,5 +67,5 @@ class Booking(Partial, frozen=True):
         return self.metadata.name
 
     def is_running(self, now: datetime) -> bool:
-        """Whether it covers this instant: the interval is half-open."""
+        """Whether the booking runs at this instant; the interval is half-open."""
         return self.spec.start <= now < self.spec.end

@@ -1,6 +1,6 @@
-"""How many devices a pod holds at most, whichever they are: the kubelet's reuse, counted.
+"""How many devices a pod holds at most, taking into account that the kubelet reuses devices.
 
-``cluster.decide.placement`` says which; the source is the same.
+``cluster.decide.placement`` chooses the devices by the same rules, and names their source.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ def demand(needs: Iterable[ContainerNeed]) -> dict[str, int]:
     Args:
         needs: in the order in which the kubelet serves containers (``container_needs``).
 
-    Counted, not allocated: the API server accepts a pod that asks for 10**18 devices.
+    This only counts, and allocates nothing: the API server accepts a pod that requests 10**18 devices.
     """
     taken: dict[str, int] = {}
     reusable: dict[str, int] = {}

@@ -1,10 +1,10 @@
-"""What administrators have said about single GPUs of a node, as the booking server writes it on the Node.
+"""Administrators' orders about single GPUs of a node, as the booking server writes them on the Node.
 
-The annotation ``names.DEVICE_ORDERS`` holds JSON, device -> what counts now::
+The annotation ``names.DEVICE_ORDERS`` holds JSON, device -> its orders now::
 
     {"GPU-...": {"cordoned": "alice: the fan is loud"}, "GPU-...": {"cleared": "2026-11-27T16:00:00Z"}}
 
-What is not said is not ordered. The node agent obeys within a second.
+A device that is missing has no orders. The node agent obeys within a second.
 """
 
 from collections.abc import Mapping
@@ -23,28 +23,28 @@ class DeviceOrdersError(ValueError):
 
 @ready
 class DeviceOrder(Partial, frozen=True):
-    """What counts for one device."""
+    """The orders for one device."""
 
     cordoned: str | None = None
-    """The administrator who takes it out of use for new pods, and why; None: it is in use."""
+    """The administrator who cordoned it for new pods, and why; None if it is not cordoned."""
     cleared: Instant | None = None
     """When an administrator last cleared it. Each such order is carried out once."""
 
 
 DeviceOrders = Mapping[str, DeviceOrder]
-"""UUID of a GPU or a MIG device -> what counts for it."""
+"""UUID of a GPU or a MIG device -> its orders."""
 
 _ORDERS: Final = msgspec.json.Decoder(dict[str, DeviceOrder])
 
 
 def encode_device_orders(orders: DeviceOrders) -> str:
-    """The text of the annotation. Equal orders give equal text; without any it is empty."""
+    """The text of the annotation. Equal orders give equal text; without orders it is empty."""
     said = {uuid: orders[uuid] for uuid in sorted(orders) if orders[uuid] != DeviceOrder()}
     return msgspec.json.encode(said).decode() if said else ""
 
 
 def device_orders_of(node: Node) -> dict[str, DeviceOrder]:
-    """The orders on a node; none where there are none.
+    """The orders on a node; empty if there are none.
 
     Raises:
         DeviceOrdersError: the annotation cannot be read.

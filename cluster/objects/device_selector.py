@@ -1,7 +1,7 @@
-"""A pod's requirements on its devices, read from the pod: which of a node's devices it accepts.
+"""A pod's requirements for its devices, read from the pod: which of a node's devices it accepts.
 
-The one place for it: filter, bind's choice, the reclaimer's plans, cover and explanations all use
-``DeviceSelector``. An unreadable requirement is ignored; admission warns its writer.
+Filter, bind, the reclaimer's plans, cover and explanations all use ``DeviceSelector``. A requirement that
+cannot be read is ignored; admission warns its writer.
 """
 
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from cluster.objects.quantity import QuantityError, parse_amount
 
 MIB: Final = 2**20
 _LONGEST_NUMBER: Final = 12
-"""Digits: more mebibytes than anything has."""
+"""Number of digits: more mebibytes than anything has."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSelector:
-    """Which devices will do. Nothing said, every device does."""
+    """Which devices a pod accepts. Without any requirement it accepts every device."""
 
     models: frozenset[str] = frozenset()
-    """In label form, or MIG profiles (``1g.10gb``); empty when any will do."""
+    """In label form, or MIG profiles (``1g.10gb``); empty for any."""
     not_models: frozenset[str] = frozenset()
     min_memory: int = 0
     """MiB."""
     uuids: frozenset[str] = frozenset()
-    """Empty when any will do. A GPU's includes its MIG devices."""
+    """Empty for any. The UUID of a GPU includes its MIG devices."""
     not_uuids: frozenset[str] = frozenset()
 
     @property
     def is_by_model(self) -> bool:
-        """Whether devices of one model and resource are all the same to it."""
+        """Whether it accepts all or none of the devices of one model and resource."""
         return not (self.min_memory or self.uuids or self.not_uuids)
 
     def takes(self, device: Device) -> bool:
-        """Whether the device will do. Memory that the driver does not report is none (law L6)."""
+        """Whether it accepts the device. Memory that the driver does not report counts as 0 (law L6)."""
         if self.models and device.model not in self.models and device.profile not in self.models:
             return False
         if device.model in self.not_models or device.profile in self.not_models:
@@ -81,7 +81,7 @@ def mebibytes(text: str) -> int:
     """MiB of a requested amount of memory: ``40960`` as nvidia-smi counts; ``40Gi``, ``80G`` as quantities.
 
     Raises:
-        QuantityError: it means nothing.
+        QuantityError: the text cannot be read.
     """
     text = text.strip()
     if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER:

@@ -1,14 +1,14 @@
-"""How the GPUs of a node are used, by its agent's Lease; and which processes use one without holding it.
+"""How the GPUs of a node are used, on its agent's Lease; and which processes use one without holding it.
 
-The annotation ``names.USE`` of the Lease rides on a renewal that is due anyway. It holds JSON::
+The annotation ``names.USE`` of the Lease is written with a renewal that is due anyway. It holds JSON::
 
     {"at": "2026-11-27T16:00:00Z",
      "devices": [{"uuid": "GPU-...", "utilisation": 87, "memory": 40213, "temperature": 61, "power": 288,
                   "pods": {"<pod uid>": 40100}}],
      "squatters": [{"device": "GPU-...", "pid": 4711, "command": "python3", "memory": 2048}]}
 
-Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. What is not
-said is not known. It is for people: nothing is decided by it.
+Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. Missing
+values are unknown. It is for people: no decision depends on it.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ MOST_SQUATTERS: Final = 20
 
 
 class UseError(ValueError):
-    """An annotation that cannot be read: then nothing is known of how the GPUs are used."""
+    """An annotation that cannot be read: the use of the GPUs is then unknown."""
 
 
 class DeviceUsage(Partial, frozen=True):
@@ -39,7 +39,7 @@ class DeviceUsage(Partial, frozen=True):
 
 
 class Squatter(Partial, frozen=True):
-    """A process on a device that its pod does not hold, or that is of no pod."""
+    """A process on a device that its pod does not hold, or a process of no pod."""
 
     device: str
     pid: int
@@ -48,7 +48,7 @@ class Squatter(Partial, frozen=True):
     """What the process calls itself."""
     memory: int | None = None
     uid: str | None = None
-    """Of its pod; None: it is of no pod."""
+    """The uid of its pod; None for a process of no pod."""
     namespace: str | None = None
     name: str | None = None
     user: str | None = None
@@ -56,13 +56,13 @@ class Squatter(Partial, frozen=True):
 
 @ready
 class NodeUsage(Versioned, frozen=True, kw_only=True):
-    """All devices that were measured at one moment."""
+    """All devices, measured at one instant."""
 
     at: Instant
     devices: tuple[DeviceUsage, ...] = ()
     squatters: tuple[Squatter, ...] = ()
     more: int = 0
-    """Squatters that are not listed."""
+    """Number of squatters that are not listed."""
 
 
 def encode_use(use: NodeUsage) -> str:
@@ -71,10 +71,10 @@ def encode_use(use: NodeUsage) -> str:
 
 
 def decode_use(text: str) -> NodeUsage:
-    """What an annotation's text says.
+    """The use in an annotation's text.
 
     Raises:
-        UseError: it cannot be read.
+        UseError: the text cannot be read.
     """
     try:
         return msgspec.json.decode(text, type=NodeUsage)

@@ -1,4 +1,4 @@
-"""An administrator's order that a pod must go, as the booking server writes it on the pod: ``names.EVICT``.
+"""An administrator's order to evict a pod, as the booking server writes it on the pod: ``names.EVICT``.
 
 JSON: ``{"by": "alice", "reason": "the rack is on fire", "at": "2026-11-27T16:00:00Z"}``.
 """
@@ -12,7 +12,7 @@ from cluster.objects.pods import Pod
 
 @ready
 class EvictOrder(Versioned, frozen=True, kw_only=True):
-    """Who wants a pod gone, and why."""
+    """Who ordered the eviction of a pod, and why."""
 
     by: str
     """User id."""
@@ -26,7 +26,7 @@ def encode_order(order: EvictOrder) -> str:
 
 
 def order_of(pod: Pod) -> EvictOrder | None:
-    """The order on a pod; None for none, or for one that cannot be read."""
+    """The order on a pod; None if there is none, or it cannot be read."""
     text = pod.metadata.annotation(names.EVICT)
     try:
         return None if text is None else msgspec.json.decode(text, type=EvictOrder)

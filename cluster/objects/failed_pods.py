@@ -1,4 +1,4 @@
-"""Pods that have failed, as far as it says whether they are to come back."""
+"""Pods that have failed, with the fields that decide whether they come back."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -7,10 +7,10 @@ from cluster.objects.meta import Meta, Partial
 from cluster.objects.pods import ContainerState, ContainerStatus, Pod, PodSpec, PodStatus
 
 KUBELET: Final = "kubelet"
-"""Who writes status, by its name in ``managedFields``."""
+"""The kubelet's name in ``managedFields``."""
 REFUSED_WITHIN: Final = timedelta(seconds=15)
-"""From the ``startTime`` of a pod that is refused to the write that reports it: below a second, and ten
-where the kubelet itself has just started (measured with kubelet 1.37)."""
+"""From the ``startTime`` of a rejected pod to the write that reports the rejection: below a second, and ten
+seconds if the kubelet itself has just started (measured with kubelet 1.37)."""
 
 
 class Writer(Partial, frozen=True):
@@ -34,7 +34,7 @@ class FailedContainer(ContainerStatus, frozen=True):
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has run, however shortly."""
+        """Whether the container has run, however briefly."""
         states = (self.state, self.last_state)
         return any(state and (state.running or state.terminated) for state in states)
 
@@ -43,7 +43,7 @@ class FailedSpec(PodSpec, frozen=True):
     """``spec`` of a pod that has failed."""
 
     restart_policy: str | None = None
-    """None: ``Always``."""
+    """None means ``Always``."""
 
 
 class FailedStatus(PodStatus, frozen=True):
@@ -54,7 +54,7 @@ class FailedStatus(PodStatus, frozen=True):
 
     @property
     def has_begun(self) -> bool:
-        """Whether any container has run, however shortly."""
+        """Whether any container has run, however briefly."""
         containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
         return any(container.has_begun for container in containers)
 
@@ -70,8 +70,8 @@ class FailedPod(Pod, frozen=True):
     def has_begun(self) -> bool:
         """Whether any container may have run.
 
-        A kubelet that starts after a power cut and refuses a pod may say nothing of the containers that it
-        had; what is left is that it had accepted the pod long before.
+        A kubelet that rejects a pod when it starts after a power cut may not report the containers that the
+        pod had; but then it had accepted the pod long before.
         """
         return self.status.has_begun or self._was_accepted_before()
 

@@ -1,7 +1,7 @@
 """A hold: devices of one node that are kept for a booked pod while their holders leave.
 
-While it is written on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and nobody
-else gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
+While it is written on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and no other
+pod gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
 "state": "bookings=4650,nodes=4700,pods=4711"}``.
 """
 
@@ -21,7 +21,7 @@ class HoldError(ValueError):
 
 @ready
 class Hold(Versioned, frozen=True, kw_only=True):
-    """What is kept for one pod."""
+    """The devices that are kept for one pod."""
 
     node: str
     devices: tuple[str, ...]
@@ -31,11 +31,11 @@ class Hold(Versioned, frozen=True, kw_only=True):
     at: datetime | None = None
     """When it was written."""
     state: str | None = None
-    """What was known when it was planned: see ``encode_versions`` (law L3 judges it by that)."""
+    """The resourceVersions on which it was planned (``encode_versions``): law L3 judges it by these."""
 
 
 def encode_versions(versions: Mapping[str, str]) -> str:
-    """Kind -> the newest resourceVersion of one that was known: ``bookings=4650,nodes=4700,pods=4711``."""
+    """Kind -> the newest known resourceVersion, as text: ``bookings=4650,nodes=4700,pods=4711``."""
     return ",".join(f"{kind}={version}" for kind, version in sorted(versions.items()))
 
 
@@ -45,7 +45,7 @@ def encode_hold(hold: Hold) -> str:
 
 
 def hold_of(pod: Pod) -> Hold | None:
-    """The hold on a pod, None when there is none.
+    """The hold on a pod; None if there is none.
 
     Raises:
         HoldError: the annotation cannot be read.

@@ -1,4 +1,4 @@
-"""The inventory of a node: what its agent writes on the Node, and how it is read back.
+"""The inventory of a node: how its agent writes it on the Node, and how it is read back.
 
 The annotation ``names.INVENTORY`` holds JSON::
 
@@ -6,11 +6,10 @@ The annotation ``names.INVENTORY`` holds JSON::
                   "numa": 0, "links": {"GPU-...": 12}},
                  {"uuid": "GPU-...", "index": 1, ..., "health": "unhealthy", "reason": "XID 79: ..."}]}
 
-Memory is in MiB. What is not said is at its default: a device without ``health`` is healthy. A MIG device
-carries ``parent`` (UUID of its GPU) and ``profile``, and where the kubelet does not know it under the name of
-its profile, ``resource``. Of it, what follows from its GPU is left out (index, model, NUMA node, and the
-health of an unhealthy GPU), so that sixteen GPUs of seven MIG devices each take less than half of what they
-could::
+Memory is in MiB. A missing value has its default: a device without ``health`` is healthy. A MIG device has
+``parent`` (UUID of its GPU) and ``profile``, and also ``resource`` if the kubelet does not know it under the
+name of its profile. Values that follow from its GPU are left out (index, model, NUMA node, and the health of
+an unhealthy GPU), which more than halves the text for sixteen GPUs of seven MIG devices each::
 
     {"uuid": "MIG-...", "memory": 9728, "parent": "GPU-...", "profile": "1g.10gb"}
 """
@@ -25,7 +24,7 @@ from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
 _UNSAID: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
-"""What a MIG device inherits from its GPU, and how an unknown value is written."""
+"""The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
 
 class InventoryError(ValueError):
@@ -37,10 +36,10 @@ class Device(Partial, frozen=True):
 
     uuid: str
     index: int = -1
-    """The GPU's number; -1 where it is no longer known."""
+    """The GPU's number; -1 if it is not known any more."""
     model: str = ""
     memory: int = 0
-    """MiB; 0 where the driver does not say."""
+    """MiB; 0 if the driver does not report it."""
     health: Literal["healthy", "unhealthy"] = "healthy"
     reason: str | None = None
     """Why it is unhealthy, for people."""
@@ -50,7 +49,7 @@ class Device(Partial, frozen=True):
     parent: str | None = None
     profile: str | None = None
     resource: str | None = None
-    """Under which it is asked for, where profile or its absence do not say it."""
+    """The resource under which it is requested, if that does not follow from the profile or its absence."""
 
     @property
     def is_healthy(self) -> bool:
@@ -60,7 +59,7 @@ class Device(Partial, frozen=True):
 
 @ready
 class Inventory(Versioned, frozen=True, kw_only=True):
-    """All devices of a node, unhealthy ones too: a known device is never left out."""
+    """All devices of a node, including unhealthy ones: a known device is never left out."""
 
     devices: tuple[Device, ...] = ()
 
@@ -74,7 +73,7 @@ def decode_inventory(text: str) -> tuple[Device, ...]:
     """The devices in an annotation's text.
 
     Raises:
-        InventoryError: not an inventory.
+        InventoryError: the text is not an inventory.
     """
     try:
         devices = _by_parent(msgspec.json.decode(text, type=Inventory).devices, _full)
@@ -86,7 +85,7 @@ def decode_inventory(text: str) -> tuple[Device, ...]:
 
 
 def inventory_of(node: Node) -> tuple[Device, ...]:
-    """The devices that the node's agent has published; none when it has not.
+    """The devices that the node's agent has published; none if it has not published any.
 
     Raises:
         InventoryError: the annotation cannot be read.
@@ -96,11 +95,11 @@ def inventory_of(node: Node) -> tuple[Device, ...]:
 
 
 def resource_of(device: Device) -> str:
-    """The resource under which a device is asked for.
+    """The resource under which a device is requested.
 
-    A MIG device's profile ``1g.5gb+me`` is ``nvidia.com/mig-1g.5gb.me`` as a resource (``+`` may not occur
-    in a resource name). Source: NVIDIA k8s-device-plugin, strategy ``mixed``. In strategy ``single`` the
-    agent says that it is asked for as a GPU.
+    A MIG device with the profile ``1g.5gb+me`` is the resource ``nvidia.com/mig-1g.5gb.me`` (a resource name
+    cannot have ``+``). Source: NVIDIA k8s-device-plugin, strategy ``mixed``. With the strategy ``single`` the
+    agent writes that it is requested as a GPU.
     """
     if device.resource is not None:
         return device.resource
@@ -112,8 +111,7 @@ def resource_of(device: Device) -> str:
 def asked_as(device: Device) -> tuple[str, ...]:
     """The resources for which a pod can have been given the device.
 
-    More than ``resource_of`` for MIG devices: an agent may know them by another strategy than the one in
-    which a pod began that still runs.
+    Two for a MIG device: the strategy may have changed since a pod that still runs was started.
     """
     if device.profile is None:
         return (resource_of(device),)
@@ -136,7 +134,7 @@ def _mig_resource(profile: str) -> str:
 def _by_parent(
     devices: tuple[Device, ...], changed: Callable[[Device, Device], Device]
 ) -> tuple[Device, ...]:
-    """The devices, those changed that are parts of another one."""
+    """The devices, with ``changed`` applied to those that are parts of another one."""
     if not any(device.parent for device in devices):
         return devices
     whole = {device.uuid: device for device in devices}

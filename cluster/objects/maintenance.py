@@ -1,8 +1,8 @@
-"""Maintenance of a node: devices that cannot be had for a time, as the booking server writes it on the Node.
+"""Maintenance of a node: devices that are unavailable for a time. The booking server writes it on the Node.
 
 The annotation ``names.BLOCKS`` holds JSON:
 ``[{"start": "...Z", "end": "...Z", "model": "...", "count": 2}]``.
-What is not said means all: all models, all devices.
+A missing model means all models, a missing count all devices.
 """
 
 from collections.abc import Iterable
@@ -20,21 +20,21 @@ class BlocksError(ValueError):
 
 @ready
 class MaintenanceBlock(Partial, frozen=True):
-    """Devices of a node that cannot be had in ``[start, end)``."""
+    """Devices of a node that are not available in ``[start, end)``."""
 
     start: Instant
     end: Instant
     model: str | None = None
-    """In label form; None means all."""
+    """In label form; None for all models."""
     count: int | None = None
-    """None means all of the node."""
+    """None for all devices of the node."""
 
 
 _BLOCKS: Final = msgspec.json.Decoder(tuple[MaintenanceBlock, ...])
 
 
 def encode_blocks(blocks: Iterable[MaintenanceBlock]) -> str:
-    """The text of the annotation. Equal blocks give equal text, in whatever order they come."""
+    """The text of the annotation. Equal blocks give equal text, whatever their order."""
     ordered = sorted(blocks, key=lambda one: (one.start, one.end, one.model or "", one.count or 0))
     return msgspec.json.encode(ordered).decode()
 
@@ -43,7 +43,7 @@ def decode_blocks(text: str) -> tuple[MaintenanceBlock, ...]:
     """The maintenance in an annotation's text.
 
     Raises:
-        BlocksError: it cannot be read.
+        BlocksError: the text cannot be read.
     """
     try:
         return _BLOCKS.decode(text)

@@ -7,19 +7,19 @@ import msgspec
 
 K = TypeVar("K")
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-"""An instant that says its offset: one without is refused where it is parsed."""
+"""An instant with an offset: decoding refuses one without."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 """What msgspec raises for a text that it cannot read: the second for thousands of nested brackets."""
 _LONGEST_COUNT: Final = 9
-"""Digits."""
+"""Number of digits."""
 
 
 def ready(kind: type[K]) -> type[K]:
-    """A type that is read off the wire, learnt by msgspec now: while one thread imports its module.
+    """Decorator for a type that is decoded: lets msgspec inspect it now, while one thread imports its module.
 
-    Two threads that read a type for the first time at one moment end the process: the second finds what the
-    first has half learnt (a segmentation fault in msgspec 0.22).
+    If two threads decode a type for the first time at once, msgspec 0.22 ends the process with a segmentation
+    fault: the second finds what the first has inspected only in part.
     """
     msgspec.json.Decoder(kind)
     return kind
@@ -31,10 +31,10 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
 
 @ready
 class Versioned(Partial, frozen=True):
-    """What an annotation of ours says, where that is a JSON object."""
+    """The content of an annotation of ours that is a JSON object."""
 
     version: Literal[1] = 1
-    """Of the format: 1 where it is missing. A reader refuses newer ones than it knows: it misreads none."""
+    """The version of the format; 1 if missing. A reader refuses versions that it does not know."""
 
 
 class Owner(Partial, frozen=True):
@@ -56,18 +56,18 @@ class Meta(Partial, frozen=True):
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
-    """0 when nothing but finalizers keeps the object: the kubelet is done with a pod, or it never ran."""
+    """0 if only finalizers keep the object: the kubelet has finished with the pod, or the pod never ran."""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[Owner, ...] | None = None
     finalizers: tuple[str, ...] | None = None
 
     def annotation(self, key: str) -> str | None:
-        """The value of an annotation, None where it is missing."""
+        """The value of an annotation; None if it is missing."""
         return (self.annotations or {}).get(key)
 
     def count(self, key: str) -> int:
-        """A number in an annotation of ours; 0 where it is missing or cannot be read."""
+        """The number in an annotation of ours; 0 if it is missing or cannot be read."""
         text = (self.annotation(key) or "").strip()
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_COUNT else 0
 
@@ -81,7 +81,7 @@ class ListMeta(Partial, frozen=True):
 
 @ready
 class Status(Partial, frozen=True):
-    """``v1.Status``: what the API server answers when it refuses."""
+    """``v1.Status``: the API server's error answer."""
 
     code: int = 0
     reason: str = ""

@@ -1,7 +1,8 @@
-"""Which labels of a Node its agent has written, and which are others': pure.
+"""Which labels of a Node its agent has written, and which belong to others. Pure.
 
-The agent remembers its own in the annotation ``names.LABELS``, a comma-separated list of keys. Node feature
-discovery remembers in annotations of its own what it owns, an instance with a name in one of that name.
+The agent keeps the keys of its own in the annotation ``names.LABELS``, separated by commas. Node feature
+discovery keeps those of its own in ``names.FEATURE_LABELS``, and a named instance in one with its name as a
+prefix.
 """
 
 from cluster import names
@@ -9,17 +10,17 @@ from cluster.objects.meta import Meta
 
 
 def encode_written(keys: frozenset[str]) -> str | None:
-    """The text of the annotation; None where nothing is written."""
+    """The text of the annotation; None without keys."""
     return ",".join(sorted(keys)) or None
 
 
 def written_labels(meta: Meta) -> frozenset[str]:
-    """The labels that the Node has because an agent of ours wrote them."""
+    """Keys of the Node's labels that an agent of ours wrote and that still exist."""
     return _keys(meta.annotation(names.LABELS) or "") & (meta.labels or {}).keys() - others_labels(meta)
 
 
 def others_labels(meta: Meta) -> frozenset[str]:
-    """The labels that node feature discovery owns."""
+    """Keys of the labels that node feature discovery owns."""
     return frozenset[str]().union(
         *(
             _keys(text)

@@ -1,4 +1,4 @@
-"""Nodes and their Leases, as far as we read them."""
+"""Nodes and Leases, with the fields that we read."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ class NodeInfo(Partial, frozen=True):
     """``status.nodeInfo`` of a Node."""
 
     container_runtime_version: str = ""
-    """``containerd://2.1.4``."""
+    """E.g. ``containerd://2.1.4``."""
 
 
 class NodeStatus(Partial, frozen=True):
@@ -38,7 +38,7 @@ class NodeStatus(Partial, frozen=True):
 
 
 class Node(Partial, frozen=True):
-    """What is read of a v1 Node."""
+    """A v1 Node, with the fields that we read."""
 
     metadata: Meta = Meta()
     spec: NodeSpec = NodeSpec()
@@ -56,7 +56,7 @@ class LeaseSpec(Partial, frozen=True):
 
 
 class Lease(Partial, frozen=True):
-    """What is read of a coordination.k8s.io/v1 Lease."""
+    """A coordination.k8s.io/v1 Lease, with the fields that we read."""
 
     metadata: Meta = Meta()
     spec: LeaseSpec = LeaseSpec()

@@ -1,4 +1,4 @@
-"""Pods, as far as we read them, and what they ask for."""
+"""Pods with the fields that we read, and their requests for GPUs."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,7 +14,7 @@ from cluster.objects.volumes import PodVolume
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 Kind = Literal["init", "sidecar", "app"]
-"""How a container lives: regular init container, sidecar (KEP-753), app container."""
+"""The kind of a container: regular init container, sidecar (KEP-753) or app container."""
 
 
 class Resources(Partial, frozen=True):
@@ -25,7 +25,7 @@ class Resources(Partial, frozen=True):
 
 
 class Port(Partial, frozen=True):
-    """One entry of ``ports`` of a container, as far as it takes a port of the node."""
+    """One entry of ``ports`` of a container, with the fields about the host port."""
 
     host_port: int | None = None
     host_ip: str | None = msgspec.field(name="hostIP", default=None)
@@ -76,7 +76,7 @@ class PodSpec(Partial, frozen=True):
     termination_grace_period_seconds: int | None = None
     overhead: dict[str, str | int] | None = None
     resources: Resources | None = None
-    """Of the pod as a whole; they replace the containers' sums."""
+    """Resources of the pod as a whole, which replace the sums of the containers."""
     volumes: tuple[PodVolume, ...] | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
@@ -97,7 +97,7 @@ class AllocatedResource(Partial, frozen=True):
 
 
 class Terminated(Partial, frozen=True):
-    """``state.terminated`` of a container: that it has ended."""
+    """``state.terminated`` of a container, which exists if it has ended."""
 
 
 class Running(Partial, frozen=True):
@@ -107,7 +107,7 @@ class Running(Partial, frozen=True):
 
 
 class ContainerState(Partial, frozen=True):
-    """``state`` of a container, as far as we ask: since when it runs, whether it has ended."""
+    """``state`` of a container: since when it runs, or whether it has ended."""
 
     running: Running | None = None
     terminated: Terminated | None = None
@@ -143,7 +143,7 @@ class PodStatus(Partial, frozen=True):
 
 
 class Pod(Partial, frozen=True):
-    """What is read of a v1 Pod."""
+    """A v1 Pod, with the fields that we read."""
 
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()
@@ -151,12 +151,12 @@ class Pod(Partial, frozen=True):
 
     @property
     def key(self) -> str:
-        """``namespace/name``: for people; decisions use the uid."""
+        """``namespace/name``, for people; decisions use the uid."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class ContainerNeed(Partial, frozen=True):
-    """GPUs that one container asks for, in the order in which the kubelet serves containers."""
+    """The GPUs of one resource that one container requests."""
 
     name: str
     kind: Kind
@@ -170,12 +170,12 @@ def is_terminal(pod: Pod) -> bool:
 
 
 def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
-    """What each container asks for: init containers in their order, then app containers.
+    """What each container requests, in the kubelet's order: init containers, then app containers.
 
     Limits count, as in the kubelet; for extended resources requests equal limits by validation.
 
     Raises:
-        QuantityError: a GPU amount that is not a whole number (the API server refuses those).
+        QuantityError: a GPU amount is not a whole number (the API server refuses those).
     """
     inits: list[tuple[Container, Kind]] = [
         (c, "sidecar" if c.is_sidecar else "init") for c in pod.spec.init_containers or ()
@@ -205,7 +205,7 @@ def is_live(pod: Pod) -> bool:
 
 
 def first_created(pod: Pod) -> datetime:
-    """When the pod was created first: one that came back keeps its place (``names.FIRST_CREATED``)."""
+    """When the pod was first created: a pod that came back keeps that instant (``names.FIRST_CREATED``)."""
     created = pod.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC)
     text = pod.metadata.annotation(names.FIRST_CREATED)
     if not text:
@@ -213,7 +213,7 @@ def first_created(pod: Pod) -> datetime:
     try:
         first: datetime = msgspec.convert(text, Instant, strict=False)
     except msgspec.ValidationError:
-        return created  # ours alone to write; what cannot be read counts for nothing
+        return created  # only we write it; a value that cannot be read is ignored
     return first
 
 
@@ -223,11 +223,15 @@ def has_condition(pod: Pod, kind: str) -> bool:
 
 
 def asks_for_gpus(pod: Pod) -> bool:
-    """Whether any container asks for a GPU resource."""
+    """Whether any container requests a GPU resource.
+
+    Raises:
+        QuantityError: a GPU amount is not a whole number.
+    """
     return bool(container_needs(pod))
 
 
 def requested_models(pod: Pod) -> frozenset[str]:
-    """Models that the pod accepts, in label form; empty when any model will do."""
+    """Models that the pod accepts, in label form; empty for any."""
     text = pod.metadata.annotation(names.MODEL) or ""
     return frozenset(names.model_label(part) for part in text.split(",") if part.strip())

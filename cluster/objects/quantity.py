@@ -1,7 +1,7 @@
 """Kubernetes quantities: amounts of any resource, and numbers of countable ones.
 
-Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numbers, so that ``"2"``,
-``"2000m"`` and ``"2k"`` are all that can occur for them.
+Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numbers, so only forms like
+``"2"``, ``"2000m"`` and ``"2k"`` can occur for them.
 """
 
 import re
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
-"""Python's own numbers may have underscores, blanks around them and digits of any script, too."""
+"""Stricter than Python, whose numbers may have underscores, blanks around them and digits of any script."""
 _SUFFIXES = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -31,9 +31,9 @@ _SUFFIXES = {
 
 
 _AMOUNTS: Final = 1_000
-"""Texts whose number is kept: nearly every pod asks for one of a few, and is read several times."""
+"""Number of texts to cache: nearly every pod has one of a few, and is read several times."""
 _LARGEST: Final = 2**63 - 1
-"""What the API server stores at most; larger numbers are no amounts of anything."""
+"""The largest number that the API server stores."""
 
 
 class QuantityError(ValueError):
@@ -42,7 +42,7 @@ class QuantityError(ValueError):
 
 @lru_cache(_AMOUNTS)
 def parse_count(text: str) -> int:
-    """The whole number that a quantity means.
+    """A quantity as a whole number.
 
     Args:
         text: as in ``resources.limits``, e.g. ``"2"``.
@@ -51,7 +51,7 @@ def parse_count(text: str) -> int:
         A number of devices, >= 0.
 
     Raises:
-        QuantityError: no quantity, negative, not whole, or larger than any quantity.
+        QuantityError: it is not a quantity, negative, not whole, or larger than any quantity.
     """
     value = parse_amount(text)
     if value != value.to_integral_value():
@@ -60,13 +60,13 @@ def parse_count(text: str) -> int:
 
 
 def parse_amount(text: str) -> Decimal:
-    """The amount that a quantity means: cores, bytes.
+    """A quantity as a number, e.g. of cores or bytes.
 
     Args:
         text: e.g. ``"500m"`` or ``"10Gi"``.
 
     Raises:
-        QuantityError: no quantity, negative, or larger than any quantity.
+        QuantityError: it is not a quantity, negative, or larger than any quantity.
     """
     suffix = text.lstrip("+-0123456789.")
     number = text.removesuffix(suffix) if suffix in _SUFFIXES else text

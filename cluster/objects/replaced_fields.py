@@ -1,4 +1,4 @@
-"""What admission replaced in a GPU pod's ``spec``: it is given back when the pod comes back without a GPU.
+"""What admission replaced in a GPU pod's ``spec``: restored when the pod comes back without a GPU.
 
 ``names.REPLACED`` holds JSON: ``{"schedulerName": "default-scheduler", "priorityClassName": "batch"}``.
 """
@@ -11,7 +11,7 @@ from cluster.objects.meta import UNREADABLE, Versioned, ready
 
 @ready
 class Replaced(Versioned, frozen=True, kw_only=True):
-    """The values as the user gave them; None where there was none."""
+    """The user's values; None for a field that was not replaced."""
 
     scheduler_name: str | None = None
     priority_class_name: str | None = None
@@ -23,7 +23,7 @@ def encode_replaced(replaced: Replaced) -> str:
 
 
 def replaced_in(annotations: dict[str, str]) -> Replaced:
-    """What was replaced; nothing where the annotation is missing or cannot be read."""
+    """What was replaced; nothing if the annotation is missing or cannot be read."""
     try:
         return msgspec.json.decode(annotations.get(names.REPLACED, "{}"), type=Replaced)
     except UNREADABLE:

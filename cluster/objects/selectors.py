@@ -1,4 +1,4 @@
-"""Selectors and constraints of placement, as written in the specs of pods and volumes."""
+"""Selectors and scheduling constraints, as written in the specs of pods and volumes."""
 
 from typing import Literal
 
@@ -18,14 +18,14 @@ class Requirement(Partial, frozen=True):
 
 
 class LabelSelector(Partial, frozen=True):
-    """A ``labelSelector``: all of it must hold. Nothing in it selects everything, none at all nothing."""
+    """A ``labelSelector``: all of it must match. An empty one selects everything, a missing one nothing."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Requirement, ...] | None = None
 
 
 class NodeSelectorTerm(Partial, frozen=True):
-    """One of the terms of a required node affinity, of which one must hold."""
+    """One of the terms of a required node affinity, of which one must match."""
 
     match_expressions: tuple[Requirement, ...] | None = None
     match_fields: tuple[Requirement, ...] | None = None
@@ -44,7 +44,7 @@ class NodeAffinity(Partial, frozen=True):
 
 
 class PodAffinityTerm(Partial, frozen=True):
-    """One required term: about pods in the same topology domain.
+    """One required term, about pods in the same topology domain.
 
     ``matchLabelKeys`` and ``mismatchLabelKeys`` are missing here: the API server writes them into the
     selector when a pod is created.
@@ -57,7 +57,7 @@ class PodAffinityTerm(Partial, frozen=True):
 
 
 class PodAffinity(Partial, frozen=True):
-    """``spec.affinity.podAffinity`` or ``podAntiAffinity``; what is preferred is no condition."""
+    """``spec.affinity.podAffinity`` or ``podAntiAffinity``; preferred terms are not conditions."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(name=RequiredName, default=None)
 

@@ -1,4 +1,4 @@
-"""Claims, volumes and their classes, as far as they say where a pod may run."""
+"""Claims, volumes and their classes, with the fields that restrict where a pod may run."""
 
 from typing import Final
 
@@ -8,15 +8,15 @@ from cluster.objects.selectors import LabelSelector, NodeSelector
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 """Annotation of a claim whose binding to its volume is done."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim whose volume is being made for this node."""
+"""Annotation of a claim with the node for which its volume is being provisioned."""
 CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-"""Annotation that names the class, before the field does."""
+"""Annotation that names the class; it wins over the field."""
 BY_HAND: Final = "kubernetes.io/no-provisioner"
-"""The provisioner of classes whose volumes administrators make."""
+"""The provisioner of classes whose volumes administrators create."""
 WAITS_FOR_POD: Final = "WaitForFirstConsumer"
-"""Binding mode of classes whose volumes are chosen or made when the pod's node is known."""
+"""Binding mode of classes whose volumes are chosen or provisioned when the pod's node is known."""
 ONE_POD: Final = "ReadWriteOncePod"
-"""Access mode of a claim that one pod at a time may use."""
+"""Access mode of a claim that only one pod at a time may use."""
 
 
 class ResourceRequests(Partial, frozen=True):
@@ -51,13 +51,13 @@ class VolumeClaim(Partial, frozen=True):
 
     @property
     def storage_class(self) -> str:
-        """Name of its class; empty where it has none."""
+        """Name of its class; empty if it has none."""
         written = self.metadata.annotation(CLASS)
         return (self.spec.storage_class_name or "") if written is None else written
 
     @property
     def is_bound(self) -> bool:
-        """Whether it has its volume for good."""
+        """Whether the claim is bound to its volume, completely."""
         return bool(self.spec.volume_name) and self.metadata.annotation(BIND_COMPLETED) is not None
 
 
@@ -68,7 +68,7 @@ class VolumeNodeAffinity(Partial, frozen=True):
 
 
 class ClaimReference(Partial, frozen=True):
-    """``spec.claimRef`` of a PersistentVolume: whom it belongs to."""
+    """``spec.claimRef`` of a PersistentVolume: the claim that it belongs to."""
 
     namespace: str = ""
     name: str = ""
@@ -108,7 +108,7 @@ class TopologyRequirement(Partial, frozen=True):
 
 
 class TopologyTerm(Partial, frozen=True):
-    """One of the terms of ``allowedTopologies``, of which one must hold."""
+    """One of the terms of ``allowedTopologies``, of which one must match."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] | None = None
 
@@ -123,7 +123,7 @@ class StorageClass(Partial, frozen=True):
 
 
 class Ephemeral(Partial, frozen=True):
-    """``ephemeral`` of a pod's volume: that it is one, its claim being named after pod and volume."""
+    """``ephemeral`` of a pod's volume, whose claim is named after pod and volume."""
 
 
 class ClaimSource(Partial, frozen=True):
@@ -133,7 +133,7 @@ class ClaimSource(Partial, frozen=True):
 
 
 class PodVolume(Partial, frozen=True):
-    """One entry of a pod's ``spec.volumes``, as far as it names a claim."""
+    """One entry of a pod's ``spec.volumes``, with the fields about its claim."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None

@@ -1,1 +1,1 @@
-"""What every process of ours is made of: clock, life cycle, settings, logs, metrics."""
+"""The base of every process of ours: clock, life cycle, settings, logs, metrics."""

@@ -1,4 +1,4 @@
-"""What a server of HTTPS shows its clients, and what it wants to be shown by them."""
+"""The certificate of an HTTPS server, and the client certificates that it accepts."""
 
 import ssl
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _LONG: Final = 0x80
 
 
 class UnreadableCertificateError(ValueError):
-    """No certificate in PEM."""
+    """A text without a certificate in PEM that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +31,29 @@ class AllowedClients:
     """Which client certificates mutual TLS accepts."""
 
     authorities: str
-    """PEM: who signs their certificates."""
+    """The authorities that sign their certificates, PEM."""
     names: frozenset[str]
     """Common names or DNS names; an empty set accepts every client with a certificate of the authorities."""
 
     def may(self, certificate: dict[str, Any]) -> bool:
-        """Whether the holder of a verified certificate (``ssl.SSLSocket.getpeercert``) may ask."""
+        """Whether a client with this verified certificate (``ssl.SSLSocket.getpeercert``) is accepted."""
         return not self.names or not self.names.isdisjoint(names_in(certificate))
 
 
 class CertificateExpiry:
-    """When the certificate that is served ends: for a metric."""
+    """When the certificate that is served expires, for a metric."""
 
     def __init__(self) -> None:
         self._at: float | None = None
 
     def at(self) -> float | None:
-        """Unix time, in seconds; None before the first certificate, or where it cannot be read."""
+        """Unix time in seconds; None before the first certificate, or if it cannot be read."""
         return self._at
 
     def noted(
         self, present: Callable[Concatenate[KeyPair, P], None]
     ) -> Callable[Concatenate[KeyPair, P], None]:
-        """What serves a certificate, and notes its end once it is served."""
+        """Wrap a function that serves a certificate, to record the expiry after each call."""
 
         def presented(pair: KeyPair, /, *more: P.args, **named: P.kwargs) -> None:
             present(pair, *more, **named)
@@ -68,10 +68,10 @@ class CertificateExpiry:
 def ends_at(certificate: bytes) -> datetime:
     """When the first certificate of a text in PEM expires.
 
-    Read from its DER by hand: the library that reads certificates is not in the extender's image.
+    Its DER is parsed here, since the library that reads certificates is not in the extender's image.
 
     Raises:
-        UnreadableCertificateError: there is none.
+        UnreadableCertificateError: there is none that can be read.
     """
     try:
         begin = certificate.decode().index("-----BEGIN CERTIFICATE-----")
@@ -81,7 +81,7 @@ def ends_at(certificate: bytes) -> datetime:
         ((_, certified),) = _parts(whole)
         (_, signed), *_ = _parts(certified)
         fields = [part for part in _parts(signed) if part[0] != _VERSION]
-        # Serial number, algorithm, issuer, and then from when to when.
+        # Serial number, algorithm, issuer, and then the validity: from when to when.
         _, (kind, text_of_end) = _parts(fields[3][1])
         return datetime.strptime(text_of_end.decode(), _TIMES[kind]).replace(tzinfo=UTC)
     except (ValueError, KeyError, IndexError) as error:
@@ -101,7 +101,7 @@ def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def names_in(certificate: dict[str, Any]) -> Iterator[str]:
-    """Its common names and DNS names."""
+    """The common names and DNS names of a verified certificate."""
     for part in certificate.get("subject", ()):
         yield from (value for key, value in part if key == "commonName")
     yield from (value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")

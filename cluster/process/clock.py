@@ -1,4 +1,4 @@
-"""Time as an interface: code that needs the time or waits is given a Clock; tests give a virtual one."""
+"""Time as an interface: code that needs the time or waits gets a Clock; tests pass a virtual one."""
 
 import threading
 import time
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What this product asks of time."""
+    """The time, as this product uses it."""
 
     def now(self) -> datetime:
-        """The wall clock as an aware instant in UTC: for what is written into objects."""
+        """The wall clock as an aware instant in UTC: for instants that are written into objects."""
         ...
 
     def monotonic(self) -> float:
@@ -18,12 +18,12 @@ class Clock(Protocol):
         ...
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set or the time is over; whether it is set."""
+        """Wait until the event is set or the time is over; returns whether it is set."""
         ...
 
 
 class SystemClock:
-    """The machine's clock: the only place where shipped code reads it."""
+    """The machine's clock. Shipped code reads it only here."""
 
     def now(self) -> datetime:
         """The wall clock in UTC."""

@@ -1,12 +1,12 @@
-"""HTTPS for an ASGI app inside this process: the cache behind its answers must not be forked.
+"""HTTPS for an ASGI app inside this process, because the cache behind its answers must not be forked.
 
-Uvicorn in the event loop of one thread of ours; it waits for idle and slow clients, which delay no others.
-A new certificate makes a new TLS context, and handshakes from then on are begun by it; open connections
-go on, so a rotation costs no request (ADR 19).
+Uvicorn runs in the event loop of one thread of ours; idle and slow clients do not delay others. For a new
+certificate there is a new TLS context, which all later handshakes use; open connections continue, so a
+rotation costs no request (ADR 19).
 
-Clients may have to show a certificate, too (mutual TLS): one that a given authority has signed for one of the
-given names. Any other is cut off before a byte of it is read, and the log names client and reason. A client
-that does not complete its request is cut off in time.
+Clients may need a certificate, too (mutual TLS): one that a given authority has signed for one of the given
+names. Any other client is cut off before a byte of its request is read, and the log names client and reason.
+A client that does not complete its request in time is cut off.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ log = structlog.get_logger(__name__)
 
 BACKLOG: Final = 1024
 STARTS_WITHIN: Final = 10.0
-"""Seconds."""
+"""Seconds in which the server must have started."""
 ENDS_WITHIN: Final = 3
-"""Seconds that begun requests have to end."""
+"""Seconds that requests in progress have to end."""
 
 
 class TlsServer:
-    """An ASGI app on a port. It answers from the first certificate on."""
+    """An ASGI app on a port. It answers once it has its first certificate (``present``)."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class TlsServer:
         """Reserve the port.
 
         Args:
-            app: what answers.
-            clock: for patience.
-            host: an IP address, ``0.0.0.0`` or ``::`` for all.
+            app: answers the requests.
+            clock: for timeouts.
+            host: an IP address; ``0.0.0.0`` or ``::`` for all.
             port: 0 for a free one.
-            clients: the allowed ones; None lets in every client, without a certificate.
-            slowest_request: seconds in which a request must have come as a whole.
+            clients: the allowed clients; None for every client, without a certificate.
+            slowest_request: seconds in which a request must be complete.
 
         Raises:
-            ServeError: the address is taken or not ours, or ``clients`` name no authority in PEM.
+            ServeError: the address is taken or not ours, or ``clients`` has no authority in PEM.
         """
         self._app = app
         self._clock = clock
@@ -85,11 +85,11 @@ class TlsServer:
         """Serve with this certificate from now on; returns when it is served.
 
         Args:
-            pair: the certificate.
-            clients: who may connect from now on; None leaves that as it is.
+            pair: the certificate and its key.
+            clients: the clients that are allowed from now on; None for no change.
 
         Raises:
-            ServeError: it cannot be served, or ``clients`` name no authority in PEM: all stays as it was.
+            ServeError: it cannot be served, or ``clients`` has no authority in PEM. Then nothing changes.
         """
         with self._lock:
             if self._closed:
@@ -108,7 +108,7 @@ class TlsServer:
                 self._serving = serving
 
     def _may(self, transport: asyncio.Transport) -> bool:
-        """Whether a client whose certificate is good has one of the names; others are logged."""
+        """Whether a client with a verified certificate has one of the allowed names; others are logged."""
         certificate = transport.get_extra_info("peercert") or {}
         if self._clients is None or self._clients.may(certificate):
             return True
@@ -121,13 +121,13 @@ class TlsServer:
         return ServeError(f"Cannot serve HTTPS on {self._host} port {self.port}: {error or 'no answer'}.")
 
     def problem(self) -> str | None:
-        """Why HTTPS is no longer served, although it was: only a restart would help."""
+        """Why HTTPS is no longer served although it was, which only a restart solves; None if it is."""
         serving = self._serving
         gone = serving is not None and serving.has_ended and not self._closed
         return f"HTTPS is no longer served on port {self.port}." if gone else None
 
     def close(self) -> None:
-        """Answer what was begun, then end every connection."""
+        """Answer the requests in progress, then end every connection."""
         with self._lock:
             self._closed = True
             if self._serving:
@@ -172,7 +172,7 @@ class _Serving:
         return self._ended.is_set()
 
     def start(self, clock: Clock) -> bool:
-        """Whether it answers now."""
+        """Start the thread; returns whether the server has started in time."""
         self._thread.start()
         deadline = clock.monotonic() + STARTS_WITHIN
         while not self._ended.is_set() and clock.monotonic() < deadline:
@@ -182,7 +182,7 @@ class _Serving:
         return False
 
     def end(self) -> None:
-        """End it, within bounds: a client that never finishes its request is cut off."""
+        """Stop the server in bounded time: a client that does not finish its request is cut off."""
         self._server.should_exit = True
         if not self._ended.wait(2 * ENDS_WITHIN):
             self._server.force_exit = True
@@ -200,8 +200,8 @@ class _Serving:
 
     async def _serve(self) -> None:
         await self._server.serve(sockets=[self._reserved])
-        # Only the loop knows clients in the middle of a handshake or of a TLS shutdown: before Python 3.12,
-        # which has Server.abort_clients, in a private table.
+        # Only the loop knows clients in the middle of a handshake or of a TLS shutdown. Before Python 3.12,
+        # which has Server.abort_clients, they are in a private table.
         for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
             transport.abort()
         await asyncio.sleep(0)
@@ -209,16 +209,16 @@ class _Serving:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Whom HTTP serves, and how patiently."""
+    """Which clients are served, and for how long a request may take to arrive."""
 
     may: Callable[[asyncio.Transport], bool]
-    """Whether a client that has shaken hands may ask."""
+    """Whether a client is served, called after its TLS handshake."""
     patience: float
-    """Seconds in which a request must have come as a whole."""
+    """Seconds in which a request must be complete."""
 
 
 class _Http(H11Protocol):
-    """Ends the connections of clients that may not ask, or never finish a request."""
+    """Ends the connections of clients that are not allowed, or do not finish a request in time."""
 
     bounds: _Bounds
     _late: asyncio.TimerHandle | None = None
@@ -228,7 +228,7 @@ class _Http(H11Protocol):
             raise TypeError(f"HTTP needs a transport for both ways, not {transport!r}.")
         super().connection_made(transport)
         if self.bounds.may(transport):
-            # Clients connect ahead of their questions, too.
+            # Clients may also connect before they have a request.
             idle = self.loop.call_later(IDLE_SECONDS, self.timeout_keep_alive_handler)
             self.timeout_keep_alive_task = idle
         else:
@@ -259,7 +259,7 @@ class _Http(H11Protocol):
     def _cut_off(self) -> None:
         self._late = None
         if self.flow.read_paused:
-            self._check_progress()  # it is we who do not read
+            self._check_progress()  # we ourselves have paused reading
         else:
             log.info("an incomplete request was cut off", client=self.client)
             self.transport.abort()
@@ -277,8 +277,8 @@ def _served_within(bounds: _Bounds) -> type[_Http]:
 def reserved_socket(host: str, port: int) -> socket.socket:
     """A bound socket that does not listen yet.
 
-    It says that it speaks TCP: asyncio switches Nagle's algorithm off for such sockets alone, and with it
-    every answer would wait 40 ms for the acknowledgement of its head.
+    It is created with the protocol TCP, because asyncio disables Nagle's algorithm only for such sockets.
+    With that algorithm every answer would wait 40 ms for the acknowledgement of its head.
 
     Raises:
         ServeError: the address is taken or not ours.

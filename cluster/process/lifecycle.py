@@ -1,7 +1,7 @@
 """The life of a process: named threads, one way to stop, closers in reverse order.
 
-Every ``__main__`` of ours builds a ``Process``, gives it its threads and what has to be closed, and exits
-with what ``run`` returns. It is fit to be PID 1: it handles SIGTERM itself, where the kernel would ignore it.
+Every ``__main__`` of ours builds a ``Process``, adds its threads and closers, and exits with what ``run``
+returns. It may be PID 1: it handles SIGTERM itself, which the kernel would otherwise ignore there.
 """
 
 import queue
@@ -34,11 +34,11 @@ class _End:
 class Process:
     """Threads that live and end together.
 
-    A thread that raises, or returns before it was asked to stop, ends the process with exit code 1.
+    A thread that raises, or returns before ``stop`` is set, ends the process with exit code 1.
     """
 
     def __init__(self, name: str, clock: Clock, *, grace: float = 20.0) -> None:
-        """Args: name for the log; grace: seconds that closers and threads have, all together."""
+        """Args: name: for the log; grace: seconds that all closers and threads together have to end."""
         self._name = name
         self._clock = clock
         self._grace = grace
@@ -48,26 +48,26 @@ class Process:
         # Event.set is not.
         self._ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
         self.stop: Final = threading.Event()
-        """Set when the process ends: every thread's target gets it."""
+        """Set when the process ends; every thread's target gets it."""
 
     def thread(self, name: str, target: Callable[[threading.Event], None]) -> None:
-        """A thread for as long as the process lives; ``run`` starts it. It returns soon after ``stop``."""
+        """Add a thread, which ``run`` starts. ``target`` must return soon after ``stop``, and not before."""
         self._threads.append(
             threading.Thread(target=self._guarded, args=(name, target), name=name, daemon=True)
         )
 
     def closing(self, name: str, close: Callable[[], None]) -> None:
-        """Something to close at the end: the last one given is closed first, after ``stop`` is set."""
+        """Add a closer for the end, after ``stop`` is set: the last one added is called first."""
         self._closers.append((name, close))
 
     def end(self, reason: str) -> None:
-        """End the process in good order, from any thread."""
+        """End the process normally, from any thread."""
         self._ends.put(_End(reason))
 
     def run(self) -> int:
-        """Start the threads, block until the end, close; the exit code.
+        """Start the threads, block until the end, call the closers; returns the exit code.
 
-        Signals are handled only when the main thread calls it.
+        Signals are handled only if the main thread calls it.
         """
         with self._signals():
             for thread in self._threads:
@@ -95,7 +95,7 @@ class Process:
             self._ends.put(_End(f"the thread {name!r} ended by itself", failed=True))
 
     def _finish(self) -> bool:
-        """Close and join within the grace; whether everything ended."""
+        """Close and join within the grace; returns whether everything ended."""
         deadline = self._clock.monotonic() + self._grace
         closing = threading.Thread(target=self._close_all, name="closing", daemon=True)
         closing.start()

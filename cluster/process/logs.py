@@ -1,8 +1,8 @@
-"""Logs: one line per thing that happened, JSON for machines or coloured columns for people.
+"""Logs: one line per event, JSON for machines or coloured columns for people.
 
-Libraries that log by the standard library (urllib3, waitress) end in the same stream and shape. Whatever
-has the form of an e-mail address, a token or a private key is left out of every line: an API server's or
-a database's own words, which we pass on, may hold them.
+Lines of libraries that use the standard library's logging (urllib3, waitress) have the same stream and form.
+Anything that looks like an e-mail address, a token or a private key is removed from every line: messages of
+an API server or a database, which we pass on, may contain them.
 """
 
 import logging
@@ -16,18 +16,18 @@ import msgspec
 import structlog
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
-"""Of structlog: ``(logger, method, line)`` -> the line."""
+"""A processor of structlog: ``(logger, method, line)`` -> the line."""
 
 
 class Stream(Protocol):
-    """Where lines go: a file, or what is like one."""
+    """Where lines are written: a file, or an object like one."""
 
     def write(self, text: str, /) -> object:
         """Append text, with its line end; may be buffered."""
         ...
 
     def flush(self) -> object:
-        """Let nothing of it wait."""
+        """Write out what is buffered."""
         ...
 
 
@@ -35,8 +35,8 @@ Style = Literal["json", "console"]
 Level = Literal["debug", "info", "warning", "error"]
 
 _QUIET_LIBRARIES: Final = ("peewee", "urllib3", "waitress.queue")
-"""Their lines below a warning are logged better by us, or not at all: peewee logs every statement with its
-values, people's addresses among them."""
+"""Libraries of which only warnings and errors are logged: we log the rest better, or not at all. peewee, for
+example, logs every statement with its values, including people's addresses."""
 
 _SECRETS: Final = (
     (
@@ -49,7 +49,7 @@ _SECRETS: Final = (
     ("eyJ", re.compile(r"\beyJ[\w-]{6,}\.[\w-]+(\.[\w-]*)?"), "(a token)"),
     ("@", re.compile(r"[\w.%+-]+@[\w-]+(\.[\w-]+)+"), "(an address)"),
 )
-"""What a line without it cannot hold; its pattern; its replacement."""
+"""(text that every secret of this kind contains, its pattern, its replacement)."""
 
 
 def without_secrets(line: str) -> str:
@@ -61,10 +61,10 @@ def without_secrets(line: str) -> str:
 
 
 class _Ours:
-    """A logger of ours: a line that is rendered goes to the stream as it is.
+    """A logger of ours, which writes rendered lines to the stream as they are.
 
-    By a LogRecord, as libraries' lines come, it would be rendered twice: 0.09 ms a line, of which the
-    extender writes three for each pod.
+    With a LogRecord, as for libraries' lines, a line would be rendered twice: that takes 0.09 ms, and the
+    extender writes three lines for each pod.
     """
 
     def __init__(self, name: str, handler: "logging.StreamHandler[Stream]") -> None:
@@ -85,7 +85,7 @@ class _Ours:
 
 
 def silence() -> None:
-    """Write no lines of ours: for programs whose output is their result; call it first of all."""
+    """Log no lines of ours: for programs whose output is their result. Call it before anything is logged."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -96,13 +96,13 @@ def configure(
     stream: Stream | None = None,
     keep: Processor | None = None,
 ) -> None:
-    """Set up the process's logs; call it once, first of all.
+    """Set up the process's logs. Call it once, before anything is logged.
 
     Args:
-        level: of the least important lines that are written.
-        style: of the lines.
-        stream: where they go; by default to standard error.
-        keep: sees every line of ours first, also those that the level leaves out.
+        level: the least important level that is written.
+        style: JSON, or columns for people.
+        stream: where lines go; by default to standard error.
+        keep: gets every line of ours first, even those below the level.
     """
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -150,7 +150,7 @@ def _at_least(level: Level) -> Processor:
 
 def _rendering(style: Style) -> list[Any]:
     if style == "console":
-        # Where rich is installed, structlog would show what is in every variable of a traceback.
+        # If rich is installed, structlog would show the value of every variable in a traceback.
         return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=_json)]
 
@@ -159,7 +159,7 @@ def _json(event: Any, **_: Any) -> str:
     try:
         return msgspec.json.encode(event, enc_hook=str).decode()
     except (TypeError, ValueError, RecursionError):
-        # For example half a character of a file's name: a log line must never make its caller fail.
+        # For example, part of a character in a file's name. A log line must never make its caller fail.
         return msgspec.json.encode({"event": ascii(event)}).decode()
 
 

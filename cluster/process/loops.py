@@ -1,7 +1,7 @@
-"""Loops that go on: what goes wrong in one round is logged and counted, and the next round is played.
+"""Background loops that survive errors: a failed round is logged and counted, and the next one follows.
 
-A process that binds pods must not end because an Event of it cannot be written. It says that it is not well
-where a loop fails again and again.
+A process that binds pods must not end because an Event cannot be written. But it becomes unready if a loop
+fails repeatedly.
 """
 
 import threading
@@ -15,30 +15,30 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 Body = Callable[[threading.Event], None]
-"""What a thread does until the event is set."""
+"""The body of a thread, which runs until the event is set."""
 
 IN_A_ROW: Final = 3
-"""So many failures one after the other are trouble."""
+"""Number of consecutive failures that make the process unready."""
 PAUSE: Final = 1.0
-"""Seconds before a loop that has raised is begun again."""
+"""Seconds before a loop of its own that has raised is started again."""
 WELL_AFTER: Final = 60.0
-"""Seconds after which such a loop has recovered: what it does in them is not known here."""
+"""Seconds without an error after which such a loop counts as recovered: its rounds are not known here."""
 
 
 class Loops:
     """The loops of one process."""
 
     def __init__(self, clock: Clock, count: Callable[[str], None]) -> None:
-        """Args: count: called with the name of a loop whenever it has failed."""
+        """Args: count: called with the name of a loop each time it has failed."""
         self._clock = clock
         self._count = count
         self._failed: dict[str, int] = {}
-        """Loop -> how often it has failed in a row."""
+        """Loop -> number of consecutive failures."""
         self._begun: dict[str, float] = {}
-        """Loop of its own -> when it was begun again last."""
+        """Loop of its own -> when it was last started again."""
 
     def rounds(self, name: str, every: float, work: Callable[[], None]) -> Body:
-        """The body of a thread that does something every so many seconds."""
+        """The body of a thread that calls ``work`` every so many seconds, first after so many seconds."""
 
         def body(stop: threading.Event) -> None:
             while not self._clock.wait(stop, every):
@@ -48,7 +48,7 @@ class Loops:
         return body
 
     def lasting(self, name: str, run: Body) -> Body:
-        """The body of a thread that has a loop of its own: it is begun again where it raises."""
+        """The body of a thread whose ``run`` is a loop of its own: it is started again if it raises."""
 
         def body(stop: threading.Event) -> None:
             while not self._is_done(name, lambda: run(stop)):
@@ -59,14 +59,14 @@ class Loops:
         return body
 
     def unready_reason(self) -> str | None:
-        """Which loop fails again and again; None when none does."""
+        """Which loop fails repeatedly; None if none does."""
         for name, times in tuple(self._failed.items()):
             if times >= IN_A_ROW and not self._has_recovered(name):
                 return f"The loop {name!r} has failed {times} times in a row; the log says why."
         return None
 
     def _is_done(self, name: str, work: Callable[[], None]) -> bool:
-        """Whether something went well."""
+        """Whether ``work`` did not raise; an error is logged and counted."""
         try:
             work()
         except Exception:

@@ -1,9 +1,9 @@
 """One heap of the C library for all threads of a process.
 
-glibc gives each thread a heap of its own (an arena), up to eight times as many as there are cores, and what
-is freed in one is not used again by other threads. So a server with many threads keeps as many times what its
-largest requests need, and takes thousands of requests to get there. Threads of Python allocate one after the
-other anyway: they hold its lock meanwhile.
+glibc gives each thread a heap of its own (an arena), up to eight per core, and memory that is freed in one is
+not reused by other threads. So a server with many threads ends up with that many times the memory that its
+largest requests need, after thousands of requests. Python's threads allocate one after the other anyway,
+since they hold the interpreter's lock meanwhile.
 """
 
 import ctypes
@@ -14,6 +14,6 @@ _ARENA_MAX: Final = -8
 
 
 def use_one_malloc_arena() -> bool:
-    """Let all threads that are started from now on share one heap; False where that cannot be set."""
+    """Let all threads that are started from now on share one heap; False if that cannot be set."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and mallopt(_ARENA_MAX, 1) == 1

@@ -1,4 +1,4 @@
-"""Metrics: a registry per process, passed to the parts that count; there is no global one."""
+"""Metrics: one registry per process, which is passed to the parts that count; there is no global one."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from cluster import names
 
 NAMESPACE: Final = names.METRICS_PREFIX
-"""Every metric of ours begins with it."""
+"""Prefix of every metric of ours."""
 
 
 def new_registry() -> CollectorRegistry:
@@ -31,7 +31,7 @@ def measured(
     """A gauge that is read at each scrape; None is shown as NaN (e.g. an age before the first event).
 
     Args:
-        registry: where it is shown.
+        registry: where it is registered.
         name: without our prefix, with its unit: ``cache_staleness_seconds``.
         documentation: its help text.
         read: called for every scrape, by any thread.
@@ -47,7 +47,7 @@ def measured_each(
     *,
     label: str,
 ) -> None:
-    """The same with a label: a sample for each of its values at the time of the scrape."""
+    """As ``measured``, with a label: a sample for each of its values at the time of the scrape."""
     registry.register(_MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read))
 
 
@@ -59,7 +59,7 @@ def counted_each(
     *,
     label: str,
 ) -> None:
-    """The same of what only grows: a counter, named without ``_total``, which is added."""
+    """As ``measured_each``, but a counter. ``name`` is without ``_total``, which is added."""
     made = _MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read, family=CounterMetricFamily)
     registry.register(made)
 

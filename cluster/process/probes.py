@@ -1,4 +1,4 @@
-"""The HTTP endpoints of a process: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
+"""A server for WSGI apps, and the one of every process: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``.
 
 A check is a callable that returns None, or a message about what is wrong. The response is 200, or 503 with
 the messages, so ``kubectl describe`` shows why the probe fails.
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], str | None]
-"""None when all is well, otherwise a message."""
+"""Returns None if all is well, otherwise a message."""
 
 PATHS: Final = ("/livez", "/healthz", "/readyz", "/metrics")
 
 LONGEST_BODY_BYTES: Final = 8 * 1024 * 1024
-"""A pod and the names of some thousand nodes need less than one."""
+"""A pod and the names of some thousand nodes need less than 1 MiB."""
 LONGEST_ANSWER_SECONDS: Final = 5
 IDLE_SECONDS: Final = 120
 SLOWEST_REQUEST_SECONDS: Final = 20.0
-"""Head and body; a client that has not sent all of it by then is cut off, even while it sends."""
+"""For head and body. A client that has not sent all of them by then is cut off, even while it sends."""
 BACKLOG: Final = 1024
 CONNECTIONS: Final = 400
-"""At one time. More of them do not block the rest: those that wait longest are cut off. Two
-servers of a process stay below 1024 open files, which is what some container runtimes allow."""
+"""Maximum number of simultaneous connections. More do not block the rest: those that wait longest are cut
+off. Two servers of a process stay below 1024 open files, the limit of some container runtimes."""
 _ROOM: Final = 40
-"""Connections left free for the next clients."""
+"""Number of connections to leave free for the next clients."""
 _REPORTED_EVERY: Final = 60.0
-"""Seconds between two lines of the log about connections that are cut off."""
+"""Seconds between two log lines about connections that are cut off."""
 RECEIVED_AT_ONCE: Final = 256 * 1024
-"""Bytes: the names of some thousand nodes come in one piece, not in twenty."""
+"""Bytes to read at once: the names of some thousand nodes then arrive in one piece, not in twenty."""
 
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -60,13 +60,13 @@ class Probes:
         healthy: Mapping[str, Check] | None = None,
         ready: Mapping[str, Check] | None = None,
     ) -> None:
-        """Nothing that is left out is wrong.
+        """A missing check never fails.
 
         Args:
-            registry: of the metrics.
-            alive: problems that a restart would solve; by default the same as ``healthy``.
-            healthy: problems that a person should investigate.
-            ready: what must be well before we are asked anything.
+            registry: the metrics.
+            alive: checks for problems that a restart would solve; by default the same as ``healthy``.
+            healthy: checks for problems that a person should investigate.
+            ready: checks that must pass before requests are sent to us.
         """
         self._registry = registry
         self._checks = {
@@ -99,7 +99,7 @@ class Probes:
 
 
 def failures_of(checks: Mapping[str, Check]) -> list[str]:
-    """What is wrong, as ``name: message``; a check that raises is a failure, too."""
+    """The failures, as ``name: message``; a check that raises is a failure, too."""
     troubles = []
     for name, check in checks.items():
         try:
@@ -113,7 +113,7 @@ def failures_of(checks: Mapping[str, Check]) -> list[str]:
 
 
 class ServeError(OSError):
-    """The address cannot be listened on."""
+    """A server cannot be started, for example because its address is taken."""
 
     def __str__(self) -> str:
         return str(self.strerror or super().__str__())
@@ -130,11 +130,11 @@ class Server:
         self._patience = patience
         self._clock = SystemClock()
         self._begun: dict[object, float] = {}
-        """Request that is not here as a whole -> since when there is something of it."""
+        """Incomplete request -> when its first part arrived."""
         self._reported_at = -_REPORTED_EVERY
-        """When connections were last said to be cut off to make room."""
+        """When it was last logged that connections are cut off to make room."""
         self._map: dict[int, Any] = {}
-        # The published types of waitress know neither sockets nor its trigger.
+        # The published types of waitress have neither sockets nor its trigger.
         create: Any = create_server
         self._waitress: Any = create(app, map=self._map, sockets=[listening], **adjustments)
         self._closing = threading.Event()
@@ -143,7 +143,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer what was begun, then end every connection."""
+        """Answer the requests in progress, then end every connection."""
         if self._closed:
             return
         self._closed = True
@@ -151,8 +151,8 @@ class Server:
         self._closing.set()
         self._waitress.trigger.pull_trigger()
         self._thread.join()
-        # Sockets are closed when no thread uses them any more: until then a descriptor closed here could
-        # already be another connection's when the other thread writes to it.
+        # Sockets are closed only now that no thread uses them: before, a descriptor that is closed here could
+        # already belong to another connection when the other thread writes to it.
         wasyncore.close_all(self._map, ignore_all=True)
 
     def _run(self) -> None:
@@ -176,10 +176,10 @@ class Server:
                 one.will_close = True
 
     def _make_room(self) -> None:
-        """Cut off those whose requests are not being answered, the oldest first.
+        """Cut off connections whose requests are not being answered, the oldest first.
 
-        Otherwise a hundred silent connections would end all service, including the kubelet's probes: waitress
-        accepts no connection above its limit.
+        Otherwise silent connections could end all service, including the kubelet's probes: waitress accepts
+        no connection above its limit.
         """
         channels = [one for one in self._waitress.active_channels.values() if not one.will_close]
         too_many = len(channels) - (CONNECTIONS - _ROOM)
@@ -211,17 +211,18 @@ def serve(
 ) -> Server:
     """Serve a WSGI app until the server is closed.
 
-    Idle connections are kept for two minutes: longer than the 90 s of Go's clients, so that it is never us
-    who closes one that is being used. What the app raises becomes a 500 without any traceback.
+    Idle connections are kept for two minutes: longer than the 90 s of Go's clients, so that we never close
+    one that a client is about to use. An exception of the app becomes a 500 without a traceback.
 
     Args:
         app: called by several threads at once.
-        host: an IP address, ``0.0.0.0`` or ``::`` for all.
+        host: an IP address; ``0.0.0.0`` or ``::`` for all.
         port: 0 for a free one.
-        threads: requests that are answered at the same time.
+        threads: number of requests that are answered at the same time.
         longest_body: bytes; a longer request is answered with 413.
-        slowest_request: seconds in which a request must have come as a whole.
-        keep_forwarded: leave headers like ``X-Forwarded-For`` in the request: the app knows whom to believe.
+        slowest_request: seconds in which a request must be complete.
+        keep_forwarded: leave headers like ``X-Forwarded-For`` in the request, for an app that knows which
+            proxies to trust.
 
     Raises:
         ServeError: the address is taken or not ours.
@@ -238,7 +239,7 @@ def serve(
         threads=threads,
         recv_bytes=RECEIVED_AT_ONCE,
         connection_limit=CONNECTIONS,
-        # select() knows no descriptor above 1023.
+        # select() cannot handle a descriptor above 1023.
         asyncore_use_poll=True,
         max_request_body_size=longest_body,
         channel_timeout=IDLE_SECONDS,

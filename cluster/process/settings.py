@@ -1,7 +1,7 @@
-"""Settings of a process: a struct filled from the environment over defaults.
+"""Settings of a process: a struct with defaults, filled from the environment.
 
-A field ``probe_port`` is the variable ``GPU_BOOKING_PROBE_PORT``. Everything that is wrong is reported at
-once, each in a message with the variable's name.
+A field ``probe_port`` is the variable ``GPU_BOOKING_PROBE_PORT``. All problems are reported at once, each in
+a message with the variable's name.
 """
 
 from collections.abc import Mapping
@@ -30,15 +30,15 @@ class SettingsError(ValueError):
 
 
 def load(into: type[S], environ: Mapping[str, str]) -> S:
-    """The settings.
+    """Read the settings.
 
     Args:
         into: a struct; its fields are plain values, paths, or lists of those
             (comma-separated, or JSON). Constraints are written as ``Annotated[int, msgspec.Meta(le=65535)]``.
-        environ: variables. An empty one counts as not set; an unknown one with our prefix is warned about.
+        environ: variables. An empty one counts as not set; unknown ones with our prefix are logged.
 
     Raises:
-        SettingsError: a value is missing or not what the field expects.
+        SettingsError: a value is missing, or not of the field's type or range.
     """
     fields = msgspec.structs.fields(into)
     environ = {name: text for name, text in environ.items() if text}
@@ -65,7 +65,7 @@ def _build(into: type[S], values: dict[str, Any]) -> S:
     try:
         return into(**values)
     except ValueError as error:
-        # A struct's own __post_init__ says what does not fit together.
+        # A struct's own __post_init__ checks whether its values fit together.
         raise SettingsError(str(error)) from error
 
 
@@ -78,7 +78,7 @@ def _warn_of_unknown(environ: Mapping[str, str], known: set[str]) -> None:
 
 
 def _allowed(wanted: Any) -> str:
-    """The whole range of a field, where that can be said in few words."""
+    """The range of a field as a sentence, if it is short; else the empty text."""
     if wanted is bool:
         return " Allowed: true, false."
     if get_origin(wanted) is Literal or (isinstance(wanted, type) and issubclass(wanted, Enum)):
@@ -103,7 +103,7 @@ def _from_text(text: str, wanted: Any) -> Any:
 
 
 def _kind(wanted: Any) -> Any:
-    """``tuple`` for ``tuple[str, ...]``, ``tuple[str, ...] | None`` and annotated ones."""
+    """The origin of a type: ``tuple`` for ``tuple[str, ...]``, ``tuple[str, ...] | None``, also annotated."""
     origin = get_origin(wanted)
     if origin in {Annotated, Union, UnionType}:
         return _kind(next(arm for arm in get_args(wanted) if arm is not NoneType))

@@ -1,4 +1,4 @@
-"""Loops that wait for work, and must wake up when they are to stop."""
+"""Wakes loops that wait for work when they must stop."""
 
 import threading
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from collections.abc import Callable
 def wake_at(stop: threading.Event, wake: threading.Event) -> None:
     """Set ``wake`` as soon as ``stop`` is set.
 
-    A loop that waits on ``wake`` clears it first and asks ``stop`` afterwards: so that neither is missed.
+    A loop that waits on ``wake`` must clear it first and check ``stop`` afterwards, so as to miss neither.
     """
     call_at(stop, wake.set)
 
 
 def call_at(stop: threading.Event, call: Callable[[], object]) -> None:
-    """Call once as soon as ``stop`` is set, in a thread of its own."""
+    """Call ``call`` once, as soon as ``stop`` is set, in a thread of its own."""
 
     def pass_on() -> None:
         stop.wait()
@@ -23,4 +23,4 @@ def call_at(stop: threading.Event, call: Callable[[], object]) -> None:
 
 
 def nothing() -> None:
-    """For a caller without another thread to wake or to wait for."""
+    """Does nothing: the default of callbacks."""

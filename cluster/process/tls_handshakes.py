@@ -1,6 +1,6 @@
-"""TLS handshakes of a server: each by the newest certificate and authorities, no refusal without a reason.
+"""TLS handshakes of a server: each uses the newest certificate and authorities, and each refusal is logged.
 
-Python's event loop silently drops a client whose handshake fails: nothing in the log, and no alert to the
+Python's event loop silently drops a client whose handshake fails: it logs nothing and sends no alert to the
 client, whose own log then says "EOF". Here the alert is sent, and the log names the client and the reason.
 """
 
@@ -19,9 +19,9 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 AGAIN: Final = 60.0
-"""Seconds in which the same client is refused for the same reason without another line in the log."""
+"""Seconds in which a refusal of the same client for the same reason is not logged again."""
 MOST: Final = 100
-"""Lines about refusals in that time, so no client can fill the log."""
+"""Maximum number of lines about refusals in that time, so that no client can fill the log."""
 
 _CAUSES: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "It shows no certificate.",
@@ -33,11 +33,11 @@ _CAUSES: Final = {
 """OpenSSL's reason -> its meaning."""
 
 _client: ContextVar[str] = ContextVar("client", default="unknown")
-"""The client that was accepted last: asyncio begins each handshake in a copy of that context."""
+"""The address of the client accepted last: asyncio begins each handshake in a copy of that context."""
 
 
 class Refusals:
-    """Logs which clients are refused, and why. Used by the one thread that does handshakes."""
+    """Logs which clients are refused, and why. Only the thread that does handshakes uses it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -53,17 +53,17 @@ class Refusals:
 
 
 class Handshake(ssl.SSLObject):
-    """One client's. asyncio writes what OpenSSL wants to say only as long as the handshake goes on."""
+    """One client's handshake. asyncio sends OpenSSL's output only as long as the handshake continues."""
 
     client = "unknown"
     refusals: Refusals | None = None
     _refused: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on; a client that is refused has its alert sent before the connection ends.
+        """Continue the handshake; a client that is refused is sent an alert before the connection ends.
 
         Raises:
-            SSLError: it is refused, or there is more to read or to write first.
+            SSLError: the client is refused, or there is more to read or to write first.
         """
         if self._refused:
             raise self._refused
@@ -79,7 +79,7 @@ class Handshake(ssl.SSLObject):
 
 
 class Handshakes(ssl.SSLContext):
-    """What an event loop believes to be one TLS context: every handshake is begun by the newest one."""
+    """A TLS context for an event loop that begins every handshake with the newest real context."""
 
     newest: ssl.SSLContext
     refusals: Refusals
@@ -103,7 +103,7 @@ class Listening(socket.socket):
 
 
 def handshakes(clock: Clock) -> Handshakes:
-    """Those of one server; ``newest`` has to be set before the first one."""
+    """The handshakes of one server; set ``newest`` before the first one."""
     made = Handshakes(ssl.PROTOCOL_TLS_SERVER)
     made.refusals = Refusals(clock)
     return made
@@ -113,12 +113,12 @@ def a_context(pair: KeyPair | None, clients: AllowedClients | None) -> ssl.SSLCo
     """A TLS context of a server.
 
     Args:
-        pair: what it shows; None only tries ``clients``.
-        clients: the allowed ones; None lets in every client, without a certificate.
+        pair: its certificate and key; None to check only whether ``clients`` can be used.
+        clients: the allowed clients; None for every client, without a certificate.
 
     Raises:
         ssl.SSLError: the certificate or the authorities of the clients cannot be used.
-        OSError: the same.
+        OSError: likewise.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = Handshake
@@ -132,7 +132,7 @@ def a_context(pair: KeyPair | None, clients: AllowedClients | None) -> ssl.SSLCo
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Load a pair into a context. OpenSSL reads only files: this one is in memory, even if we are killed."""
+    """Load a pair into a context. OpenSSL reads only files; this one is in memory, so it leaves no trace."""
     file = os.memfd_create(names.PRODUCT)
     try:
         with os.fdopen(os.dup(file), "wb") as both:

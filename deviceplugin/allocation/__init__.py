@@ -1,1 +1,1 @@
-"""Which pod is being admitted, and which devices it gets: pure."""
+"""Which pod is being admitted, and which devices it gets. Pure."""

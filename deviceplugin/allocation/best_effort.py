@@ -1,4 +1,4 @@
-"""Which GPUs are best linked with each other: pure.
+"""Which GPUs are best linked with each other. Pure.
 
 Sets are ranked by the links among their GPUs and with those that the container has already, then by the links
 that remain among the other GPUs, then by their order. With up to ``EXACT`` GPUs to choose from, the answer is

@@ -1,4 +1,4 @@
-"""Pods that have other devices than assigned, for the Node's drift annotation: pure.
+"""Pods that have other devices than assigned, for the Node's drift annotation. Pure.
 
 Used by ``publish``. If the kubelet has allocated other devices than the extender chose, the pod's annotation
 is wrong and cannot be corrected there: the Node's annotation wins over it (law L1).

@@ -1,4 +1,4 @@
-"""Scores for the link between two GPUs of a node: pure.
+"""Scores for the link between two GPUs of a node. Pure.
 
 The numbers are those of NVIDIA's allocator: 100 for every NVLink, and 10 to 60 for the distance on the PCI
 bus. If the driver does not report that distance, the NUMA nodes decide.
@@ -16,8 +16,8 @@ Scores = Mapping[str, Mapping[str, int]]
 NVLINK: Final = 100
 """Score for each NVLink between two GPUs."""
 NEAREST: Final = 60
-"""On one board. NVML's topology level of the two GPUs is subtracted: 10 one PCI switch, 20 several, 30 a host
-bridge, 40 one NUMA node, 50 the link between processors."""
+"""Score of two GPUs on one board, less NVML's topology level of the two: 10 for one PCI switch, 20 for
+several, 30 for a host bridge, 40 for one NUMA node, 50 for the link between processors."""
 SAME_NODE: Final = 20
 OTHER_NODE: Final = 10
 

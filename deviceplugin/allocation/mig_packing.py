@@ -1,8 +1,8 @@
 """The order of MIG devices without an assignment: packed on few GPUs, or distributed. Pure.
 
-As NVIDIA's device plugin does for devices that share a GPU: one after the other, each time from the GPU with
-the fewest (or the most) devices in use, counting those chosen in this call. Of equal GPUs one without a
-device chosen in this call comes first: two devices of one pod then come from two GPUs.
+Devices are chosen as NVIDIA's device plugin does it for devices that share a GPU: one after the other, each
+from the GPU with the fewest (or the most) devices in use, counting those chosen in this call. Of equal GPUs,
+one without a device chosen in this call comes first, so that two devices of one pod come from two GPUs.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ class Packing(StrEnum):
     """Which GPU the next MIG device comes from."""
 
     DISTRIBUTED = "distributed"
-    """The one with the fewest devices in use."""
+    """The GPU with the fewest devices in use."""
     PACKED = "packed"
-    """The one with the most devices in use: other GPUs stay free to be repartitioned."""
+    """The GPU with the most devices in use: other GPUs stay free to be repartitioned."""
 
 
 def packed(
@@ -33,7 +33,7 @@ def packed(
         gpu_of: MIG device -> its GPU, for all that exist; those that are not free are in use.
         free: ids to choose from, in stable order.
         chosen: ids that the container gets already.
-        count: how many.
+        count: number of devices to choose.
         packing: which GPU is preferred.
     """
     taken = Counter(gpu for device, gpu in gpu_of.items() if device not in free)

@@ -1,4 +1,4 @@
-"""Which devices each pod has, as the kubelet's checkpoint records them (its word: pod devices). Pure."""
+"""The devices of each pod, as the kubelet's checkpoint records them ("pod devices"). Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -15,7 +15,7 @@ class PodDevices:
     entries: Entries = field(default_factory=dict)
     """(pod uid, container name) -> device ids."""
     others: Mapping[str, Entries] = field(default_factory=dict)
-    """Other GPU resource -> its entries. A pod holds a device under whichever resource it got it."""
+    """Other GPU resource -> its entries. A pod holds a device under the resource under which it got it."""
 
     def has(self, uid: str, container: str) -> bool:
         """Whether the container has devices of the resource."""

@@ -1,4 +1,4 @@
-"""Which pod is being admitted, and which devices the kubelet should allocate to it: the algorithm, pure.
+"""The algorithm that finds the pod being admitted and chooses devices for the kubelet to allocate. Pure.
 
 Used by ``allocator`` inside GetPreferredAllocation. The kubelet does not say which pod a call is for. But it
 admits one pod at a time, lists it in its Pods API before it calls, and has written the devices of every
@@ -54,14 +54,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class AllocationRequest:
-    """What the kubelet asks for one container."""
+    """The kubelet's request for one container."""
 
     available: frozenset[str]
-    """Ids to choose from, ``must_include`` among them."""
+    """Ids to choose from, including ``must_include``."""
     must_include: frozenset[str]
     """Chosen by the kubelet already: taken over from an init container, or aligned by NUMA."""
     size: int
-    """Devices that the container needs, ``must_include`` counted."""
+    """Number of devices that the container needs, including ``must_include``."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class NodeState:
     remembered: bool = False
     """The pods were read for an earlier container: their assignments hold, but some may have ended."""
     from_watch: bool = False
-    """They come from our own watch: the pod that is being admitted is among them, but no pod is refused
-    because another seems to be alive."""
+    """The pods come from our own watch. The pod that is being admitted is among them, but no pod is refused
+    because another one seems to be alive."""
 
     pick: Pick = in_order
     """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
@@ -131,8 +131,8 @@ class Decision:
 def choose(request: AllocationRequest, state: NodeState) -> Decision:
     """The devices that the container which is being admitted should get.
 
-    Never a device that another live pod holds, if it is known which pods are alive and what they hold. If it
-    is unknown which are alive (``PODS_UNAVAILABLE``, or pods remembered from earlier), devices in the
+    If it is known which pods are alive and what they hold, a device of another live pod is never chosen. If
+    it is unknown which are alive (``PODS_UNAVAILABLE``, or pods remembered from earlier), devices in the
     checkpoint come last, but are used if nothing else is left: their pods may have ended. With
     ``NO_CHECKPOINT`` no pod's devices are known. PreStartContainer checks again before the container starts.
     Except for ``REFUSED`` the answer always has ``size`` devices: the kubelet would fill up a shorter one at
@@ -155,7 +155,7 @@ def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, s
 
 
 def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedContainer, ...]:
-    """The pods that may be the one that is being admitted: in all observations exactly one.
+    """The pods that may be the one being admitted: in all observations exactly one.
 
     A pod that was admitted while the resource was not registered runs without devices and would remain a
     candidate indefinitely; but it has started, and the pod that is being admitted has not. Devices taken over
@@ -173,7 +173,7 @@ def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedCo
 
 
 def busy_devices(state: NodeState) -> frozenset[str]:
-    """Devices of live pods, by the checkpoint; all of its devices if it is unknown which are alive."""
+    """Devices of live pods, by the checkpoint; all devices in it if it is unknown which pods are alive."""
     if state.holdings is None:
         return frozenset()
     if not _knows_who_lives(state):

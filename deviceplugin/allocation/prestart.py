@@ -1,8 +1,9 @@
 """The gate before a container starts: may it start with the devices that it has? Pure.
 
-Used by ``allocator`` in PreStartContainer: before every start of a container with devices the kubelet calls
-it with the ids alone; by then its checkpoint names the pod that holds them. A refusal does not fail the pod:
-it stays Pending with our message in its status, and the kubelet asks again some seconds later. Laws L1, L8.
+Used by ``allocator`` in PreStartContainer, which the kubelet calls before every start of a container with
+devices. It passes only the ids, but by then its checkpoint names the pod that holds them. A refusal does not
+fail the pod: it stays Pending with our message in its status, and the kubelet calls again some seconds later.
+Laws L1, L8.
 """
 
 from collections.abc import Mapping

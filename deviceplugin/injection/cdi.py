@@ -1,8 +1,8 @@
 """Our CDI specification: what the container runtime adds to a container for each GPU.
 
-Used by the agent where the strategy is ``cdi``. The specification is complete: it needs neither NVIDIA's
-container runtime nor its toolkit, not for the loader's cache either (``ldcache_hook``). It stays when the
-agent stops, because containers may restart meanwhile.
+Used by the agent with the strategy ``cdi``. The specification is complete: it needs neither NVIDIA's
+container runtime nor its toolkit, not even for the loader's cache (``ldcache_hook``). It stays when the agent
+stops, because containers may restart meanwhile.
 
 Source: Container Device Interface specification 0.6.0.
 """
@@ -19,14 +19,14 @@ from deviceplugin.injection.driver import Mount
 
 CDI_VERSION = "0.6.0"
 UNIFIED_MEMORY = "nvidia-uvm"
-"""The node without which CUDA does not start; the driver's tools make it, not the kernel."""
+"""The node without which CUDA does not start; the driver's tools create it, not the kernel."""
 COMMON_NODES = ("nvidiactl", UNIFIED_MEMORY, "nvidia-uvm-tools", "nvidia-modeset")
 
 _MOUNT_OPTIONS = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
 
 
 def device_nodes(own: Mapping[str, Sequence[str]], *, dev_root: Path, host_dev_root: Path) -> DeviceNodes:
-    """The device nodes that exist; of a device all of its own, or none.
+    """The device nodes that exist. A device of which any node is missing is left out.
 
     Args:
         own: uuid -> names of the nodes that the device needs, beneath ``dev_root``.
@@ -61,10 +61,10 @@ def specification(
     """The text of the specification. Equal input gives equal text.
 
     Args:
-        nodes: devices without a node of their own are not in it.
+        nodes: the device nodes; devices without a node of their own are left out.
         mounts: the driver's files.
-        driver_root: where these are, as the container runtime sees it.
-        hooks: what the container runtime does before a container starts.
+        driver_root: the folder that has them, as the container runtime sees it.
+        hooks: what the container runtime runs before a container starts.
     """
     common: dict[str, Any] = {"env": [f"{names.VISIBLE_DEVICES_VARIABLE}=void"]}
     if nodes.common:
@@ -86,7 +86,7 @@ def specification(
 
 
 def write(folder: Path, text: bytes) -> bool:
-    """Put the specification into the runtime's folder, atomically; whether it has changed.
+    """Write the specification into the runtime's folder, atomically; returns whether it has changed.
 
     Raises:
         OSError: the folder cannot be written.
@@ -95,13 +95,13 @@ def write(folder: Path, text: bytes) -> bool:
     if path.exists() and path.read_bytes() == text:
         return False
     folder.mkdir(parents=True, exist_ok=True)
-    # The runtime reads files that end in .json or .yaml: the unfinished one must not.
+    # The runtime reads files that end in .json or .yaml: the name of the unfinished one must not.
     unfinished = folder / f".{path.name}.{os.getpid()}.tmp"
     try:
         unfinished.write_bytes(text)
         unfinished.replace(path)
     except OSError:
-        # On a full disk half of the file would stay there indefinitely.
+        # On a full disk, a part of the file would stay there indefinitely.
         unfinished.unlink(missing_ok=True)
         raise
     return True

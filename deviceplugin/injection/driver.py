@@ -1,10 +1,10 @@
 """Which files of the NVIDIA driver a container needs, and where they are: a plan over a listing of files.
 
-Used by ``cdi``. A container gets the driver's own libraries and tools read-only, because they must be of
-the version of the kernel module, which no image can know. A link such as ``libcuda.so.1`` becomes a mount
-of the file that it leads to: nothing has to make links in a container. That its loader finds them is up to
-``ldcache_hook``. With them go the files by which EGL, Vulkan and OptiX find the driver, and its firmware,
-as with NVIDIA's container toolkit.
+Used by ``cdi``. A container gets the driver's own libraries and tools read-only, because they must have the
+version of the kernel module, which no image can know. A link such as ``libcuda.so.1`` becomes a mount of the
+file that it leads to, so that no links have to be created in a container. ``ldcache_hook`` makes the loader
+find them. As with NVIDIA's container toolkit, the container also gets the files by which EGL, Vulkan and
+OptiX find the driver, and its firmware.
 """
 
 import re
@@ -42,9 +42,9 @@ DATA = {
     "etc/vulkan/implicit_layer.d": "nvidia_layers*.json",
     "usr/share/nvidia": "nvoptix.bin",
 }
-"""Folder -> what of it goes into a container: headless rendering asks these files where the libraries are."""
+"""Folder -> its files for a container: headless rendering finds the libraries by them."""
 FIRMWARE_FOLDERS = ("usr/lib/firmware/nvidia", "lib/firmware/nvidia")
-"""With a folder of each version."""
+"""Folders with one folder for each version."""
 FIRMWARE = "gsp*.bin"
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -64,7 +64,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Mount:
-    """One file for a container: read-only."""
+    """One file that is mounted into a container, read-only."""
 
     container_path: str
     path: str
@@ -72,9 +72,9 @@ class Mount:
 
 
 def driver_version(files: Iterable[Found]) -> str | None:
-    """The version of the driver that the files belong to, by its management library; None without one.
+    """The driver's version, by the name of its management library; None without one.
 
-    Of several the highest: what an update has left behind is older.
+    Of several versions it is the highest: files that an update has left behind are older.
     """
     matches = (_VERSIONED.match(Path(file.path).name) for file in files)
     return max((match.group(1) for match in matches if match), key=_numbers, default=None)
@@ -85,7 +85,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
-    """The mounts for a container: all of the driver's version, the links to it, the tools and ``DATA``."""
+    """The mounts for a container: all files of the driver's version, links to them, tools and ``DATA``."""
     listed = tuple(files)
     version = driver_version(listed)
     if version is None:
@@ -102,7 +102,7 @@ def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
 
 
 def library_under(root: Path) -> Path | None:
-    """The driver's management library under its root, to be loaded by its path; None where there is none."""
+    """The path of the driver's management library under its root; None if there is none."""
     candidates = (root / folder / LIBRARY for folder in LIBRARY_FOLDERS)
     return next((path for path in candidates if path.is_file()), None)
 
@@ -127,7 +127,7 @@ def _folder_of(file: Found) -> str:
 
 
 def _entries(root: Path, folder: str, pattern: str) -> list[Path]:
-    """The folder's entries; none where a part of its path is a link (``/lib`` -> ``/usr/lib``)."""
+    """The folder's entries; none if a part of its path is a link (``/lib`` -> ``/usr/lib``)."""
     place = root / folder
     parts = [place, *place.parents][: len(Path(folder).parts)]
     if any(part.is_symlink() for part in parts) or not place.is_dir():
@@ -140,6 +140,6 @@ def _found(root: Path, path: Path) -> Found | None:
         target = path.resolve(strict=True)
         inside = target.relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):
-        # A dangling link, one that leads to itself (RuntimeError before Python 3.13), or out of the root.
+        # The link is dangling, leads to itself (RuntimeError before Python 3.13), or leads out of the root.
         return None
     return Found(f"/{path.relative_to(root)}", f"/{inside}") if target.is_file() else None

@@ -1,8 +1,8 @@
-"""Whether a CDI specification of the host fits our GPUs, and its names of them: pure.
+"""Whether a CDI specification of the host fits our GPUs, and its names for them. Pure.
 
-One that was written for another driver, or before the GPUs got other numbers, would give a container the
-wrong files or the wrong GPU. So it is compared with the devices that exist, and our own specification is the
-fallback.
+A specification that was written for another driver, or before the GPUs got other numbers, would give a
+container the wrong files or the wrong GPU. So it is compared with the devices that exist, and our own
+specification is the fallback.
 
 Source: Container Device Interface specification 0.5.0 to 1.0.0; nvidia-ctk 1.20.
 """
@@ -17,7 +17,7 @@ import msgspec
 from cluster import names
 
 KIND: Final = names.GPU_RESOURCE
-"""NVIDIA calls the kind as the resource."""
+"""NVIDIA uses the resource's name as the kind."""
 
 _OWN_NODE: Final = re.compile(r"/dev/(?:nvidia\d+|nvidia-caps/nvidia-cap\d+)$")
 """Nodes of one GPU or one of its parts; the others are common to all."""
@@ -43,7 +43,7 @@ class _Device(msgspec.Struct, rename="camel"):
 
 
 class Specification(msgspec.Struct, rename="camel"):
-    """One file, as far as it is read."""
+    """One CDI specification, with the fields that we read."""
 
     kind: str = ""
     devices: list[_Device] | None = None
@@ -57,19 +57,19 @@ class Fit:
     qualified: Mapping[str, str] = field(default_factory=dict)
     """UUID -> qualified name of the device: ``nvidia.com/gpu=GPU-...``."""
     problem: str | None = None
-    """Why the host's specifications are not used, where there are any."""
+    """Why the host's specifications are not used, if there are any."""
 
 
 NOTHING: Final = Fit()
 
 
 def fit(found: Iterable[Specification], own_nodes: Mapping[str, frozenset[str]], driver: str | None) -> Fit:
-    """Which of our devices the host's specifications have, if that is all of them.
+    """Our devices in the host's specifications, if these have all of them.
 
     Args:
-        found: those of one folder: two that name the same device cancel each other out.
+        found: the specifications of one folder; two that name the same device cancel each other out.
         own_nodes: uuid -> paths of the device nodes that belong only to it.
-        driver: its version; None where that cannot be seen.
+        driver: the driver's version; None if it cannot be seen.
     """
     ours = [one for one in found if one.kind == KIND]
     if not ours or not own_nodes:
@@ -101,7 +101,7 @@ def _own(device: _Device) -> frozenset[str]:
 
 
 def _best(uuid: str, called: list[str]) -> str:
-    """The uuid, which stays the same whatever the GPU's number is; otherwise the shortest name."""
+    """The uuid if it is among the names, since it does not depend on the GPU's number; else the shortest."""
     return min(called, key=lambda name: (name != uuid, len(name), name))
 
 

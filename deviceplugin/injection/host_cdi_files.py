@@ -1,4 +1,4 @@
-"""Reads the CDI specifications of the host: the folders of the container runtime, the last one first."""
+"""Reads the CDI specifications of the host from the container runtime's folders, the last one first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,14 +12,14 @@ from deviceplugin.injection.host_cdi import KIND, NOTHING, Fit, Specification, f
 log = structlog.get_logger(__name__)
 
 LARGEST_FILE: Final = 4 * 1024 * 1024
-"""Bytes: of a machine with 16 GPUs it has 40,000."""
+"""Bytes; that of a machine with 16 GPUs has 40,000."""
 
 
 class HostFolders:
-    """Looks for a specification that does; used by one thread."""
+    """Finds a specification of the host that fits our GPUs; used by one thread."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """Args: folders: as the runtime has them: a later one wins. None: the host's files are never read."""
+        """Args: folders: as in the runtime, where a later one wins; if empty, nothing is read."""
         self._folders = tuple(folders)
         self._reported: str | None = None
 
@@ -30,7 +30,7 @@ class HostFolders:
 
         Args:
             own_nodes: uuid -> paths of the device nodes that belong only to it.
-            driver: its version, asked only where there is a specification.
+            driver: returns the driver's version; called only if there is a specification.
         """
         found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
         if found.problem != self._reported and found.problem is not None:
@@ -51,7 +51,7 @@ class HostFolders:
 
 
 def _read(folder: Path) -> list[Specification]:
-    """The folder's specifications; one of another kind that cannot be read is ignored."""
+    """The folder's specifications of our kind; files without that kind are not decoded."""
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml", ".yml"})

@@ -1,11 +1,11 @@
-"""A hook by which a container's loader finds the driver's libraries, whatever distribution its image is of.
+"""A hook by which a container's loader finds the driver's libraries, whatever its image's distribution is.
 
 Used by ``cdi``. Libraries are mounted at the host's path, which an image of another distribution does not
-search. Before the container starts the runtime runs the host's ``ldconfig`` inside the container's root
-(``-r`` is a chroot: no link of an image leads out of it), and the folders are in the loader's cache. It makes
-no links (``-X``), and a container starts also where it does not succeed, as one without ``/etc``.
+search. Before the container starts, the runtime runs the host's ``ldconfig`` inside the container's root
+(``-r`` is a chroot: no link of an image leads out of it), which puts the folders into the loader's cache. It
+creates no links (``-X``), and a container without ``/etc``, for which it fails, starts as well.
 
-A shell of the host runs it, so no program of ours has to be installed on the node. There is no hook where the
+A shell of the host runs it, so no program of ours has to be installed on the node. There is no hook if the
 host has no shell, or its files cannot be seen.
 
 Sources: Open Container Initiative runtime specification 1.2 (``createContainer``, state on standard input);
@@ -22,7 +22,7 @@ from deviceplugin.injection.driver import Mount
 
 SHELL: Final = "/bin/sh"
 LOADERS: Final = ("/sbin/ldconfig.real", "/sbin/ldconfig")
-"""Ubuntu's ``ldconfig`` is a script for packages; the program is next to it."""
+"""Ubuntu's ``ldconfig`` is a script for packages, with the program next to it."""
 
 _SCRIPT: Final = """\
 IFS= read -r state
@@ -44,12 +44,12 @@ exit 0
 
 
 def hooks(mounts: Iterable[Mount], *, root: Path, host_root: Path) -> list[dict[str, Any]]:
-    """The hook for these mounts, as a CDI specification has it; none where the host cannot run it.
+    """The hook for these mounts, in the form of a CDI specification; none if the host cannot run it.
 
     Args:
         mounts: the driver's files.
         root: the driver's root, as this process sees it.
-        host_root: the same, as the container runtime sees it; what it runs is the host's own.
+        host_root: the same folder, as the container runtime sees it, which runs the host's own programs.
     """
     folders = sorted({str(Path(mount.container_path).parent) for mount in mounts if _is_library(mount)})
     if not folders or host_root != Path("/") or not _is_there(root, SHELL):
@@ -66,5 +66,5 @@ def _is_library(mount: Mount) -> bool:
 
 
 def _is_there(root: Path, path: str) -> bool:
-    """A link counts: where it leads to is another place for us than for the host."""
+    """Whether the path exists, also as a link: where that leads differs between us and the host."""
     return os.path.lexists(root / path.lstrip("/"))

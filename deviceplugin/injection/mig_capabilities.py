@@ -1,8 +1,8 @@
 """The device nodes that let a container use one MIG device, from the driver's folder in ``/proc``.
 
-``/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<g>/access``, and ``gi<g>/ci<c>/access`` for the compute
-instance, say by ``DeviceFileMinor`` which ``/dev/nvidia-caps/nvidia-cap<n>`` gives access. Without both a
-program sees no device, whatever else it has.
+``DeviceFileMinor`` in ``/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<g>/access``, and in
+``gi<g>/ci<c>/access`` for the compute instance, is the number of the ``/dev/nvidia-caps/nvidia-cap<n>`` that
+gives access. Without both nodes a program sees no device, whatever else it has.
 """
 
 from pathlib import Path
@@ -16,13 +16,13 @@ _MINOR: Final = "DeviceFileMinor:"
 def capability_nodes(
     capabilities: Path, minor: int, gpu_instance: int, compute_instance: int
 ) -> tuple[str, ...] | None:
-    """Names of the nodes beneath ``/dev``, for both instances; None where the driver does not report them.
+    """Names of the nodes beneath ``/dev``, for both instances; None if the driver does not report them.
 
     Args:
         capabilities: the driver's folder.
-        minor: of the GPU.
-        gpu_instance: its id, as NVML has it.
-        compute_instance: its id, as NVML has it.
+        minor: the GPU's minor number.
+        gpu_instance: NVML's id of the GPU instance.
+        compute_instance: NVML's id of the compute instance.
     """
     instance = capabilities / f"gpu{minor}/mig/gi{gpu_instance}"
     numbers = [_minor_of(path / "access") for path in (instance, instance / f"ci{compute_instance}")]

@@ -1,7 +1,7 @@
-"""What a container gets for its devices, by strategy: the answer to Allocate, pure.
+"""What a container gets for its devices, by strategy: the answer to Allocate. Pure.
 
-Used by ``plugin``. The kubelet keeps the answer for the pod's life. An error fails the pod for good, so there
-is one reason alone for it: ``held_elsewhere`` (law L1).
+Used by ``plugin``. The kubelet keeps the answer for the pod's lifetime. An error fails the pod permanently,
+so there is only one reason for it: ``held_elsewhere`` (law L1).
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class ContainerInjection:
-    """What Allocate answers for one container."""
+    """The answer of Allocate for one container."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[DeviceNode, ...] = ()
@@ -33,7 +33,7 @@ class ContainerInjection:
 
 
 def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNodes) -> ContainerInjection:
-    """How the container gets these devices (UUIDs)."""
+    """What a container gets for these devices (UUIDs)."""
     ordered = sorted(devices)
     variables = {names.DEVICES_VARIABLE: ",".join(ordered)}
     match strategy:
@@ -42,13 +42,13 @@ def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNode
         case Strategy.ENVIRONMENT:
             return ContainerInjection(variables | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
         case Strategy.DEVICE_NODES:
-            # Two parts of one GPU share its node, and the kubelet passes the same one twice to the runtime.
+            # Two parts of one GPU share its node, which the kubelet would otherwise pass on twice.
             own = dict.fromkeys(node for uuid in ordered for node in nodes.of_device.get(uuid, ()))
             return ContainerInjection(variables, nodes=(*own, *nodes.common))
 
 
 def _qualified(devices: Collection[str], nodes: DeviceNodes) -> tuple[str, ...]:
-    """CDI names, all of one specification: a container gets the edits common to its devices once."""
+    """CDI names, all from one specification: then a container gets the edits common to its devices once."""
     if all(uuid in nodes.cdi_names for uuid in devices):
         return tuple(nodes.cdi_names[uuid] for uuid in devices)
     return tuple(f"{names.CDI_KIND}={uuid}" for uuid in devices)

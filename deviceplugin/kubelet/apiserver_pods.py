@@ -17,17 +17,17 @@ DEADLINE = 2.0
 
 
 class ApiServerPods:
-    """Asks for the pods that are bound to one node."""
+    """Lists the pods that are bound to one node."""
 
     def __init__(self, kube: Kube, node: str, *, deadline: float = DEADLINE) -> None:
         self._kube = kube
         self._selection = Selection(field_selector=f"spec.nodeName={node}")
         self._deadline = deadline
-        # More than one thread: a request that is given up goes on in the background.
+        # More than one thread: a request that was given up continues in the background.
         self._asking = ThreadPoolExecutor(4, thread_name_prefix="stored-pods")
 
     def __call__(self) -> tuple[Pod, ...]:
-        """The pods, ended ones too.
+        """The pods, including ended ones.
 
         Raises:
             StoredPodsError: the API server refuses, is unreachable, or is slower than the deadline.

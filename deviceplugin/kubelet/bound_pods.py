@@ -18,7 +18,7 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
 TOMBSTONE_SECONDS: Final = 120.0
-"""Seconds for which the last state of a pod that is gone is remembered."""
+"""Seconds for which the last state of a pod that is gone is kept."""
 
 
 class BoundPods:
@@ -50,7 +50,7 @@ class BoundPods:
             return tuple(pod for _, pod in self._tombstones.values())
 
     def by_uid(self) -> Mapping[str, Pod]:
-        """All pods, present and gone, by the kubelet's uids."""
+        """The kubelet's uid -> pod, for all pods, present and gone."""
         return {pod.metadata.uid: pod for pod in (*self.gone, *self.present)}
 
     def learn(self, read: Callable[[], Iterable[Pod]]) -> None:
@@ -98,7 +98,7 @@ class BoundPods:
         self._pods[uid] = pod
 
     def _is_dead(self, pod: Pod) -> bool:
-        """Whether its end was seen. A static pod lives on without its mirror; the kubelet creates another."""
+        """Whether its end was seen. A static pod outlives its mirror: the kubelet creates another mirror."""
         _, gone = self._tombstones.get(pod.metadata.uid, (0.0, None))
         if gone is None:
             return False
@@ -115,7 +115,7 @@ class BoundPods:
 
 
 def as_the_kubelet_knows_it(pod: Pod) -> Pod:
-    """The pod; a static one, which the API server has as a mirror with another uid, under its own."""
+    """The pod; a static pod's mirror, which has another uid in the API server, gets the static pod's uid."""
     uid = pod.metadata.annotation(names.STATIC_POD)
     if uid is None:
         return pod

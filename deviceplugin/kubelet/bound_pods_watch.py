@@ -1,8 +1,8 @@
-"""The thread that watches the pods of this node where the kubelet has no Pods API.
+"""The thread that watches the pods of this node if the kubelet has no Pods API.
 
-With a kubelet that has the Pods API there is no watch, which spares the API server. If the kubelet is
-upgraded under a running agent, the watch stays until the agent's next start, which does no harm: the kubelet
-is asked first.
+With a kubelet that has the Pods API there is no watch, to spare the API server. If the kubelet is upgraded
+under a running agent, the watch stays until the agent's next start. That does no harm, since the kubelet's
+API is tried first.
 """
 
 import threading
@@ -19,9 +19,9 @@ CHECK_EVERY: Final = 5.0
 """Seconds between two checks of a kubelet that had no Pods API in the last one."""
 RECHECK_EVERY: Final = 60.0
 """Seconds between two checks of a kubelet that has it: one without it may be started in its place. Until that
-is noticed the pods are listed from the API server, each time."""
+is noticed, the pods are listed from the API server each time."""
 CHECKS: Final = 2
-"""Checks in a row that must find no Pods API: a kubelet that starts has none for a moment."""
+"""Number of consecutive checks that must find no Pods API: a starting kubelet has none for a moment."""
 
 
 class BoundPodsWatch:

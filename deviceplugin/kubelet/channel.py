@@ -11,8 +11,8 @@ LARGEST_MESSAGE = 64 * 1024 * 1024
 def channel(socket: Path) -> grpc.Channel:
     """A channel to a server on a unix socket. The server need not be there yet.
 
-    A Go server refuses the authority that gRPC makes of a socket's path, hence a plain one. The short waits
-    are for a kubelet that has just been started again.
+    A Go server refuses the authority that gRPC derives from a socket's path, hence a plain one. The pauses
+    are short because of a kubelet that has just been restarted.
     """
     options = [
         ("grpc.default_authority", "localhost"),

@@ -45,7 +45,7 @@ class _File(msgspec.Struct):
 
 
 def decode(content: bytes, resource: str) -> PodDevices:
-    """The holdings of one resource in a checkpoint's bytes, and separately those of other GPU resources.
+    """The devices of one resource in a checkpoint's bytes, and separately those of other GPU resources.
 
     Raises:
         CheckpointError: the form is unknown.
@@ -73,10 +73,10 @@ class CheckpointFile:
         self._resource = resource
 
     def read(self) -> PodDevices:
-        """The holdings now; none while the kubelet has never written a checkpoint.
+        """The present record; empty if the kubelet has never written a checkpoint.
 
         Raises:
-            CheckpointError: unknown form, or not readable.
+            CheckpointError: its form is unknown, or it cannot be read.
         """
         try:
             content = self._path.read_bytes()

@@ -1,8 +1,8 @@
 """The pods of this node while the kubelet waits: the kubelet's own list, or else the API server's.
 
 Used by ``allocator``. The kubelet's Pods API does not respond while the first pods after a kubelet start are
-admitted, may be flooded by other clients, and is off before Kubernetes 1.37: then our own watch of the node's
-pods (``bound``) is read, with the kubelet's list of accepted names.
+admitted, may be flooded by other clients, and is off before Kubernetes 1.37. Then our own watch of the node's
+pods (``bound``) is used, with the kubelet's list of accepted names.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ class PodsApiReader(Protocol):
     """The interface of ``pods_api.PodsApi``."""
 
     def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
-        """The pods that the kubelet knows, all or those that may hold GPUs; raises PodsApiError."""
+        """The pods that the kubelet knows: all, or those that may hold GPUs; raises PodsApiError."""
         ...
 
     def is_missing(self) -> bool:
@@ -51,19 +51,19 @@ class PodsSnapshot:
     """The pods, and how they were read."""
 
     pods: tuple[Pod, ...] | None
-    """None: they could not be read."""
+    """None if they could not be read."""
     remembered: bool = False
     """They were read for an earlier container, perhaps of another pod."""
     from_watch: bool = False
-    """From our own watch only: the kubelet may know that some of them have ended."""
+    """They are only from our own watch: the kubelet may know that some of them have ended."""
     messages: tuple[str, ...] = ()
-    """The errors on the way."""
+    """The errors of sources that failed before."""
     replaced: frozenset[str] = frozenset()
-    """Uids of pods that are gone from the API server, and whose name a later one has."""
+    """Uids of pods that are gone from the API server, and whose name a later pod has."""
 
 
 class PodSource:
-    """Asks the sources in their order. One admission at a time; ``at_once`` and ``of`` run in parallel."""
+    """Tries the sources in order. One ``for_admission`` at a time; ``at_once`` and ``of`` run in parallel."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PodSource:
         stored: StoredPods,
         bound: BoundPods | None = None,
     ) -> None:
-        """Args: bound: our own watch, which is in step only where it is needed."""
+        """Args: bound: our own watch, which is synced only if it is needed."""
         self._kubelet = kubelet
         self._accepted = accepted
         self._stored = stored
@@ -86,12 +86,12 @@ class PodSource:
         return self._kubelet.is_missing()
 
     def for_admission(self, *, in_flight: bool) -> PodsSnapshot:
-        """The pods that the kubelet knows, the one that is being admitted among them.
+        """The pods that the kubelet knows, including the one that is being admitted.
 
         Args:
-            in_flight: the kubelet has already chosen devices for this container (``must_include``): then its
+            in_flight: the kubelet has already chosen devices for this container (``must_include``). Then its
                 list of accepted pods must not be called, and the pods of our own watch, or else those read
-                last, are the next best.
+                last, are used instead.
         """
         try:
             return self._remember(self._kubelet.list())
@@ -109,10 +109,10 @@ class PodSource:
         return self._named(accepted, why) if watched is None else self._found(accepted, watched)
 
     def caught_up(self) -> bool:
-        """After no pod has matched: refresh our own watch. Returns whether there is one and may show more.
+        """Refresh our own watch after no pod has matched. Returns whether there is one that may show more.
 
         A new pod may have the name of an old one; then the accepted names do not show that it is missing.
-        It does not matter whether this list brought anything: the watch itself may have, meanwhile.
+        Whether this list had anything new does not matter: the watch itself may have got it meanwhile.
         """
         watched = self._watched
         if watched is None:
@@ -122,7 +122,7 @@ class PodSource:
         return True
 
     def at_once(self) -> tuple[Pod, ...] | None:
-        """The pods that the kubelet knows, with one call and no fallback; None where it gives none."""
+        """The pods that the kubelet knows, by one call; else those of our watch, or None without one."""
         try:
             return self._remember(self._kubelet.list(patient=False)).pods
         except PodsApiError:
@@ -136,9 +136,9 @@ class PodSource:
             return () if self._watched is None else self._watched.present
 
     def of(self, uids: Iterable[str]) -> Mapping[str, Pod] | None:
-        """The pods with these uids, as far as they exist; None where the kubelet gives none.
+        """The pods with these uids, as far as they exist; None if the pods cannot be read.
 
-        A single pod may be an older state of it: assignment and requests of a bound pod do not change.
+        A single pod may be returned in an older state: assignment and requests of a bound pod do not change.
         Several pods are always read again: one of them may have ended.
         """
         wanted = tuple(uids)
@@ -158,7 +158,7 @@ class PodSource:
         return self._bound if self._bound is not None and self._bound.is_synced else None
 
     def _named(self, accepted: Names, why: str) -> PodsSnapshot:
-        """The accepted pods, by the API server: for when there is no watch."""
+        """The accepted pods from the API server, if there is no watch."""
         try:
             pods = tuple(map(as_the_kubelet_knows_it, self._stored()))
         except StoredPodsError as error:
@@ -166,7 +166,7 @@ class PodSource:
         return self._remember(_with_names(pods, accepted), why)
 
     def _found(self, accepted: Names, watched: BoundPods) -> PodsSnapshot:
-        """The accepted pods, by our own watch; the API server is asked only if the watch is behind."""
+        """The accepted pods from our own watch; the API server is used only if the watch is behind."""
         if not accepted <= {_name(pod) for pod in watched.present}:
             try:
                 watched.learn(self._stored)
@@ -180,7 +180,7 @@ class PodSource:
         return PodsSnapshot(self._last, replaced=replaced)
 
     def _of_watched(self, wanted: tuple[str, ...], watched: BoundPods) -> Mapping[str, Pod] | None:
-        """As ``of``: a single pod may be one that is gone; of several each must be known to exist or not."""
+        """As ``of``. A single pod may be one that is gone; of several, each must be known to exist or not."""
         known = watched.by_uid()
         if len(wanted) == 1:
             return {uid: known[uid] for uid in wanted if uid in known}

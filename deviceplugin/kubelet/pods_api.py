@@ -1,7 +1,8 @@
-"""The kubelet's Pods API: the pods that it knows now, the one that is being admitted among them.
+"""The kubelet's Pods API: the pods that it knows now, including the one that is being admitted.
 
-Source: kubelet 1.37.1, apis/pods: on by default since Kubernetes 1.37; returns FAILED_PRECONDITION until the
-first pods after its start are admitted; 100 calls/s for all clients together. It has no side effects.
+Source: kubelet 1.37.1, apis/pods. It is on by default since Kubernetes 1.37, returns FAILED_PRECONDITION
+until the first pods after the kubelet's start are admitted, and accepts 100 calls/s from all clients
+together. It has no side effects.
 """
 
 import threading
@@ -24,11 +25,11 @@ DEADLINE = 2.0
 SHORT_DEADLINE = 0.5
 """Seconds for a list whose call is not repeated."""
 RETRY_EVERY = 0.005
-"""Seconds between two calls, where the first was rejected by the rate limit."""
+"""Seconds to wait after a call that was rejected by the rate limit."""
 RETRIES = 40
-"""Repeated calls at most."""
+"""Maximum number of repeated calls."""
 PATIENCE = 0.2
-"""Seconds since the first rejection after which a rejected call is not repeated."""
+"""Seconds after the first rejection from which a rejected call is not repeated."""
 _GPU, _MIG = names.GPU_RESOURCE.encode(), names.MIG_RESOURCE_PREFIX.encode()
 
 
@@ -71,7 +72,7 @@ class PodsApi:
             try:
                 answer = self._call(used, ends)
             except ValueError:
-                # Another thread has closed it; there is a new one.
+                # Another thread has closed the channel; there is a new one.
                 if used is self._channel:
                     raise
             except grpc.RpcError as error:
@@ -90,7 +91,7 @@ class PodsApi:
                 return self._decoded(answer.pods) if gpus_only else tuple(map(decode, answer.pods))
 
     def _decoded(self, contents: Iterable[bytes]) -> tuple[Pod, ...]:
-        """From one response to the next few pods change: a pod that has not is not decoded again."""
+        """Decode pods that may hold GPUs. Few pods change between two responses: the others are reused."""
         last = self._last
         new = {
             content: last.get(content) or decode(content)
@@ -113,7 +114,7 @@ class PodsApi:
         return False
 
     def _reconnect(self, used: grpc.Channel) -> None:
-        """A channel that found a dead socket waits before it tries again; a new one does not."""
+        """Replace the channel: it pauses after it has found a dead socket, a new one does not."""
         with self._renewing:
             if used is not self._channel:
                 return
@@ -132,7 +133,7 @@ class _Patience:
         self._never = threading.Event()
 
     def has_waited(self) -> bool:
-        """After a rejection: wait. Returns whether the call may be repeated."""
+        """Wait after a rejection; returns whether the call may be repeated."""
         now = self._clock.monotonic()
         if self._ends is None:
             self._ends = now + PATIENCE
@@ -144,12 +145,12 @@ class _Patience:
 
 
 def _may_ask_for_gpus(content: bytes) -> bool:
-    """Whether a pod names a GPU resource: decoding all pods would take longer than everything else."""
-    return _GPU in content or _MIG in content  # a loop takes longer than both, for each pod of the node
+    """Whether a pod's bytes name a GPU resource: decoding all pods would take longer than everything else."""
+    return _GPU in content or _MIG in content  # a loop would take longer, for each pod of the node
 
 
 def decode(content: bytes) -> Pod:
-    """A pod in its protobuf form, as the struct that all parts use."""
+    """Convert a pod from its protobuf form into the struct that all parts use."""
     pod = core.Pod.FromString(content)
     return Pod(
         metadata=Meta(

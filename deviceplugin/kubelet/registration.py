@@ -1,10 +1,10 @@
 """Registration with the kubelet: when to register, under which name, and the loop that does it.
 
-Source: kubelet 1.37.1, cm/devicemanager and plugin/v1beta1. The kubelet keeps its clients by socket path. A
+Source: kubelet 1.37.1, cm/devicemanager and plugin/v1beta1. The kubelet identifies plugins by socket path. A
 second registration of a path that it still counts as connected is refused and makes it forget the first: it
-then never notices that the plugin is gone. So every registration has a socket name of its own, and there is
-none while our ListAndWatch stream is open. A kubelet that starts deletes every socket and forgets every
-plugin; we notice by the end of the stream.
+then never notices that the plugin is gone. So every registration has a socket name of its own, and we do not
+register while our ListAndWatch stream is open. A starting kubelet deletes every socket and forgets every
+plugin, which we notice by the end of the stream.
 """
 
 import hashlib
@@ -33,19 +33,19 @@ log = structlog.get_logger(__name__)
 
 KUBELET_SOCKET: Final = "kubelet.sock"
 POLL = 0.1
-"""Seconds between two checks: pods that the kubelet admits 0.8 s after its start need us."""
+"""Seconds between two checks: the kubelet admits pods that need us 0.8 s after its start."""
 STREAM_WITHIN = 2.0
 """Seconds after a registration within which the kubelet must have opened its stream."""
 REGISTER_DEADLINE = 12.0
-"""Seconds: the kubelet itself gives up after 10 s."""
+"""Timeout in seconds; the kubelet itself gives up after 10 s."""
 LONGEST_PAUSE = 5.0
-"""Seconds between two attempts, after many that failed."""
+"""Maximum seconds between two attempts, after many that failed."""
 GRACE = 2.0
 """Seconds for calls in progress when a server stops."""
 LONGEST_PATH = 107
 """Bytes: the limit of Linux for the path of a unix socket."""
 WORKERS = 16
-"""Threads for calls: each open stream takes one, starts of containers come in parallel."""
+"""Number of threads for calls: each open stream takes one, and starts of containers come in parallel."""
 
 
 class Step(Enum):
@@ -61,18 +61,18 @@ class Step(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """The known state at one moment. Instants are seconds of the monotonic clock."""
+    """The known state at one instant. Instants are seconds of the monotonic clock."""
 
     now: float
     kubelet_answers: bool
-    """A plain connection to the kubelet's socket succeeds."""
+    """Whether a plain connection to the kubelet's socket succeeds."""
     stream_open: bool
     stream_ended: bool
-    """Our newest registration had a stream that has ended."""
+    """Whether our newest registration had a stream that has ended."""
     registered_at: float | None = None
-    """When the newest registration succeeded; None when it failed, or there was none."""
+    """When the newest registration succeeded; None if it failed, or there was none."""
     failures: int = 0
-    """Registrations since the last one that led to a stream."""
+    """Number of registrations since the last one that led to a stream."""
     tried_at: float | None = None
 
 
@@ -94,10 +94,10 @@ def next_step(seen: Situation) -> Step:
 class SocketNames:
     """Names of our sockets: ``gpu-booking-<instance>-<n>.sock``, never the same one twice.
 
-    The instance is a digest of our pod's uid, or of the process id: the path of a socket has 107 bytes, and
-    some distributions keep the kubelet's folder far down. A container that restarts in the same pod must not
-    reuse a name either, so the numbers, hexadecimal, begin at the time of the start. All resources of an
-    agent share them.
+    The instance is a digest of our pod's uid, or of the process id: a socket's path has at most 107 bytes,
+    and in some distributions the path of the kubelet's folder is long. A container that restarts in the same
+    pod must not reuse a name either, so the hexadecimal numbers begin at the time of the start. All resources
+    of an agent share them.
     """
 
     LONGEST: Final = len(f"{names.SOCKET_PREFIX}{8 * 'f'}-{11 * 'f'}.sock")
@@ -112,7 +112,7 @@ class SocketNames:
         self._in_use: set[str] = set()
 
     def next(self) -> str:
-        """A name that was never used; it is in use from now on."""
+        """A name that was never used, and is in use from now on."""
         with self._lock:
             self._number += 1
             name = f"{self._prefix}{self._number:x}.sock"
@@ -134,10 +134,10 @@ class SocketNames:
 
 
 class Plugin(Protocol):
-    """Makes a servicer for one registration."""
+    """Creates a servicer for one registration."""
 
     def __call__(self, streams: Streams, /) -> api_pb2_grpc.DevicePluginServicer:
-        """The servicer whose streams are counted there."""
+        """The servicer, whose open streams are counted in ``streams``."""
         ...
 
 
@@ -181,11 +181,11 @@ class Registrar:
 
     @property
     def problem(self) -> str | None:
-        """Why we are not registered, for people; None when we are."""
+        """Why we are not registered, for people; None if we are."""
         return None if self.is_registered else self._message
 
     def run(self, stop: threading.Event) -> None:
-        """Stay registered until the stop event is set; then let calls end, and remove our sockets."""
+        """Stay registered until the stop event is set; then wait for calls to end, and remove our sockets."""
         try:
             while not stop.is_set():
                 if self._step() is not Step.REGISTER:
@@ -218,7 +218,7 @@ class Registrar:
         return step
 
     def _kubelet_answers(self) -> bool:
-        """Whether the kubelet's socket accepts connections; a gRPC channel pauses after a dead one."""
+        """Whether the kubelet's socket accepts connections; a gRPC channel would pause after a failure."""
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1.0)
             try:

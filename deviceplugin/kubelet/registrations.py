@@ -38,7 +38,7 @@ class Registration(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why not, for people; None when it is registered."""
+        """Why it is not registered, for people; None if it is."""
         ...
 
     def run(self, stop: threading.Event) -> None:
@@ -76,7 +76,7 @@ class Registrations:
 
     @property
     def problem(self) -> str | None:
-        """Why one of them is not registered, for people; None when all are."""
+        """Why one of the resources is not registered, for people; None if all are."""
         served = dict(self._served)
         for name in self._device_cache.now.listed:
             if name not in served:

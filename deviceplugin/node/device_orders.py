@@ -25,7 +25,7 @@ class DeviceOrdersHandler:
         self._last: object = None
 
     def replace(self, items: Sequence[Node], version: str, /) -> None:
-        """The Node, or none: then nothing is known of it, and nothing changes."""
+        """A list with the Node, or an empty one: then nothing changes."""
         del version
         for node in items:
             self.upsert(node)

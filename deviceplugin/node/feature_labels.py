@@ -1,9 +1,9 @@
-"""The Node's wanted labels: names and values of NVIDIA's GPU feature discovery 0.20, pure.
+"""The Node's wanted labels: names and values of NVIDIA's GPU feature discovery 0.20. Pure.
 
-Its labels describe one model for each node. Where there are several they describe the one with the most GPUs
-(of equal ones the first). In addition every model that pods can get has a label of ours,
-``names.MODEL_LABEL``, with its number. Not written: ``gfd.timestamp``, because it is another program that
-writes here, ``gpu.clique``, and the labels of virtual GPUs.
+Its labels describe one model for each node. If there are several, they describe the one with the most GPUs
+(of equal ones, the first). In addition every model that pods can get has a label of ours,
+``names.MODEL_LABEL``, with the number of its GPUs. We do not write ``gfd.timestamp``, since we are another
+program, ``gpu.clique``, or the labels of virtual GPUs.
 """
 
 import re
@@ -20,7 +20,7 @@ from deviceplugin.nvml.mig_strategy import MigStrategy, unequal
 Labels = dict[str, str]
 
 LONGEST: Final = 63
-"""Letters of a label's value, and of its name after the slash."""
+"""Maximum number of characters of a label's value, and of its name after the slash."""
 UNKNOWN: Final = "unknown"
 MODES: Final = {"0x030000": "graphics", "0x030200": "compute"}
 """Class of a PCI device -> ``gpu.mode``."""
@@ -37,9 +37,9 @@ FAMILIES: Final = {
 }
 """First number of the compute capability -> ``gpu.family``."""
 LATER_FAMILIES: Final = {(7, 5): "turing", (8, 9): "ada-lovelace"}
-"""Families that begin within the numbers of an earlier one."""
+"""Families whose numbers begin among those of an earlier family."""
 INVALID: Final = "INVALID"
-"""In the product, where MIG strategy ``single`` advertises nothing."""
+"""Part of the product's name if MIG strategy ``single`` advertises nothing."""
 
 _DISALLOWED: Final = re.compile(r"[^A-Za-z0-9-_. ]")
 
@@ -52,13 +52,13 @@ class LabelInputs:
     versions: Versions
     strategy: MigStrategy = MigStrategy.NONE
     machine: str = UNKNOWN
-    """The machine's product name by its firmware."""
+    """The machine's product name, by its firmware."""
     pci_class: str | None = None
-    """Of the first GPU for which the kernel reports it."""
+    """PCI class of the first GPU for which the kernel reports it."""
 
     @property
     def whole(self) -> tuple[NodeDevice, ...]:
-        """The GPUs that NVML lists, partitioned ones too."""
+        """The GPUs that NVML lists, including partitioned ones."""
         return tuple(one for one in self.devices if one.listed and one.published.parent is None)
 
     @property
@@ -68,7 +68,7 @@ class LabelInputs:
 
 
 def labels(inputs: LabelInputs) -> Labels:
-    """All labels of a node; none where it has no GPU."""
+    """All labels of a node; none if it has no GPU."""
     if not inputs.whole:
         return {}
     return _of_the_node(inputs) | _of_the_gpus(inputs) | _of_mig(inputs) | _of_models(inputs)
@@ -110,7 +110,7 @@ def _mode(inputs: LabelInputs) -> str:
 
 
 def _driver(version: str) -> Labels:
-    """``580.159.04``, in parts where it has two or three; the second names are those of before 0.12."""
+    """The driver's version, also in parts if it has two or three, under the names since and before 0.12."""
     numbers = version.split(".")
     said = _nvidia("cuda.driver-version", {"full": label_value(version)})
     if len(numbers) not in {2, 3}:
@@ -134,7 +134,7 @@ def _cuda(version: tuple[int, int]) -> Labels:
 
 
 def _of_the_gpus(inputs: LabelInputs) -> Labels:
-    """Of the model with the most GPUs."""
+    """The labels of the model with the most GPUs."""
     counts = Counter(one.published.model for one in inputs.whole)
     model, count = counts.most_common(1)[0]
     alike = [one for one in inputs.whole if one.published.model == model]
@@ -162,7 +162,7 @@ def _of_mig(inputs: LabelInputs) -> Labels:
 
 
 def _of_a_single_profile(inputs: LabelInputs) -> Labels:
-    """In place of the labels of whole GPUs, where some are partitioned."""
+    """Labels that replace those of whole GPUs, if some GPUs are partitioned."""
     cut = [one for one in inputs.whole if one.partitioned]
     if not cut:
         return {}
@@ -183,7 +183,7 @@ def _profiles(inputs: LabelInputs) -> dict[str, list[NodeDevice]]:
 
 
 def _of_parts(inputs: LabelInputs, profile: str, parts: Sequence[NodeDevice]) -> Labels:
-    """Of MIG devices of one profile."""
+    """The labels of MIG devices of one profile."""
     whole = {one.uuid: one for one in inputs.whole}
     parent = whole.get(parts[0].published.parent or "")
     model = parent.published.model if parent else UNKNOWN
@@ -206,7 +206,7 @@ def _shape(shape: MigShape) -> Labels:
 
 
 def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
-    """``replicas``: 1 where nothing is shared, 0 for a whole GPU that pods cannot get as such."""
+    """Labels about number and sharing. ``replicas``: 1, or 0 for a GPU that pods cannot get as a whole."""
     return {
         "product": label_value("-".join(label_value(part) for part in product)),
         "count": str(count),
@@ -216,7 +216,7 @@ def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
 
 
 def _of_models(inputs: LabelInputs) -> Labels:
-    """The number of devices of each model that pods can get, unhealthy ones too."""
+    """The number of devices of each model that pods can get, including unhealthy ones."""
     parts = () if inputs.strategy is MigStrategy.NONE else inputs.parts
     given = (*(one for one in inputs.whole if not one.partitioned), *parts)
     counts = Counter(label_value(one.published.model) for one in given)

@@ -1,7 +1,7 @@
-"""The changes that give the Node its wanted labels: pure.
+"""The changes that give the Node its wanted labels. Pure.
 
-We write only labels that no other program has written, and record their keys on the Node. Where node feature
-discovery writes GPU feature discovery's labels they are left to it; where it removes them we write ours.
+We write only labels that no other program has written, and record their keys on the Node. Labels that node
+feature discovery writes for GPU feature discovery are left to it; once it removes them, we write ours.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from cluster.objects.nodes import Node
 
 
 class Change(NamedTuple):
-    """A change of the Node: values, or None where the key has to go."""
+    """A change of the Node: key -> value, or None to remove the key."""
 
     labels: dict[str, str | None]
     annotations: dict[str, str | None]
 
 
 def change(wanted: Mapping[str, str] | None, node: Node) -> Change:
-    """The change that gives the Node the wanted labels; an empty one where these are not known (None)."""
+    """The change that gives the Node the wanted labels; an empty one if these are not known (None)."""
     if wanted is None:
         return Change({}, {})
     there, before = node.metadata.labels or {}, written_labels(node.metadata)

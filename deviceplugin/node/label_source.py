@@ -1,4 +1,4 @@
-"""The labels that this node should have, by NVML's last report and the kernel's data of the machine."""
+"""The labels that this node should have, by NVML's last report and the kernel's data about the machine."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ class Labelling:
     """Receives the reports of the NVML thread; the publisher's thread reads the labels."""
 
     def __init__(self, strategy: MigStrategy, sys_root: Path, *, on: bool) -> None:
-        """Args: on: whether the Node gets labels; else the labels that an agent of ours wrote are removed."""
+        """Args: on: whether the Node gets labels; if not, labels that an agent of ours wrote are removed."""
         self._strategy = strategy
         self._sys_root = sys_root
         self._on = on
@@ -26,12 +26,12 @@ class Labelling:
 
     @property
     def wanted(self) -> Mapping[str, str] | None:
-        """The labels; None while they are not known: then the Node keeps those that it has."""
+        """The labels; None while they are not known, when the Node keeps those that it has."""
         with self._lock:
             return self._wanted
 
     def update(self, report: NvmlReport) -> None:
-        """Take a report over. One of a driver that does not respond is ignored."""
+        """Take over a report; one without versions, of a driver that does not respond, is ignored."""
         if not self._on or report.versions is None:
             return
         inputs = LabelInputs(

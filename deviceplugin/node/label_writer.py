@@ -1,4 +1,4 @@
-"""Writes the Node's labels, separately from the inventory: if they are refused everything else goes on."""
+"""Writes the Node's labels, separately from the inventory: if they are refused, everything else continues."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from cluster.process.clock import Clock
 from deviceplugin.node.label_changes import change
 
 RETRY_AFTER: Final = 10.0
-"""Seconds until labels that could not be written are tried again."""
+"""Seconds before another attempt to write labels that could not be written."""
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ class LabelWriter:
         self._not_before = 0.0
 
     def write(self, node: Node) -> Node:
-        """Bring the labels of the Node in line, after reading it again. Returns the Node after the change."""
+        """Write the Node's labels if they differ, after reading it again; returns the Node afterwards."""
         if not any(change(self._wanted(), node)) or self._clock.monotonic() < self._not_before:
             return node
         try:

@@ -1,8 +1,8 @@
 """A deadline for every call about one GPU: a GPU that hangs the driver never keeps the others waiting.
 
-``DeadlineNvml`` wraps an ``Nvml`` and records which GPU each call is about. A call cannot be interrupted:
-when one is overdue its thread is abandoned, calls about its GPU fail, and another thread goes on with the
-other GPUs (``hung_driver``). When the overdue call returns at last, its thread ends and its GPU is called
+``DeadlineNvml`` wraps an ``Nvml`` and records which GPU each call is about. A call cannot be interrupted.
+When one is overdue, its thread is abandoned, calls about its GPU fail, and another thread continues with the
+other GPUs (``hung_driver``). When the overdue call finally returns, its thread ends and its GPU is called
 again.
 """
 
@@ -24,13 +24,13 @@ from deviceplugin.nvml.interface import (
 
 DEADLINE_SECONDS: Final = 10.0
 HUNG: Final = -1
-"""Code of the error for a GPU that hangs: none of NVML's."""
+"""Code of the error for a GPU that hangs; NVML has no such code."""
 
 T = TypeVar("T")
 
 
 class AbandonedError(Exception):
-    """This thread was abandoned and another one goes on: it must end."""
+    """This thread was abandoned and another one continues: it must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class DeadlineNvml:
         self._uuids: dict[int, str] = {}
 
     def abandon_overdue(self) -> bool:
-        """Abandon the thread whose call is overdue. Returns whether there was one. For any other thread."""
+        """Abandon the thread whose call is overdue; returns whether there was one. For another thread."""
         with self._lock:
             asking = self._asking
             if asking is None or self._clock.monotonic() - asking.since < self._deadline:
@@ -74,7 +74,7 @@ class DeadlineNvml:
         self._nvml.open()
 
     def close(self) -> None:
-        """See ``Nvml``. While a call hangs NVML stays open: it must not be shut down under that call."""
+        """See ``Nvml``. While a call hangs, NVML stays open: it must not be shut down during that call."""
         with self._lock:
             if self._owner != threading.get_ident() or self._hung:
                 return

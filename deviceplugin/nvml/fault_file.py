@@ -2,8 +2,8 @@
 
 The faults are valid for one *era*: one boot of the node and one load of the driver. The file also records the
 MIG devices: a pod may hold one that is destroyed while no agent runs, and its device nodes then lead to the
-next MIG device in that place. The file is next to the kubelet's checkpoint, not on the Node object: an agent
-that starts while the API server is unreachable needs it, too.
+next MIG device in that place. The file is next to the kubelet's checkpoint, and not on the Node object,
+because an agent that starts while the API server is unreachable needs it, too.
 """
 
 import os
@@ -23,14 +23,14 @@ from deviceplugin.nvml.health import Scope
 from deviceplugin.nvml.inventory import NodeDevice
 
 MOST_PARTS: Final = 512
-"""MIG devices in the file: the existing ones, 112 at most, and the latest of those that are gone."""
+"""Maximum number of MIG devices in the file: the existing ones, at most 112, and the latest that are gone."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is kept over a restart: faults, orders carried out, MIG devices."""
+    """The state that survives a restart: faults, orders carried out, MIG devices."""
 
     era: str = ""
     """Identifies the driver's run to which the faults belong; see ``FaultStore.era``."""
@@ -74,7 +74,7 @@ class NoFaultStore:
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fault as the file has it: of a GPU, or of an instance of it."""
+    """A fault in the file: of a GPU, or of an instance of it."""
 
     gpu: str
     gpu_instance: int | None = None
@@ -107,7 +107,7 @@ class FaultFile:
 
     def __init__(self, folder: Path, *, proc_root: Path, sys_root: Path) -> None:
         """Args: folder: of the file; proc_root, sys_root: with the kernel's boot id and modules."""
-        # A kubelet that starts removes the sockets in this folder, but no files.
+        # A starting kubelet removes the sockets in this folder, but no files.
         self._path = folder / names.FAULTS_FILE
         self._boot = proc_root / "sys/kernel/random/boot_id"
         self._module = sys_root / "module/nvidia"
@@ -141,7 +141,7 @@ class FaultFile:
         return Known(kept.era, faults, kept.obeyed, tuple(map(_recalled, kept.parts)))
 
     def keep(self, known: Known) -> None:
-        """See ``FaultStore``. Written only when it changes; tried again with the next report."""
+        """See ``FaultStore``. Writes only a changed state; a failed write is retried at the next call."""
         wanted = _filed(known)
         has_content = wanted.faults or wanted.obeyed or wanted.parts
         if wanted == self._kept or (self._kept is None and not has_content):

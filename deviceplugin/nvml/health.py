@@ -21,7 +21,7 @@ from deviceplugin.nvml.xids import DEFAULT, XidPolicy, xid_message
 
 RECOVERY_SECONDS: Final = 60.0
 PATIENCE: Final = 3
-"""Probes that fail in a row before a GPU without any other fault is unhealthy."""
+"""Number of consecutive failed probes after which a GPU without any other fault is unhealthy."""
 
 
 class State(StrEnum):
@@ -32,13 +32,13 @@ class State(StrEnum):
     SUSPECT = "suspect"
     """A probe has failed once or twice: it is healthy again as soon as one succeeds."""
     UNHEALTHY = "unhealthy"
-    """It has a fault, or the driver asks for something to be done about it."""
+    """It has a fault, or the driver asks for a recovery action."""
     RECOVERING = "recovering"
     """Probes succeed and no action is wanted: it is healthy after a quiet time."""
 
 
 class HealthSignal(StrEnum):
-    """What an event or a probe shows of a GPU."""
+    """What an event or a probe shows about a GPU."""
 
     FAULT = "fault"
     """A critical event: an XID, an uncorrectable memory error, the GPU unavailable."""
@@ -57,7 +57,7 @@ class HealthSignal(StrEnum):
     QUIET = "quiet"
     """A probe found nothing wrong, and there was no bad signal during the quiet time."""
     CLEARED = "cleared"
-    """An administrator has cleared it, or the driver or the node was started again."""
+    """An administrator has cleared the GPU, or the driver or the node was restarted."""
 
 
 _H, _S, _U, _R = State.HEALTHY, State.SUSPECT, State.UNHEALTHY, State.RECOVERING
@@ -128,14 +128,14 @@ Observation = EventSeen | ProbeFailed | ProbeAnswered | FaultCleared
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a signal is about: a GPU, or with instances a part of it."""
+    """What a signal is about: a GPU, or an instance of it."""
 
     gpu: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
     def covers(self, other: "Scope") -> bool:
-        """Whether a signal about this concerns the other, too."""
+        """Whether a signal about this scope concerns the other one, too."""
         return (
             self.gpu == other.gpu
             and self.gpu_instance in (None, other.gpu_instance)
@@ -151,17 +151,17 @@ class GpuHealth:
     fault: str | None = None
     """The last critical event, for people."""
     lock: str | None = None
-    """The last one of those that only a reset clears."""
+    """The last critical event that only a reset clears, for people."""
     probe: str | None = None
     """What the last probe found wrong, for people."""
     failures: int = 0
-    """Probes that have failed in a row."""
+    """Number of consecutive failed probes."""
     bad_at: float | None = None
     """Time of the last bad signal; one or two failed probes do not count."""
 
     @property
     def reason(self) -> str:
-        """Why it is not healthy, for people. It changes only with the state: it is written at each change."""
+        """Why it is not healthy, for people. It changes only with the state, as each change is published."""
         if self.lock is not None:
             return f"{self.lock}; it needs a reset"
         cause = self.fault or self.probe or "It was reported unhealthy"
@@ -197,7 +197,7 @@ class HealthState:
         return max((record.state for record in self._about(scope)), key=_WORSE.index, default=State.HEALTHY)
 
     def reason(self, scope: Scope) -> str | None:
-        """Why this GPU or MIG device is not healthy, for people; None when it is."""
+        """Why this GPU or MIG device is not healthy, for people; None if it is."""
         worst = sorted(self._about(scope), key=lambda record: _WORSE.index(record.state))
         return worst[-1].reason if worst else None
 

@@ -1,6 +1,6 @@
-"""Lets the agent go on, and end, while the driver hangs: a hung thread cannot be stopped, only abandoned.
+"""Lets the agent continue, and end, while the driver hangs: a hung thread can only be abandoned.
 
-``__main__`` wraps the watching thread's target with it. Without it a process that is to end would wait its
+``__main__`` wraps the watching thread's target with it. Without it, a process that must end would wait its
 whole grace period for a call that does not return.
 """
 
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 PATIENCE: Final = 5.0
 """Seconds that a call to the driver has to return when the agent ends."""
 CHECK_EVERY: Final = 1.0
-"""Seconds between two checks whether the thread is still alive."""
+"""Seconds between two checks of whether the thread is still alive."""
 
 Target = Callable[[threading.Event], None]
 
@@ -72,7 +72,7 @@ class _Attempt:
         threading.Thread(target=body, name="nvml-driver", daemon=True).start()
 
     def _keep(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        """The error is raised again in the thread that waits for this one."""
+        """Keep the error, which is raised again in the thread that waits for this one."""
         if error is not None:
             self.errors.append(error)
         return True

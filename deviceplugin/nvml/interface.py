@@ -51,9 +51,9 @@ class GpuFacts:
     minor: int | None
     memory_mib: int | None
     compute: tuple[int, int] | None = None
-    """Compute capability: ``(9, 0)``; None where it is not reported."""
+    """Compute capability: ``(9, 0)``; None if it is not reported."""
     can_mig: bool = False
-    """Whether it could be cut into MIG devices."""
+    """Whether it can be partitioned into MIG devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +95,17 @@ class RemappedRows:
 
 
 UNTOUCHED: Final = RemappedRows()
-"""Of a GPU of which no row was ever replaced."""
+"""For a GPU of which no row was ever replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process with a context on a GPU; instances are None where it is on the whole GPU."""
+    """A process with a context on a GPU; instances are None if it is on the whole GPU."""
 
     pid: int
     """In the caller's PID namespace. NVML lists processes only in the node's own namespace."""
     memory: int | None
-    """Bytes; None where the driver does not report it."""
+    """Bytes; None if the driver does not report it."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
@@ -115,25 +115,26 @@ class GpuUsage:
     """How a GPU is used at this moment; None: not reported (a GPU in MIG mode has no utilisation)."""
 
     utilisation: int | None = None
-    """Percent of the time in which something ran on it, over the driver's last period (a second or less)."""
+    """Percent of the time during which it was busy, in the driver's last period (a second or less)."""
     memory_activity: int | None = None
-    """Percent of the time in which its memory was read or written."""
+    """Percent of the time during which its memory was read or written."""
     memory_used: int | None = None
     """Bytes that programs hold, without the driver's own memory where NVML reports that separately."""
     memory_total: int | None = None
     temperature: int | None = None
-    """Degrees Celsius; None where it is not reported."""
+    """Degrees Celsius; None if it is not reported."""
     power: float | None = None
-    """Watts; None where it is not reported."""
+    """Watts; None if it is not reported."""
     processes: Sequence[GpuProcess] = ()
     parts: Mapping[str, int] = field(default_factory=dict)
     """MIG device -> bytes used."""
 
 
 class EventKind(IntFlag):
-    """The event types that we register: a bit each, as NVML numbers them.
+    """The event types that we register: one bit each, as NVML numbers them.
 
-    Registering all that a GPU supports would flood: clock changes come at every boost step (seen on an H200).
+    Registering all that a GPU supports would flood us: clock changes come at every boost step (seen on an
+    H200).
     """
 
     DOUBLE_BIT_ECC = 0x2
@@ -145,7 +146,7 @@ class EventKind(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class GpuEvent:
-    """Something that happened to a GPU. Instances are None where it concerns the whole GPU."""
+    """An event of a GPU. Instances are None if it concerns the whole GPU."""
 
     gpu: str
     kind: EventKind
@@ -171,7 +172,7 @@ class EventStream(Protocol):
         ...
 
     def rebound(self) -> bool:
-        """Whether a GPU was bound to the driver or taken from it since the last call. Never raises.
+        """Whether a GPU was bound to the driver or unbound from it since the last call. Never raises.
 
         Always False for drivers without such events: the next initialisation of NVML shows the change.
         """
@@ -199,7 +200,7 @@ class Nvml(Protocol):
         ...
 
     def close(self) -> None:
-        """Shut down; does nothing when it is not open. Never raises."""
+        """Shut down; does nothing if it is not open. Never raises."""
         ...
 
     def driver_version(self) -> str:
@@ -227,11 +228,11 @@ class Nvml(Protocol):
         ...
 
     def topology_level(self, uuid: str, other: str) -> int | None:
-        """NVML's number for the way between two GPUs on the PCI bus (``links.scores``); 0 is the shortest."""
+        """NVML's number for the path between two GPUs on the PCI bus (``link_scores``); 0 is the shortest."""
         ...
 
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
-        """The GPU's MIG devices; None where MIG is off or unknown to it."""
+        """The GPU's MIG devices; None if MIG is off or not supported."""
         ...
 
     def recovery_action(self, uuid: str) -> int:

@@ -17,32 +17,32 @@ from deviceplugin.nvml.interface import GpuFacts, MigFacts, Nvml, NvmlError
 _GONE: Final = "NVML does not list this GPU any more"
 MIG_GONE: Final = "This MIG device does not exist any more"
 MOST_GONE: Final = 4_000
-"""The number of MIG devices that are gone and still remembered, the latest ones. Each partitioning of a GPU
-creates new ones, up to 112 on a node. A pod may hold one that is gone: a few partitionings must not be enough
-to forget it."""
+"""Maximum number of MIG devices that are gone and remembered: the latest ones. Each partitioning of a GPU
+creates new ones, up to 112 on a node. A pod may hold one that is gone, so a few partitionings must not be
+enough to forget it."""
 
 
 class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device as the agent needs it: what it publishes, and what the injection into a container needs."""
+    """A device with all that the agent needs: for publishing it, and for its injection into a container."""
 
     published: Device
     minor: int | None
-    """Number of the GPU's device node ``/dev/nvidia<minor>``, for a MIG device that of its parent."""
+    """Number of the GPU's device node ``/dev/nvidia<minor>``; for a MIG device, that of its parent."""
     pci: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
     partitioned: bool = False
-    """A GPU in MIG mode: its MIG devices are given to pods, never the GPU itself."""
+    """Whether it is a GPU in MIG mode: its MIG devices are given to pods, never the GPU itself."""
     gone: bool = False
-    """A MIG device that no longer exists: it matters only while a pod holds it."""
+    """Whether it is a MIG device that no longer exists: it matters only while a pod holds it."""
     listed: bool = True
-    """Whether NVML lists it now; one whose calls fail is listed."""
+    """Whether NVML lists it now; a device whose calls fail is listed."""
     facts: GpuFacts | None = None
-    """NVML's properties of the GPU, for a MIG device those of its parent."""
+    """NVML's properties of the GPU; for a MIG device, those of its parent."""
     part: MigFacts | None = None
     """NVML's properties of the MIG device."""
     state: State = State.HEALTHY
-    """By ``health``; a device that cannot be read is unhealthy."""
+    """The state by ``health``; a device that cannot be read is unhealthy."""
 
     @property
     def uuid(self) -> str:
@@ -66,7 +66,7 @@ def read_inventory(
     """All devices in NVML's order: each GPU, then its MIG devices; at the end those that are gone.
 
     ``known`` is the previous inventory. A GPU whose calls fail keeps its known properties and is unhealthy;
-    one that fails before anything is known of it is not listed.
+    one that fails before anything is known about it is left out.
 
     Raises:
         NvmlError: the number of GPUs cannot be read.
@@ -82,13 +82,13 @@ def read_inventory(
 
 
 def with_earlier(devices: tuple[NodeDevice, ...], earlier: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
-    """The devices, and after them those MIG devices of an earlier time that are gone."""
+    """The devices, followed by earlier MIG devices that are gone."""
     gone = tuple(msgspec.structs.replace(device, gone=True) for device in earlier)
     return (*devices, *_missing(gone, devices, {}))
 
 
 def with_health(devices: Iterable[NodeDevice], health: HealthState) -> tuple[NodeDevice, ...]:
-    """The devices, unhealthy where the health state is; an earlier reason is kept."""
+    """The devices; those whose health state is not healthy are unhealthy. An earlier reason is kept."""
     return tuple(
         device.as_unhealthy(reason, health.state(device.scope))
         if device.published.is_healthy and (reason := health.reason(device.scope))
@@ -143,7 +143,7 @@ def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevic
 
 
 def _linked(nvml: Nvml, found: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
-    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read has none.
+    """The devices with their NVLinks. Links only rank devices: a GPU whose links cannot be read has none.
 
     A GPU in MIG mode has none: the driver does not connect MIG devices to other GPUs.
     """

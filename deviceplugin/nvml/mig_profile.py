@@ -1,9 +1,9 @@
 """The name of a MIG device's profile (``3g.40gb``), from NVML's properties of the device.
 
 NVML has no call for it. The rule is that of NVIDIA's tools: the device's share of the GPU's memory, rounded
-up to eighths, times the GPU's memory in whole GiB; a prefix ``1c.`` where a compute instance has only a part
-of its GPU instance; a suffix such as ``+me`` where the profile has another set of engines than the plain one
-of its size.
+up to eighths, times the GPU's memory in whole GiB; a prefix such as ``1c.`` if a compute instance has only a
+part of its GPU instance; a suffix such as ``+me`` if the profile has another set of engines than the plain
+profile of its size.
 """
 
 import math
@@ -17,7 +17,7 @@ _GIB: Final = 1 << 30
 def profile_name(
     *, gpu_slices: int, compute_slices: int, memory_mib: int, total_bytes: int, kind: str = ""
 ) -> str:
-    """The profile, in the form of resource names.
+    """The name of the profile.
 
     >>> profile_name(gpu_slices=3, compute_slices=3, memory_mib=71424, total_bytes=150754820096)
     '3g.71gb'

@@ -1,4 +1,4 @@
-"""The resource names of a node's MIG devices: NVIDIA's three strategies, pure."""
+"""The resource names of a node's MIG devices, by NVIDIA's three strategies. Pure."""
 
 from collections.abc import Iterable
 from enum import StrEnum

@@ -1,11 +1,11 @@
-"""The NUMA node of a PCI device, from sysfs. NVML has it only for GPUs that are a NUMA node themselves."""
+"""The NUMA node of a PCI device, from sysfs. NVML has it only for GPUs that are NUMA nodes themselves."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 
 def numa_from_sysfs(sys_root: Path = Path("/sys")) -> Callable[[str], int | None]:
-    """A function from a PCI address (``0000:07:00.0``) to its NUMA node; None where the kernel says -1."""
+    """A function: PCI address (``0000:07:00.0``) -> its NUMA node; None if the kernel reports none, or -1."""
 
     def numa_of(pci: str) -> int | None:
         try:

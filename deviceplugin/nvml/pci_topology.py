@@ -1,7 +1,7 @@
-"""NVML's distances between the GPUs of a node on the PCI bus. They only rank.
+"""NVML's distances between the GPUs of a node on the PCI bus. They only rank GPUs.
 
 NVML is called once for each pair, after the GPUs have been reported: a call may take 10 ms (on an H200), and
-the kubelet is waiting for the devices. When a call hangs, it is unknown which of the two GPUs hangs, and no
+the kubelet is waiting for the devices. If a call hangs, it is unknown which of the two GPUs hangs, and no
 further pair is read.
 """
 
@@ -13,7 +13,7 @@ from deviceplugin.nvml.interface import Nvml, NvmlError
 
 
 class PciTopology:
-    """Asks for distances between GPUs, and keeps those that are known."""
+    """Reads distances between GPUs, and keeps those that are known."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

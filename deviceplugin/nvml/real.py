@@ -39,7 +39,7 @@ KINDS: Final[Mapping[int, str]] = MappingProxyType(
 )
 """Number of a profile of GPU instances (``NVML_GPU_INSTANCE_PROFILE_...``) -> the suffix of its name."""
 _SYSTEM_EVENTS: Final = 8
-"""Events about binding that one call reads: a single one is enough to take the inventory again."""
+"""Number of events about binding to read in one call: one is enough to read the inventory again."""
 
 _MIB: Final = 1 << 20
 _UNANSWERED: Final = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
@@ -176,7 +176,7 @@ class RealNvml:
         """See ``Nvml``."""
         handle = self._handle(uuid)
         fields = _answer(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD], device=uuid)
-        # The call succeeds even where each field has an error of its own, a lost GPU among them.
+        # The call succeeds even if each field has an error of its own, such as a lost GPU.
         if not fields or (code := int(fields[0].nvmlReturn)) in _FIELD_UNKNOWN:
             return 0
         if code != pynvml.NVML_SUCCESS:
@@ -209,7 +209,7 @@ class RealNvml:
         )
 
     def _used(self, part: str, parent: str) -> int | None:
-        """Bytes in use of a MIG device; None for one that was destroyed meanwhile."""
+        """Bytes in use on a MIG device; None for one that was destroyed meanwhile."""
         try:
             memory = _memory(self._handle(part), parent)
         except GpuLostError:
@@ -219,7 +219,7 @@ class RealNvml:
         return None if memory is None else int(memory.used)
 
     def touch(self, uuid: str) -> None:
-        """See ``Nvml``. Asking for the UUID would prove nothing: the library may have it cached."""
+        """See ``Nvml``. Reading the UUID would prove nothing: the library may have it cached."""
         try:
             _answer(pynvml.nvmlDeviceGetMemoryInfo, self._handle(uuid), device=uuid)
         except NvmlError as error:
@@ -296,7 +296,7 @@ class _Events:
 
 
 def _system_events() -> Any:
-    """A set for events of GPUs that are bound and unbound; None where the driver has no such events."""
+    """A set for events of GPUs that are bound and unbound; None if the driver has no such events."""
     kinds = pynvml.nvmlSystemEventTypeGpuDriverBind | pynvml.nvmlSystemEventTypeGpuDriverUnbind
     try:
         found = _ask(pynvml.nvmlSystemEventSetCreate, pynvml.nvmlSystemEventSetCreateRequest_v1)
@@ -311,7 +311,7 @@ def _system_events() -> Any:
 
 
 def _optional(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
-    """The value of an optional property: None, too, where this process lacks the permission to read it."""
+    """The value of an optional property; None also if this process lacks the permission to read it."""
     try:
         return _answer(function, *arguments, device=device)
     except NvmlError as error:
@@ -321,13 +321,13 @@ def _optional(function: Callable[..., Any], *arguments: Any, device: str) -> Any
 
 
 def _memory(handle: Any, device: str) -> Any:
-    """Version 2 where the driver has it: it does not count the driver's own memory as used."""
+    """Memory in total and in use. Version 2, if the driver has it, does not count the driver's own memory."""
     found = _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
     return found or _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, device=device)
 
 
 def _processes(handle: Any, device: str) -> tuple[GpuProcess, ...]:
-    """Each process once: NVML lists a process twice that computes through MPS, or computes and draws."""
+    """Each process once: NVML lists it twice if it computes through MPS, or both computes and draws."""
     found: dict[tuple[int, int | None, int | None], GpuProcess] = {}
     for ask in _PROCESS_LISTS:
         for one in _optional(ask, handle, device=device) or ():
@@ -350,7 +350,7 @@ def _kinds_of(handle: Any, uuid: str) -> dict[int, str]:
 
 
 def _kind_of(handle: Any, instance: int, kinds: Mapping[int, str], uuid: str) -> str:
-    """The suffix of the name of an instance's profile; empty where this process may not read the instance."""
+    """The suffix of an instance's profile name; empty if this process may not read the instance."""
     known = _optional(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid) if kinds else None
     info = None if known is None else _optional(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
     return "" if info is None else kinds.get(int(info.profileId), "")
@@ -384,7 +384,7 @@ def _mig_facts(device: Any, total: int, parent: str, *, instance: int, kind: str
 
 
 def _load(library: Path) -> None:
-    """Load the library by its path: the loader then takes it for every later request of that name."""
+    """Load the library by its path: the loader then uses it for every later request of its name."""
     try:
         ctypes.CDLL(str(library))
     except OSError as error:
@@ -403,7 +403,7 @@ def _ask(function: Callable[..., Any], *arguments: Any, device: str | None = Non
 
 
 def _answer(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
-    """The value, or None where the card or the driver does not support the call."""
+    """The value; None if the card or the driver does not support the call."""
     try:
         return _ask(function, *arguments, device=device)
     except NvmlError as error:
@@ -413,7 +413,7 @@ def _answer(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
 
 
 def _quietly(function: Callable[..., Any], *arguments: Any) -> None:
-    """For the release of something that is given up anyway: errors are ignored."""
+    """Call a function that releases something, and ignore its errors."""
     try:
         function(*arguments)
     except pynvml.NVMLError:

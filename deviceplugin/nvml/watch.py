@@ -1,8 +1,8 @@
-"""The thread that owns NVML: it finds the GPUs, waits for events, probes, and reports what has changed.
+"""The thread that owns NVML: it finds the GPUs, waits for events, probes, and reports changes.
 
 The node agent gives it a callback and otherwise never calls NVML, so a driver that is slow or hangs stops
-nothing but this thread; ``unresponsive_for`` reports for how long. A missing library, driver or GPU is
-reported once, with a message, and tried again; the thread ends only when its stop event is set.
+only this thread; ``unresponsive_for`` returns for how long. A missing library, driver or GPU is reported
+once, with a message, and tried again; the thread ends only when its stop event is set.
 """
 
 import threading
@@ -25,9 +25,9 @@ class NvmlReport:
 
     devices: tuple[NodeDevice, ...]
     problem: str | None = None
-    """No library, no driver, no GPU, or a driver that does not respond. None: there is no problem."""
+    """No library, no driver, no GPU, or a driver that does not respond; None if there is no problem."""
     events_unavailable: tuple[str, ...] = ()
-    """One message for each GPU whose events NVML does not report. Such a GPU is probed all the same."""
+    """One message for each GPU whose events NVML does not report. Such a GPU is still probed."""
     versions: Versions | None = None
     """None: no driver responds."""
     topology_levels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Periods:
     """The periods of the thread's work, in seconds."""
 
     wait: float = 0.5
-    """The longest wait for one event, and the pause after a wait that failed: an administrator's order to
+    """The longest wait for one event, and the pause after a wait that failed. An administrator's order to
     clear a GPU is carried out in between."""
     probe: float = 5.0
     """Between two probes of every GPU."""
@@ -52,13 +52,14 @@ class Periods:
     restart: float = 60.0
     """Between two initialisations while a GPU does not respond: some recover only then."""
     rescan: float = 3600.0
-    """The same while all respond, to find new GPUs that the driver does not report. Rarely: events in between
-    are lost, and a driver without persistence mode starts an idle GPU again, which takes seconds."""
+    """Between two initialisations while all respond, to find new GPUs that the driver does not report. It is
+    long because events are lost meanwhile, and a driver without persistence mode restarts idle GPUs, which
+    takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """How the GPUs were used at one moment: those that answered."""
+    """How the GPUs that answered were used at one instant."""
 
     devices: tuple[NodeDevice, ...] = ()
     """All devices that were known then."""
@@ -97,7 +98,7 @@ class GpuWatch:
             numa_of: PCI address -> NUMA node.
             report: called when something has changed.
             clock: for the periods.
-            periods: of the thread's work.
+            periods: the periods of the thread's work.
             health: the known faults, and which XIDs count.
             fault_store: keeps the faults that only a reset clears, beyond the end of this process.
             patient: see run.
@@ -130,7 +131,7 @@ class GpuWatch:
         """Watch until the stop event is set.
 
         Raises:
-            NoGpusError: none was found at the start, and the watch is not patient.
+            NoGpusError: no GPU was found at the start, and the watch is not patient.
         """
         while not stop.is_set():
             problem = self._one_session(stop)
@@ -141,7 +142,7 @@ class GpuWatch:
                 self._clock.wait(stop, self._periods.retry)
 
     def unresponsive_for(self) -> float:
-        """Seconds since an NVML call last returned: large means that the driver hangs."""
+        """Seconds since an NVML call last returned: a large number means that the driver hangs."""
         return self._clock.monotonic() - self._alive_at
 
     def clear(self, gpu: str, order: str) -> None:
@@ -170,7 +171,7 @@ class GpuWatch:
         return None
 
     def _read(self) -> None:
-        """Read which devices there are now."""
+        """Read the devices that exist now."""
         self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
         if physical(self._devices):
             self._devices, self._earlier = with_earlier(self._devices, self._earlier), ()
@@ -188,7 +189,7 @@ class GpuWatch:
         self._era = era
 
     def _watch(self, stop: threading.Event) -> None:
-        """Until it is time to initialise again."""
+        """Watch until it is time to initialise again."""
         begun = self._clock.monotonic()
         while not self._over(begun, stop):
             answering = self._answering()
@@ -258,7 +259,7 @@ class GpuWatch:
         self._report_changes(None)
 
     def _measure(self) -> None:
-        """Once a period. A GPU whose measurement fails is left out: the probe finds out what is wrong."""
+        """Measure, once a period. A GPU whose measurement fails is left out: the probe finds out why."""
         now = self._clock.monotonic()
         if self._measured_at is not None and now - self._measured_at < self._periods.measure:
             return

@@ -1,7 +1,7 @@
 """The XID errors that make a GPU unfit for new pods, and a short meaning of each.
 
-Source of the facts: NVIDIA's XID catalogue and the driver's own error texts. Errors of a single program are
-ignored: they harm no other program, and the GPU goes on. Announcements are ignored too, because the recovery
+Sources: NVIDIA's XID catalogue and the driver's own error texts. Errors of a single program are ignored: they
+harm no other program, and the GPU continues to work. Announcements are ignored, too, because the recovery
 action (``health.py``) shows whether anything must be done. An unlisted number counts as critical: NVML sends
 events of this type only for critical errors.
 """

@@ -1,1 +1,1 @@
-"""What keeps the agent answering whatever happens around it: log lines, loops, the end."""
+"""Keeps the agent responsive: asynchronous log lines, checks of its loops, a graceful end."""

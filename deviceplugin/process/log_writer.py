@@ -1,7 +1,7 @@
-"""Writes the lines of the log in a thread of its own: no other thread waits for the reader of the log.
+"""Writes log lines in a thread of its own: no other thread waits for the reader of the log.
 
 A pipe that the container runtime does not empty blocks the thread that writes to it. In the kubelet's calls
-that would stop every pod of the node from being admitted.
+that would keep every pod of the node from being admitted.
 """
 
 import queue
@@ -17,20 +17,20 @@ from cluster.process.logs import Stream
 log = structlog.get_logger(__name__)
 
 LONGEST_QUEUE: Final = 10_000
-"""Lines that wait; what comes then is lost, and counted."""
+"""Maximum number of waiting lines; further ones are lost, and counted."""
 AT_THE_END: Final = 2.0
-"""Seconds that the last lines have to be written."""
+"""Seconds for writing the last lines."""
 
 
 class AsyncLogStream:
-    """A stream that takes every line at once; a context manager, at whose end the last ones are written."""
+    """A stream that never blocks: a context manager, at whose end the last lines are written."""
 
     def __init__(self, stream: Stream, longest: int = LONGEST_QUEUE, patience: float = AT_THE_END) -> None:
         self._stream = stream
         self._patience = patience
         self._lines: queue.Queue[str | None] = queue.Queue(longest)
         self._lost = 0
-        """Lines for which there was no room, and which were not reported yet."""
+        """Number of lines for which there was no room, and which were not reported yet."""
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 

@@ -1,7 +1,7 @@
-"""Whether the agent's loops still go round: for its probes.
+"""Checks, for the probes, whether the agent's loops still run.
 
-A loop waits on its clock between two rounds. ``WatchedClock`` is that clock, and remembers when it was last
-asked.
+A loop waits on its clock between two rounds. ``WatchedClock`` is that clock, and records when its last wait
+ended.
 """
 
 import threading
@@ -13,7 +13,7 @@ from cluster.process.clock import Clock
 from cluster.process.probes import Check
 
 LONGEST_ROUND: Final = 60.0
-"""Seconds: no call of a loop may take so long; each has a deadline far below."""
+"""Maximum seconds of a round; each call in it has a deadline far below."""
 
 
 class WatchedClock:
@@ -27,7 +27,7 @@ class WatchedClock:
 
     @property
     def problem(self) -> str | None:
-        """A message when the loop is stuck in its work; None while it goes round or waits."""
+        """A message if the loop is stuck in its work; None while it runs or waits."""
         if self._rests or self._clock.monotonic() - self._at < LONGEST_ROUND:
             return None
         return f"The loop {self.name!r} has not run for {LONGEST_ROUND:g} s."
@@ -53,6 +53,6 @@ class WatchedClock:
 
 
 def alive(loops: Iterable[WatchedClock]) -> Check:
-    """A check of all loops: the message of the first that is stuck."""
+    """A check that returns the message of the first loop that is stuck, or None."""
     watched = tuple(loops)
     return lambda: next((message for one in watched if (message := one.problem)), None)

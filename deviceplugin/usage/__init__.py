@@ -1,1 +1,1 @@
-"""Who is on each device, how much it is used, and by which processes."""
+"""The use of each device: by which pods and processes, and how much."""

@@ -1,13 +1,13 @@
-"""The pod to which a process belongs, from the text of its ``/proc/PID/cgroup``; pure.
+"""The pod to which a process belongs, from the text of its ``/proc/PID/cgroup``. Pure.
 
-Forms, each with a pod's uid in the name of the pod's own cgroup, below which its containers' are:
+The forms below all have a pod's uid in the name of the pod's own cgroup, below which its containers' are:
 
 - cgroupfs driver: ``/kubepods/burstable/pod<uid>/<container>``
 - systemd driver: ``/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/<scope>``, the
   uid with ``_`` for ``-``; the scope is ``cri-containerd-<id>.scope`` or ``crio-<id>.scope``
-- runtime and kubelet disagree on the driver: ``/system.slice/containerd.service/<slice>:cri-containerd:<id>``
-- below a root of the kubelet's (``--cgroup-root``): ``/kubelet.slice/kubelet-kubepods.slice/...``
-- read from a cgroup namespace of one's own: ``/../../kubepods-burstable-pod<uid>.slice/...``
+- different drivers in runtime and kubelet: ``/system.slice/containerd.service/<slice>:cri-containerd:<id>``
+- below the kubelet's ``--cgroup-root``: ``/kubelet.slice/kubelet-kubepods.slice/...``
+- read in another cgroup namespace: ``/../../kubepods-burstable-pod<uid>.slice/...``
 
 cgroup v1 has a line for each hierarchy, v2 only one line. The uid of a static pod has no dashes.
 Source: kubelet 1.37.1, cm/cgroup_manager_linux.go and pod_container_manager_linux.go.
@@ -29,14 +29,14 @@ class ProcessOwner:
     """The pod or unit to which a process belongs."""
 
     uid: str | None = None
-    """Uid of its pod; None: it is of no pod."""
+    """Uid of its pod; None for a process of no pod."""
     unit: str = ""
     """The name of its cgroup, for people: ``ssh.service``."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveProcess:
-    """A process that lives."""
+    """A living process."""
 
     pid: int
     started: str
@@ -63,7 +63,7 @@ def owner_of(text: str) -> ProcessOwner:
 
 
 def _path(line: str) -> str | None:
-    """``hierarchy:controllers:path``; the path may have colons itself."""
+    """The path in ``hierarchy:controllers:path``, which may have colons itself."""
     _, _, rest = line.partition(":")
     _, colon, path = rest.partition(":")
     return path if colon else None

@@ -22,14 +22,14 @@ class HolderSource:
         checkpoint: CheckpointReader,
         pods: Callable[[], tuple[Pod, ...] | None],
     ) -> None:
-        """Args: pods: of this node; None where they cannot be read now."""
+        """Args: pods: returns the pods of this node; None if they cannot be read now."""
         self._device_cache = device_cache
         self._checkpoint = checkpoint
         self._pods = pods
         self._had: tuple[Pod, ...] = ()
 
     def snapshot(self) -> HolderSnapshot:
-        """Who is on each device now."""
+        """The holders of each device now."""
         holdings = self._holdings()
         pods = self._pods()
         if pods is not None:

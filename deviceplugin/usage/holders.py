@@ -22,7 +22,7 @@ or its checkpoint cannot be read."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod on a device. Empty texts: not known, or there is none."""
+    """A pod on a device. A text is empty if it is unknown, or there is none."""
 
     device: str
     index: int
@@ -33,19 +33,19 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     pod: str = ""
     user: str = ""
-    """The user id to whom the pod belongs."""
+    """Id of the user to whom the pod belongs."""
     booking: str = ""
-    """The booking that covers it, as it is written on the pod."""
+    """The booking that covers it, by the pod's annotation."""
     source: Source
 
 
 @dataclass(frozen=True)
 class HolderSnapshot:
-    """What was seen at one moment."""
+    """The holders at one instant."""
 
     held: tuple[Holder, ...] = ()
     pods: tuple[Pod, ...] = ()
-    """Of this node, as they are known: perhaps of a moment ago."""
+    """The pods of this node, perhaps as they were a moment ago."""
     is_certain: bool = False
     """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 
@@ -75,7 +75,7 @@ def holders(
             _note(found, (uid, container), uuids, "kubelet")
     for uid, pod in living.items():
         for container, assigned in readable_assignment_of(pod).items():
-            # The kubelet serves a container one resource after the other: the rest is still assigned.
+            # The kubelet allocates one resource of a container after the other: the rest is still assigned.
             if len(served.get((uid, container), ())) < len(assigned):
                 _note(found, (uid, container), assigned, "assignment")
     return tuple(

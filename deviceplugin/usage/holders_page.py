@@ -1,7 +1,7 @@
 """``/holders``: the holders of each device now, on the port of the probes.
 
-It names pods, users and bookings, so it is served only on the loopback interface: to people who may forward a
-port to the agent's pod, or run a command in it.
+It names pods, users and bookings, so it is served only on the loopback interface, to people who may forward a
+port to the agent's pod or run a command in it.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ class HoldersPage:
         self._snapshot = snapshot
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer ``PATH`` with the holders as JSON, to this node alone."""
+        """Answer ``PATH`` with the holders as JSON, only for clients on the loopback interface."""
         if environ.get("PATH_INFO") != PATH:
             return self._otherwise(environ, start_response)
         status, kind, body = self._answer(environ)

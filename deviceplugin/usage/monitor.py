@@ -1,7 +1,7 @@
-"""The thread that turns the measurements of NVML's thread into metrics, Events and the text on the Lease.
+"""The thread that turns measurements of NVML's thread into metrics, Events and the text on the Lease.
 
-It does not call NVML: the watching thread hands its measurements over (``update``). The holders are read with
-each of them, and every ten seconds without one, so a driver that hangs does not make the holders' metrics
+It does not call NVML: the watching thread passes its measurements on (``update``). The holders are read with
+each measurement, and every ten seconds without one, so a driver that hangs does not make the holders' metrics
 stale. Measurements that are too old are no longer shown.
 """
 
@@ -41,7 +41,7 @@ OLD_AFTER: Final = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What an administrator has set about the report of use."""
+    """An administrator's settings about the report of use."""
 
     proc: Path = Path("/proc")
     tolerated: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class UsageMonitor:
             self._is_new = True
 
     def observe(self, node: Node) -> None:
-        """The Node that Events are written on; by any thread."""
+        """Take over the Node that Events are written on. Safe from any thread."""
         self._reporter.observe(node)
 
     def annotations(self) -> Mapping[str, str | None]:
@@ -113,17 +113,17 @@ class UsageMonitor:
             return None if self._report is None else self._clock.monotonic() - self._report[1]
 
     def text(self) -> str | None:
-        """The usage for the Lease, which the booking server reads; None: not known, or not published."""
+        """The usage for the Lease, which the booking server reads; None if it is unknown or not published."""
         age = self.age()
         return self._text if age is not None and age < OLD_AFTER else None
 
     def run(self, stop: threading.Event) -> None:
-        """Go on until the stop event is set."""
+        """Run rounds until the stop event is set."""
         while not self._clock.wait(stop, CHECK_EVERY):
             self.once()
 
     def once(self) -> None:
-        """One check: a round, if it is due."""
+        """One check: run a round if there is a new measurement or ``ROUND_EVERY`` is over."""
         now = self._clock.monotonic()
         with self._lock:
             report, is_new, self._is_new = self._report, self._is_new, False
@@ -141,7 +141,7 @@ class UsageMonitor:
         on_devices = processes_on_devices(report.devices, report.of)
         pids = {where.process.pid for where in on_devices}
         seen = {pid: process for pid in pids if (process := self._processes.see(pid)) is not None}
-        # After the processes: a process that runs got its device before.
+        # Read after the processes: a process that runs got its device before.
         snapshot = self._holder_snapshot()
         if is_new and snapshot.is_certain:
             found = squatting(

@@ -13,7 +13,7 @@ _OURS: Final = ("deviceplugin", "/pause")
 """Names of the first process of a pod: the agent, or the process that holds a namespace shared in the pod."""
 _NAME_ENDS: Final = ")"
 _STARTED: Final = 19
-"""Place of the start in ``/proc/PID/stat`` after the name: its field 22."""
+"""Index of the start time among the fields of ``/proc/PID/stat`` after the name: it is field 22."""
 
 
 class Processes:
@@ -23,7 +23,7 @@ class Processes:
         self._proc = proc
 
     def are_the_nodes(self) -> bool:
-        """Whether we are in the node's PID namespace: in one of our own the first process is ourselves."""
+        """Whether we are in the node's PID namespace: in our own one, the first process is ourselves."""
         try:
             first = _text(self._proc / "1" / "cmdline")
         except OSError:
@@ -31,7 +31,7 @@ class Processes:
         return not any(name in first for name in _OURS)
 
     def see(self, pid: int) -> LiveProcess | None:
-        """The process; None where it has ended or may not be read."""
+        """The process; None if it has ended or may not be read."""
         folder = self._proc / str(pid)
         try:
             before = _stat(folder)
@@ -39,7 +39,7 @@ class Processes:
             after = _stat(folder)
         except (OSError, ValueError):
             return None
-        # The number may be another process's by now.
+        # The pid may be another process's by now.
         if before != after:
             return None
         command, started = before
@@ -47,11 +47,11 @@ class Processes:
 
 
 def _stat(folder: Path) -> tuple[str, str]:
-    """Name and start. The name is in brackets, and may hold brackets and spaces itself.
+    """Name and start time. The name is in brackets, and may have brackets and spaces itself.
 
     Raises:
         OSError: there is no such process.
-        ValueError: in another form than the kernel's.
+        ValueError: the file does not have the kernel's form.
     """
     name, ends, rest = _text(folder / "stat").rpartition(_NAME_ENDS)
     fields = rest.split()
@@ -66,5 +66,5 @@ def _text(path: Path) -> str:
 
 
 def _printable(text: str) -> str:
-    """A process may call itself anything."""
+    """A name without unprintable characters: a process may call itself anything."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,4 +1,4 @@
-"""A snapshot of this node: its devices, their usage, holders and squatters; pure."""
+"""A snapshot of this node: its devices, their usage, holders and squatters. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSnapshot:
-    """The known state at one moment."""
+    """The known state at one instant."""
 
     devices: tuple[NodeDevice, ...] = ()
     """Those that were measured, each GPU with its MIG devices."""
@@ -25,7 +25,7 @@ class UsageSnapshot:
     """Device -> its usage; of a MIG device only the memory."""
     held: tuple[Holder, ...] = ()
     pods: Mapping[str, Pod] = field(default_factory=dict)
-    """Uid -> pod of this node, as far as they are known."""
+    """Uid -> pod of this node, for the known pods."""
     memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(Device, pod uid) -> bytes that the pod's processes use there."""
     squatting: tuple[SquattingProcess, ...] = ()

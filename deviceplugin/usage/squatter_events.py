@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 _MIB: Final = 1 << 20
 MOST_AT_ONCE: Final = 10
-"""Events for one snapshot; the metrics count all squatters."""
+"""Maximum number of Events for one snapshot; the metrics count all squatters."""
 
 
 def squatter_message(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
@@ -37,11 +37,11 @@ class SquatterReporter:
         self._reported: frozenset[tuple[str, int, str]] = frozenset()
 
     def observe(self, node: Node) -> None:
-        """The Node that Events are about; until it is known they wait."""
+        """Take over the Node that Events are about; until it is known, they wait."""
         self._node = node
 
     def report(self, snapshot: UsageSnapshot) -> None:
-        """Report the squatters that are new since the last time."""
+        """Report the squatters that are new since the last call."""
         node = self._node
         if node is None:
             return

@@ -1,4 +1,4 @@
-"""Processes that use a GPU which their pod does not hold; pure.
+"""Processes that use a GPU which their pod does not hold. Pure.
 
 A process is entitled to its device if its pod holds that device. On a whole GPU it may also belong to a pod
 with any of the GPU's MIG devices, on a MIG device to a pod with the whole GPU. Missing knowledge never makes
@@ -18,13 +18,13 @@ from deviceplugin.usage.holders import Holder
 
 @dataclass(frozen=True, slots=True)
 class SquattingProcess:
-    """A process on a device that is not its pod's."""
+    """A process on a device that its pod does not hold."""
 
     device: str
     index: int
     seen: LiveProcess
     memory: int | None
-    """Bytes that the process uses; None where NVML does not say."""
+    """Bytes that the process uses; None if NVML does not report them."""
     held_by: tuple[str, ...] = ()
     """Uids of the pods that hold the device."""
 
@@ -45,7 +45,7 @@ class ProcessOnDevice:
 def processes_on_devices(
     devices: Sequence[NodeDevice], usages: Mapping[str, GpuUsage]
 ) -> tuple[ProcessOnDevice, ...]:
-    """Every process on every device: on a MIG device where the driver names a known one."""
+    """Every process on every device: on a MIG device if the driver names a known one, else on its GPU."""
     gpus = {device.uuid: device for device in devices if device.published.parent is None}
     return tuple(
         ProcessOnDevice(_part(process, gpus[gpu], devices), process)
@@ -63,14 +63,14 @@ def squatting(
     family: Mapping[str, frozenset[str]],
     tolerated: frozenset[str],
 ) -> tuple[SquattingProcess, ...]:
-    """The processes on devices that they are not entitled to, at this moment.
+    """The processes on devices that their pods do not hold, at this instant.
 
     Args:
         on_devices: the processes and their devices.
         seen: pid -> the process, where it could be read.
         held: the holders of all devices.
         family: device -> the devices whose holders may have processes on it: itself, its GPU, its parts.
-        tolerated: names of processes of no pod that may use GPUs all the same (a display server).
+        tolerated: names of processes of no pod that may use GPUs (a display server).
     """
     holders: dict[str, set[str]] = {}
     for holder in held:
@@ -89,7 +89,7 @@ def squatting(
 
 
 def families(devices: Sequence[NodeDevice]) -> Mapping[str, frozenset[str]]:
-    """Device -> itself, its MIG devices, and the GPU of which it is a part."""
+    """Device -> itself, its MIG devices, and the GPU that it is a part of."""
     return {
         device.uuid: frozenset(
             other.uuid
@@ -115,13 +115,13 @@ def used_by_pods(
 
 
 class Suspects:
-    """The squatters that were found the last time."""
+    """Remembers the squatters that were found at the last call."""
 
     def __init__(self) -> None:
         self._before: frozenset[tuple[str, int, str]] = frozenset()
 
     def confirmed(self, found: Sequence[SquattingProcess]) -> tuple[SquattingProcess, ...]:
-        """Those that were found the last time, too."""
+        """The squatters that were also found at the last call."""
         before, self._before = self._before, frozenset(one.key for one in found)
         return tuple(one for one in found if one.key in before)
 

@@ -1,8 +1,8 @@
 """The usage of the GPUs for ``/metrics``: a few series for each device, joined with its holder.
 
-Their number is that of devices and holders, some dozens for a node; the series of a pod end with it. A device
-with several holders (its MIG devices have one each) names none in its own series; ``agent_device_holder`` and
-``agent_pod_memory_bytes`` have a series for each.
+There are as many series as devices and holders, some dozens for a node; the series of a pod end with it. A
+device with several holders (its MIG devices have one each) names none in its own series;
+``agent_device_holder`` and ``agent_pod_memory_bytes`` have a series for each.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ _PERCENT: Final = 100
 
 
 class _Series:
-    """A gauge that has exactly the series that were shown last."""
+    """A gauge that has exactly the series that were passed to ``show`` last."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
@@ -38,7 +38,7 @@ class UsageMetrics:
     """The gauges, in the registry that they are given."""
 
     def __init__(self, registry: CollectorRegistry, *, include_users: bool = True) -> None:
-        """Args: include_users: whether users and bookings are named; their labels are empty otherwise."""
+        """Args: include_users: whether users and bookings are named; if not, their labels are empty."""
         self._include_users = include_users
         self._holder = _Series(
             Gauge(

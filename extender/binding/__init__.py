@@ -1,1 +1,1 @@
-"""Binds: devices are chosen, the Binding is posted, its outcome is found out."""
+"""Binds: choosing devices, posting the Binding, finding out its outcome."""

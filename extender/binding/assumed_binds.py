@@ -23,11 +23,11 @@ EVERY: Final = 1.0
 ANSWERED: Final = 2.0
 """Seconds to wait for an answer: meanwhile a bind of the same pod waits for us."""
 ASK_AFTER: Final = 5.0
-"""Seconds after which the API server is asked about a bind that was not seen."""
+"""Seconds without its event after which a bind is checked with the API server."""
 
 
 class AssumedBinds:
-    """Finds out what has become of binds whose outcome is unknown."""
+    """Finds out the outcome of binds whose event does not arrive."""
 
     def __init__(self, kube: Kube, state: ClusterState, clock: Clock, keyed_lock: KeyedLock) -> None:
         self._kube = kube
@@ -38,14 +38,14 @@ class AssumedBinds:
         self._log = structlog.get_logger(__name__)
 
     def reconcile(self) -> None:
-        """One round over everything that is assumed."""
+        """One round over all assumed binds."""
         now = self._clock.monotonic()
         with self._state.locked() as ledger:
             assumed = ledger.assumed
         self._noticed = {uid: self._since(uid, assumption, now) for uid, assumption in assumed.items()}
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
-                # A bind of the pod that is under way knows more than we would find out: leave it.
+                # A bind of the pod that is in progress knows more than we would find out: leave it.
                 with self._keyed_lock.held(uid, within=0) as is_held:
                     if is_held:
                         self._resolve(uid, assumption)
@@ -61,7 +61,7 @@ class AssumedBinds:
         except NotFound:
             pod = None
         except ApiError as error:
-            # Unknown stays assumed (law L6).
+            # While the outcome is unknown, the bind stays assumed (law L6).
             self._log.warning(
                 "an assumed bind cannot be checked now", pod=assumption.pod.key, error=str(error)
             )
@@ -69,11 +69,11 @@ class AssumedBinds:
         what = bind_outcome(pod, assumption.pod)
         with self._state.locked() as ledger:
             if ledger.assumption(uid) is not assumption:
-                return  # seen, or decided again, while we asked
+                return  # seen, or decided again, while we read the pod
             if what == "never":
                 ledger.forget_assumed(uid)
             if what != "wait" and pod is not None and pod.metadata.uid == uid:
-                # Also for a pod that has ended: a refusal by its kubelet is an event of the node.
+                # Also for a pod that has ended: a rejection by its kubelet concerns the node.
                 self._state.apply_pod(pod)
         if what != "wait":
             self._log.info("an assumed bind is resolved", pod=assumption.pod.key, outcome=what)

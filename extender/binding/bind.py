@@ -2,28 +2,28 @@
 
 A pod's first decision is kept until its outcome is known: the scheduler repeats a bind that took too long,
 maybe for another node, while the first may still be on its way. So the decision is counted in the ledger
-(``bind_decision``) *before* it is posted (``binding_post``). It is taken back when, and only when, it is
-certain that it did not happen.
+(``bind_decision``) *before* it is posted (``binding_post``). It is taken back if, and only if, it is certain
+that it did not happen.
 
-Pods that go to one node are bound one after the other. Until its kubelet has answered for the previous pod,
-the next one waits here for some hundredths of a second, because kube-scheduler would retry it only after a
-backoff of a second and more. Where a node's agent has died, its kubelet rejects one pod, and nothing more is
-bound there. Everything that a bind waits for, reads and posts shares one time budget.
+Pods for one node are bound one after the other. Until its kubelet has answered for the previous pod, the next
+one waits here for some hundredths of a second, because kube-scheduler would retry it only after a backoff of
+a second or more. If a node's agent has died, its kubelet rejects one pod, and nothing more is bound there.
+Everything that a bind waits for, reads and posts shares one time budget.
 
 ============================  ==========================================================================
-what the API server says      what follows
+answer of the API server      what follows
 ============================  ==========================================================================
-201                           success; the ledger goes on assuming it until the pod's event comes
-409                           read the pod again: bound as we decided is success; where nothing has changed
-                              on which the decision rests (since 1.35 kube-scheduler itself writes
-                              ``nominatedNodeName`` on pods whose volumes are still to be bound) it is decided
-                              and posted once more, in what is left of its time; otherwise taken back
+201                           success; the ledger keeps assuming it until the pod's event arrives
+409                           read the pod again: bound as we decided is success; if nothing has changed that
+                              the decision depends on (since 1.35 kube-scheduler itself writes
+                              ``nominatedNodeName`` on pods whose volumes are not bound yet), decide and post
+                              once more, in the rest of its time; otherwise taken back
 any other 4xx                 refused, nothing happened: taken back
 no connection in time         nothing was sent: taken back
 5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``assumed_binds`` reads again
 ============================  ==========================================================================
 
-A repeat that is refused says nothing about the earlier post: that is taken back only where the pod has been
+A refused repeat does not show the outcome of the earlier post: that is taken back only if the pod has been
 written since, or is gone.
 """
 
@@ -53,14 +53,14 @@ BUDGET: Final = 4.0
 """Seconds from the request to the answer, including everything that is read, waited for and posted:
 kube-scheduler waits for 5 s, then asks again."""
 PATIENCE: Final = 2.0
-"""Seconds of the budget to wait for a node's kubelet; the rest is for deciding and posting."""
+"""Seconds of the budget for waiting for a node's kubelet; the rest is for deciding and posting."""
 
 BOUND: Final = ExtenderBindingResult()
 UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer yet."
 
 
 class Bind:
-    """Binds a pod when it is its turn."""
+    """The verb ``bind``. It returns when the pod is bound, or with an error."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class Bind:
         return result
 
     def _bind_locked(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """As ``_bind``, while nothing else works on the pod."""
+        """As ``_bind``, while holding the pod's lock."""
         with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_held:
             if not is_held:
                 raise BindError(UNDER_WAY)
             return self._bind_in_turn(arguments, until)
 
     def _bind_in_turn(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """As ``_bind``, once the node's kubelet owes no answer; devices are softly reserved meanwhile."""
+        """As ``_bind``, after waiting for the node's kubelet; devices are softly reserved meanwhile."""
         patient_until = self._clock.monotonic() + self._patience
         while True:
             try:
@@ -122,7 +122,7 @@ class Bind:
                     raise
 
     def _bind(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """The decision that was carried out; None where the pod turns out to be bound there already."""
+        """Decide and post; returns the decision that was posted, None if the pod is bound there already."""
         decision = self._decided(arguments, until)
         for is_last in (False, True):
             if decision is None:
@@ -136,7 +136,7 @@ class Bind:
         return None
 
     def _decided(self, arguments: ExtenderBindingArgs, until: float) -> Decision | None:
-        """The decision for the pod, an earlier one or a new one; None where it is bound there already."""
+        """The decision for the pod, an earlier one or a new one; None if it is bound there already."""
         with self._state.locked() as ledger:
             earlier = ledger.assumption(arguments.pod_uid)
             holds = ledger.holding(arguments.pod_uid)
@@ -160,10 +160,10 @@ class Bind:
         *,
         is_last: bool,
     ) -> Decision | None:
-        """The decision once more, as the pod is now; None where the pod is bound there.
+        """Decide once more, for the pod as it is now; None if the pod is bound there.
 
         Raises:
-            BindError: the pod is another than it was when it was filtered, or this was the last try.
+            BindError: the pod has changed since it was filtered, or this was the last try.
         """
         pod = self._read(arguments, until)
         if self._has_bound(pod, arguments.node):
@@ -177,10 +177,10 @@ class Bind:
         ) from conflict
 
     def _has_bound(self, pod: Pod, node: str) -> bool:
-        """Whether a pod that was read now is bound to the node that is asked for.
+        """Whether a pod that was just read is bound to the requested node.
 
         Raises:
-            BindError: it is bound elsewhere.
+            BindError: it is bound to another one.
         """
         if not pod.spec.node_name:
             return False

@@ -1,7 +1,7 @@
 """What a bind decides: devices, counted in the ledger before another pod can get them.
 
-Steps that can fail by themselves, such as writing the body, come before the decision is counted. It is taken
-back when, and only when, it is certain that it did not happen.
+Steps that can fail by themselves, such as encoding the body, come before the decision is counted. It is taken
+back if, and only if, it is certain that it did not happen.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ NOT_LEADING: Final = (
 class BindError(Exception):
     """The pod is not bound; the text says why, and is the same each time for the same reason.
 
-    It begins with ``names.NOT_NOW`` where the node is not to blame: the reclaimer reads that on the pod.
+    It begins with ``names.NOT_NOW`` if the node is not to blame: the reclaimer reads that on the pod.
     """
 
 
 class AwaitsKubeletError(BindError):
-    """The pod would fit, but the node's kubelet still owes an answer for another pod of ours."""
+    """The pod would fit, but the node's kubelet has not answered yet for another pod with GPUs of ours."""
 
     def __init__(self, node: str) -> None:
         super().__init__(
@@ -46,15 +46,15 @@ class Decision:
 
     assumed: AssumedBind
     body: dict[str, Any]
-    """The Binding as it is posted."""
+    """The Binding to post."""
     made_at: float
-    """Seconds of the monotonic clock."""
+    """When the decision was made, in seconds of the monotonic clock."""
     was_posted: bool = False
     """Whether it has been posted before, with unknown outcome."""
 
     @property
     def pod(self) -> Pod:
-        """As it was when it was decided."""
+        """The pod as it was at the decision."""
         return self.assumed.pod
 
 
@@ -69,12 +69,12 @@ class BindDecisions:
         """Check once more, choose devices, and count the choice in the ledger, in one step.
 
         Args:
-            pod: as filter saw it.
-            node: where it is to be bound.
-            counts_from: from when the decision counts, in seconds of the monotonic clock; by default now.
+            pod: the pod as filter saw it.
+            node: the node to bind it to.
+            counts_from: when the decision counts as made, in seconds of the monotonic clock; by default now.
 
         Raises:
-            AwaitsKubeletError: the node has to be waited for.
+            AwaitsKubeletError: the node's kubelet has not answered for another pod yet.
             BindError: the pod does not fit there any more.
         """
         made_at = self._clock.monotonic() if counts_from is None else counts_from
@@ -100,10 +100,10 @@ class BindDecisions:
         return Decision(assumed, body, made_at)
 
     def renew(self, earlier: AssumedBind) -> Decision:
-        """The same decision, counted from now on: ``assumed_binds`` gives it its full time again.
+        """The same decision, counted from now on, so that ``assumed_binds`` gives it its full time again.
 
         Raises:
-            BindError: it would not be made any more (law L6). It is kept: the first Binding may yet arrive.
+            BindError: it would not be made any more (law L6). It stays assumed: its Binding may yet arrive.
         """
         made_at = self._clock.monotonic()
         again = AssumedBind(pod=earlier.pod, node=earlier.node, assignment=earlier.assignment)
@@ -117,18 +117,18 @@ class BindDecisions:
         return Decision(again, binding(again), made_at, was_posted=True)
 
     def not_posted(self, decision: Decision) -> None:
-        """It was not posted this time, so it has not happened at all unless it was posted before."""
+        """Take back a decision that was not posted this time, unless it was posted before."""
         if not decision.was_posted:
             self.take_back(decision.pod.metadata.uid)
 
     def take_back(self, uid: str) -> None:
-        """The pod was not bound and will not be: free the devices it was given."""
+        """Free the devices of a pod that was certainly not bound, and will not be."""
         with self._state.locked() as ledger:
             ledger.forget_assumed(uid)
             self._state.decide_again(uid)
 
     def rests_on(self, decided: Pod, pod: Pod) -> bool:
-        """Whether both filters, ours and kube-scheduler's, would get the same request about the pod now."""
+        """Whether both filters, ours and kube-scheduler's, would get the same request as for the decision."""
         before, now = decided.metadata, pod.metadata
         return (
             pod.spec == decided.spec
@@ -139,7 +139,7 @@ class BindDecisions:
 
 
 def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | None:
-    """Why a decision that waits for its answer would not be made any more; None when it would."""
+    """Why a decision that waits for its answer would not be made any more; None if it would."""
     chosen = devices_of(earlier.assignment)
     if not chosen:
         return None

@@ -11,13 +11,12 @@ def bind_outcome(pod: Pod | None, decided: Pod) -> BindOutcome:
     """Derive the outcome of a bind.
 
     No time limit makes it certain that a Binding does not happen: an API server that was paused for minutes
-    still carries out what had been sent to it. But it certainly refuses a Binding for another
-    resourceVersion. The scheduler changes the pod when it records a failed bind, and repeats the bind, which
-    gets an answer.
+    still carries out what was sent to it. But it always refuses a Binding for another resourceVersion. The
+    scheduler changes the pod when it records a failed bind, and repeats the bind, which then gets an answer.
 
     Args:
-        pod: as the API server has it now, None when there is none.
-        decided: the pod as it was when it was decided, whose resourceVersion the Binding carries.
+        pod: the pod as the API server has it now; None if there is none.
+        decided: the pod as it was at the decision; the Binding has its resourceVersion.
     """
     if pod is None or pod.metadata.uid != decided.metadata.uid or is_terminal(pod):
         return "never"

@@ -3,7 +3,7 @@
 The Binding carries the uid and the resourceVersion that filter saw: if the pod has been written since (by
 another binder, a hold, the user), it is refused and nothing has happened. It is posted only while we lead,
 and only within 2 s of its decision. In the same write it empties the annotations that a pod has only while
-it waits, above all its hold: a Binding can write annotations but remove none, and an empty one reads as none.
+it waits, above all its hold: a Binding cannot remove annotations, and an empty one counts as missing.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from extender.leadership import Leads
 DEADLINE: Final = 2.0
 """Seconds after its decision within which a Binding may be posted."""
 CONNECTING: Final = 1.0
-"""Seconds of these that are kept to connect to the API server: nothing is posted when fewer are left."""
+"""Seconds of these for the connection to the API server: nothing is posted if fewer are left."""
 NOT_THE_NODES_FAULT: Final = (TooManyRequests, Unauthorized)
 """Refusals that another node would not change."""
 
@@ -42,14 +42,14 @@ class BindingPost:
         self._leads = leads
 
     def __call__(self, decision: Decision, *, until: float) -> None:
-        """Post the decision; a return means that the pod is bound as decided.
+        """Post the decision; returns when the pod is bound as decided.
 
         Args:
-            decision: taken back here where it is certain that it did not happen.
-            until: when the answer must have come, in seconds of the monotonic clock.
+            decision: taken back here if it is certain that it did not happen.
+            until: when the answer must have arrived, in seconds of the monotonic clock.
 
         Raises:
-            Conflict: the pod is not as it was; nothing has happened.
+            Conflict: the pod has changed; nothing has happened.
             BindError: it was not posted, was refused, or has no answer.
         """
         meta = decision.pod.metadata
@@ -89,7 +89,7 @@ class BindingPost:
             ) from error
 
     def _time_left(self, decision: Decision, until: float) -> float:
-        """Seconds within which it may be posted. Leadership is checked first: no time passes afterwards.
+        """Seconds within which it may be posted. Leadership is checked first, as that may take time.
 
         Raises:
             BindError: it may not be posted.

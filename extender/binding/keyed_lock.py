@@ -1,6 +1,6 @@
-"""One at a time per pod: a second bind for a pod waits until the first has an answer.
+"""A lock per pod: a second bind for a pod waits until the first has an answer.
 
-Used by ``bind``, whose time is bounded, and ``assumed_binds``, which comes again.
+Used by ``bind``, which waits for a limited time, and by ``assumed_binds``, which tries again later.
 """
 
 import threading
@@ -18,18 +18,18 @@ class KeyedLock:
         self._clock = clock
         self._guard = threading.Lock()
         self._lines: dict[str, deque[threading.Event]] = {}
-        """Uid -> the caller that works on the pod, then those that wait; each is notified as the first."""
+        """Uid -> events of the holder, then of those that wait; an event is set when its owner is first."""
 
     @contextmanager
     def held(self, uid: str, within: float) -> Iterator[bool]:
         """Work on this pod exclusively.
 
         Args:
-            uid: the pod's.
-            within: seconds to wait for others at most.
+            uid: the pod's uid.
+            within: maximum seconds to wait for others.
 
         Returns:
-            Whether the lock was acquired; False when the time is over.
+            Whether the lock was acquired; False if the time was over before.
         """
         mine = threading.Event()
         with self._guard:

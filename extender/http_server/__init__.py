@@ -1,1 +1,1 @@
-"""HTTP: where the verbs are served, who may ask, and what each request must look like."""
+"""HTTP: where the verbs are served, which clients may call them, and the form of requests."""

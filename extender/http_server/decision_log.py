@@ -1,6 +1,6 @@
 """The last decisions, served at ``/debug/decisions`` for debugging: nothing depends on them.
 
-It keeps what is logged about each answer, even where the log level drops it.
+It keeps the log lines about answers, even those that the log level drops.
 """
 
 import threading
@@ -19,7 +19,7 @@ PATH: Final = "/debug/decisions"
 SIZE: Final = 1000
 """Number of decisions kept; about 300 bytes each."""
 _ENDING: Final = " answered"
-"""How the event of each line about a decision ends."""
+"""Ending of the event of each log line about a decision."""
 
 
 class DecisionLog:

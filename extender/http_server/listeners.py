@@ -1,4 +1,4 @@
-"""Where the verbs are served: by HTTP next to our own scheduler, by mutual TLS to the cluster's own."""
+"""Serves the verbs: by HTTP next to our own scheduler, by mutual TLS for the cluster's own scheduler."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def serve_plainly(app: "WSGIApplication", settings: Settings, process: Process) -> None:
-    """Mode ``dedicated``.
+    """Serve by HTTP, in mode ``dedicated``.
 
     Raises:
         ServeError: the address is taken or not ours.
@@ -30,11 +30,11 @@ def serve_plainly(app: "WSGIApplication", settings: Settings, process: Process) 
 
 
 def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, clock: Clock) -> Served:
-    """Mode ``existing``: ``tls.serve_by_tls``, which takes as long to load as all the rest of us.
+    """Serve by mutual TLS, in mode ``existing``: calls ``tls.serve_by_tls``, which is slow to import.
 
     Raises:
         SettingsError: a file is not named, or the clients' authority cannot be read.
-        ServeError: the address is taken or not ours, or that file holds no certificate.
+        ServeError: the address is taken or not ours, or that file has no certificate.
     """
     found: Served = import_module("extender.http_server.tls").serve_by_tls(app, settings, process, clock)
     return found

@@ -1,12 +1,13 @@
-"""The extender's HTTP face: four verbs by POST, everything else a clear refusal.
+"""The extender's HTTP endpoints: four verbs by POST; everything else is refused with a clear message.
 
 Answers are JSON with a Content-Length (a chunked answer makes Go's client open a new connection for every
-call). Bad input gets a 4xx and a message, a bug of ours a 500 and a message; the trace is in the log.
-But kube-scheduler drops the body of any status but 200 (extender.go, ``send``), and with it the reason:
+call). Bad input gets a 4xx and a message, a bug of ours a 500 and a message; the traceback is in the log.
+But kube-scheduler drops the body of any status but 200 (extender.go, ``send``), and with it the reason. So
 ``filter`` and ``bind`` answer a POST with 200 and the message in ``Error``, which it writes into the pod's
 event.
-A hand-written WSGI application: a request is answered in less than a millisecond, and a framework's routing
-and request objects would be a third of that.
+
+This is a hand-written WSGI application: a request is answered in less than a millisecond, a third of which a
+framework's routing and request objects would take.
 """
 
 import threading
@@ -62,7 +63,7 @@ class Verbs:
 
 
 class _RefusedError(Exception):
-    """The request cannot be answered as asked."""
+    """The request is refused with this status and message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -77,7 +78,7 @@ def _too_large() -> _RefusedError:
 
 
 class _Body:
-    """A body in one piece, and work to do once it has been sent: no client waits for that."""
+    """A body in one piece, and work to do after it has been sent, for which no client waits."""
 
     def __init__(self, body: bytes, afterwards: Callable[[], None]) -> None:
         self._body = body
@@ -104,7 +105,7 @@ class App:
         limit: int,
         priority: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Args: verbs: path -> how its request is decoded, and what answers it."""
+        """Args: verbs: path -> (decoder of its requests, function that answers them)."""
         self._priority = priority
         self._verbs = verbs
         self._unready_reason = unready_reason
@@ -140,7 +141,7 @@ class App:
         return _Body(body, afterwards)
 
     def _log(self, answer: LoggedAnswer) -> None:
-        """Write one line of the log, and count why nodes were rejected."""
+        """Write one log line, and count the reasons why nodes were rejected."""
         log.info(answer.event, **answer.line)
         for reason, nodes in answer.reasons.items():
             self._metrics.rejections.labels(reason=reason).inc(nodes)
@@ -181,7 +182,7 @@ class App:
         if length > 0:
             body = environ["wsgi.input"].read(length)
         elif "HTTP_TRANSFER_ENCODING" in environ:
-            # waitress knows the length of a chunked body by now; the TLS server does not.
+            # Of a chunked body waitress sets the length; the TLS server does not.
             body = environ["wsgi.input"].read(self._limit + 1)
         if len(body) > self._limit:
             raise _too_large()
@@ -205,9 +206,9 @@ def create_app(
         unready_reason: why nothing may be decided now; the verbs answer with it.
         clock: for the durations that are measured.
         metrics: where requests are counted.
-        limit: largest accepted body, bytes.
+        limit: the largest accepted body, in bytes.
         binds_at_once: how many of the threads binds may take.
-        priority: entered while a request of kube-scheduler is answered.
+        priority: returns a context that is entered while a request other than ``bind`` is answered.
     """
     decisions = msgspec.json.Decoder(ExtenderArgs)
     return App(
@@ -250,8 +251,8 @@ def _limited(
 ) -> Callable[[ExtenderBindingArgs], ExtenderBindingResult]:
     """Count binds, and limit how many of the server's threads they take.
 
-    Each takes a thread while it waits for a kubelet and for the API server. When that many are under way,
-    further ones are refused at once, so the other verbs always have threads left.
+    Each takes a thread while it waits for a kubelet and for the API server. When that many are in progress,
+    further ones are refused at once, so that the other verbs always have threads left.
     """
     threads = threading.BoundedSemaphore(at_once)
 

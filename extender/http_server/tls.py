@@ -1,4 +1,4 @@
-"""Mode ``existing``: the verbs by mutual TLS. Loaded in that mode alone: it doubles the time to load."""
+"""Mode ``existing``: the verbs by mutual TLS. Imported only in that mode, as it doubles the import time."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Whole:
-    """A plain application, called once a request is complete: none of its threads waits for a client.
+    """Calls a WSGI application once a request is complete, so that no thread of it waits for a client.
 
-    A thread that did would block other requests, and the end of the process.
+    A thread that waits would block other requests, and the end of the process.
     """
 
     def __init__(self, app: "WSGIApplication", *, threads: int, limit: int) -> None:
-        """Args: threads: requests at one time; limit: bytes of a body that are read at most."""
-        # Its published types accept only their own kind of WSGI environment.
+        """Args: threads: number of simultaneous requests; limit: maximum bytes of a body to read."""
+        # The published types of a2wsgi accept only their own kind of WSGI environment.
         adapted: Any = WSGIMiddleware
         self._app: App = adapted(app, workers=threads)
         self._limit = limit
@@ -52,11 +52,11 @@ class Whole:
 
 
 def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, clock: Clock) -> Served:
-    """Mode ``existing``.
+    """Serve by mutual TLS, in mode ``existing``.
 
     Raises:
         SettingsError: a file is not named, or the clients' authority cannot be read.
-        ServeError: the address is taken or not ours, or that file holds no certificate.
+        ServeError: the address is taken or not ours, or that file has no certificate.
     """
     certificate = _named(settings.tls_certificate_file, "tls_certificate_file")
     key = _named(settings.tls_key_file, "tls_key_file")

@@ -1,1 +1,1 @@
-"""Pods that wait: why, and when kube-scheduler is to try them again."""
+"""Pods that wait: why they do, and when kube-scheduler should try them again."""

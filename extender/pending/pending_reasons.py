@@ -1,11 +1,11 @@
-"""Reports on a waiting pod why it waits, where kube-scheduler cannot.
+"""Reports on a waiting pod why it waits, if kube-scheduler cannot.
 
-The scheduler asks an extender only about nodes that its own filters leave. For a pod that is too big for
-every node, or while the cluster is full, it does not ask at all, and the pod's event speaks of "Insufficient
+The scheduler asks an extender only about nodes that pass its own filters. For a pod that is too big for every
+node, or while the cluster is full, it does not ask at all, and the pod's event says only "Insufficient
 nvidia.com/gpu". Here the reason is written as an Event when it becomes true, and not again while nothing
-changes (an Event makes no scheduler retry, as a change of the pod would). A reason that comes and goes is
-reported again after some minutes. GPUs that are held for a pod are reported by the reclaimer. Runs in its own
-thread, started by ``__main__``.
+changes (an Event does not make the scheduler retry, as a change of the pod would). A reason that comes and
+goes is reported again after some minutes. GPUs that are held for a pod are reported by the reclaimer. Runs in
+its own thread, started by ``__main__``.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ AGAIN: Final = 600.0
 """Seconds after which a reason is reported again, if others were true in between."""
 
 WriteEvent = Callable[[Pod, str, str], bool]
-"""``(pod, reason, message)``: write an Event on the pod; never raises. False: it cannot be written now."""
+"""``(pod, reason, message)``: write an Event on the pod; never raises. False if it cannot be written now."""
 
 
 class PendingReasons:
@@ -45,7 +45,7 @@ class PendingReasons:
         """Uid -> the pod's request, and what it was read from."""
         self._reasons: dict[RequestKey, Reason | None] = {}
         self._generation = -1
-        """Of the nodes for which the cached reasons hold."""
+        """The ledger's generation for which the cached reasons are valid."""
         self._reported: dict[str, dict[str, float]] = {}
         """Uid -> message -> when it was reported; the newest last."""
 
@@ -80,7 +80,7 @@ class PendingReasons:
             self._note(uid, str(reason))
 
     def _request(self, uid: str, pod: Pod, booking: Booking | None) -> GpuRequest | None:
-        """The pod's request, read again where it or its booking has changed; None where it cannot be read."""
+        """The pod's request, read again if it or its booking has changed; None if it cannot be read."""
         known = self._read.get(uid)
         if known and known[0] is pod and known[1] is booking:
             return known[2]
@@ -92,7 +92,7 @@ class PendingReasons:
         return request
 
     def _is_due(self, uid: str, message: str) -> bool:
-        """Whether the message is to be reported on the pod now."""
+        """Whether to report the message on the pod now."""
         reported = self._reported.get(uid, {})
         if message not in reported:
             return True

@@ -1,6 +1,6 @@
 """The present requests of rejected pods: a new hold, or a booking that begins or ends, changes them.
 
-Used by ``requeue``, which runs many times a second: a request is read again only where its pod or its booking
+Used by ``requeue``, which runs many times a second: a request is read again only if its pod or its booking
 has changed.
 """
 
@@ -54,6 +54,6 @@ class RejectedRequests:
         return _Read(pod=pod, booking=booking, request=request)
 
     def _newest(self, seen: Pod) -> Pod:
-        """The pod as we know it, or as filter saw it where the scheduler's watch is ahead of ours."""
+        """The pod as we know it, or as filter saw it if the scheduler's watch is ahead of ours."""
         known = self._state.pods.get(seen.metadata.uid)
         return seen if known is None or is_older(known.metadata, seen.metadata) else known

@@ -1,15 +1,15 @@
 """Makes kube-scheduler requeue a pod that we have rejected and that would fit now.
 
 The scheduler and we learn of changes by two watches. When a GPU becomes free, the scheduler may learn of it
-first and ask us while we do not know yet. We say no, and nothing makes it ask again: it waits for another
-change or for five minutes. The same happens after changes that it does not follow at all, like the Lease of
-a node's agent or the end of a booking. So a pod must be tried again if a node rejected it, that node's
-verdict is "yes" by now, and the scheduler does not ask about the pod for a moment.
+first and ask us before we know. We say no, and nothing makes it ask again: it waits for another change or for
+five minutes. The same happens after changes that it does not follow at all, like that of an agent's Lease or
+the end of a booking. So a pod must be tried again if a node rejected it, that node's verdict is "yes" by now,
+and the scheduler has not asked about the pod for a moment.
 
 The requeueing is triggered by touching an object of our own, a CSIStorageCapacity in our namespace that means
 nothing to anything else. kube-scheduler (1.28 and later) retries pods that an extender has rejected after any
-event of this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a
-right that the extender does not need. ``__main__`` runs it periodically in a thread of its own.
+event of this kind. The pod itself is not touched: its resourceVersion guards Bindings, and the extender does
+not need the permission to write pods. ``__main__`` runs this periodically in a thread of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from extender.state.cluster_state import ClusterState, Rejection
 EVERY: Final = 0.01
 """Seconds between two rounds."""
 EVERY_WHILE_ASKED: Final = 0.1
-"""The same while the scheduler asks: it is awake, and a round over thousands of pods slows filter down."""
+"""``EVERY`` while the scheduler asks: it is active, and a round over thousands of pods slows filter down."""
 PATIENCE: Final = 0.02
 """Seconds that the scheduler has to retry the pod by itself."""
 RETRIED_AFTER: Final = 0.1
@@ -44,17 +44,17 @@ FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two triggers for the same pod: it may be blocked by something that we do not see."""
 PLAN_CHECKED_EVERY: Final = 2.0
-"""Seconds between two checks of pods that were rejected for other bookings: when a booking ends, or can
-have another GPU, nothing changes on the rejecting node, nor on any object that the scheduler follows."""
+"""Seconds between two checks of pods that were rejected for other bookings: when a booking ends, or another
+GPU becomes available to it, neither the rejecting node nor any object that the scheduler follows changes."""
 
 EVERYTHING: Final = -1
-"""The number of the equivalence cache's changes before the first."""
+"""A number before the first change of the equivalence cache: all nodes have changed since."""
 NONE: Final[frozenset[str]] = frozenset()
 NOBODY: Final = (None, None)
 
 
 class RequeueTrigger(Partial, frozen=True):
-    """A storage.k8s.io/v1 CSIStorageCapacity, of which only the fact that it changes matters."""
+    """A storage.k8s.io/v1 CSIStorageCapacity; only the fact that it changes matters."""
 
     metadata: Meta = Meta()
 
@@ -76,14 +76,14 @@ class _Candidate:
     rejection: Rejection
     request: GpuRequest
     nodes: frozenset[str]
-    """Nodes on some of which the pod would fit."""
+    """Nodes on which the pod was found to fit."""
     at: float
     triggers: int = 0
-    """How many there were for it."""
+    """Number of triggers for it so far."""
 
 
 class _Situation(NamedTuple):
-    """The inputs of a round: while they are the same, nothing has to be checked."""
+    """The inputs of a round: as long as they are the same, nothing has to be checked."""
 
     noted: int
     """The value of ``ClusterState.rejection_changes``."""
@@ -107,11 +107,11 @@ class Requeue:
         self._seen = EVERYTHING
         self._candidates: dict[str, _Candidate] = {}
         self._next_at = float("inf")
-        """When one of them is due."""
+        """When the next candidate is due."""
         self._requests = RejectedRequests(state, clock)
         self._judged: dict[str, tuple[Rejection, GpuRequest]] = {}
         self._found: dict[tuple[RequestKey, frozenset[str]], list[str]] = {}
-        """Of this round: a request, and nodes that it was filtered on -> those that fit."""
+        """Cache of this round: (request, nodes that it was filtered on) -> the nodes that fit."""
         self._places = EVERYWHERE
         self._situation: _Situation | None = None
         self._checked_at = float("-inf")
@@ -175,13 +175,13 @@ class Requeue:
     def _present(
         self, rejections: Mapping[str, Rejection], *, is_same: bool
     ) -> dict[str, tuple[Rejection, GpuRequest]]:
-        """The rejected pods and their present requests: read again where pods or bookings have changed."""
+        """The rejected pods and their present requests, read again if pods or bookings have changed."""
         if is_same and self._judged.keys() == rejections.keys():
             return self._judged
         return {uid: (rejections[uid], request) for uid, request in self._requests.now(rejections).items()}
 
     def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
-        """Pods to check though nothing has changed: those rejected for other bookings, now and then."""
+        """Pods to check although nothing has changed: now and then, those rejected for other bookings."""
         if now - self._plan_checked_at < PLAN_CHECKED_EVERY:
             return NONE
         booked_by_others = {uid for uid, rejection in rejections.items() if rejection.is_booked_by_others}
@@ -198,10 +198,10 @@ class Requeue:
         changed: frozenset[str],
         barred: AbstractSet[str],
     ) -> dict[str, str]:
-        """Pods that fit where the node, their request or the plan has changed.
+        """Pods that fit on a node now that the node, their request or the plan has changed.
 
         Returns:
-            Uid -> a node on which it fits; for those that are candidates already, a node that is new.
+            Uid -> a node on which it fits; for a pod that is a candidate already, another node than before.
         """
         found: dict[str, str] = {}
         missed = self._missed(present)
@@ -223,7 +223,7 @@ class Requeue:
     def _missed(
         self, present: Mapping[str, tuple[Rejection, GpuRequest]]
     ) -> Callable[[Rejection], frozenset[str]]:
-        """Nodes that have changed after an answer, and were checked before it was noted."""
+        """A function that returns the nodes that changed after an answer, but before it was noted."""
         late = [
             one.seen
             for uid, (one, _) in present.items()
@@ -241,7 +241,7 @@ class Requeue:
         return missed
 
     def _place(self, rejection: Rejection, request: GpuRequest, nodes: frozenset[str]) -> str | None:
-        """One of the nodes on which the pod fits."""
+        """One of the nodes on which the pod fits; None if it fits on none."""
         free = self._free(request, nodes)
         if not free:
             return None
@@ -252,7 +252,7 @@ class Requeue:
         return found
 
     def _free(self, request: GpuRequest, nodes: frozenset[str]) -> list[str]:
-        """Where the pod fits, other bookings aside; computed once for all pods with the same request."""
+        """The nodes on which the pod fits, other bookings aside; computed once per request."""
         if request.hold or self._state.apart(request.uid):
             return self._state.fitting(request, nodes)
         if (request.key, nodes) not in self._found:
@@ -269,7 +269,7 @@ class Requeue:
         moved = candidate.nodes & changed
         if request is candidate.request and not moved:
             return True
-        # Where it does not fit any more, it becomes a new candidate as soon as it fits again.
+        # A node on which it does not fit any more makes it a new candidate as soon as it fits there again.
         candidate.request, candidate.nodes = (
             request,
             candidate.nodes - moved.difference(self._free(request, moved)),
@@ -277,7 +277,7 @@ class Requeue:
         return self._place(rejection, request, rejection.nodes) is not None
 
     def _trigger(self) -> bool:
-        """Touch our object; return whether it worked."""
+        """Touch our object; returns whether that worked."""
         touch = {"metadata": {"annotations": {names.REQUEUED_AT: self._clock.now().isoformat()}}}
         try:
             try:

@@ -12,7 +12,7 @@ from extender.wire import MAX_SCORE
 
 
 def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """How full of the wanted devices the node would be with the pod on it, 0 to 10."""
+    """The part of the devices that the pod accepts that would be in use with the pod there, 0 to 10."""
     del reserved
     found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices

@@ -1,7 +1,7 @@
 """Booked-reserve: keep pods that may be evicted off the devices that running bookings will need.
 
-While a booking runs and its owner's pods have not all come yet, a pod on the devices planned for them is
-evicted when they come. So the pod goes where it can stay.
+While a booking runs and its owner has not created all pods yet, a pod on the devices planned for them is
+evicted when they are created. So the pod goes where it can stay.
 
 Promise: a node where the pod takes no device that a running booking has planned but does not use is better
 than any where it does; among the former it is binpack; among the latter, fewer such devices are better.
@@ -20,7 +20,7 @@ HALF: Final = MAX_SCORE // 2
 
 
 def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """5 to 10 where the pod takes no planned device, 4 to 0 where it does."""
+    """5 to 10 if the pod takes no planned device there, 4 to 0 if it does."""
     taken = sum(
         max(0, need - _spare(request, view, resource, reserved)) for resource, need in request.demand.items()
     )
@@ -37,5 +37,5 @@ def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserve
         for model, found in free
     ]
     most = sum(spare) if request.mixes else max(spare, default=0)
-    # A pod's device that has not been identified may be any of the free ones.
+    # A held device that has not been identified may be any of the free ones.
     return max(0, most - view.unknown.get(resource, 0))

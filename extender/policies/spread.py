@@ -1,4 +1,4 @@
-"""Spread: the emptiest node first, so that a node that fails takes few pods along, and each has its air.
+"""Spread: the emptiest node first, so that a failing node affects few pods, and each pod has room.
 
 Promise: of two nodes, the one of whose devices a larger part is free with the pod on it never has the lower
 score; a node that the pod fills up has none.
@@ -12,7 +12,7 @@ from extender.wire import MAX_SCORE
 
 
 def spread(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """How much of the wanted devices would be free with the pod on the node, 0 to 10."""
+    """The part of the devices that the pod accepts that would be free with the pod there, 0 to 10."""
     del reserved
     found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * found.free // found.devices

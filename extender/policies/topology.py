@@ -1,11 +1,11 @@
 """Topology: prefer devices that are joined by NVLink and on one NUMA node, and do not break up linked sets.
 
-``placement`` says which devices the pod would get. Promise: fewer pairs of them without a link, fewer links
-between them and devices that stay free, fewer pairs across NUMA nodes, all else equal, is never worse. The
-highest score means devices that are all linked, on one NUMA node, with no linked device left free behind.
+``placement`` determines which devices the pod would get. Promise: fewer pairs of them without a link, fewer
+links between them and devices that stay free, fewer pairs across NUMA nodes, all else equal, is never worse.
+The highest score means devices that are all linked, on one NUMA node, with no linked device left free.
 
-Trying out which devices belong together takes a fraction of a millisecond, and there are many nodes; but most
-are built alike. So each build, with the same devices free, is scored once.
+Finding out which devices belong together takes a fraction of a millisecond, and there are many nodes; but
+most have the same shape. So nodes of one shape with the same devices free are scored once.
 """
 
 from functools import lru_cache
@@ -26,22 +26,22 @@ from extender.policies import Reserved
 from extender.wire import MAX_SCORE
 
 APART: Final = 5
-"""Points deducted when no two of the devices are linked."""
+"""Points deducted if no two of the devices are linked."""
 TORN: Final = 3
-"""Points deducted when every neighbour of the devices stays behind."""
+"""Points deducted if all devices that stay free are linked with all of the devices."""
 FAR: Final = 2
-"""Points deducted when no two of the devices are on one NUMA node."""
+"""Points deducted if no two of the devices are on one NUMA node."""
 CASES: Final = 10_000
 """Scores that are cached: a few kinds of machines, each with many ways to be half full."""
 
 Places = tuple[int, ...]
 Case = tuple[tuple[str, int, Places, Places], ...]
-"""For each resource: its name, how many the pod needs, which of them would do, and which are free at all: the
-pod may accept only some of them, but links count to all."""
+"""For each resource: its name, the number that the pod needs, the free devices that it accepts, and all free
+ones: links to all of them count."""
 
 
 def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """10, less the deductions for the devices that the pod would get."""
+    """10 minus the deductions for the devices that the pod would get; 0 if it does not fit."""
     del reserved
     if not request.demand:
         return 0
@@ -62,7 +62,7 @@ def _places(free: ByModel, view: NodeView) -> Places:
 
 @lru_cache(CASES)
 def _score(shape: NodeShape, case: Case) -> int:
-    """The score of every node of this build with the same devices free."""
+    """The score of every node of this shape with the same devices free."""
     free = [shape.devices[place] for *_, places in case for place in places]
     fits = [shape.devices[place] for _, _, places, _ in case for place in places]
     uuids = _chosen(case, free, fits)
@@ -91,7 +91,7 @@ def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str
 
 
 def _part(points: int, found: int, possible: int) -> int:
-    """That share of the points, rounded up: any fault costs at least one."""
+    """A share of the points, rounded up: any fault costs at least one."""
     return -(-points * found // possible) if possible else 0
 
 

@@ -1,4 +1,4 @@
-"""How much of what a pod may be given on a node is in use: the input of ``binpack`` and ``spread``."""
+"""How many of the devices that a pod accepts on a node are in use. For ``binpack`` and ``spread``."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ class Utilization:
     """Devices of a node that the pod accepts."""
 
     devices: int
-    """Number of devices, unhealthy ones among them."""
+    """Number of devices, including unhealthy ones."""
     free: int
-    """With the pod on the node. Pods' devices that have not been identified may be any of them."""
+    """Number of free devices with the pod on the node; held devices that are unknown are subtracted."""
 
 
 def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
-    """The node's utilization with the pod on it; None where it has nothing that the pod accepts."""
+    """The node's utilization with the pod on it; None if it has no device that the pod accepts."""
     devices = free = 0
     for resource in request.demand:
         devices += matching_count(view.all_by_model.get(resource, {}), request)

@@ -1,1 +1,1 @@
-"""The cluster as the extender knows it, under one lock, and answers that stay valid for a while."""
+"""The cluster as the extender knows it, under one lock, and cached answers."""

@@ -1,8 +1,8 @@
-"""The states of the nodes' agents, computed again only where a Lease or time may have changed them.
+"""The states of the nodes' agents, computed again only if a Lease or time may have changed them.
 
-An agent becomes unresponsive without any event, and the pause after a rejection ends without one. The instant
-of the next change is known, and a later sign of life only postpones it. So each agent is checked again when
-its state would change by what was known before.
+An agent becomes unresponsive without any event, and the pause after a rejection ends without one. But the
+instant of the next change is known, and a later sign of life only postpones it. So each agent is checked
+again at that instant.
 """
 
 from heapq import heappop, heappush
@@ -13,11 +13,11 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 
 EARLY: Final = 0.001
-"""Seconds before that instant at which the agent is checked: instants are not exact to the last digit."""
+"""Seconds by which an agent is checked before that instant: instants are not exact to the last digit."""
 
 
 class Agents:
-    """Which agents' states may have changed since the last time. For one caller, under the cache's lock."""
+    """Finds agents whose state may have changed since the last call. For one caller with the cache's lock."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -25,7 +25,7 @@ class Agents:
         self._generation = -1
         self._due: list[tuple[float, str]] = []
         self._waiting: dict[str, float] = {}
-        """Node -> when it is checked again, as it is entered in the queue."""
+        """Node -> when it is checked again: its valid entry in the queue."""
 
     def changed(self, now: float) -> list[str] | None:
         """Nodes to check; None for all of them."""
@@ -40,7 +40,7 @@ class Agents:
         return None if turned is None else [*due, *turned]
 
     def state(self, view: NodeView, now: float) -> AgentState:
-        """The state of a node's agent; from now on it is checked again when it may change."""
+        """The state of a node's agent, and schedule its next check for when it may change."""
         name = view.name
         due = self._liveness.due(name, monotonic=now)
         if due is not None:

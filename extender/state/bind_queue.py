@@ -1,8 +1,8 @@
-"""Pods that go to one node are bound one after the other: the queue of binds that wait for its kubelet.
+"""Pods for one node are bound one after the other: the queue of binds that wait for its kubelet.
 
-A waiting bind holds one of the server's threads but costs nothing meanwhile: the cache notifies the first in
-the queue when the kubelet has answered. When no answer is owed any more, because a bind was taken back or
-the kubelet's time is over, a periodic check notices it.
+A waiting bind takes one of the server's threads but nothing else: the cache notifies the first in the queue
+when the kubelet has answered. If no answer is expected any more, because a bind was taken back or the
+kubelet's time is over, a periodic check finds that out.
 """
 
 import threading
@@ -25,15 +25,15 @@ class BindQueue:
         self._queues: dict[str, deque[threading.Event]] = {}
 
     def wait(self, node: str, awaits: Callable[[str], bool], until: float) -> bool:
-        """Wait until the node's kubelet owes no answer and no other bind is ahead.
+        """Wait until no answer of the node's kubelet is expected and no other bind is ahead.
 
         Args:
-            node: its name.
-            awaits: whether its kubelet owes an answer.
+            node: the node's name.
+            awaits: whether an answer of its kubelet is expected.
             until: when to give up, in seconds of the monotonic clock.
 
         Returns:
-            Whether it is this bind's turn; False when the time is over.
+            Whether it is this bind's turn; False if the time was over before.
         """
         mine = threading.Event()
         with self._lock:

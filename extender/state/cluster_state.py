@@ -1,4 +1,4 @@
-"""The extender's cache of the cluster: the common one, and what only the extender needs.
+"""The extender's cache of the cluster: the cache that all parts use, with what only the extender needs.
 
 Reflectors write it and the verbs read it, under the cache's one lock.
 """
@@ -41,18 +41,18 @@ from extender.state.verb_priority import VerbPriority
 __all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
 
 REMEMBERED: Final = 20_000
-"""Pods kept that filter has seen and that may still be bound."""
+"""Maximum number of pods to keep that filter has seen and that may still be bound."""
 
 KUBELET_REJECTIONS: Final = 1_000
-"""Rejections of kubelets that wait to be reported."""
+"""Maximum number of rejections by kubelets that wait to be reported."""
 
 AT_A_TIME: Final = 20
-"""Pods of a list that are applied while a request waits."""
+"""Number of pods of a list to apply before a request of kube-scheduler gets its turn."""
 
 NodeRejection = Callable[[str], Reason | None]
 
 Readiness = Callable[[], str | None]
-"""Why the cache cannot be trusted; None when it can."""
+"""Returns why the cache cannot be trusted; None if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Rejection:
     pod: Pod
     """The pod as filter saw it."""
     request: GpuRequest
-    """What the pod requested then."""
+    """The pod's request at that time."""
     nodes: frozenset[str]
     seen: int
     """Number of the last change of a node (``EquivalenceCache.number``) that the answer includes."""
@@ -95,7 +95,7 @@ class ClusterState(ClusterCache):
         self.waiting: dict[str, Pod] = {}
         """Uid -> pod of ours that requests GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
-        """Uid -> the last answer of filter, where it rejected some node."""
+        """Uid -> the last answer of filter, if it rejected a node."""
         self._node_sets = NodeSets()
         self.rejection_changes = 0
         """Grows whenever a rejection comes or goes, or its pod changes."""
@@ -107,20 +107,20 @@ class ClusterState(ClusterCache):
         """Binds that wait for the kubelet of their node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
-        """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
+        """Uid -> since when a kubelet's answer is expected: the decision, or when the pod was seen bound."""
         self._has_leases = False
 
     def request(self, pod: Pod) -> GpuRequest:
         """The pod's request at this instant, from its own spec and the booking that covers it.
 
         Raises:
-            QuantityError: an amount of GPUs that cannot be read.
+            QuantityError: an amount of GPUs cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
         return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
 
     def plan_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        """Node -> why the pod may not be placed there because of other bookings; None where it may.
+        """A function: node -> why other bookings keep the pod off it; None if they do not.
 
         Applies to booked pods, and to pods that are never evicted: all others leave when a booked one needs
         their devices.
@@ -128,7 +128,7 @@ class ClusterState(ClusterCache):
         return self.plan_rejection_or_none(pod, request) or (lambda _node: None)
 
     def plan_rejection_or_none(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
-        """The same; None where no node has an objection."""
+        """As ``plan_rejection``; None if no node would be rejected."""
         now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
         booking = self.cover_of(pod, now)
         if not need:
@@ -158,7 +158,7 @@ class ClusterState(ClusterCache):
         )
 
     def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
-        """Those of some nodes on which a pod fits now, other bookings aside."""
+        """The nodes, among these, on which a pod fits now, other bookings aside."""
         alone = {request.hold.node} if request.hold else self.apart(request.uid)
         found: list[str] = []
         if not request.hold:
@@ -170,19 +170,19 @@ class ClusterState(ClusterCache):
     def evaluate(self, request: GpuRequest, node: str) -> Reason | None:
         """Why a pod does not fit on a node, computed for this pod alone.
 
-        Devices that it was given itself, by a bind that has no answer yet, do not block it.
+        Devices that a bind without an answer yet has given the pod itself do not count as held.
         """
         return rejection(request, *self._snapshot_for(request, node))
 
     def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
-        """A pod's bind to a node has arrived, and waits for this many seconds at most."""
+        """Reserve softly for a pod whose bind to a node has arrived and waits for so many seconds at most."""
         pod = self.remembered(uid)
         if pod is not None:
             with suppress(QuantityError):
                 self.reserve_softly(self.request(pod), node, seconds)
 
     def reserve_softly(self, request: GpuRequest, node: str, seconds: float = SECONDS) -> None:
-        """A pod will probably be bound to a node."""
+        """Reserve devices softly on a node to which a pod will probably be bound."""
         if not request.demand or request.hold:
             return
         with self._lock:
@@ -192,12 +192,12 @@ class ClusterState(ClusterCache):
             self.soft.reserve(request.uid, node, devices_of(choose(request, view.holding(reserved))), seconds)
 
     def fits_beside(self, request: GpuRequest, node: str, reserved: frozenset[str]) -> bool:
-        """Whether a pod fits on a node if some of its devices were given to others."""
+        """Whether a pod fits on a node if the reserved devices are given to other pods."""
         view, agent = self._snapshot_for(request, node)
         return rejection(request, view.holding(reserved), agent) is None
 
     def _snapshot_for(self, request: GpuRequest, node: str) -> NodeSnapshot:
-        """A node, without the devices that a bind has given the pod itself."""
+        """A node, without the holding that a bind has given the pod itself."""
         ((view, agent),) = self.snapshot((node,))
         return (view.without(request.uid) if self.decided(request.uid) == node else view), agent
 
@@ -211,23 +211,23 @@ class ClusterState(ClusterCache):
         return found.node if found else None
 
     def agent(self, view: NodeView, now: float) -> AgentState:
-        """The state of a node's agent and kubelet: nothing is bound where it is not alive."""
+        """The state of a node's agent and kubelet: nothing is bound to a node that is not "alive"."""
         found = super().agent(view, now)
         if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
             return "kubelet-short"
         return found
 
     def expect_answer(self, uid: str) -> None:
-        """A node has been chosen for the pod; from now on its kubelet owes an answer."""
+        """A node has been chosen for the pod: from now on an answer of its kubelet is expected."""
         self.soft.release(uid)
         with self._lock:
             self._unanswered[uid] = self._clock.monotonic()
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a pod is on its way to a node whose kubelet has not accepted it yet.
+        """Whether a pod is on its way to a node whose kubelet has not answered for it yet.
 
-        An unresponsive kubelet does not keep pods from its node indefinitely, unless its agent is
-        unresponsive, too, since the pod was bound: both may be gone, with the machine.
+        A kubelet that does not answer does not keep pods off its node indefinitely, unless its agent has
+        given no sign of life either since the pod was bound: both may be gone, with the machine.
         """
         with self._lock:
             now = self._clock.monotonic()
@@ -239,7 +239,7 @@ class ClusterState(ClusterCache):
             )
 
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """All living pods: what filter saw of others is dropped, also where we never learned of them."""
+        """Take over all living pods. What filter saw of others is dropped, even if they were never listed."""
         super().replace_pods(items, version)
         living = {pod.metadata.uid for pod in items}
         with self._lock:
@@ -251,7 +251,7 @@ class ClusterState(ClusterCache):
                         self.drop_remembered(uid)
 
     def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
-        """All Leases of the product's namespace: changes before this list may have been missed."""
+        """Take over all Leases of the product's namespace: changes before this list may have been missed."""
         with self._lock:
             now = self._clock.monotonic()
             self.serving.require_renewal_after(now if self._has_leases else now - MISSED_AFTER)
@@ -263,7 +263,7 @@ class ClusterState(ClusterCache):
         return self._booking_plans.places(self._clock.now())
 
     def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
-        """Node -> whether the plan has room for the pod there; None where it has room on no node."""
+        """A function: node -> whether the pod's booking has enough planned there; None if no plan matters."""
         now = self._clock.now()
         booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
         if booking is None or not need:
@@ -283,12 +283,12 @@ class ClusterState(ClusterCache):
                 self._drop_rejection(oldest)
 
     def remembered(self, uid: str) -> Pod | None:
-        """The pod as filter saw it last; None when it never did (a restart in between)."""
+        """The pod as filter saw it last; None if it never did, for example before a restart."""
         with self._lock:
             return self._seen.get(uid)
 
     def drop_remembered(self, uid: str) -> None:
-        """The pod is gone or bound: what filter saw and answered does not matter any more."""
+        """The pod is gone or bound: drop what filter saw and answered."""
         with self._lock:
             self._seen.pop(uid, None)
             self._drop_rejection(uid)
@@ -298,12 +298,12 @@ class ClusterState(ClusterCache):
             self.rejection_changes += 1
 
     def decide_again(self, uid: str) -> None:
-        """What filter saw is out of date. Its rejection is kept: the pod is requeued when it fits."""
+        """Drop what filter saw, as out of date. The rejection is kept: the pod is requeued when it fits."""
         with self._lock:
             self._seen.pop(uid, None)
 
     def note(self, rejection: Rejection) -> None:
-        """Keep the last answer of filter."""
+        """Record the last answer of filter about a pod."""
         with self._lock:
             if rejection.nodes and rejection.uid in self._seen:
                 kept = (one.nodes for one in self.rejections.values())
@@ -350,7 +350,7 @@ class ClusterState(ClusterCache):
             self.kubelet_rejections.append(rejection)
 
     def _answered(self, uid: str, node: str | None) -> None:
-        """No answer is owed for a pod any more."""
+        """No answer is expected for a pod any more."""
         if self._unanswered.pop(uid, None) is not None and node:
             self.bind_queue.notify(node)
 

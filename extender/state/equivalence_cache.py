@@ -2,8 +2,8 @@
 
 For each recent request there is an equivalence class with every node's verdict. When it is needed again, only
 nodes that have changed since are judged again (``predicates.rejection``): those with a new view, or whose
-agent's state has changed, which happens by time alone, too. The cluster cache's lock is held while the
-changes are read, some nodes at a time; judging needs no lock, since views never change.
+agent's state has changed, possibly by time alone. The cluster cache's lock is held while the changes are
+read, some nodes at a time; judging needs no lock, since views never change.
 """
 
 import threading
@@ -26,17 +26,17 @@ from extender.state.agent_states import Agents
 from extender.state.equivalence_class import EquivalenceClass
 
 VERDICTS: Final = 50_000
-"""Verdicts of nodes kept at most, over all classes; but a few classes in any case."""
+"""Maximum number of nodes' verdicts to keep over all classes; but at least ``MIN_CLASSES`` are kept."""
 MIN_CLASSES: Final = 8
 AT_A_TIME: Final = 200
-"""Nodes that are read under the cluster cache's lock before others may have it."""
+"""Number of nodes to read under the cluster cache's lock before others may have it."""
 
 
 class EquivalenceCache:
     """The equivalence classes, and the nodes as they were at the last use."""
 
     def __init__(self, cache: ClusterCache, clock: Clock, *, verdicts: int = VERDICTS) -> None:
-        """Args: verdicts: verdicts of nodes kept at most."""
+        """Args: verdicts: maximum number of nodes' verdicts to keep."""
         self._cache = cache
         self._clock = clock
         self._lock = threading.RLock()
@@ -52,8 +52,8 @@ class EquivalenceCache:
     def class_of(self, request: GpuRequest) -> Iterator[tuple[EquivalenceClass, frozenset[str]]]:
         """The verdicts of all nodes on a request at this instant, and the nodes' names.
 
-        What is kept for the pod itself, and its nominated node, are ignored. Nothing else uses this cache
-        while the class is in use.
+        The pod's own hold and nomination are ignored. Nothing else can use this cache while the class is in
+        use.
         """
         with self._lock:
             self._refresh()
@@ -61,17 +61,17 @@ class EquivalenceCache:
 
     @property
     def number(self) -> int:
-        """Number of the newest change seen: a caller's answer now includes it, and maybe later ones."""
+        """Number of the newest change seen: an answer given now includes it, and maybe later ones."""
         return self._changes.number
 
     def numbered_since(self, number: int) -> Mapping[str, int] | None:
-        """Nodes that have changed after a number, and when, as far as was seen; None where it may be any."""
+        """Nodes that have changed after a number -> number of the change; None if it may be any node."""
         with self._lock:
             return self._changes.numbered_since(number)
 
     @property
     def names(self) -> frozenset[str]:
-        """All nodes, as of the last use."""
+        """Names of all nodes, as of the last use."""
         return self._names
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class EquivalenceCache:
         return len(self._classes)
 
     def changed(self, number: int) -> tuple[frozenset[str], int]:
-        """Nodes that have changed since an earlier number, and the present number; -1 asks for all nodes."""
+        """Nodes that have changed since a number (-1 for all nodes), and the present number."""
         with self._lock:
             self._refresh()
             names = None if number < 0 else self._changes.since(number)
@@ -99,9 +99,9 @@ class EquivalenceCache:
             if (before is None) != (snapshot is None):
                 self._names = frozenset()
         if not self._names:
-            # Copies that are adjacent in memory: they are compared with the names of every request.
+            # Copies that are adjacent in memory, since they are compared with the names of every request.
             text = msgspec.json.encode(list(self._node_snapshots))
-            # Built from a set, its table is half as large as one built from a list.
+            # A frozenset built from a set has a table half as large as one built from a list.
             self._names = frozenset(msgspec.json.decode(text, type=set[str]))
 
     def _changed_snapshots(self) -> Iterator[tuple[str, NodeSnapshot | None]]:
@@ -118,7 +118,7 @@ class EquivalenceCache:
             )
             names = list(dict.fromkeys(recheck))
             self._views_at = ledger.generation
-            # Usually all of them: while a list is read, each turn at the lock takes a millisecond or two.
+            # Usually these are all. While a list is read, each turn at the lock takes a millisecond or two.
             some = self._read(ledger, names[:AT_A_TIME], now)
         yield from some
         for begin in range(AT_A_TIME, len(names), AT_A_TIME):

@@ -1,8 +1,8 @@
 """The verdicts of all nodes on one request, and the text of the answer to kube-scheduler.
 
-The text about a node is written when its verdict changes, not when it is asked for. A request about all
-nodes, which is the scheduler's usual one, gets a text that is cached whole: the request may list the names in
-any order, and the order of the answer means nothing to kube-scheduler.
+The text about a node is encoded when its verdict changes, not when it is needed. The scheduler's usual
+request is about all nodes, for which the whole text is cached: the request may list the names in any order,
+and the order of the answer does not matter to kube-scheduler.
 """
 
 from collections import Counter
@@ -22,27 +22,27 @@ NAMES: Final = 20_000
 MESSAGES: Final = 1_000
 
 Verdicts = Mapping[str, Reason | None]
-"""Node -> why the pod does not fit there, None where it does."""
+"""Node -> why the pod does not fit there; None if it does."""
 NOTHING: Final[Verdicts] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of filter to requests that are alike."""
+    """An answer of filter."""
 
     text: bytes
-    """ExtenderFilterResult, as it is sent."""
+    """ExtenderFilterResult, encoded."""
     fitting: int = 0
     """Number of nodes that fit."""
     rejected: frozenset[str] = frozenset()
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Code -> nodes that are rejected for it."""
+    """Code -> number of nodes that are rejected for it."""
     only: str = ""
-    """The node that fits, where it is the only one."""
+    """The node that fits, if it is the only one; else empty."""
 
 
 class EquivalenceClass:
-    """The verdict of each node. Its owner makes sure that no thread reads it while another writes."""
+    """The verdict of each node. Its owner must ensure that no thread reads it while another writes."""
 
     def __init__(self, request: GpuRequest) -> None:
         """Args: request: the request that the nodes were judged by."""
@@ -59,7 +59,7 @@ class EquivalenceClass:
         return {*self.fitting, *self._rejected}
 
     def write(self, name: str, reason: Reason | None) -> None:
-        """Set the verdict of a node: None where the pod fits."""
+        """Set the verdict of a node; None if the pod fits."""
         if reason is None:
             if name not in self.fitting:
                 self.forget(name)
@@ -95,7 +95,7 @@ class EquivalenceClass:
 
         Args:
             names: the nodes.
-            other: those of them with a different verdict this time, or with none in this class yet.
+            other: verdicts, for this answer, of those of them that differ from the class or are not in it.
         """
         rest = [name for name in names if name not in other] if other else names
         fits = list(filter(None, map(self.fitting.get, rest)))

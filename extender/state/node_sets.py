@@ -1,25 +1,25 @@
 """Shared sets of nodes for thousands of waiting pods: few objects for many pods.
 
-A set of 5,000 names takes half a megabyte. Pods that were filtered on the same nodes share one. Where there
-are very many different sets, a pod keeps the set of all nodes instead of its own.
+A set of 5,000 names takes half a megabyte. Pods that were filtered on the same nodes share one. If there are
+too many different sets, a pod keeps the set of all nodes instead of its own.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 MOST: Final = 64
-"""Different sets kept, not counting those of all nodes."""
+"""Maximum number of different sets, not counting those of all nodes."""
 
 
 class NodeSets:
     """Keeps one object for all equal sets of nodes."""
 
     def __init__(self, most: int = MOST) -> None:
-        """Args: most: different sets at a time."""
+        """Args: most: maximum number of different sets."""
         self._most = most
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._all = frozenset[str]()
-        """All nodes: replaces a set that is one too many."""
+        """All nodes: kept in place of a set that would be one too many."""
         self._until_cleared = most
 
     def __len__(self) -> int:
@@ -33,9 +33,9 @@ class NodeSets:
 
         Args:
             nodes: the set.
-            everything: all nodes; kept in place of a set that is one too many, whose pod may then be
+            everything: all nodes; kept in place of a set that would be one too many, whose pod may then be
                 requeued in vain.
-            kept: the sets still in use: now and then all others are dropped to make room.
+            kept: the sets still in use: from time to time all others are dropped to make room.
         """
         known = self._sets.get(nodes)
         if known is not None:

@@ -1,11 +1,11 @@
 """Devices that a pod is about to be bound to: from kube-scheduler's choice of a node until its bind.
 
 Filter is called for the next pod of a burst before the bind of the previous one has arrived. A policy that
-fills nodes sends both to the node that has one device left, one bind is refused, and that pod waits out a
-backoff of a second and more. So the node that was ranked best counts as taken for a moment, softly: filter
-leaves out nodes that would fit but for such a reservation where others fit as well, and rejects no pod for
-it. A bind that has arrived and waits for its node reserves there as long as it waits (``bind.PATIENCE`` at
-most): kube-scheduler may have chosen another node than the one that we ranked best.
+fills nodes would send both to a node that has one device left; one bind would be refused, and that pod would
+wait for a backoff of a second or more. So devices of the node that was ranked best are reserved for a moment,
+softly: filter leaves out nodes that would fit but for such a reservation if others fit, too, and rejects no
+pod because of it. A bind that has arrived and waits for its node reserves there as long as it waits (at most
+``bind.PATIENCE``): kube-scheduler may have chosen another node than the one that we ranked best.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Final
 from cluster.process.clock import Clock
 
 SECONDS: Final = 1.0
-"""Longest reservation of the node that was ranked best: a bind follows soon, or not at all."""
+"""Length of a reservation on the node that was ranked best: a bind follows soon, or not at all."""
 NONE: Final[Mapping[str, frozenset[str]]] = {}
 
 
@@ -38,13 +38,13 @@ class SoftReservations:
         self._by_uid: dict[str, _Reservation] = {}
 
     def reserve(self, uid: str, node: str, devices: frozenset[str], seconds: float = SECONDS) -> None:
-        """The pod will probably be bound to these devices; replaces an earlier reservation of the pod."""
+        """Reserve these devices for the pod; replaces an earlier reservation of the pod."""
         expires = self._clock.monotonic() + seconds
         with self._lock:
             self._by_uid[uid] = _Reservation(node, devices, expires)
 
     def release(self, uid: str) -> None:
-        """The pod's bind has arrived: from now on the ledger counts its devices."""
+        """Drop the pod's reservation: from now on the ledger counts its devices."""
         with self._lock:
             self._by_uid.pop(uid, None)
 

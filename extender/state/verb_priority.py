@@ -1,8 +1,8 @@
-"""kube-scheduler goes first: threads that read events pause while one of its requests is answered.
+"""Requests of kube-scheduler go first: threads that read events pause while one is answered.
 
-Python gives its lock to all threads in turn, so an answer that computes for three milliseconds takes six or
-more while a list is read. Events are late by that answer instead. They never wait for longer than they are
-read: under uninterrupted requests, both proceed at half of the pace.
+Python gives its lock to all threads in turn, so an answer that computes for three milliseconds would take six
+or more while a list is read. Instead, events wait for the answer. They do not wait for longer than they are
+read: under uninterrupted requests, both proceed at half the speed.
 """
 
 import threading
@@ -13,11 +13,11 @@ from typing import Final
 from cluster.process.clock import Clock
 
 LONGEST: Final = 0.01
-"""Seconds that events wait at a time."""
+"""Maximum seconds that events wait at a time."""
 
 
 class VerbPriority:
-    """Lets answers go first, and the other threads wait. Safe for many threads."""
+    """Makes other threads wait while requests are answered. Safe for many threads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,7 +29,7 @@ class VerbPriority:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """While entered, a request is being answered."""
+        """A context in which a request is answered."""
         with self._lock:
             self._answering += 1
             self._free.clear()
@@ -42,7 +42,7 @@ class VerbPriority:
                     self._free.set()
 
     def give(self) -> None:
-        """Wait until no request is being answered, for ``LONGEST`` at most, and half of the time at most."""
+        """Wait until no request is being answered; at most ``LONGEST``, and at most half of the time."""
         if self._free.is_set():
             return
         begin = self._clock.monotonic()

@@ -1,1 +1,1 @@
-"""What kube-scheduler asks before it binds: filter, prioritize, preempt. One verb per file."""
+"""The verbs that kube-scheduler calls before it binds: filter, prioritize, preempt. One verb per file."""

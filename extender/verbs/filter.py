@@ -29,9 +29,9 @@ class Filter:
         return msgspec.json.decode(self.answer_logged(arguments).text, type=ExtenderFilterResult)
 
     def answer_logged(self, arguments: ExtenderArgs) -> LoggedAnswer:
-        """Sort the nodes into fitting and rejected ones, with reasons: the answer as sent, and its log line.
+        """Sort the nodes into fitting and rejected ones, with reasons; returns the text and its log line.
 
-        The scheduler reads every rejection as "unresolvable": ``cluster.decide.reasons`` says why.
+        Every rejection is reported as "unresolvable": ``cluster.decide.reasons`` explains why.
         """
         if arguments.has_whole_nodes:
             return _error(arguments.pod, WHOLE_NODES)
@@ -89,7 +89,7 @@ class Filter:
     def _soft_reserved(
         self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts
     ) -> list[str]:
-        """Nodes whose last devices other pods are about to get; none where the pod would fit nowhere else."""
+        """Nodes whose last devices other pods are about to get; none if the pod would fit nowhere else."""
         reserved = self._state.soft.of_others(request.uid)
         if not reserved or not request.demand:
             return []
@@ -105,7 +105,7 @@ class Filter:
 def _denied(
     plan_rejection: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
 ) -> dict[str, Reason | None]:
-    """Nodes where the pod would fit if those GPUs were not guaranteed to others."""
+    """Nodes on which the pod would fit if the GPUs were not guaranteed to others -> the reason."""
     fits = _fits(names, fitting, other)
     found = ((name, plan_rejection(name)) for name in fits)
     return {name: reason for name, reason in found if reason}

@@ -1,7 +1,7 @@
 """The verb ``preempt``: kube-scheduler proposes victims for a pod of a higher priority class.
 
 Called only for pods with GPUs whose class preempts. Neither of our own classes does, so these are pods that
-admission has not seen, or an administrator's own. Nodes on which evicting pods does not help are left out;
+admission has not seen, or that belong to an administrator. Nodes on which evictions do not help are left out;
 kube-scheduler chooses among the rest, and evicts. A preempting pod without GPUs never reaches us.
 """
 
@@ -50,7 +50,7 @@ class Preempt:
         """The nodes where preemption helps, each with its victims.
 
         Raises:
-            QuantityError: an amount of GPUs that cannot be read.
+            QuantityError: an amount of GPUs cannot be read.
         """
         offered = arguments.node_name_to_meta_victims or {}
         pod = arguments.pod
@@ -72,7 +72,7 @@ class Preempt:
         return ExtenderPreemptionResult(node_name_to_meta_victims=answer)
 
     def _node_states(self, offered: Mapping[str, MetaVictims]) -> dict[str, PreemptionNode]:
-        """The offered nodes at one instant, without those that have a victim that we have not seen there."""
+        """The offered nodes at one instant, without those with a victim that we have not seen there."""
         now = self._clock.now()
         with self._state.locked() as ledger:
             booked = self._state.cover(now).keys()
@@ -122,7 +122,7 @@ def _victims(
     uids = victims_of(request, pod.spec.priority or 0, node_state, offer.uids)
     if uids is None or uids == offer.uids:
         return None if uids is None else offer
-    # The extender does not know the disruption budgets: the number of violations is that of the offer.
+    # The extender does not know disruption budgets, so it returns kube-scheduler's number of violations.
     return MetaVictims(
         pods=tuple(MetaPod(uid=uid) for uid in uids), num_pdb_violations=offer.num_pdb_violations
     )

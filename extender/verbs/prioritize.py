@@ -28,12 +28,12 @@ POLICIES: Final[Mapping[str, Policy]] = dict(
 """Name -> policy."""
 ANSWERED: Final = "prioritize answered"
 KINDS: Final = 16
-"""Kinds of pods for which scores are cached: pods of one kind come in bursts."""
+"""Number of kinds of pods for which scores are cached: pods of one kind come in bursts."""
 
 
 @dataclass(slots=True)
 class _Scores:
-    """Scores by one policy, for pods of one kind: true for the nodes as they were at a generation."""
+    """Scores by one policy, for pods of one kind, for the nodes at one generation of the ledger."""
 
     generation: int = -1
     reserved: Reserve = field(default_factory=dict)
@@ -54,7 +54,7 @@ class _Scores:
 
 
 class Prioritize:
-    """Ranks nodes by the pod's policy, or by that of the settings."""
+    """Ranks nodes by the policy that the pod requests, or else by that of the settings."""
 
     def __init__(self, state: ClusterState, clock: Clock, placement: str = names.PLACEMENTS[0]) -> None:
         """Args: placement: the policy of pods that request none."""
@@ -79,11 +79,11 @@ class Prioritize:
         ]
 
     def answer_logged(self, arguments: ExtenderArgs) -> LoggedAnswer:
-        """The answer as sent: by how much nodes are better than the worst of them.
+        """The encoded answer: by how much each node is better than the worst of them.
 
         kube-scheduler (1.28 to 1.37) adds a node's score to its plugins' scores, and adds nothing for a node
-        without one. A common part of all scores changes no choice, and of 1,000 nodes most are alike: leaving
-        it out saves us two tenths of a millisecond, and the scheduler more, as it would read a score of each.
+        without one. A common part of all scores changes no choice, and of 1,000 nodes most are alike. Leaving
+        it out saves us two tenths of a millisecond, and the scheduler more, since it would read each score.
 
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
@@ -117,14 +117,14 @@ class Prioritize:
         planned = self._state.planned(pod, request)
         if planned is None or not any(best := [planned(name) for name in nodes]):
             return scores
-        # The plan first: on its nodes no other booking has to be moved. The policy decides among the rest.
+        # Planned nodes first: on them no other booking has to be moved. The policy decides among the rest.
         return [
             MAX_SCORE if is_best else min(score, MAX_SCORE - 1)
             for score, is_best in zip(scores, best, strict=True)
         ]
 
     def _scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
-        """Scores by the policy alone; cached from pod to pod, computed again for nodes that have changed."""
+        """Scores by the policy alone; cached, and computed again only for nodes that have changed."""
         placement = placement_of(pod, self._placement)
         policy = POLICIES[placement]
         with self._lock:
@@ -147,13 +147,13 @@ class Prioritize:
         return known
 
     def _reserved(self, pod: Pod, ledger: Ledger) -> Reserve:
-        """Devices that running bookings will need; none where the pod itself is booked."""
+        """Devices that running bookings will need; none if the pod itself is booked."""
         now = self._clock.now()
         if self._state.cover_of(pod, now):
             return {}
         cover = self._state.cover(now)
         nodes = {holding.node for uid in cover if (holding := ledger.holding(uid)) is not None}
-        # As in the views: devices that the node's agent reports count, too.
+        # Holdings from the views include the devices that the node's agent reports.
         holdings = {
             holding.uid: (holding, view)
             for view in ledger.views(nodes)
@@ -164,6 +164,6 @@ class Prioritize:
 
 
 def placement_of(pod: Pod, default: str) -> str:
-    """The policy that the pod requests; one that does not exist is ignored."""
+    """The policy that the pod requests, or ``default`` if it requests none that exists."""
     requested = (pod.metadata.annotation(names.PLACEMENT) or "").strip()
     return requested if requested in POLICIES else default

@@ -51,13 +51,13 @@ def test_every_goal_is_phony() -> None:
 
 
 @pytest.mark.parametrize("command", MADE)
-def test_a_make_command_of_a_document_has_goals_that_there_are(command: str) -> None:
+def test_make_commands_in_documents_use_existing_goals(command: str) -> None:
     done = shell("make", "--dry-run", *command.split()[1:])
     assert done.returncode == 0, done.stderr
     assert set(commands.goals_of(command)) <= LISTED
 
 
-def test_every_goal_that_any_file_names_is_there() -> None:
+def test_every_make_goal_named_in_any_file_exists() -> None:
     named = {
         f"{name}: make {goal}"
         for name, text in texts()
@@ -75,7 +75,7 @@ def test_continuous_integration_runs_the_command_of_the_readme() -> None:
     assert re.fullmatch(r'exec make test DRAWS="[^"]+"', last)
 
 
-def test_every_line_of_a_block_of_commands_is_one() -> None:
+def test_every_line_of_a_command_block_is_a_command() -> None:
     strange = [line for name in commands.DOCUMENTS for line in commands.strange_in((ROOT / name).read_text())]
     assert not strange
 
@@ -91,7 +91,7 @@ MODULES = sorted({match[1] for command in SAID if (match := re.search(r"python -
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_program_that_a_document_names_can_be_started(module: str) -> None:
+def test_programs_named_in_documents_can_be_started(module: str) -> None:
     """One of our parts ends with code 2 and sentences where nothing is set; a tool says how it is used."""
     part = module.partition(".")[0] in {"booking", "deviceplugin", "extender"}
     done = shell(sys.executable, "-m", module, *([] if part else ["--help"]))
@@ -104,7 +104,7 @@ def test_a_program_that_a_document_names_can_be_started(module: str) -> None:
 
 
 @pytest.mark.parametrize("command", [command for command in SAID if "python -m " in command])
-def test_a_program_that_a_document_names_knows_the_options_in_the_document(command: str) -> None:
+def test_programs_named_in_documents_know_the_documented_options(command: str) -> None:
     """Those of the program itself: what follows ``kubectl`` is kubectl's."""
     module, _, words = command.partition("python -m ")[2].partition(" ")
     options = re.findall(r"--[a-z-]+", words.partition("kubectl")[0])
@@ -133,7 +133,7 @@ def test_commands_are_found_in_blocks_fences_and_sentences(
     assert commands.all_in(document) == expected
 
 
-def test_documents_with_commands_are_all_read() -> None:
+def test_all_documents_with_commands_are_read() -> None:
     others = {name_of(path) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} - set(
         commands.DOCUMENTS
     )

@@ -1,4 +1,4 @@
-"""Decisions (docs/adr): numbered without gaps, dated, and to be found wherever one is cited."""
+"""Decisions (docs/adr): numbered without gaps, dated, and there wherever one is cited."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_decision_has_its_context_its_decision_and_its_consequences() -> None:
     assert {name for name, text in texts_.items() if not all(part in text for part in parts)} == set()
 
 
-def test_every_decision_that_is_cited_anywhere_exists() -> None:
+def test_every_cited_decision_exists() -> None:
     known = {decision.number for decision in decisions()}
     unknown = {f"{name}: ADR {n}" for name, text in texts() for n in cited_in(text) - known}
     assert not unknown
@@ -75,5 +75,5 @@ def test_every_relative_link_of_a_document_leads_to_a_file(document: Path) -> No
     assert [link for link in links if "://" not in link and not (document.parent / link).exists()] == []
 
 
-def test_there_are_documents() -> None:
+def test_the_main_documents_are_found() -> None:
     assert {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} <= {path.name for path in ROOT.glob("*.md")}

@@ -46,14 +46,14 @@ def test_every_package_is_a_frame() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_an_arrow_of_a_frame_leads_from_a_layer_to_the_next(package: str) -> None:
+def test_arrows_within_a_frame_lead_from_each_layer_to_the_next(package: str) -> None:
     boxes, floors = boxes_in(FRAMES[package]), floors_of(package)
     arrows = {(boxes[one], boxes[other]) for one, other in arrows_in(FRAMES[package])}
     assert sorted(boxes.values()) == sorted(floors)
     assert arrows == set(pairwise(floors))
 
 
-def test_an_arrow_between_frames_is_an_import_that_no_contract_forbids() -> None:
+def test_arrows_between_frames_are_imports_that_no_contract_forbids() -> None:
     (parts,) = (one for one in CONTRACTS if one["type"] == "layers" and not one.get("containers"))
     upper, lower = (layer.split(" | ") for layer in parts["layers"])
     (apart,) = (one for one in CONTRACTS if one.get("forbidden_modules") == ["devcluster"])
@@ -64,5 +64,5 @@ def test_an_arrow_between_frames_is_an_import_that_no_contract_forbids() -> None
     }
 
 
-def test_arrows_are_read_one_by_one() -> None:
+def test_a_chain_of_arrows_is_read_as_single_arrows() -> None:
     assert arrows_in("    a & b --> c --> d\n    e\n") == {("a", "c"), ("b", "c"), ("c", "d")}

@@ -56,7 +56,7 @@ def test_a_marker_of_an_unknown_table_is_an_error() -> None:
 
 
 # --- settings ----------------------------------------------------------------------------------------
-def test_every_struct_of_settings_that_a_part_loads_has_a_table() -> None:
+def test_every_settings_struct_that_a_part_loads_has_a_table() -> None:
     loaded = {
         (name_of(path), node.args[0].id)
         for path in python_of(*SHIPPED)
@@ -74,28 +74,28 @@ def test_the_documented_settings_are_those_of_the_code(part: Program) -> None:
 
 
 @by_program
-def test_every_setting_says_what_it_means(part: Program) -> None:
+def test_every_setting_has_a_docstring(part: Program) -> None:
     module = importlib.import_module(part.settings.__module__)
     said = docstrings(Path(str(module.__file__)), part.settings.__name__)
     assert {field.name for field in msgspec.structs.fields(part.settings)} - said.keys() == set()
 
 
 @by_program
-def test_a_default_is_shown_as_it_can_be_written_into_the_environment(part: Program) -> None:
+def test_defaults_are_shown_in_the_form_that_the_environment_takes(part: Program) -> None:
     fields = msgspec.structs.fields(part.settings)
     needed = {names.setting(field.name): "x" for field in fields if field.required}
     shown = {names.setting(f.name): written(f.default) for f in fields if not f.required}
     assert load(part.settings, {**needed, **shown}) == load(part.settings, needed)
 
 
-def test_no_setting_of_the_documents_is_unknown() -> None:
+def test_the_documents_name_no_unknown_setting() -> None:
     known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
     known |= {names.DEVICES_VARIABLE, names.setting("port")}
     said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
     assert said - known == set()
 
 
-def test_every_setting_that_a_message_names_exists() -> None:
+def test_every_setting_named_in_a_message_exists() -> None:
     known = {field.name for part in PROGRAMS for field in msgspec.structs.fields(part.settings)}
     known |= {"url", "token", "token_file", "ca_file"}  # of the command line, which has no struct for them
     named = {
@@ -134,7 +134,7 @@ def test_every_metric_begins_with_our_prefix() -> None:
     assert not others
 
 
-def test_no_metric_of_the_documents_is_unknown() -> None:
+def test_the_documents_name_no_unknown_metric() -> None:
     known = {exposed_name(metric) for part in PARTS for metric in metrics_of(part)}
     text = "".join((ROOT / name).read_text() for name in ("README.md", "docs/operations.md"))
     assert set(re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", text)) - known == set()
@@ -145,7 +145,7 @@ def test_the_documented_reasons_of_events_are_those_of_the_code() -> None:
     assert column("events") == sorted(getattr(names, name) for name in event_reasons())
 
 
-def test_every_event_is_written_with_a_reason_of_names() -> None:
+def test_every_event_has_a_reason_defined_in_names() -> None:
     """Or with one that was handed on; a literal would be a reason that nobody has documented."""
     strange = [
         f"{name_of(path)}:{call.lineno}: {ast.unparse(call.args[1])}"
@@ -167,7 +167,7 @@ def writes_event(call: ast.Call) -> bool:
     )
 
 
-def test_every_part_that_writes_events_is_seen() -> None:
+def test_every_part_that_writes_events_is_found() -> None:
     """A writer under another name would be overlooked by the test above."""
     writers = {
         path.relative_to(ROOT).parts[0]
@@ -185,7 +185,7 @@ def is_known_reason(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Subscript)
 
 
-def test_every_reason_of_events_is_written_by_some_part() -> None:
+def test_every_event_reason_is_used_by_some_part() -> None:
     code = "".join(path.read_text() for path in python_of(*SHIPPED) if path != NAMES)
     assert [name for name in event_reasons() if f"names.{name}" not in code] == []
 
@@ -194,7 +194,7 @@ def test_the_documented_problems_are_the_kinds_of_the_code() -> None:
     assert set(column("problems")) == {kind.uri for kind in problem_kinds()}
 
 
-def test_a_kind_of_problem_is_made_at_the_margin_of_a_module_or_from_a_status() -> None:
+def test_problem_kinds_are_created_at_module_level_or_from_a_status() -> None:
     """One that is made elsewhere would not be found."""
     made = [
         f"{name_of(path)}:{function.name}"
@@ -219,7 +219,7 @@ def test_the_documented_rules_are_those_of_the_code() -> None:
     } <= rules().keys()
 
 
-def test_why_a_pod_left_is_said_in_one_of_the_words_that_are_documented() -> None:
+def test_the_reason_why_a_pod_left_is_one_of_the_documented_words() -> None:
     said = docstrings(NAMES)["COMEBACK_REASON"]
     assert re.findall(r"``([a-z]+)``", said) == list(typing.get_args(Reason))
 
@@ -244,12 +244,12 @@ def rejection_messages() -> list[str]:
 
 
 @pytest.mark.parametrize("message", rejection_messages())
-def test_a_pod_s_reason_to_wait_is_explained(message: str) -> None:
+def test_every_reason_for_which_a_pod_waits_is_explained(message: str) -> None:
     assert message in OPERATIONS
 
 
 # --- names and links ---------------------------------------------------------------------------------
-def test_every_name_of_ours_says_what_it_is() -> None:
+def test_every_constant_of_names_has_a_docstring() -> None:
     said = docstrings(NAMES)
     ours = {
         name

@@ -1,4 +1,4 @@
-"""Hypothesis: no example is judged by a clock, and where a landing is judged every run draws the same ones.
+"""Hypothesis: no example has a deadline, and every run that judges a landing draws the same ones.
 
 The profiles are those of tests/conftest.py; a module says how many examples it wants, and no more.
 """
@@ -17,7 +17,7 @@ OF_THE_PROFILE: Final = frozenset({"deadline", "derandomize", "database"})
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_no_example_is_judged_by_a_clock(profile: str) -> None:
+def test_no_example_has_a_deadline(profile: str) -> None:
     assert settings.get_profile(profile).deadline is None
 
 
@@ -27,7 +27,7 @@ def test_the_usual_profile_is_in_use_unless_another_is_asked_for(request: pytest
     assert settings().deadline is None
 
 
-def test_a_landing_draws_the_same_examples_every_time() -> None:
+def test_the_landing_profile_draws_the_same_examples_every_time() -> None:
     assert settings.get_profile("landing").derandomize
     assert "--hypothesis-profile=landing" in (ROOT / ".ci/run").read_text()
 
@@ -43,13 +43,13 @@ def decided(tree: ast.Module) -> list[str]:
     ]
 
 
-def test_no_module_has_a_deadline_or_a_randomness_of_its_own() -> None:
+def test_no_module_sets_its_own_deadline_or_randomness() -> None:
     modules = [path for path in python_of("tests") if "hypothesis" in path.read_text()]
     assert len(modules) > 1
     assert not {name_of(path): found for path in modules if (found := decided(tree_of(path)))}
 
 
-def test_a_module_that_decides_for_itself_is_found() -> None:
+def test_a_module_that_sets_its_own_options_is_found() -> None:
     module = """
 @settings(max_examples=3, deadline=200)
 @hypothesis.settings(derandomize=False)

@@ -33,7 +33,7 @@ def _budget(test: ast.FunctionDef) -> float | None:
     return None
 
 
-def test_the_gates_share_of_whole_clusters_is_at_most_fifteen_tests_and_180_seconds() -> None:
+def test_the_gate_has_at_most_fifteen_tests_and_180_seconds_on_whole_clusters() -> None:
     stated = budgets()
     assert stated
     assert len(stated) <= AT_MOST, "a new test displaces an old one (docs/testing.md)"
@@ -41,7 +41,7 @@ def test_the_gates_share_of_whole_clusters_is_at_most_fifteen_tests_and_180_seco
     assert sum(seconds or 0 for seconds in stated.values()) <= SECONDS
 
 
-def test_each_of_them_is_played_once() -> None:
+def test_no_whole_cluster_test_of_the_gate_is_parametrized() -> None:
     """One function is one test: what is repeated with other values counts once, and takes as long as all."""
     decorators = [
         ast.unparse(decorator)
@@ -54,7 +54,7 @@ def test_each_of_them_is_played_once() -> None:
     assert not [text for text in decorators if "parametrize" in text]
 
 
-def test_clusters_are_started_by_tests_of_the_gates_last_stages_and_of_the_long_tier_alone() -> None:
+def test_only_tests_of_the_gates_last_stages_and_of_the_long_tier_start_clusters() -> None:
     allowed = {"e2e", "controlplane", "long", "gpu", "bench"}
     found = {
         path.relative_to(ROOT)
@@ -83,7 +83,7 @@ def test_every_test_on_a_whole_cluster_finds_its_fixtures() -> None:
     assert planned.returncode == 0, planned.stdout[-5_000:]
 
 
-def test_a_file_that_asks_for_another_cluster_is_played_on_it() -> None:
+def test_a_file_that_requests_another_cluster_runs_on_it() -> None:
     """A fixture of tests/e2e/session.py that a file defines again, for nobody, changes nothing."""
     usual = {name for name, _ in _functions(ROOT / "tests/e2e/session.py") if not name.startswith("_")}
     unused = {
@@ -103,7 +103,7 @@ def _functions(path: Path) -> Iterator[tuple[str, set[str]]]:
             yield node.name, {argument.arg for argument in node.args.args}
 
 
-def test_every_method_at_which_a_part_is_made_to_stop_is_there() -> None:
+def test_every_method_at_which_a_test_stops_a_part_exists() -> None:
     """``module:Class.method`` in a test: else only a run of the long tier would find that it was renamed."""
     seams = {
         (name_of(path), *found)

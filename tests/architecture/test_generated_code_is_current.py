@@ -25,13 +25,13 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return generated(into)
 
 
-def test_generating_again_changes_not_one_byte(fresh: dict[str, bytes]) -> None:
+def test_generating_again_changes_no_byte(fresh: dict[str, bytes]) -> None:
     kept = generated(ROOT)
     changed = {name for name in fresh.keys() | kept.keys() if fresh.get(name) != kept.get(name)}
     assert not changed, "run `make proto` and commit the result"
 
 
-def test_every_contract_is_generated_from(fresh: dict[str, bytes]) -> None:
+def test_code_is_generated_from_every_contract(fresh: dict[str, bytes]) -> None:
     contracts = {path.parent.name for path in (ROOT / "proto").rglob("*.proto")}
     assert contracts
     assert {name.split("/")[0] for name in fresh if name.endswith("/api_pb2.py")} == contracts
@@ -43,7 +43,7 @@ def test_make_proto_runs_the_same_generator() -> None:
     assert done.stdout.splitlines()[-1].endswith(f"python {GENERATOR}")
 
 
-def test_every_contract_has_a_name_of_its_own_in_one_process() -> None:
+def test_all_generated_contracts_can_be_imported_in_one_process() -> None:
     apis = ("deviceplugin_v1beta1", "podresources_v1", "pods_v1alpha1", "core_v1")
     program = "\n".join(f"import deviceplugin.kubeletapi.{api}.api_pb2" for api in apis)
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

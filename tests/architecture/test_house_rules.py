@@ -33,7 +33,7 @@ def test_a_lock_pins_hashes_and_names_no_address(lock: Path) -> None:
     assert text.count("--hash=sha256:") >= len(pins)
 
 
-def test_every_thread_of_the_extender_goes_on_when_its_work_has_failed_once() -> None:
+def test_every_thread_of_the_extender_continues_after_a_failure() -> None:
     """A process that binds pods has no thread but those that ``go_on`` makes of ``Loops``."""
     made = {
         f"{name_of(path)}:{function.name}"

@@ -48,7 +48,7 @@ def test_the_contracts_are_kept(file: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_architecture_says_every_contract() -> None:
+def test_the_architecture_document_describes_every_contract() -> None:
     section = (ROOT / "ARCHITECTURE.md").read_text().split("## Import contracts")[1].split("## Laws")[0]
     said = [" ".join(each.split()).rstrip(".") for each in section.split("\n- ")[1:]]
     assert said == [contract["name"] for contract in CONTRACTS]
@@ -80,7 +80,7 @@ PLACED = {
 """Rooms with layers that are exhaustive."""
 
 
-def test_every_room_with_rooms_or_many_modules_has_layers_that_are_exhaustive() -> None:
+def test_every_room_with_rooms_or_many_modules_has_exhaustive_layers() -> None:
     assert large_rooms(*PACKAGES) - PLACED == set()
     assert set(PACKAGES) - PLACED == set()
 
@@ -90,7 +90,7 @@ def test_large_rooms_are_found_by_the_rooms_and_by_the_modules_in_them() -> None
     assert "cluster.decide.eviction" not in large_rooms(*PACKAGES)
 
 
-def test_a_large_room_without_layers_is_one_whose_modules_know_nothing_of_each_other() -> None:
+def test_only_large_rooms_whose_modules_are_independent_have_no_layers() -> None:
     apart = {
         module.removesuffix(".*")
         for contract in CONTRACTS
@@ -101,7 +101,7 @@ def test_a_large_room_without_layers_is_one_whose_modules_know_nothing_of_each_o
     assert apart == FREE
 
 
-def test_every_library_has_its_room() -> None:
+def test_a_contract_says_which_rooms_may_import_each_library() -> None:
     placed = {
         library
         for contract in CONTRACTS
@@ -269,7 +269,7 @@ def broken(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "forbidden", "contract"), CLIMBS, ids=[f"{name}-{what}" for name, what, _ in CLIMBS]
 )
-def test_an_import_over_a_wall_breaks_the_contract_that_forbids_it(
+def test_a_forbidden_import_breaks_the_contract_that_forbids_it(
     broken_by_climbs: dict[str, str], name: str, forbidden: str, contract: str
 ) -> None:
     (wrong,) = (wrong for known, wrong in broken_by_climbs.items() if known.startswith(contract))
@@ -283,20 +283,18 @@ def test_an_import_over_a_wall_breaks_the_contract_that_forbids_it(
     assert line in wrong
 
 
-def test_every_contract_is_climbed_over_here() -> None:
+def test_an_example_here_breaks_every_contract() -> None:
     names = [contract["name"] for contract in CONTRACTS]
     assert [name for name in names if not any(name.startswith(known) for _, _, known in CLIMBS)] == []
 
 
 @pytest.mark.parametrize("newcomer", NEWCOMERS)
-def test_a_module_or_room_that_nobody_has_placed_breaks_a_contract(
-    broken_by_newcomers: str, newcomer: str
-) -> None:
+def test_a_module_or_room_without_a_layer_breaks_a_contract(broken_by_newcomers: str, newcomer: str) -> None:
     name = newcomer.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     assert f"- {name}\n" in broken_by_newcomers
 
 
-def test_every_module_of_ours_that_anybody_imports_is_there() -> None:
+def test_every_imported_module_of_ours_exists() -> None:
     ours = {*PACKAGES, "docs", "tests"}
     missing = {
         f"{name_of(path)}: {module}"

@@ -19,20 +19,20 @@ def test_different_states_have_different_names() -> None:
     assert len({label(state) for state in STATES}) == len(STATES)
 
 
-def test_whatever_happens_a_pod_runs_on_is_back_or_is_gone_for_good() -> None:
+def test_every_path_ends_with_a_pod_that_runs_on_is_back_or_is_gone_for_good() -> None:
     ends = {state for state in STATES if step_in(state) in ("wait", "done")} - {
         state for state, _, why in DRAWN if why == "its containers end"
     }
     assert ends == {RUNS, BACK, GONE}
 
 
-def test_from_every_state_one_of_those_is_reached() -> None:
+def test_every_state_leads_to_a_final_state() -> None:
     reached: set[State] = {RUNS, BACK, GONE}
     while more := {a for a, b, _ in DRAWN if b in reached} - reached:
         reached |= more
     assert reached == {*STATES}
 
 
-def test_the_steps_around_it_begin_and_end_at_its_states() -> None:
+def test_the_surrounding_steps_begin_and_end_at_states_of_the_diagram() -> None:
     names = {label(state) for state in (MUST_LEAVE, RUNS, BACK, GONE)}
     assert names <= {name for a, b, _ in AROUND for name in (a, b)}

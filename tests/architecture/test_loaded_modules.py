@@ -128,11 +128,11 @@ def loaded(part: str, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str
     return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_part_is_really_built(part: str, loaded: frozenset[str]) -> None:
+def test_the_modules_that_a_part_needs_are_loaded(part: str, loaded: frozenset[str]) -> None:
     assert NEEDED[part] <= loaded
 
 
-def test_a_part_loads_nothing_that_it_has_no_use_for(part: str, loaded: frozenset[str]) -> None:
+def test_a_part_loads_no_module_that_it_does_not_use(part: str, loaded: frozenset[str]) -> None:
     assert found(FORBIDDEN[part], loaded) == set()
 
 

@@ -52,11 +52,11 @@ def replaced(tree: ast.AST) -> Iterator[tuple[int, str]]:
         yield from ((call.lineno, key.arg) for key in call.keywords if key.arg in REPLACED)
 
 
-def test_every_event_of_the_log_is_a_statement() -> None:
+def test_every_log_event_is_a_statement() -> None:
     assert [(name_of(path), *found) for path in python_of(*SHIPPED) for found in cryptic(tree_of(path))] == []
 
 
-def test_keys_of_the_log_are_the_fields_words() -> None:
+def test_log_keys_are_the_words_of_the_field() -> None:
     assert [
         (name_of(path), *found) for path in python_of(*SHIPPED) for found in replaced(tree_of(path))
     ] == []

@@ -23,7 +23,7 @@ every = pytest.mark.parametrize(("part", "metric"), EVERY)
 
 
 @every
-def test_a_name_says_whose_it_is_in_small_letters(part: Part, metric: Metric) -> None:
+def test_a_name_is_lowercase_and_begins_with_our_prefix_and_its_part(part: Part, metric: Metric) -> None:
     name = exposed_name(metric)
     assert re.fullmatch(r"[a-z]+(_[a-z]+)+", name)
     assert name.removeprefix(f"{names.METRICS_PREFIX}_").partition("_")[0] in ROOMS[part.name]
@@ -52,7 +52,7 @@ def test_a_help_text_is_a_sentence_that_names_the_unit(part: Part, metric: Metri
 
 
 @every
-def test_a_help_text_says_what_the_labels_are(part: Part, metric: Metric) -> None:
+def test_a_help_text_explains_the_labels(part: Part, metric: Metric) -> None:
     """Labels are few and their values bounded: none names a pod, a user, a booking or an address.
 
     But for what a node agent says of its devices: there are no more holders than devices, and a pod's series

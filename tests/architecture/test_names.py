@@ -77,7 +77,7 @@ def strays_of_a_test(tree: ast.Module) -> Iterator[str]:
             yield f"{line}: {value!r}"
 
 
-def test_shipped_code_and_the_developers_cluster_say_no_name_of_ours_themselves() -> None:
+def test_shipped_code_and_the_development_cluster_spell_out_no_name_of_ours() -> None:
     paths = [path for path in python_of(*PACKAGES, "docs", "proto") if path != HOME]
     meanings = meanings_of(paths)
     strays = [
@@ -165,7 +165,7 @@ def test_constants_that_stand_for_names_are_known_wherever_they_are() -> None:
     assert set(found) - set(NAMES) == {"cluster.process.metrics.NAMESPACE"}
 
 
-def test_nobody_else_has_the_domain_at_hand_to_make_a_key_of_it_when_it_runs() -> None:
+def test_only_listed_modules_use_the_domain_from_which_keys_can_be_built() -> None:
     """Behind another name, or filled into a format, ``names.DOMAIN`` shows nobody the key."""
     users = {name_of(path) for path in python_of(*PACKAGES, "docs") if path != HOME and has_a_domain(path)}
     assert users == KNOW_THE_DOMAIN
@@ -180,7 +180,7 @@ def has_a_domain(path: Path) -> bool:
 @pytest.mark.parametrize(
     "name", ["GPU_RESOURCE", "BOOKED_CLASS", "MIRROR_LEASE", "WEBHOOK_SERVICE", "CAME_BACK"]
 )
-def test_any_other_name_is_found_too(name: str) -> None:
+def test_a_spelled_out_name_is_found_in_the_product_and_in_tests(name: str) -> None:
     text = f"x = {VALUES[name]!r}"
     assert list(strays_of_the_product(ast.parse(text)))
     assert list(strays_of_a_test(ast.parse(text)))
@@ -214,7 +214,7 @@ def test_prose_and_uses_of_names_are_no_strays(code: str) -> None:
     assert not list(strays_of_the_product(ast.parse(f"{code}\nfrom cluster import names")))
 
 
-def test_every_name_of_ours_in_another_language_is_in_names() -> None:
+def test_every_name_of_ours_in_files_of_other_languages_is_in_names() -> None:
     """The chart, and what is written in C and Go, in whole; of all the rest what is of our domain."""
     token = re.compile(rf"[\w./-]*(?:{OURS.pattern}|gpu-booked|gpu-opportunistic)[\w./-]*")
     known = {*VALUES.values(), f"bookings.{names.DOMAIN}", f"{names.STATE_DOMAIN}/", *BOUND_FOR_THE_SCHEDULER}
@@ -247,7 +247,7 @@ def test_the_chart_gives_pods_the_classes_and_the_webhook_that_are_named() -> No
         assert f"name: {name}\n" in chart
 
 
-def test_every_name_is_used_and_said_once() -> None:
+def test_every_name_is_used() -> None:
     code = "\n".join(path.read_text() for path in python_of(*PACKAGES, "tests"))
     inside = HOME.read_text()
     unused = [name for name in VALUES if f"names.{name}" not in code and inside.count(name) < 2]

@@ -116,12 +116,12 @@ def ends() -> set[str]:
 ENDS = ends()
 
 
-def test_a_name_of_ours_in_a_docstring_or_a_comment_is_there() -> None:
+def test_names_of_ours_in_docstrings_and_comments_exist() -> None:
     files = python_of(*PACKAGES)
     assert [f"{name_of(f)}:{stale}" for f in files for stale in stale_names_in(f.read_text())] == []
 
 
-def test_a_module_named_by_its_path_in_a_docstring_or_a_comment_is_there() -> None:
+def test_modules_named_by_path_in_docstrings_and_comments_exist() -> None:
     stale = [
         f"{name_of(file)}:{line}: {path}"
         for file in python_of(*PACKAGES)
@@ -132,7 +132,7 @@ def test_a_module_named_by_its_path_in_a_docstring_or_a_comment_is_there() -> No
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_a_path_in_a_document_is_there(document: str) -> None:
+def test_paths_in_documents_exist(document: str) -> None:
     said = (ROOT / document).read_text()
     assert stale_paths_in(said, CODE_OR_FOLDER) == []
     assert stale_paths_in(said, TEST) == []
@@ -149,7 +149,7 @@ def test_a_path_in_a_document_is_there(document: str) -> None:
         "cluster.decide.ledger.Ledger",
     ],
 )
-def test_a_module_a_constant_a_class_a_method_and_what_a_package_hands_on_are_there(name: str) -> None:
+def test_modules_constants_classes_methods_and_reexports_are_recognised(name: str) -> None:
     assert stale_names_in(f'"""As ``{name}`` has it."""') == []
 
 
@@ -164,7 +164,7 @@ def test_a_module_a_constant_a_class_a_method_and_what_a_package_hands_on_are_th
         "cluster.names.DOMAIN.nowhere",
     ],
 )
-def test_a_name_that_nothing_has_is_found_in_every_kind_of_prose(name: str) -> None:
+def test_a_name_that_does_not_exist_is_found_in_every_kind_of_prose(name: str) -> None:
     assert stale_names_in(f'"""First line.\n\nSee ``{name}``."""') == [f"3: {name}"]
     assert stale_names_in(f"x = 1  # as `{name}(x)` has it") == [f"1: {name}"]
     assert stale_names_in(f'x = 1\n"""As ``{name}``."""') == [f"2: {name}"]
@@ -174,12 +174,12 @@ def test_a_name_that_nothing_has_is_found_in_every_kind_of_prose(name: str) -> N
 @pytest.mark.parametrize(
     "path", ["tests/nowhere.py", "ledger/nowhere.py", "decide/nowhere/", "nowhere.py", "ient.py"]
 )
-def test_a_path_that_is_nowhere_is_found(path: str) -> None:
+def test_a_path_that_does_not_exist_is_found(path: str) -> None:
     assert stale_paths_in(f"see ``{path}``", CODE_OR_FOLDER) == [path]
 
 
 @pytest.mark.parametrize(
     "path", ["cluster/names.py", "names.py", "cluster/decide/", "decide/", "kube/client.py"]
 )
-def test_a_path_may_be_said_from_any_folder_on(path: str) -> None:
+def test_a_path_may_begin_at_any_folder(path: str) -> None:
     assert stale_paths_in(f"see `{path}`", CODE_OR_FOLDER) == []

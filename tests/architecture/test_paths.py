@@ -44,7 +44,7 @@ def test_a_path_is_put_together_folder_by_folder(code: str, paths: list[str]) ->
     assert [str(path) for path in named(ast.parse(code))] == paths
 
 
-def test_what_code_names_in_this_checkout_is_there() -> None:
+def test_paths_of_this_checkout_named_in_code_exist() -> None:
     files = [path for path in tracked(".py") if path.is_relative_to(ROOT)]
     said = {(name_of(file), path) for file in files for path in named(tree_of(file))}
     assert said

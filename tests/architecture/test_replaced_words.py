@@ -85,7 +85,7 @@ def found() -> set[tuple[str, str, str]]:
     }
 
 
-def test_no_name_has_a_word_that_another_has_replaced() -> None:
+def test_no_name_contains_a_replaced_word() -> None:
     assert [
         f"{file}: {name} has {word}: write {REPLACED[word]}"
         for file, name, word in sorted(found())
@@ -113,10 +113,10 @@ def test_every_exception_is_needed() -> None:
         ("a_claim", {"claim"}),
     ],
 )
-def test_a_replaced_word_is_found_by_itself_alone(name: str, words: set[str]) -> None:
+def test_a_replaced_word_is_found_only_as_a_whole_word(name: str, words: set[str]) -> None:
     assert replaced_in(name) == words
 
 
-def test_folders_modules_classes_and_functions_have_names() -> None:
+def test_names_of_folders_modules_classes_and_functions_are_collected() -> None:
     tree = ast.parse("class A:\n    async def b(self):\n        def c(): ...\n")
     assert list(names_in("room/module.py", tree)) == ["room", "module", "A", "b", "c"]

@@ -74,7 +74,7 @@ def test_a_grab_bag_is_recognised_in_every_part_of_a_path(name: str) -> None:
     assert grab_bags_in(name)
 
 
-def test_files_of_every_language_are_asked_for_their_names() -> None:
+def test_file_names_of_every_language_are_checked() -> None:
     suffixes = {Path(name).suffix for name in named_by_us()}
     assert suffixes >= {".py", ".c", ".go", ".sh", ".tpl", ".js", ".html", ".css", ".yaml", ".md"}
 
@@ -106,7 +106,7 @@ def test_every_shipped_package_shows_its_types(package: str) -> None:
     assert (ROOT / package / "py.typed").exists()
 
 
-def test_what_a_person_reads_first_names_only_files_that_there_are() -> None:
+def test_the_first_documents_name_only_existing_files() -> None:
     """The code map of ARCHITECTURE.md."""
     text = (ROOT / "ARCHITECTURE.md").read_text().split("## Code map")[1].split("##")[0]
     rooms = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]

@@ -65,7 +65,7 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
 
 
 @pytest.mark.parametrize("end", [".py", ".c", ".go", ".sh", ".js", ".tpl", "Makefile"])
-def test_functions_are_found_in_every_language_that_is_written_here(end: str) -> None:
+def test_functions_are_found_in_every_language_used_here(end: str) -> None:
     assert [name for path in sources() if path.name.endswith(end) for name, _ in functions_of(path)]
 
 

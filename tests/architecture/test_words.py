@@ -63,7 +63,7 @@ def test_no_file_says_where_packages_and_images_come_from() -> None:
     assert [place for place in places(HOST) if not place.startswith(STOCK)] == []
 
 
-def test_nothing_prints_but_what_talks_to_people() -> None:
+def test_only_programs_that_talk_to_people_print() -> None:
     left = [
         f"{name_of(path)}:{line}"
         for path in python_of(*PACKAGES, "docs", "proto", "tests")

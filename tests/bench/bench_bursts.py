@@ -1,4 +1,4 @@
-"""Bursts of pods onto exactly as many devices of two models: who is sent to a device that is taken already.
+"""Bursts of pods onto exactly as many devices of two models: which pods are sent to a taken device.
 
 kube-scheduler asks filter about a pod before the bind of the one before has arrived. Whoever is refused waits
 out a backoff. Counted are the times that filter is asked about a pod beyond the first.

@@ -19,7 +19,7 @@ _PARTS: Final = Kind(
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Start it, if nobody has yet."""
+    """Start it, if that has not been done yet."""
     standing = lab.standing
     yield _START.row(standing.started)
     yield _PARTS.row(standing.deployed, standing.loading)

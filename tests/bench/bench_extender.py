@@ -89,7 +89,7 @@ _SLOW: Final = Kind(
 
 
 class Extender:
-    """The process, and who asks it."""
+    """The process and its client."""
 
     def __init__(
         self, server: int, folder: Path, program: Sequence[str] = PROGRAM, *, nodes: int = NODES

@@ -1,4 +1,4 @@
-"""How long the kubelet waits for the choice of GPUs that go best together, where nobody has decided.
+"""How long the kubelet waits for the choice of GPUs that go best together, where we have not decided.
 
 The scores are all different: machines as they are built have few different ones, and none is slower for it.
 """

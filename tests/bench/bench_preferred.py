@@ -123,7 +123,7 @@ class _Stream:
         self._call.cancel()
 
     def await_that(self, uuid: str, health: str) -> None:
-        """Wait until the agent says so of a device."""
+        """Wait until the agent reports this health of a device."""
         if not poll(lambda: self.health.get(uuid) == health, seconds=PATIENCE):
             raise RuntimeError(f"The agent does not say that {uuid} is {health}: {self.health}.")
 

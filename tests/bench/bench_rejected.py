@@ -84,7 +84,7 @@ def _used(extender: Extender) -> float:
 
 
 def _check(extender: Extender) -> None:
-    """See that kube-scheduler was called for those whom a second GPU helps, and for nobody else.
+    """Check that kube-scheduler was called for the pods that a second GPU helps, and for no others.
 
     Raises:
         RuntimeError: it was not.

@@ -1,4 +1,4 @@
-"""A whole node agent with simulated GPUs and without a cluster: who measures plays the kubelet."""
+"""A whole node agent with simulated GPUs and without a cluster: the measure plays the kubelet."""
 
 import os
 import socket

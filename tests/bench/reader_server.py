@@ -1,4 +1,4 @@
-"""What nobody can save who answers the kubelet: a call that reads the kubelet's pods and answers nothing.
+"""The least that answering the kubelet costs: a call that reads the kubelet's pods and answers nothing.
 
 Run by ``bench_preferred`` in a process of its own: ``reader_server FOLDER``, the kubelet's root folder.
 """

@@ -11,7 +11,7 @@ def entry(verb: str, stage: str = "ResponseComplete") -> str:
     return f'{{"kind":"Event","verb":"{verb}","stage":"{stage}","user":{{"username":"x"}}}}\n'
 
 
-def test_calls_are_counted_from_where_it_was_asked_last(tmp_path: Path) -> None:
+def test_calls_are_counted_since_the_previous_query(tmp_path: Path) -> None:
     log = AuditLog(tmp_path, service_account("a"))
     text = entry("list") + entry("watch") + entry("watch", "ResponseStarted") + entry("create")
     (tmp_path / "audit.log").write_text(text + entry("create")[:10])
@@ -22,7 +22,7 @@ def test_calls_are_counted_from_where_it_was_asked_last(tmp_path: Path) -> None:
     assert log.calls() == 0
 
 
-def test_the_policy_names_the_account_and_keeps_quiet_about_all_others(tmp_path: Path) -> None:
+def test_the_policy_logs_the_named_account_and_no_other(tmp_path: Path) -> None:
     log = AuditLog(tmp_path, service_account("a"))
     policy = msgspec.json.decode((tmp_path / "policy.json").read_bytes())
 

@@ -68,7 +68,7 @@ def test_the_graph_is_as_high_as_its_deepest_stack_and_has_its_title() -> None:
     assert title.text == "1 < 2 & so on"
 
 
-def test_a_name_that_has_no_room_loses_its_beginning() -> None:
+def test_a_name_that_does_not_fit_loses_its_beginning() -> None:
     title, everything, long = Drawing(flame({("m" * 500 + "end",): 1}, title="long")).texts()
     assert (title, everything) == ("long", "all")
     assert long.endswith("mend")
@@ -83,5 +83,5 @@ def test_frames_that_are_too_narrow_to_be_seen_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("stacks", [{}, {("main",): 0}])
-def test_where_no_time_was_spent_the_graph_is_empty(stacks: dict[Stack, int]) -> None:
+def test_the_graph_is_empty_where_no_time_was_spent(stacks: dict[Stack, int]) -> None:
     assert Drawing(flame(stacks, title="nothing")).boxes == {}

@@ -31,7 +31,7 @@ def test_results_are_a_list_of_rows_and_are_read_as_they_were_written(tmp_path: 
     assert results.read_machine(folder) == MACHINE
 
 
-def test_rows_kept_with_others_leave_the_description_of_their_machine_as_it_is(tmp_path: Path) -> None:
+def test_merging_rows_keeps_the_description_of_their_machine(tmp_path: Path) -> None:
     results.write(ROWS, MACHINE, tmp_path)
     again = Kind("b", "a b", "s").row(7.0)
     results.write_merged([again], ["a", "b"], tmp_path)
@@ -46,12 +46,12 @@ def test_rows_of_another_machine_are_not_mixed_with_these(tmp_path: Path) -> Non
     assert "CPU was two cores and is four cores; kernel was not recorded and is 7." in str(refused.value)
 
 
-def test_another_load_is_no_other_machine(tmp_path: Path) -> None:
+def test_a_different_load_is_not_a_different_machine(tmp_path: Path) -> None:
     results.write(ROWS, {**MACHINE, LOAD: "0.1"}, tmp_path)
     results.check_machine({**MACHINE, LOAD: "1.9"}, tmp_path)
 
 
-def test_the_load_is_among_what_a_machine_is_described_by() -> None:
+def test_the_description_of_a_machine_includes_its_load() -> None:
     assert LOAD in describe()
 
 

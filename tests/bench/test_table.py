@@ -21,7 +21,7 @@ def test_a_row_is_shown_with_its_floor_and_its_target() -> None:
     )
 
 
-def test_what_a_row_does_not_have_is_a_dash() -> None:
+def test_missing_values_of_a_row_are_shown_as_dashes() -> None:
     assert cells(START, START.row(5.0))[3:] == ("-", "-", "-", "-")
 
 
@@ -45,6 +45,6 @@ def test_the_table_is_aligned_markdown() -> None:
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["`start`", "`filter`"]
 
 
-def test_each_missed_target_is_a_message_and_nothing_else_is() -> None:
+def test_each_missed_target_is_reported_and_nothing_else() -> None:
     missed, kept = FILTER.row(6.0, 4.0), FILTER.row(4.0, 4.0)
     assert failures([missed, kept, START.row(1.0)]) == ["filter: 6.00 ms, and the target is 4.80."]

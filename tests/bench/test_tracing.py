@@ -11,7 +11,7 @@ from tests.bench.tracing import Stack, Tracer, read, write
 
 
 class Processor:
-    """Time passes when somebody says so."""
+    """Time passes only when a test moves it."""
 
     def __init__(self) -> None:
         self.spent = 0
@@ -61,7 +61,7 @@ def test_time_counts_for_the_function_that_runs_under_its_callers() -> None:
     }
 
 
-def test_a_function_that_fails_has_ended() -> None:
+def test_a_function_that_raises_has_ended() -> None:
     processor = Processor()
     assert followed(processor, processor.caught) == {
         ("works", "caught"): 1,
@@ -69,7 +69,7 @@ def test_a_function_that_fails_has_ended() -> None:
     }
 
 
-def test_what_following_costs_is_taken_off() -> None:
+def test_the_cost_of_tracing_is_subtracted() -> None:
     processor = Processor()
     assert followed(processor, processor.outer, cost=2) == {
         ("works", "outer"): 1 + 2,
@@ -77,7 +77,7 @@ def test_what_following_costs_is_taken_off() -> None:
     }
 
 
-def test_what_was_before_it_began_does_not_count() -> None:
+def test_calls_before_tracing_began_do_not_count() -> None:
     processor = Processor()
     tracer = Tracer(lambda: processor.spent)
     run_followed(tracer, processor.inner)

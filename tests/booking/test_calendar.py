@@ -50,28 +50,28 @@ def test_load_is_the_peak_and_not_the_sum_of_all_that_overlaps() -> None:
     assert peak([booked(0, 1), booked(2, 3), booked(4, 5)], at(0), at(5)) == 1
 
 
-def test_what_ends_before_or_starts_after_does_not_count() -> None:
+def test_bookings_that_end_before_or_start_after_do_not_count() -> None:
     assert peak([booked(-3, 0), booked(5, 7)], at(0), at(5)) == 0
 
 
-def test_availability_says_what_is_free_and_when_that_changes() -> None:
+def test_availability_gives_the_free_gpus_and_when_that_changes() -> None:
     steps = availability([booked(1, 3, 3), booked(2, 9, 2)], at(0), at(4), capacity=4)
     assert steps == (
         Step(at(0), at(1), 4, 4),
         Step(at(1), at(2), 1, 4),
-        Step(at(2), at(3), 0, 4),  # five are booked of four: a node has gone
+        Step(at(2), at(3), 0, 4),  # five of four are booked: a node has gone
         Step(at(3), at(4), 2, 4),
     )
 
 
 @given(LOADS, st.integers(-3, 25), st.integers(1, 10))
-def test_peak_is_what_looking_at_every_hour_finds(loads: list[Booked], start: int, length: int) -> None:
+def test_the_peak_is_the_highest_load_of_all_hours(loads: list[Booked], start: int, length: int) -> None:
     found = peak(loads, at(start), at(start + length))
     assert found == max(used(loads, hour) for hour in range(start, start + length))
 
 
 @given(LOADS, LOADS, st.integers(-3, 25), st.integers(1, 10))
-def test_steps_of_availability_cover_the_span_and_are_true(
+def test_the_steps_of_availability_cover_the_span_and_are_correct(
     loads: list[Booked], lost: list[Booked], start: int, length: int
 ) -> None:
     steps = availability(loads, at(start), at(start + length), capacity=CAPACITY, lost=lost)

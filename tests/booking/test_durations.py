@@ -55,7 +55,7 @@ def stockholm(*parts: int, fold: int = 0) -> datetime:
         ("45s", Duration(0, 45)),
     ],
 )
-def test_a_length_is_written_by_iso_8601_or_short(text: str, span: Duration) -> None:
+def test_a_length_is_written_in_iso_8601_or_short(text: str, span: Duration) -> None:
     assert durations.read(text) == span
 
 
@@ -80,7 +80,7 @@ def test_a_length_is_written_by_iso_8601_or_short(text: str, span: Duration) -> 
         "12h1d",
     ],
 )
-def test_what_is_no_length_is_refused_with_how_to_write_one(text: str) -> None:
+def test_an_invalid_length_is_refused_with_how_to_write_one(text: str) -> None:
     with pytest.raises(DurationError, match="write P14D"):
         durations.read(text)
 
@@ -88,7 +88,7 @@ def test_what_is_no_length_is_refused_with_how_to_write_one(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["P14D\n", "\u0661d", "x" * 10_000_000, "P" + "9" * 400 + "D", "\0", "<b>1d"]
 )
-def test_nothing_strange_is_a_length(text: str) -> None:
+def test_strange_texts_are_refused_with_a_short_message_on_one_line(text: str) -> None:
     with pytest.raises(DurationError) as refusal:
         durations.read(text)
     assert len(str(refusal.value)) < 400
@@ -96,13 +96,13 @@ def test_nothing_strange_is_a_length(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["P36526D", "P99999W", "PT9999999H"])
-def test_a_hundred_years_are_enough(text: str) -> None:
+def test_a_length_of_more_than_a_hundred_years_is_refused(text: str) -> None:
     with pytest.raises(DurationError, match="a hundred years at most"):
         durations.read(text)
     assert durations.read("P36525D") == durations.LONGEST
 
 
-def test_hours_stay_hours_in_a_message_and_days_stay_days() -> None:
+def test_a_message_keeps_hours_as_hours_and_days_as_days() -> None:
     assert durations.words(Duration(14, 1)) == "14 days 1 second"
     assert durations.words(Duration(0, 36 * 3600)) == "36 hours"
     assert durations.words(Duration(1, 90)) == "1 day 1 minute 30 seconds"
@@ -115,7 +115,7 @@ def test_a_length_is_never_negative() -> None:
 
 
 @given(SPANS)
-def test_what_is_written_is_read_back(span: Duration) -> None:
+def test_a_written_length_is_read_back(span: Duration) -> None:
     assert durations.read(durations.iso(span)) == span
     assert str(span) == durations.iso(span)
 
@@ -130,36 +130,36 @@ def test_fourteen_days_end_at_the_same_time_of_day_when_the_clocks_are_turned_ba
     assert durations.after(midnight, Duration(0, 336 * 3600), STOCKHOLM) == stockholm(2026, 10, 31, 23)
 
 
-def test_fourteen_days_end_at_the_same_time_of_day_when_they_are_turned_forward() -> None:
+def test_fourteen_days_end_at_the_same_time_of_day_when_the_clocks_are_turned_forward() -> None:
     midnight = stockholm(2026, 3, 22)
     assert durations.after(midnight, Duration(14), STOCKHOLM) == stockholm(2026, 4, 5)
     assert stockholm(2026, 4, 5) - midnight == timedelta(hours=335)
     assert durations.after(midnight, Duration(0, 336 * 3600), STOCKHOLM) == stockholm(2026, 4, 5, 1)
 
 
-def test_a_time_that_the_clocks_skip_is_the_end_of_the_gap() -> None:
+def test_a_time_that_the_clocks_skip_becomes_the_end_of_the_gap() -> None:
     assert durations.after(stockholm(2026, 3, 28, 2, 30), DAY, STOCKHOLM) == datetime(
         2026, 3, 29, 1, tzinfo=UTC
     )
     assert durations.after(stockholm(2026, 3, 28, 3), DAY, STOCKHOLM) == datetime(2026, 3, 29, 1, tzinfo=UTC)
 
 
-def test_of_a_time_that_the_clocks_show_twice_it_is_the_first() -> None:
+def test_a_time_that_the_clocks_show_twice_is_taken_as_the_first() -> None:
     assert durations.after(stockholm(2026, 10, 24, 2, 30), DAY, STOCKHOLM) == stockholm(2026, 10, 25, 2, 30)
 
 
-def test_a_day_after_either_of_the_two_is_the_same() -> None:
+def test_a_day_after_either_of_the_two_times_is_the_same() -> None:
     for fold in (0, 1):
         start = stockholm(2026, 10, 25, 2, 30, fold=fold)
         assert durations.after(start, DAY, STOCKHOLM) == stockholm(2026, 10, 26, 2, 30)
 
 
-def test_no_days_leave_the_second_of_two_times_alone() -> None:
+def test_a_length_without_days_keeps_the_second_of_two_equal_times() -> None:
     second = stockholm(2026, 10, 25, 2, 30, fold=1)
     assert durations.after(second, Duration(0, 60), STOCKHOLM) == second + timedelta(seconds=60)
 
 
-def test_a_day_before_is_the_same_time_of_the_day_before() -> None:
+def test_a_day_earlier_is_the_same_time_of_the_previous_day() -> None:
     assert durations.before(stockholm(2026, 3, 29, 12), DAY, STOCKHOLM) == stockholm(2026, 3, 28, 12)
     assert durations.before(stockholm(2026, 3, 29, 12), Duration(0, 300), STOCKHOLM) == stockholm(
         2026, 3, 29, 11, 55
@@ -167,7 +167,7 @@ def test_a_day_before_is_the_same_time_of_the_day_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["America/New_York", "Asia/Tokyo", "Europe/Stockholm", "UTC"])
-def test_beyond_the_calendar_there_is_its_last_instant(name: str) -> None:
+def test_beyond_the_calendar_the_result_is_its_first_or_last_instant(name: str) -> None:
     zone = ZoneInfo(name)
     last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     assert durations.after(last - timedelta(days=1), Duration(14, 5), zone) == last
@@ -187,7 +187,7 @@ def test_the_time_of_day_stays_unless_the_clocks_skip_it(
     before, after = start.astimezone(zone), later.astimezone(zone)
     wanted = before.replace(tzinfo=None) + timedelta(days=span.days)
     if after.replace(tzinfo=None) != wanted:
-        # The instant before the gap is before what was wanted, the one after it later.
+        # The instant before the gap is earlier than the one wanted, the one after it later.
         assert (
             (later - timedelta(seconds=1)).astimezone(zone).replace(tzinfo=None)
             < wanted
@@ -196,7 +196,7 @@ def test_the_time_of_day_stays_unless_the_clocks_skip_it(
 
 
 @given(INSTANTS, SPANS, ZONES)
-def test_the_length_between_leads_from_the_start_to_the_end(
+def test_the_length_between_two_instants_leads_from_the_first_to_the_second(
     start: datetime, span: Duration, zone: ZoneInfo
 ) -> None:
     end = start + span.nominal
@@ -208,7 +208,7 @@ def test_the_length_between_leads_from_the_start_to_the_end(
 
 
 @given(INSTANTS, st.integers(0, 40), ZONES)
-def test_later_starts_have_later_days_but_for_an_hour_that_comes_twice(
+def test_later_starts_have_later_ends_except_in_an_hour_that_comes_twice(
     start: datetime, days: int, zone: ZoneInfo
 ) -> None:
     later = start + timedelta(minutes=17)

@@ -16,7 +16,7 @@ def messages(bare: EndAction, owned: EndAction) -> tuple[str, str]:
     return end_effects.before(terms), end_effects.after(terms)
 
 
-def test_by_default_bare_pods_end_and_come_back_without_a_gpu_and_those_of_controllers_stay() -> None:
+def test_by_default_bare_pods_come_back_without_a_gpu_and_pods_of_controllers_stay() -> None:
     assert end_effects.before(EvictionSettings()) == (
         "Its bare pods end with it and come back without a GPU: save your work first."
         " Its pods of controllers, such as Jobs, stay, but must leave whenever a booked pod needs their GPUs."
@@ -33,7 +33,7 @@ def test_pods_that_all_stay_are_described_in_one_message() -> None:
 
 @pytest.mark.parametrize("owned", ACTIONS)
 @pytest.mark.parametrize("bare", ACTIONS)
-def test_the_messages_say_which_pods_end_and_to_save_work_before(bare: EndAction, owned: EndAction) -> None:
+def test_the_messages_say_which_pods_end_and_to_save_work_first(bare: EndAction, owned: EndAction) -> None:
     before, after = messages(bare, owned)
     ends = [action != "demote" for action in (bare, owned)]
     assert before.count(": save your work first.") == before.count(" end with it") == sum(ends)

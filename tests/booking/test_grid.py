@@ -52,7 +52,9 @@ def test_lengths_are_rounded_to_whole_steps() -> None:
 
 
 @given(INSTANTS | NEAR_TURNS, STEPS, ZONES)
-def test_it_is_the_first_step_from_the_instant_on(instant: datetime, step: Duration, zone: ZoneInfo) -> None:
+def test_the_next_step_is_the_first_from_the_instant_on(
+    instant: datetime, step: Duration, zone: ZoneInfo
+) -> None:
     found = grid.at_or_after(instant, step, zone)
     assert found >= instant
     assert grid.is_on(found, step, zone)

@@ -60,7 +60,7 @@ def watched() -> Iterator[Watched]:
             assert not thread.is_alive()
 
 
-def test_before_the_cluster_is_read_nothing_is_known(watched: Watched) -> None:
+def test_before_the_cluster_is_read_the_capacity_is_unknown(watched: Watched) -> None:
     assert watched.capacity.unready_reason() == "The pods of the cluster have not been read yet."
 
 
@@ -77,7 +77,7 @@ def test_devices_of_all_nodes_are_counted_and_followed(watched: Watched) -> None
     eventually(lambda: watched.capacity.capacity().models == (A6000,))
 
 
-def test_l6_without_events_for_150_seconds_it_is_no_longer_known(watched: Watched) -> None:
+def test_l6_without_events_for_150_seconds_the_capacity_is_no_longer_known(watched: Watched) -> None:
     watched.start()
     watched.kube.down = True
     watched.clock.advance(150)
@@ -92,7 +92,7 @@ def test_l6_without_events_for_150_seconds_it_is_no_longer_known(watched: Watche
 
 
 class Held:
-    """Two A100s on a node, and who is on them."""
+    """Two A100s on a node, and the pods that hold them."""
 
     def __init__(self, terms: EvictionSettings | None = None) -> None:
         self.clock = FakeClock()
@@ -111,16 +111,16 @@ class Held:
         return self.capacity.capacity().total(A100)
 
 
-def test_a_pod_that_leaves_when_it_must_takes_nothing() -> None:
+def test_an_evictable_pod_does_not_reduce_the_capacity() -> None:
     assert Held().on(a_pod().of("alice"), 0).left() == 2
 
 
-def test_a_device_whose_holder_nobody_may_evict_cannot_be_booked() -> None:
+def test_a_device_whose_holder_may_not_be_evicted_cannot_be_booked() -> None:
     static = a_pod().of("alice").with_annotation(names.STATIC_POD, "x")
     assert Held().on(static, 0).left() == 1
 
 
-def test_a_device_in_a_namespace_that_is_never_evicted_cannot_be_booked_until_that_ends() -> None:
+def test_a_device_held_in_a_protected_namespace_cannot_be_booked_until_that_ends() -> None:
     held = Held().on(a_pod().of("alice"), 0)
     assert held.left() == 2
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
@@ -130,11 +130,11 @@ def test_a_device_in_a_namespace_that_is_never_evicted_cannot_be_booked_until_th
     assert held.left() == 2
 
 
-def test_l6_devices_of_which_nobody_has_said_who_holds_them_cannot_be_booked() -> None:
+def test_l6_unaccounted_devices_cannot_be_booked() -> None:
     assert Held().on(a_pod().of("alice")).left() == 1
 
 
-def test_l6_of_a_node_whose_agent_is_unresponsive_nothing_can_be_booked_that_begins_within_minutes() -> None:
+def test_l6_no_booking_on_a_node_with_an_unresponsive_agent_can_start_within_minutes() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     assert held.capacity.capacity().pauses == {}
@@ -147,7 +147,7 @@ def test_l6_of_a_node_whose_agent_is_unresponsive_nothing_can_be_booked_that_beg
     assert held.capacity.capacity().pauses == {}
 
 
-def test_l6_an_agent_that_has_stopped_and_stays_away_is_unresponsive_too() -> None:
+def test_l6_an_agent_that_has_stopped_and_does_not_return_is_unresponsive_too() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
     held.clock.advance(74)
@@ -156,7 +156,7 @@ def test_l6_an_agent_that_has_stopped_and_stays_away_is_unresponsive_too() -> No
     assert [pause.node for pause in held.capacity.capacity().pauses[A100]] == ["n0"]
 
 
-def test_booked_pods_go_on_with_their_devices_on_an_unresponsive_node() -> None:
+def test_booked_pods_keep_their_devices_on_an_unresponsive_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
     held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
@@ -166,7 +166,7 @@ def test_booked_pods_go_on_with_their_devices_on_an_unresponsive_node() -> None:
     assert (pause.node, pause.count) == ("n0", 1)
 
 
-def test_l6_of_a_node_whose_agent_has_been_unresponsive_for_an_hour_nothing_can_be_booked() -> None:
+def test_l6_nothing_can_be_booked_on_a_node_whose_agent_is_unresponsive_for_an_hour() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     held.clock.advance(3599)
@@ -176,7 +176,7 @@ def test_l6_of_a_node_whose_agent_has_been_unresponsive_for_an_hour_nothing_can_
     assert held.capacity.capacity().models == (A100,)
 
 
-def test_the_pods_of_a_booking_say_where_it_is() -> None:
+def test_the_pods_of_a_booking_pin_it_to_their_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
     held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
@@ -186,7 +186,7 @@ def test_the_pods_of_a_booking_say_where_it_is() -> None:
     assert held.capacity.capacity().pins == {}
 
 
-def test_what_maia_has_granted_cannot_be_had_until_then() -> None:
+def test_a_gpu_that_maia_has_granted_cannot_be_booked_until_then() -> None:
     until = "2030-01-01T00:00:00Z"
     pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
     assert Held().on(pod, 0).capacity.capacity().grants == {}

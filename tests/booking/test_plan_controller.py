@@ -90,7 +90,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     store.close()
 
 
-def test_while_nothing_has_changed_nothing_is_written(kept: Kept) -> None:
+def test_nothing_is_written_while_nothing_has_changed(kept: Kept) -> None:
     before = kept.store.change()
     kept.plan_controller.round()
     kept.plan_controller.round()
@@ -105,7 +105,7 @@ def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_n
     assert kept.notified == 1
 
 
-def test_l6_while_the_cluster_is_not_known_nothing_is_moved(kept: Kept) -> None:
+def test_l6_no_booking_is_moved_while_the_cluster_is_unknown(kept: Kept) -> None:
     kept.nodes.devices = {"n1": 2}
     kept.nodes.problem = "There have been no events of pods."
     kept.plan_controller.round()
@@ -125,8 +125,8 @@ def test_maintenance_is_written_on_its_node_moves_bookings_and_vanishes_when_it_
     assert kept.nodes.blocked()["n0"] == ""
 
 
-# --- how bookings stand ------------------------------------------------------------------------------
-def test_bookings_that_cannot_be_kept_are_counted_until_there_is_room_again(kept: Kept) -> None:
+# --- the status of bookings --------------------------------------------------------------------------
+def test_bookings_at_risk_are_counted_until_there_is_room_again(kept: Kept) -> None:
     kept.plan_controller.round()
     assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
     kept.nodes.devices = {"n0": 1, "n1": 1}
@@ -137,7 +137,7 @@ def test_bookings_that_cannot_be_kept_are_counted_until_there_is_room_again(kept
     assert kept.plan_controller.status == PlanStatus(at_risk=0, gpus={A100: 3}, booked={A100: 0})
 
 
-def test_a_booking_of_a_model_that_has_gone_from_the_cluster_is_at_risk_and_keeps_its_plan(
+def test_a_booking_of_a_model_that_left_the_cluster_is_at_risk_and_keeps_its_plan(
     kept: Kept,
 ) -> None:
     kept.add(a_record(kept.clock.now() + HOUR, id="b-gone", model="NVIDIA-H100", plan=(Place("n9", 1),)))
@@ -149,14 +149,14 @@ def test_a_booking_of_a_model_that_has_gone_from_the_cluster_is_at_risk_and_keep
     assert found.plan == (Place("n9", 1),)
 
 
-def test_gpus_of_bookings_count_as_booked_while_these_run(kept: Kept) -> None:
+def test_gpus_of_a_booking_count_as_booked_while_it_runs(kept: Kept) -> None:
     kept.clock.advance(24 * 3600)
     kept.plan_controller.round()
     assert kept.plan_controller.status
     assert kept.plan_controller.status.booked == {A100: 2}
 
 
-def test_l6_while_the_cluster_is_not_known_nobody_says_how_bookings_stand(kept: Kept) -> None:
+def test_l6_the_status_of_bookings_is_unknown_while_the_cluster_is_unknown(kept: Kept) -> None:
     kept.plan_controller.round()
     kept.nodes.problem = "There have been no events of pods."
     kept.plan_controller.round()

@@ -101,7 +101,7 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
     assert cooldown(policy) == Duration(5)
 
 
-def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> None:
+def test_a_file_that_crashes_the_yaml_reader_changes_nothing(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     path.write_text('zone: "\\UFFFFFFFF"\n')
     policy.reconcile()
@@ -109,7 +109,7 @@ def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> N
     assert "not YAML" in (policy.problem() or "")
 
 
-def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path) -> None:
+def test_a_refusal_is_logged_once_together_with_the_policy_in_force(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     with capture_logs() as lines:
         policy.reconcile()
@@ -132,9 +132,7 @@ def test_a_server_does_not_start_with_a_broken_or_missing_file(path: Path) -> No
 
 
 @pytest.mark.parametrize("harm", ["broken", "missing"])
-def test_a_server_that_starts_with_such_a_file_goes_on_with_what_was_in_force_last(
-    path: Path, harm: str
-) -> None:
+def test_a_server_that_starts_with_such_a_file_uses_the_policy_in_force_last(path: Path, harm: str) -> None:
     kept = Kept("defaults: {cooldown: 5d}\n")
     path.unlink() if harm == "missing" else path.write_text(BROKEN)
     policy = PolicyFile(path, FakeClock(), kept)
@@ -148,13 +146,13 @@ def test_a_server_that_starts_with_such_a_file_goes_on_with_what_was_in_force_la
     assert (cooldown(policy), policy.problem(), kept.last()) == (Duration(3), None, GOOD)
 
 
-def test_what_was_in_force_and_is_not_understood_any_more_helps_nobody(path: Path) -> None:
+def test_a_last_policy_that_is_no_longer_understood_is_not_used(path: Path) -> None:
     path.write_text(BROKEN)
     with pytest.raises(PolicyFileError, match=r"defaults\.cooldown"):
         PolicyFile(path, FakeClock(), Kept("defaults: {warmup: 3d}\n"))
 
 
-def test_what_could_not_be_written_down_holds_and_is_written_down_later(path: Path) -> None:
+def test_a_policy_that_could_not_be_recorded_applies_and_is_recorded_later(path: Path) -> None:
     kept = Kept()
     policy = PolicyFile(path, FakeClock(), kept)
     path.write_text("defaults: {cooldown: 5d}\n")
@@ -192,7 +190,7 @@ class Waits:
         return event.is_set()
 
 
-def test_the_thread_checks_again_and_again_until_it_is_stopped(path: Path) -> None:
+def test_the_thread_checks_repeatedly_until_it_is_stopped(path: Path) -> None:
     clock = Waits(path)
     policy = PolicyFile(path, clock, Kept())
     policy.run(threading.Event())
@@ -201,7 +199,7 @@ def test_the_thread_checks_again_and_again_until_it_is_stopped(path: Path) -> No
     assert policy.problem()
 
 
-def test_an_installation_without_a_file_keeps_what_it_was_given() -> None:
+def test_an_installation_without_a_file_keeps_its_policy() -> None:
     policy = FixedPolicy(Policy(defaults={"buffer": 2}))
     assert policy.current().defaults == {"buffer": 2}
     assert policy.problem() is None

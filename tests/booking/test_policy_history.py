@@ -1,4 +1,4 @@
-"""Policies that were in force stand in the audit."""
+"""Policies that were in force are recorded in the audit log."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,11 +26,11 @@ def entries(store: Store) -> list[AuditEntry]:
     return store.read(lambda reading: reading.audit_page(after=None, limit=10, subject=SUBJECT))
 
 
-def test_where_none_ever_was_there_is_no_last_one(store: Store) -> None:
+def test_without_a_recorded_policy_there_is_no_last_one(store: Store) -> None:
     assert PolicyHistory(store, FakeClock()).last() is None
 
 
-def test_each_that_means_something_else_is_an_entry_with_its_text(store: Store) -> None:
+def test_each_policy_with_another_meaning_is_recorded_with_its_text(store: Store) -> None:
     clock = FakeClock()
     history = PolicyHistory(store, clock)
     first, second = read_policy(FIRST), read_policy(SECOND)
@@ -46,6 +46,6 @@ def test_each_that_means_something_else_is_an_entry_with_its_text(store: Store) 
     assert history.last() == SECOND
 
 
-def test_another_process_knows_it(store: Store) -> None:
+def test_another_process_finds_the_last_policy(store: Store) -> None:
     PolicyHistory(store, FakeClock()).keep(read_policy(FIRST), FIRST)
     assert PolicyHistory(store, FakeClock()).last() == FIRST

@@ -18,11 +18,11 @@ def test_a_booking_is_active_from_its_first_instant_on() -> None:
     assert a_record(day(1), day(3)).state(day(3) - SECOND) == "active"
 
 
-def test_a_booking_is_over_at_its_end_because_its_interval_is_half_open() -> None:
+def test_a_booking_is_over_at_its_end_since_its_interval_is_half_open() -> None:
     assert a_record(day(1), day(3)).state(day(3)) == "ended"
 
 
-def test_a_released_booking_is_over_at_once_though_its_last_second_is_counted_whole() -> None:
+def test_a_released_booking_is_over_at_once_even_within_its_last_second() -> None:
     released = a_record(day(1), day(2) + SECOND, released=day(2))
     assert released.state(day(2)) == "ended"
     assert released.state(day(2) - SECOND) == "active"
@@ -49,12 +49,12 @@ def test_a_cancelled_booking_stays_cancelled(now: int) -> None:
         {"id": "b-two"},
     ],
 )
-def test_whatever_people_change_gives_a_booking_another_version(changed: dict[str, object]) -> None:
+def test_every_change_that_people_make_gives_a_booking_another_version(changed: dict[str, object]) -> None:
     record = a_record(day(1), day(3))
     assert msgspec.structs.replace(record, **changed).version != record.version
 
 
-def test_a_place_in_the_plan_and_the_number_of_a_change_are_no_matter_of_its_version() -> None:
+def test_the_place_in_the_plan_and_the_change_number_do_not_affect_the_version() -> None:
     moved = a_record(day(1), day(3), plan=(Place("n0", 1),), change=7)
     assert moved.version == a_record(day(1), day(3)).version
 
@@ -63,7 +63,7 @@ def read(text: str) -> BookingRequest:
     return msgspec.json.decode(text, type=BookingRequest)
 
 
-def test_a_request_needs_a_model_and_an_end_alone() -> None:
+def test_a_request_needs_only_a_model_and_an_end() -> None:
     request = read('{"model": "A100", "end": "2026-03-04T09:00:00Z"}')
     assert (request.count, request.start, request.namespace, request.topology) == (1, None, None, None)
 
@@ -82,6 +82,6 @@ def test_a_request_needs_a_model_and_an_end_alone() -> None:
         '{"model": null, "end": "2026-03-04T09:00:00Z"}',
     ],
 )
-def test_what_is_no_request_is_refused_where_it_is_read(text: str) -> None:
+def test_an_invalid_request_is_refused_where_it_is_read(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         read(text)

@@ -76,7 +76,7 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     assert (tmp_path / "bookings.db").exists()
 
 
-def test_until_it_is_in_step_with_the_cluster_it_is_not_ready_and_says_why(tmp_path: Path) -> None:
+def test_a_server_is_unready_with_reasons_until_it_has_read_and_mirrored_the_cluster(tmp_path: Path) -> None:
     probes, web = free_port(), free_port()
     process = build(settings(tmp_path, PROBE_PORT=probes, PORT=web), FakeClock())
 
@@ -101,7 +101,7 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready_and_says_why(tmp_p
     ended(process)
 
 
-def test_a_database_that_vanishes_makes_it_unready(tmp_path: Path) -> None:
+def test_a_database_that_disappears_makes_the_server_unready(tmp_path: Path) -> None:
     probes = free_port()
     process = build(settings(tmp_path, PROBE_PORT=probes), FakeClock())
     (tmp_path / "bookings.db").unlink()
@@ -112,12 +112,12 @@ def test_a_database_that_vanishes_makes_it_unready(tmp_path: Path) -> None:
     ended(process)
 
 
-def test_a_missing_token_is_said(tmp_path: Path) -> None:
+def test_a_missing_token_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadConnectionError):
         build(settings(tmp_path, KUBE_TOKEN_FILE=str(tmp_path / "nothing")), FakeClock())
 
 
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ServeError, match="Cannot listen"):
         build(settings(tmp_path, PORT=str(taken.getsockname()[1])), FakeClock())
 
@@ -135,7 +135,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_settings_that_do_not_fit_together_are_said(tmp_path: Path, more: dict[str, str]) -> None:
+def test_contradicting_settings_are_reported(tmp_path: Path, more: dict[str, str]) -> None:
     with pytest.raises(SettingsError):
         build(settings(tmp_path, **more), FakeClock())
 
@@ -143,7 +143,7 @@ def test_settings_that_do_not_fit_together_are_said(tmp_path: Path, more: dict[s
 @pytest.mark.parametrize(
     ("trusted", "second"), [({}, 429), ({"TRUSTED_PROXIES": "127.0.0.1"}, 200)], ids=["nobody", "the proxy"]
 )
-def test_only_a_trusted_proxy_says_for_whom_it_asks(
+def test_the_forwarded_client_address_counts_only_from_a_trusted_proxy(
     tmp_path: Path, trusted: dict[str, str], second: int
 ) -> None:
     port = free_port()
@@ -154,12 +154,12 @@ def test_only_a_trusted_proxy_says_for_whom_it_asks(
     ended(process)
 
 
-def test_a_database_of_another_kind_is_said(tmp_path: Path) -> None:
+def test_an_unsupported_kind_of_database_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         build(settings(tmp_path, DATABASE="mysql://host/name"), FakeClock())
 
 
-def test_a_database_that_cannot_be_opened_ends_it_with_a_message(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_stops_the_server_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     done = failing(tmp_path, DATABASE=f"sqlite:///{tmp_path / 'folder'}")
 
@@ -169,7 +169,7 @@ def test_a_database_that_cannot_be_opened_ends_it_with_a_message(tmp_path: Path)
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_file_that_is_no_database_of_ours_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_our_database_is_left_as_it_is(tmp_path: Path) -> None:
     stranger = tmp_path / "letter.txt"
     stranger.write_text("Dear all, " * 200)
     done = failing(tmp_path, DATABASE=f"sqlite:///{stranger}")
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_database_of_ours_is_left_as_it_is(tmp_path: Path) -> 
     assert stranger.read_text() == "Dear all, " * 200
 
 
-def test_outside_a_pod_and_without_settings_it_ends_with_a_message() -> None:
+def test_outside_a_pod_and_without_settings_the_server_stops_with_a_message() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "booking.server"],
         env={"PATH": "/usr/bin"},
@@ -209,7 +209,7 @@ def test_a_server_is_not_started_with_a_broken_policy(tmp_path: Path) -> None:
         build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())
 
 
-def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path: Path) -> None:
+def test_a_server_that_has_had_a_good_policy_starts_with_a_broken_one(tmp_path: Path) -> None:
     file, port = tmp_path / "policy.yaml", free_port()
     file.write_text("defaults: {cooldown: 3d}\n")
     assert ended(build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())) == 0

@@ -1,4 +1,4 @@
-"""The running server answers by its settings: what becomes of pods, how often strangers may ask."""
+"""The running server follows its settings: what happens to pods, how often strangers may send requests."""
 
 import json
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def a_running_booking(folder: Path) -> None:
 
 @pytest.mark.parametrize("owned", get_args(EndAction))
 @pytest.mark.parametrize("bare", get_args(EndAction))
-def test_page_and_rest_say_of_pods_what_the_settings_of_the_process_do(
+def test_page_and_rest_describe_the_ends_of_pods_as_the_settings_decide(
     tmp_path: Path, api_server: Server, bare: EndAction, owned: EndAction
 ) -> None:
     expected = end_effects.before(
@@ -115,7 +115,7 @@ def test_page_and_rest_say_of_pods_what_the_settings_of_the_process_do(
         assert (status, json.loads(body)["pods"]) == (200, expected)
 
 
-def test_without_a_setting_bare_pods_come_back_without_a_gpu_and_others_stay(
+def test_by_default_bare_pods_come_back_without_a_gpu_and_others_stay(
     tmp_path: Path, api_server: Server
 ) -> None:
     a_running_booking(tmp_path)
@@ -123,7 +123,7 @@ def test_without_a_setting_bare_pods_come_back_without_a_gpu_and_others_stay(
         assert end_effects.before(EvictionSettings()) in text_of(port, "/mine")
 
 
-def test_wrong_tokens_of_maia_do_not_use_up_what_may_be_read_and_nobody_elses(
+def test_wrong_tokens_of_maia_do_not_use_up_the_rate_limit_of_other_requests(
     tmp_path: Path, api_server: Server
 ) -> None:
     token = tmp_path / "maia-token"
@@ -131,7 +131,7 @@ def test_wrong_tokens_of_maia_do_not_use_up_what_may_be_read_and_nobody_elses(
     with running(tmp_path, api_server, MAIA_TOKEN_FILE=str(token), REQUEST_BURST="1") as port:
         guess = {"token": "guess"}
         assert [ask(port, "POST", SCHEDULABILITY, guess)[0] for _ in range(2)] == [403, 429]
-        # Nothing is known of the cluster yet; being asked too often would be another answer.
+        # The cluster is still unknown; a rate limit would be another answer.
         assert ask(port, "GET", STATS[0])[0] == 503
         assert ask(port, "GET", STATS[0])[0] == 429
         assert ask(port, "GET", "/api/v1")[0] == 200

@@ -1,4 +1,4 @@
-"""Booking by mouse, by keyboard alone and without JavaScript; the answer while one types."""
+"""Booking by mouse, by keyboard alone and without JavaScript; the answer while the user types."""
 
 import re
 from typing import Final
@@ -47,7 +47,7 @@ def test_a_booking_is_made_by_keyboard_alone(site: Site, visitors: Visitors) -> 
     assert visitors.errors() == []
 
 
-def test_the_answer_comes_while_one_types(site: Site, visitors: Visitors) -> None:
+def test_the_answer_is_updated_while_the_user_types(site: Site, visitors: Visitors) -> None:
     add_bookings(site)
     page = visitors.page("bob")
     page.goto(f"/?model={H100}")

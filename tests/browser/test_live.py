@@ -22,7 +22,7 @@ def story(site: Site) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
-def test_from_a_gpu_to_the_explanation_of_its_pod(visitors: Visitors, *, scripts: bool) -> None:
+def test_a_gpu_leads_to_the_explanation_of_its_pod(visitors: Visitors, *, scripts: bool) -> None:
     page = visitors.page(scripts=scripts, screen=PHONE)
     page.goto("/now")
     expect(page.get_by_role("table", name="GPUs of gpu-a2")).to_contain_text("fallen off the bus")
@@ -36,7 +36,7 @@ def test_from_a_gpu_to_the_explanation_of_its_pod(visitors: Visitors, *, scripts
     assert visitors.errors() == []
 
 
-def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Visitors) -> None:
+def test_changes_are_shown_without_reloading_the_page(site: Site, visitors: Visitors) -> None:
     page = visitors.page()
     page.clock.install()
     page.goto("/now")
@@ -51,9 +51,7 @@ def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Vis
 
 
 @pytest.mark.parametrize("screen", [PHONE, DESK], ids=["phone", "desk"])
-def test_how_gpus_are_used_is_seen_and_who_should_not_be_on_one(
-    site: Site, visitors: Visitors, screen: Screen
-) -> None:
+def test_the_use_of_gpus_and_squatters_are_shown(site: Site, visitors: Visitors, screen: Screen) -> None:
     page = visitors.page(screen=screen)
     page.goto("/now")
     table = page.get_by_role("table", name="GPUs of gpu-a1")
@@ -72,7 +70,7 @@ def test_how_gpus_are_used_is_seen_and_who_should_not_be_on_one(
     assert visitors.errors() == []
 
 
-def test_nodes_that_could_not_be_asked_for_once_come_back(visitors: Visitors) -> None:
+def test_the_nodes_are_shown_again_after_a_failed_refresh(visitors: Visitors) -> None:
     page = visitors.page()
     page.clock.install()
     page.goto("/now")

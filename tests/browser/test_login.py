@@ -1,4 +1,4 @@
-"""Signing in with a Kubernetes token, where there is no identity provider: a page that everybody can read."""
+"""Signing in with a Kubernetes token, where there is no identity provider: an accessible page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ REFUSED = "error: Failed to load resource: the server responded with a status of
 
 @pytest.fixture
 def strangers(browser: Browser, tmp_path: Path) -> Iterator[Visitors]:
-    """Visitors whom nobody knows yet."""
+    """Visitors who have not signed in yet."""
     entrance = Entrance(tmp_path)
     with address_of(entrance) as address:
         made = Visitors(browser, address)
@@ -27,7 +27,7 @@ def strangers(browser: Browser, tmp_path: Path) -> Iterator[Visitors]:
 
 
 @pytest.mark.parametrize("path", ["/login", "/login?out=1"], ids=["the form", "after signing out"])
-def test_everybody_can_read_the_login(strangers: Visitors, path: str) -> None:
+def test_the_login_page_is_accessible(strangers: Visitors, path: str) -> None:
     page = strangers.page(None, screen=DESK, scheme="light")
     page.goto(path)
     assert findings(page) == []
@@ -39,7 +39,7 @@ def test_everybody_can_read_the_login(strangers: Visitors, path: str) -> None:
     assert strangers.errors() == []
 
 
-def test_colours_are_judged_when_they_have_come_to_rest(strangers: Visitors) -> None:
+def test_colours_are_checked_after_their_transitions_have_ended(strangers: Visitors) -> None:
     page = strangers.page(None, screen=DESK, scheme="light")
     page.goto("/login?out=1")
     page.evaluate("document.querySelector('.button').style.transition = 'background-color 2s'")
@@ -48,7 +48,7 @@ def test_colours_are_judged_when_they_have_come_to_rest(strangers: Visitors) -> 
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
-def test_somebody_signs_in_by_keyboard_goes_on_and_signs_out(strangers: Visitors, *, scripts: bool) -> None:
+def test_a_user_signs_in_by_keyboard_continues_and_signs_out(strangers: Visitors, *, scripts: bool) -> None:
     page = strangers.page(None, scripts=scripts)
     page.goto("/mine")
     page.get_by_label("Token").fill("a-guess")

@@ -1,4 +1,4 @@
-"""What one does with one's own bookings, with and without JavaScript."""
+"""What users do with their own bookings, with and without JavaScript."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -77,7 +77,7 @@ def test_a_planned_booking_is_moved_and_cancelled(site: Site, visitors: Visitors
     assert visitors.errors() == []
 
 
-def test_what_was_changed_elsewhere_is_not_overwritten(site: Site, visitors: Visitors) -> None:
+def test_a_change_made_elsewhere_is_not_overwritten(site: Site, visitors: Visitors) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + 2 * DAY, user="alice", node="node-a")
     page = visitors.page()
@@ -108,7 +108,7 @@ def test_a_countdown_counts_in_the_words_that_the_server_chose(site: Site, visit
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
-def test_a_booking_at_risk_is_changed_to_what_can_be_had_with_one_click(
+def test_a_booking_at_risk_is_changed_to_what_is_available_with_one_click(
     site: Site, visitors: Visitors, *, scripts: bool
 ) -> None:
     add_bookings(site)

@@ -49,7 +49,7 @@ def visitors(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_everybody_can_read_a_page(visitors: Visitors, name: str) -> None:
+def test_pages_are_accessible(visitors: Visitors, name: str) -> None:
     page = visitors.page()
     page.goto(PAGES[name])
     open_all(page)
@@ -62,7 +62,7 @@ def test_everybody_can_read_a_page(visitors: Visitors, name: str) -> None:
     assert visitors.errors() == ([MISSING] if name == "missing" else [])
 
 
-def test_who_looks_at_pages_sees_what_is_wrong_with_one(visitors: Visitors) -> None:
+def test_the_checks_of_a_page_find_what_is_wrong_with_it(visitors: Visitors) -> None:
     page = visitors.page(screen=PHONE)
     page.goto("/mine")
     page.evaluate("document.querySelector('main').innerHTML = '<input><p class=wide>wide</p>'")

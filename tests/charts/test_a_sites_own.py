@@ -32,7 +32,7 @@ def test_a_common_label_is_on_every_object_and_pod_and_in_no_selector(render: Re
     assert not any("team" in selector for selector in selectors)
 
 
-def test_pods_and_accounts_of_a_part_bear_what_that_part_is_given_and_no_others(render: Render) -> None:
+def test_labels_and_annotations_given_to_a_part_are_on_its_pods_and_accounts_alone(render: Render) -> None:
     documents = render(OWN)
     tiers = {part: t["metadata"]["labels"].get("tier") for part, t in workloads(documents).items()}
     assert tiers == {"node-agent": "node", "extender": None, "server": None, "controller": None}
@@ -63,7 +63,7 @@ def test_named_administrators_get_the_verb_that_our_parts_ask_about_and_change_n
 
 
 @pytest.mark.parametrize("mode", ["dedicated", "existing"])
-def test_a_drain_is_never_stopped_for_good_by_one_replica(render: Render, mode: str) -> None:
+def test_a_single_replica_never_blocks_a_drain_indefinitely(render: Render, mode: str) -> None:
     one = {"replicas": 1}
     documents = render({"scheduler": {"mode": mode}, "controller": one, "extender": one})
     budgets = of_kind(documents, "PodDisruptionBudget")
@@ -73,7 +73,7 @@ def test_a_drain_is_never_stopped_for_good_by_one_replica(render: Render, mode: 
         assert "minAvailable" not in budget["spec"]
 
 
-def test_a_budget_is_as_large_as_the_site_says_or_not_there(render: Render) -> None:
+def test_a_budget_has_the_size_that_the_site_configures_or_is_absent(render: Render) -> None:
     (budget,) = of_kind(render(OWN), "PodDisruptionBudget").values()
     assert budget["spec"]["maxUnavailable"] == "50%"
     assert budget["spec"]["selector"]["matchLabels"][names.COMPONENT] == "extender"
@@ -96,14 +96,14 @@ def test_pods_are_spread_by_counting_those_of_their_own_part(render: Render) -> 
     assert spread == given[0]
 
 
-def test_a_controller_on_the_nodes_network_still_finds_services_by_name(render: Render) -> None:
+def test_a_controller_on_the_host_network_still_finds_services_by_name(render: Render) -> None:
     assert "hostNetwork" not in workloads(render())["controller"]["spec"]
     spec = workloads(render(OWN))["controller"]["spec"]
     assert spec["hostNetwork"]
     assert spec["dnsPolicy"] == "ClusterFirstWithHostNet"
 
 
-def test_a_controller_on_the_nodes_network_leaves_its_ports_to_the_next_release(render: Render) -> None:
+def test_a_controller_on_the_host_network_frees_its_ports_for_the_next_release(render: Render) -> None:
     """With no more nodes than controllers the new one would wait for the old one's indefinitely."""
 
     def strategy(*, shared: bool) -> dict[str, int]:
@@ -114,7 +114,7 @@ def test_a_controller_on_the_nodes_network_leaves_its_ports_to_the_next_release(
     assert strategy(shared=True) == {"maxUnavailable": 1, "maxSurge": 1}
 
 
-def test_a_volume_of_the_sites_is_mounted_where_the_servers_settings_expect_it(render: Render) -> None:
+def test_a_volume_of_the_site_is_mounted_where_the_servers_settings_expect_it(render: Render) -> None:
     spec = workloads(render(OWN))["server"]["spec"]
     (container,) = spec["containers"]
     (mount,) = [m for m in container["volumeMounts"] if m["name"] == "authority"]
@@ -123,7 +123,7 @@ def test_a_volume_of_the_sites_is_mounted_where_the_servers_settings_expect_it(r
     assert str(loaded.oidc_ca_file).startswith(mount["mountPath"])
 
 
-def test_people_reach_the_server_by_the_service_that_the_site_wants(render: Render) -> None:
+def test_the_servers_service_has_the_type_that_the_site_configures(render: Render) -> None:
     plain = of_kind(render(), "Service")[names.BOOKING_SERVER]
     assert plain["spec"]["type"] == "ClusterIP"
     assert "nodePort" not in plain["spec"]["ports"][0]
@@ -154,12 +154,12 @@ def test_an_ingress_leads_from_the_public_address_to_the_servers_service(
     assert ingress["metadata"]["annotations"] == {"cert-manager.io/cluster-issuer": "site"}
 
 
-def test_an_ingress_without_tls_says_nothing_of_certificates(render: Render) -> None:
+def test_an_ingress_without_tls_mentions_no_certificates(render: Render) -> None:
     documents = render({"server": {"url": "http://gpus.example.org", "ingress": {"enabled": True}}})
     assert "tls" not in of_kind(documents, "Ingress")[names.BOOKING_SERVER]["spec"]
 
 
-def test_an_ingress_whose_host_nobody_names_is_refused_with_what_to_do(render: Render) -> None:
+def test_an_ingress_without_a_host_is_refused_with_a_remedy(render: Render) -> None:
     with pytest.raises(ClusterError, match=r"server\.ingress needs server\.url"):
         render({"server": {"ingress": {"enabled": True}}})
 

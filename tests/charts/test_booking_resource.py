@@ -47,7 +47,7 @@ def test_the_topologies_are_the_same() -> None:
 @pytest.mark.parametrize(
     "name", ["NVIDIA H200 NVL", "Tesla M2050 / M2070", "NVIDIA (engineering) #1", "N" * 96]
 )
-def test_whatever_a_driver_calls_its_gpu_can_be_mirrored(name: str) -> None:
+def test_a_gpu_can_be_mirrored_under_any_name_that_its_driver_reports(name: str) -> None:
     model = PROPERTIES["spec"]["properties"]["model"]
     assert re.search(model["pattern"], names.model_label(name))
     assert len(name) <= model["maxLength"]

@@ -13,7 +13,7 @@ BY_CERT_MANAGER = {"admission": {"certificates": "cert-manager"}}
 INJECTED = "cert-manager.io/inject-ca-from"
 
 
-def test_by_itself_the_chart_asks_nothing_of_cert_manager(render: Render) -> None:
+def test_by_default_the_chart_uses_no_cert_manager(render: Render) -> None:
     documents = render()
     assert not of_kind(documents, "Certificate")
     webhook = of_kind(documents, "MutatingWebhookConfiguration")[names.WEBHOOK]
@@ -35,7 +35,7 @@ def test_a_renewed_certificate_is_signed_by_the_same_authority(render: Render) -
     assert authority["spec"]["isCA"]
 
 
-def test_the_api_server_believes_what_cert_manager_injects(render: Render) -> None:
+def test_the_api_server_trusts_the_authority_that_cert_manager_injects(render: Render) -> None:
     webhook = of_kind(render(BY_CERT_MANAGER), "MutatingWebhookConfiguration")[names.WEBHOOK]
     assert webhook["metadata"]["annotations"][INJECTED] == f"{names.NAMESPACE}/{names.WEBHOOK_KEYS}"
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.component
         ),
     ],
 )
-def test_the_server_has_the_controllers_action_for_pods_whose_booking_is_over(
+def test_the_server_has_the_controllers_end_action(
     render: Render, settings: dict[str, str], bare: str, owned: str
 ) -> None:
     found = workloads(render({"controller": {"settings": settings}}))
@@ -41,7 +41,9 @@ def test_the_server_has_the_controllers_action_for_pods_whose_booking_is_over(
         assert (loaded.end_action_without_controller, loaded.end_action_with_controller) == (bare, owned)
 
 
-def test_of_a_controller_outside_the_cluster_the_servers_own_settings_say_it(render: Render) -> None:
+def test_for_a_controller_outside_the_cluster_the_servers_own_settings_give_the_end_action(
+    render: Render,
+) -> None:
     values: dict[str, Any] = {
         "controller": {"external": {"address": "192.0.2.10", "port": 9443}},
         "server": {"settings": {"end_action_without_controller": "delete"}},

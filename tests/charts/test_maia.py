@@ -25,19 +25,19 @@ TOKEN_SECRET = f"{names.PRODUCT}-maia"
 ON = {"maia": {"enabled": True, "namespaces": ["maia"]}}
 
 
-def test_by_default_there_is_no_door_for_them(render: Render) -> None:
+def test_by_default_there_is_no_service_for_maias_tools(render: Render) -> None:
     documents = render()
     assert TERMINATOR not in of_kind(documents, "Service")
     assert DOOR not in of_kind(documents, "NetworkPolicy")
 
 
-def test_they_find_the_name_and_port_that_they_know(render: Render) -> None:
+def test_maias_tools_find_the_service_under_its_known_name_and_port(render: Render) -> None:
     service = of_kind(render(ON), "Service")[TERMINATOR]
     (port,) = service["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (8080, ControllerSettings().maia_port)
 
 
-def test_only_the_named_namespaces_reach_it_and_the_webhook_stays_open(render: Render) -> None:
+def test_only_the_named_namespaces_reach_maias_port_and_the_webhook_stays_open(render: Render) -> None:
     policy = of_kind(render(ON), "NetworkPolicy")[DOOR]
     opened = {
         port["port"]: yaml.safe_dump(rule.get("from"))
@@ -50,14 +50,14 @@ def test_only_the_named_namespaces_reach_it_and_the_webhook_stays_open(render: R
     assert "maia" not in opened[settings.webhook_port]
 
 
-def test_without_a_namespace_nobody_reaches_it(render: Render) -> None:
+def test_without_a_namespace_maias_port_is_closed(render: Render) -> None:
     policy = of_kind(render({"maia": {"enabled": True}}), "NetworkPolicy")[DOOR]
     (door,) = (rule for rule in policy["spec"]["ingress"] if rule.get("from"))
     (who,) = door["from"]
     assert who["namespaceSelector"]["matchExpressions"][0]["values"] == [names.NAMESPACE]
 
 
-def test_no_other_policy_opens_the_door(render: Render) -> None:
+def test_no_other_policy_opens_maias_port(render: Render) -> None:
     others = {name: p for name, p in of_kind(render(ON), "NetworkPolicy").items() if name != DOOR}
     component = {name: p["spec"]["podSelector"]["matchLabels"] for name, p in others.items()}
     assert others
@@ -67,7 +67,7 @@ def test_no_other_policy_opens_the_door(render: Render) -> None:
             assert ControllerSettings().maia_port not in opened
 
 
-def test_a_text_that_is_no_namespace_is_refused(render: Render) -> None:
+def test_an_invalid_namespace_is_refused(render: Render) -> None:
     with pytest.raises(ClusterError):
         render({"maia": {"enabled": True, "namespaces": [""]}})
 
@@ -87,7 +87,7 @@ def served(documents: list[dict[str, Any]]) -> tuple[ServerSettings, ControllerS
         ("https://gpus.example.org", "/", maia.STATS[0], {"server": {"url": "https://gpus.example.org"}}),
     ],
 )
-def test_maias_values_are_understood_where_they_lead_to_us(
+def test_maias_values_are_accepted_where_their_addresses_are_ours(
     render: Render, address: str, ending: str, stats: str, more: dict[str, Any]
 ) -> None:
     theirs = {
@@ -108,12 +108,12 @@ def test_maias_values_are_understood_where_they_lead_to_us(
 
 
 @pytest.mark.parametrize("value", [{"apiToken": "secret"}, {"maia": {"enabled": True}}])
-def test_any_of_them_is_the_mode(render: Render, value: dict[str, Any]) -> None:
+def test_any_of_maias_values_switches_the_mode_on(render: Render, value: dict[str, Any]) -> None:
     server, controller = served(render(value))
     assert (server.maia, controller.maia) == (True, True)
 
 
-def test_with_a_secret_of_ones_own_no_other_is_made(render: Render) -> None:
+def test_no_secret_is_created_where_the_site_names_its_own(render: Render) -> None:
     values = {"apiUrl": OURS + maia.SCHEDULABILITY, "maia": {"tokenSecret": "mine"}}
     documents = render(values)
     assert TOKEN_SECRET not in of_kind(documents, "Secret")
@@ -152,14 +152,14 @@ THEIRS = f"https://maia.example.org{maia.SCHEDULABILITY}/"
         ({"namespace": "gpus"}, "Leave namespace out, or install with --namespace gpus."),
     ],
 )
-def test_what_we_do_not_serve_is_refused_with_what_to_do(
+def test_values_that_we_do_not_serve_are_refused_with_a_remedy(
     render: Render, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ClusterError, match=re.escape(message)):
         render(values)
 
 
-def test_by_default_nothing_of_maia_is_there(render: Render) -> None:
+def test_by_default_nothing_of_maia_is_rendered(render: Render) -> None:
     documents = render()
     server, controller = served(documents)
     assert (server.maia, controller.maia, server.maia_token_file) == (False, False, None)

@@ -66,7 +66,7 @@ def written(folder: Path, rules: list[dict[str, Any]]) -> Path:
 
 
 # --- what is rendered --------------------------------------------------------------------------------
-def test_without_being_asked_for_there_is_nothing_that_needs_another_product(render: Render) -> None:
+def test_by_default_nothing_is_rendered_that_needs_another_product(render: Render) -> None:
     documents = render()
     assert not OF_THE_OPERATOR & {d["kind"] for d in documents}
     assert not [d for d in documents if "grafana_dashboard" in (d["metadata"].get("labels") or {})]
@@ -76,7 +76,7 @@ def test_without_being_asked_for_there_is_nothing_that_needs_another_product(ren
     ("part", "kind"),
     [("alerts", "PrometheusRule"), ("dashboard", "ConfigMap"), ("scraping", "PodMonitor")],
 )
-def test_each_is_switched_on_for_itself_and_found_by_the_labels_that_are_given(
+def test_each_object_is_switched_on_separately_and_has_the_given_labels(
     render: Render, part: str, kind: str
 ) -> None:
     before = {(d["kind"], d["metadata"]["name"]) for d in render()}
@@ -96,7 +96,7 @@ def test_the_dashboard_is_the_file_and_may_be_in_another_namespace(render: Rende
     assert json.loads(text) == DASHBOARD
 
 
-def test_our_pods_are_asked_where_their_probes_are(render: Render) -> None:
+def test_our_pods_are_scraped_at_the_port_of_their_probes(render: Render) -> None:
     """Every pod of a workload of ours has a port of that name, and the labels by which it is found."""
     documents = render(EVERYTHING)
     spec = one(documents, "PodMonitor", names.PRODUCT)["spec"]
@@ -147,7 +147,7 @@ def test_every_alert_leads_to_its_section_of_the_operations_manual(render: Rende
         assert heading in known, rule["alert"]
 
 
-def test_every_alert_says_what_is_wrong_and_how_much_that_matters(render: Render) -> None:
+def test_every_alert_has_a_description_and_a_severity(render: Render) -> None:
     for rule in rules_of(render):
         assert rule["labels"]["severity"] in {"critical", "warning"}
         assert all(rule["annotations"][key].endswith(".") for key in ("description", "summary"))
@@ -181,12 +181,12 @@ def exposed() -> set[str]:
     return found
 
 
-def test_prometheus_can_read_every_question(render: Render, tmp_path: Path) -> None:
+def test_every_query_is_valid(render: Render, tmp_path: Path) -> None:
     asked = [{"record": f"question:{n}", "expr": expr} for n, expr in enumerate(questions(render))]
     assert f"{len(asked)} rules found" in promtool("check", "rules", str(written(tmp_path, asked)))
 
 
-def test_every_question_names_metrics_that_there_are(render: Render) -> None:
+def test_every_query_uses_existing_metrics(render: Render) -> None:
     known = exposed()
     for asked in questions(render):
         named = set(re.findall(rf"\b(?:{names.METRICS_PREFIX}|process)_[a-z_]+", asked))
@@ -194,7 +194,7 @@ def test_every_question_names_metrics_that_there_are(render: Render) -> None:
         assert named <= known, asked
 
 
-def test_every_question_names_labels_that_there_are(render: Render) -> None:
+def test_every_query_uses_existing_labels(render: Render) -> None:
     known = {exposed_name(metric): labels_of(metric) for part in PARTS for metric in metrics_of(part)}
     for asked in questions(render):
         named = re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", asked)
@@ -206,7 +206,7 @@ def test_every_question_names_labels_that_there_are(render: Render) -> None:
         assert grouped | chosen <= has, asked
 
 
-def test_every_panel_has_a_name_of_its_own_a_place_of_its_own_and_a_question() -> None:
+def test_every_panel_has_a_name_of_its_own_a_place_of_its_own_and_a_query() -> None:
     shown = list(panels())
     assert len({panel["title"] for panel in shown}) == len(shown)
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
@@ -220,7 +220,7 @@ def test_every_panel_has_a_name_of_its_own_a_place_of_its_own_and_a_question() -
     assert all(panel["targets"] for panel in shown)
 
 
-def test_the_legend_of_a_panel_names_labels_that_its_question_keeps() -> None:
+def test_the_legend_of_a_panel_uses_labels_that_its_query_keeps() -> None:
     for panel in panels():
         for target in panel["targets"]:
             wanted = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
@@ -232,7 +232,7 @@ def test_the_legend_of_a_panel_names_labels_that_its_question_keeps() -> None:
 
 # --- what the parts report ---------------------------------------------------------------------------
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_prometheus_has_nothing_to_say_against_the_names_of_our_metrics(part: Part) -> None:
+def test_promtool_accepts_the_names_of_our_metrics(part: Part) -> None:
     with TemporaryDirectory(dir="/tmp") as folder:  # the paths of an agent's sockets have to be short
         text = generate_latest(part.build(Path(folder))).decode()
     assert names.METRICS_PREFIX in text

@@ -45,7 +45,7 @@ def test_a_node_agent_may_write_every_label_that_it_has(render: Render) -> None:
     assert [key for key in of_nvidia if not pattern.search(key)] == []
 
 
-def test_a_node_agent_may_not_write_what_orders_other_software_about(render: Render) -> None:
+def test_a_node_agent_may_not_write_labels_that_control_other_software(render: Render) -> None:
     pattern = allowed(render())
     orders = (
         "mig.config",

@@ -66,12 +66,12 @@ def test_every_key_in_the_policies_is_one_of_ours(render: Render) -> None:
     assert found <= known
 
 
-def test_switched_off_there_are_none(render: Render) -> None:
+def test_no_policy_is_rendered_when_they_are_switched_off(render: Render) -> None:
     assert policies(render())
     assert not policies(render({"policies": {"enabled": False, "binders": {"restricted": True}}}))
 
 
-def test_without_mutating_policies_pods_are_refused_that_would_see_gpus(
+def test_without_mutating_policies_pods_that_would_see_gpus_are_refused(
     program: Path, tmp_path: Path
 ) -> None:
     text = chart.render(program, tmp_path, served=())
@@ -100,13 +100,13 @@ def test_pods_with_gpus_are_judged_where_the_webhook_sees_them(render: Render) -
     assert selector == configuration["webhooks"][0]["namespaceSelector"]
 
 
-def test_they_name_the_scheduler_of_the_values(render: Render) -> None:
+def test_policies_name_the_configured_scheduler(render: Render) -> None:
     assert names.SCHEDULER_NAME in str(gpu_pods(render())["validations"])
     existing = gpu_pods(render({"scheduler": {"mode": "existing", "name": "default-scheduler"}}))
     assert "schedulerName == 'default-scheduler'" in str([v["expression"] for v in existing["validations"]])
 
 
-def test_a_webhook_that_may_be_passed_by_leaves_no_annotation_to_ask_for(render: Render) -> None:
+def test_the_admitted_annotation_is_not_required_where_the_webhook_fails_open(render: Render) -> None:
     assert names.ADMITTED in str(gpu_pods(render())["validations"])
     (left,) = gpu_pods(render({"admission": {"failurePolicy": "Ignore"}}))["validations"]
     assert "nodeName" in left["expression"]

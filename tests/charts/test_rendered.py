@@ -29,7 +29,7 @@ def rules(documents: list[Document], kind: str, name: str) -> list[dict[str, Any
     return list(of_kind(documents, kind)[name]["rules"])
 
 
-def test_helm_finds_nothing_to_say_against_it(program: Path, tmp_path: Path) -> None:
+def test_helm_lint_passes(program: Path, tmp_path: Path) -> None:
     assert "0 chart(s) failed" in chart.lint(program, tmp_path)
 
 
@@ -53,7 +53,7 @@ def test_every_value_is_explained() -> None:
     ],
     ids=["dedicated", "existing", "outside"],
 )
-def test_each_part_has_an_account_of_its_own_name_and_those_of_one_pod_the_schedulers(
+def test_each_part_has_its_own_account_and_parts_of_the_schedulers_pod_share_one(
     render: Render, values: dict[str, Any], deciding: set[str]
 ) -> None:
     others = {names.NODE_AGENT, names.BOOKING_SERVER, names.CONTROLLER}
@@ -104,7 +104,9 @@ def test_the_webhook_leads_to_the_controllers_service_and_brings_no_authority(re
     assert service["port"] in {port["port"] for port in ports}
 
 
-def test_pods_of_the_release_and_of_the_excluded_namespaces_are_not_shown(render: Render) -> None:
+def test_pods_of_the_release_and_of_the_excluded_namespaces_are_not_sent_to_the_webhook(
+    render: Render,
+) -> None:
     documents = render({"admission": {"excludedNamespaces": ["kube-system", "monitoring"]}})
     (webhook,) = of_kind(documents, "MutatingWebhookConfiguration")[names.WEBHOOK]["webhooks"]
     (expression,) = webhook["namespaceSelector"]["matchExpressions"]
@@ -138,7 +140,7 @@ def test_rights_to_single_objects_name_the_object_but_for_creating_it(
     )
 
 
-def test_no_part_may_do_everything_with_anything(render: Render) -> None:
+def test_no_role_has_a_wildcard(render: Render) -> None:
     for document in render():
         for rule in document.get("rules", ()) if document["kind"] in {"Role", "ClusterRole"} else ():
             assert "*" not in {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}, document["metadata"]
@@ -174,7 +176,7 @@ def test_a_part_in_pods_is_found_by_its_labels_and_one_outside_by_its_address(
     assert port["name"] == of_kind(outside, "Service")[service]["spec"]["ports"][0]["name"]
 
 
-def test_who_is_signed_in_may_read_where_the_booking_server_is_and_nothing_else(render: Render) -> None:
+def test_authenticated_users_may_read_the_booking_servers_address_and_nothing_else(render: Render) -> None:
     url = "https://gpus.example.org"
     documents = render({"server": {"url": url}})
     assert of_kind(documents, "ConfigMap")[names.CLIENT_CONFIG]["data"] == {"server": url}
@@ -189,7 +191,7 @@ def test_who_is_signed_in_may_read_where_the_booking_server_is_and_nothing_else(
 
 
 @pytest.mark.parametrize("said", [{}, {"version": 1}, {"version": 2}])
-def test_the_policy_says_its_version_and_can_be_read(render: Render, said: dict[str, Any]) -> None:
+def test_the_policy_states_its_version_and_can_be_read(render: Render, said: dict[str, Any]) -> None:
     policy = said | {"defaults": {"cooldown": "P7D"}}
     documents = render({"server": {"policy": policy}})
     text = of_kind(documents, "ConfigMap")["gpu-booking-policy"]["data"]["policy.yaml"]
@@ -198,7 +200,7 @@ def test_the_policy_says_its_version_and_can_be_read(render: Render, said: dict[
         assert read_policy(text) == Policy(defaults={"cooldown": Duration(days=7)})
 
 
-def test_without_an_address_nothing_says_where_the_booking_server_is(render: Render) -> None:
+def test_without_an_address_the_booking_servers_is_not_published(render: Render) -> None:
     assert names.CLIENT_CONFIG not in of_kind(render(), "ConfigMap")
 
 
@@ -236,7 +238,7 @@ def test_the_schedulers_configuration_is_the_one_that_development_clusters_run_w
     assert yaml.safe_load(text) == ours
 
 
-def test_the_schedulers_configuration_says_what_the_values_say(render: Render) -> None:
+def test_the_schedulers_configuration_follows_the_values(render: Render) -> None:
     documents = render({"scheduler": {"name": "mine", "weight": 3, "migProfiles": ["1g.10gb"]}})
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
     said = yaml.safe_load(text)
@@ -249,13 +251,13 @@ def test_the_schedulers_configuration_says_what_the_values_say(render: Render) -
 
 
 @pytest.mark.parametrize("name", ["123", "true"])
-def test_a_schedulers_name_stays_a_word(render: Render, name: str) -> None:
+def test_a_schedulers_name_stays_a_string(render: Render, name: str) -> None:
     documents = render({"scheduler": {"name": name}})
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
     assert yaml.safe_load(text)["profiles"] == [{"schedulerName": name}]
 
 
-def test_a_scheduler_of_our_own_is_not_called_like_the_clusters(render: Render) -> None:
+def test_a_scheduler_of_our_own_may_not_have_the_name_of_the_clusters(render: Render) -> None:
     with pytest.raises(ClusterError, match="both would bind the same pods"):
         render({"scheduler": {"mode": "dedicated", "name": "default-scheduler"}})
 

@@ -1,4 +1,4 @@
-"""What everybody who asks an API server may rely on: the same tests for the real one and for the fake.
+"""What every client of an API server may rely on: the same tests for the real one and for the fake.
 
 A subclass gives the fixtures ``kube`` and ``namespace`` (an empty one) and says how its server is brought to
 protect, to send bookmarks and to forget; objects are its business to clean up. Wherever the two disagree the

@@ -27,14 +27,14 @@ class KubeBookings(KubeGround):
     def booking(self, kube: Kube) -> Booking:
         return kube.create(BOOKINGS, {"metadata": {"name": NAME}, "spec": SPEC})
 
-    def test_a_bookings_status_is_written_through_its_own_door(self, kube: Kube, booking: Booking) -> None:
+    def test_a_bookings_status_is_written_through_its_subresource(self, kube: Kube, booking: Booking) -> None:
         assert kube.patch(BOOKINGS, NAME, {"status": ENDING}) == booking
         after = kube.patch(BOOKINGS, NAME, {"status": ENDING}, subresource="status")
         assert (after.status.ending, after.status.back) == (("uid-1",), "without-gpu")
         assert after.spec == booking.spec
         assert kube.get(BOOKINGS, NAME) == after
 
-    def test_through_the_door_of_a_bookings_status_goes_nothing_else(
+    def test_the_status_subresource_of_a_booking_changes_nothing_else(
         self, kube: Kube, booking: Booking
     ) -> None:
         patch = {"metadata": {"annotations": {"x": "1"}}, "spec": {"count": 1}, "status": ENDING}

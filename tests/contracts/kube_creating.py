@@ -31,7 +31,7 @@ class KubeCreating(KubeGround):
 
     # --- what is filled in -----------------------------------------------------------------------------
 
-    def test_a_new_pod_has_what_it_did_not_ask_for(self, kube: Kube, namespace: str) -> None:
+    def test_a_new_pod_is_given_defaults(self, kube: Kube, namespace: str) -> None:
         body = pod_body("a")
         del body["spec"]["schedulerName"]
         body["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
@@ -43,12 +43,12 @@ class KubeCreating(KubeGround):
         assert resources
         assert resources.requests == {"example.com/gpu": "1"}
 
-    def test_a_new_pod_is_pending_whatever_it_says(self, kube: Kube, namespace: str) -> None:
+    def test_a_new_pod_is_pending_whatever_its_status_says(self, kube: Kube, namespace: str) -> None:
         body = {**pod_body("a"), "status": {"phase": "Running", "message": "hello"}}
         pod = kube.create(PODS, body, namespace=namespace)
         assert (pod.status.phase, pod.status.message) == ("Pending", None)
 
-    def test_a_gated_pod_says_so(self, kube: Kube, namespace: str) -> None:
+    def test_a_gated_pod_has_the_reason_scheduling_gated(self, kube: Kube, namespace: str) -> None:
         pod = kube.create(PODS, pod_body("a", spec={"schedulingGates": GATES}), namespace=namespace)
         (condition,) = pod.status.conditions or ()
         assert (condition.type, condition.status, condition.reason) == (
@@ -57,7 +57,7 @@ class KubeCreating(KubeGround):
             "SchedulingGated",
         )
 
-    def test_nobody_chooses_what_the_server_chooses(self, kube: Kube, namespace: str) -> None:
+    def test_clients_cannot_set_what_the_server_sets(self, kube: Kube, namespace: str) -> None:
         chosen = {
             "uid": OTHERS["uid"],
             "creationTimestamp": "2001-02-03T04:05:06Z",
@@ -97,13 +97,13 @@ class KubeCreating(KubeGround):
         assert len(set(made)) == 2
         assert all(name.startswith("a-") and len(name) == len("a-") + 5 for name in made)
 
-    def test_a_long_beginning_is_cut(self, kube: Kube, namespace: str) -> None:
+    def test_a_long_prefix_is_cut(self, kube: Kube, namespace: str) -> None:
         body = pod_body("", generateName="a" * 70)
         name = kube.create(PODS, body, namespace=namespace).metadata.name
         assert len(name) == 63
         assert name.startswith("a" * 58)
 
-    def test_a_name_that_is_given_wins_over_a_beginning(self, kube: Kube, namespace: str) -> None:
+    def test_a_given_name_wins_over_a_prefix(self, kube: Kube, namespace: str) -> None:
         body = pod_body("a", generateName="b-")
         assert kube.create(PODS, body, namespace=namespace).metadata.name == "a"
 
@@ -111,7 +111,7 @@ class KubeCreating(KubeGround):
         with pytest.raises(Unprocessable, match="name or generateName is required"):
             kube.create(PODS, pod_body(""), namespace=namespace)
 
-    def test_nothing_is_created_in_a_namespace_that_is_not_there(self, kube: Kube) -> None:
+    def test_nothing_is_created_in_a_missing_namespace(self, kube: Kube) -> None:
         with pytest.raises(NotFound, match='namespaces "no-such-namespace" not found'):
             kube.create(PODS, pod_body("a"), namespace="no-such-namespace")
 
@@ -119,7 +119,7 @@ class KubeCreating(KubeGround):
         with pytest.raises(BadRequest, match="namespace"):
             kube.create(PODS, pod_body("a", namespace="another"), namespace=namespace)
 
-    def test_nothing_is_created_under_a_version(self, kube: Kube, namespace: str) -> None:
+    def test_nothing_is_created_with_a_resource_version(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(ServerError, match="resourceVersion should not be set"):
             kube.create(PODS, pod_body("a", resourceVersion="1"), namespace=namespace)
 
@@ -148,7 +148,7 @@ class KubeCreating(KubeGround):
         pod = kube.create(PODS, pod_body("a", spec={"priorityClassName": name}), namespace=namespace)
         assert (pod.spec.priority_class_name, pod.spec.priority) == (name, 1000)
 
-    def test_a_priority_that_is_not_of_the_class_is_refused(
+    def test_a_priority_that_differs_from_the_class_is_refused(
         self, kube: Kube, namespace: str, important: PriorityClass
     ) -> None:
         spec = {"priorityClassName": important.metadata.name, "priority": 1}
@@ -156,7 +156,7 @@ class KubeCreating(KubeGround):
             kube.create(PODS, pod_body("a", spec=spec), namespace=namespace)
 
     @pytest.mark.usefixtures("important")
-    def test_a_class_that_is_not_there_is_refused(self, kube: Kube, namespace: str) -> None:
+    def test_a_missing_class_is_refused(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(Forbidden, match="no PriorityClass with name no-such-class was found"):
             kube.create(PODS, pod_body("a", spec={"priorityClassName": "no-such-class"}), namespace=namespace)
 
@@ -173,7 +173,7 @@ class KubeCreating(KubeGround):
         made = kube.create(PODS, pod_body("a"), namespace=namespace, dry_run=True)
         assert made.metadata.resource_version == ""
 
-    def test_a_dry_run_says_that_a_name_is_taken(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_dry_run_reports_that_a_name_is_taken(self, kube: Kube, pod: Pod, namespace: str) -> None:
         with pytest.raises(Conflict) as caught:
             kube.create(PODS, pod_body(pod.metadata.name), namespace=namespace, dry_run=True)
         assert caught.value.reason == "AlreadyExists"

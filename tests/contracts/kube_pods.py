@@ -33,12 +33,14 @@ class KubeBinding(KubeGround):
         assert bound.metadata.annotations == {"x": "1", "y": "0"}
         assert bound.metadata.labels == {"z": "1"}
 
-    def test_a_bound_pod_says_so_and_is_still_pending(self, kube: Kube, pod: Pod) -> None:
+    def test_a_bound_pod_has_the_condition_pod_scheduled_and_is_still_pending(
+        self, kube: Kube, pod: Pod
+    ) -> None:
         bound = self.bind(kube, pod)
         assert has_condition(bound, "PodScheduled")
         assert bound.status.phase == "Pending"
 
-    def test_a_bound_pod_is_nominated_no_more(self, kube: Kube, pod: Pod) -> None:
+    def test_a_bound_pod_is_no_longer_nominated(self, kube: Kube, pod: Pod) -> None:
         self.report(kube, pod, nominatedNodeName="elsewhere")
         assert not self.bind(kube, pod).status.nominated_node_name
 
@@ -86,7 +88,7 @@ class KubeBinding(KubeGround):
             kube.create_subresource(PODS, "binding", body, name=name, namespace=namespace, within=0)
         assert kube.get(PODS, name, namespace=namespace).spec.node_name is None
 
-    def test_a_pod_has_no_door_of_another_name(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_an_unknown_subresource_is_not_found(self, kube: Kube, pod: Pod, namespace: str) -> None:
         with pytest.raises(NotFound):
             kube.create_subresource(PODS, "no-such-door", {}, name=pod.metadata.name, namespace=namespace)
 
@@ -105,7 +107,7 @@ class KubeDeleting(KubeGround):
         return instant
 
     @pytest.mark.parametrize("key", ["uid", "resource_version"])
-    def test_only_the_object_that_is_meant_is_deleted(
+    def test_a_deletion_whose_precondition_fails_is_a_conflict(
         self, kube: Kube, pod: Pod, namespace: str, key: str
     ) -> None:
         other = {"uid": OTHERS["uid"], "resource_version": OTHERS["resourceVersion"]}
@@ -114,7 +116,7 @@ class KubeDeleting(KubeGround):
         assert caught.value.reason != "AlreadyExists"
         assert self.now(kube, pod) == pod
 
-    def test_the_object_that_is_meant_is_deleted(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_deletion_whose_preconditions_hold_is_done(self, kube: Kube, pod: Pod, namespace: str) -> None:
         meta = pod.metadata
         kube.delete(PODS, "a", namespace=namespace, uid=meta.uid, resource_version=meta.resource_version)
         assert self.is_gone(kube, pod)
@@ -127,7 +129,7 @@ class KubeDeleting(KubeGround):
         self.delete_pod(kube, pod, grace=30)
         assert self.is_gone(kube, pod)
 
-    def test_a_bound_pod_ends_slowly(self, kube: Kube, bound: Pod) -> None:
+    def test_a_bound_pod_is_deleted_gracefully(self, kube: Kube, bound: Pod) -> None:
         self.delete_pod(kube, bound, grace=20)
         leaving = self.now(kube, bound)
         assert leaving.metadata.deletion_grace_period_seconds == 20
@@ -140,7 +142,7 @@ class KubeDeleting(KubeGround):
         assert self.ends_at(kube, bound) - born >= timedelta(seconds=1000) - SECOND
 
     @pytest.mark.parametrize(("own", "expected"), [(None, 30), (7, 7), (0, None)])
-    def test_a_pod_ends_in_its_own_time(
+    def test_a_pod_is_deleted_with_its_own_grace_period(
         self, kube: Kube, namespace: str, own: int | None, expected: int | None
     ) -> None:
         spec = {} if own is None else {"terminationGracePeriodSeconds": own}
@@ -152,13 +154,15 @@ class KubeDeleting(KubeGround):
             assert self.now(kube, pod).metadata.deletion_grace_period_seconds == expected
 
     @pytest.mark.parametrize("later", [None, 30, 60])
-    def test_a_later_deletion_gives_no_more_time(self, kube: Kube, bound: Pod, later: int | None) -> None:
+    def test_a_later_deletion_cannot_lengthen_the_grace_period(
+        self, kube: Kube, bound: Pod, later: int | None
+    ) -> None:
         self.delete_pod(kube, bound, grace=30)
         leaving = self.now(kube, bound)
         self.delete_pod(kube, bound, grace=later)
         assert self.now(kube, bound) == leaving
 
-    def test_a_later_deletion_can_take_time_away(self, kube: Kube, bound: Pod) -> None:
+    def test_a_later_deletion_can_shorten_the_grace_period(self, kube: Kube, bound: Pod) -> None:
         self.delete_pod(kube, bound, grace=1000)
         end = self.ends_at(kube, bound)
         self.delete_pod(kube, bound, grace=900)
@@ -183,7 +187,7 @@ class KubeDeleting(KubeGround):
         self.delete_pod(kube, bound, grace=0)
         assert self.is_gone(kube, bound)
 
-    def test_nobody_takes_a_deletion_back(self, kube: Kube, bound: Pod, namespace: str) -> None:
+    def test_a_deletion_cannot_be_undone(self, kube: Kube, bound: Pod, namespace: str) -> None:
         self.delete_pod(kube, bound, grace=30)
         leaving = self.now(kube, bound)
         patch = {"metadata": {"deletionTimestamp": None, "deletionGracePeriodSeconds": None}}
@@ -235,16 +239,20 @@ class KubeFinalizers(KubeGround):
         kube.delete(PODS, "a", namespace=held.metadata.namespace, grace_seconds=0)
         assert self.is_gone(kube, held)
 
-    def test_a_second_deletion_of_what_a_finalizer_keeps_changes_nothing(self, kube: Kube, held: Pod) -> None:
+    def test_a_second_deletion_of_an_object_kept_by_a_finalizer_changes_nothing(
+        self, kube: Kube, held: Pod
+    ) -> None:
         leaving = self.delete_gracefully(kube, held)
         assert self.delete_gracefully(kube, held, grace=0) == leaving
 
-    def test_what_a_finalizer_keeps_can_be_written(self, kube: Kube, held: Pod) -> None:
+    def test_an_object_kept_by_a_finalizer_can_be_changed(self, kube: Kube, held: Pod) -> None:
         self.delete_gracefully(kube, held)
         assert self.annotate(kube, held, x="1").metadata.annotation("x") == "1"
         assert self.report(kube, held, message="hello").status.message == "hello"
 
-    def test_the_last_finalizer_goes_with_other_changes(self, kube: Kube, held: Pod, namespace: str) -> None:
+    def test_the_last_finalizer_can_be_removed_together_with_other_changes(
+        self, kube: Kube, held: Pod, namespace: str
+    ) -> None:
         self.delete_gracefully(kube, held)
         patch = {"metadata": {"finalizers": None, "annotations": {"x": "1"}}}
         kube.patch(PODS, "a", patch, namespace=namespace)
@@ -286,7 +294,7 @@ class KubeEvicting(KubeGround):
         scheduled = {"type": "PodScheduled", "status": "True"}
         return self.report(kube, pod, phase="Running", conditions=[scheduled, ready])
 
-    def test_an_eviction_says_so_on_the_pod(self, kube: Kube, running: Pod) -> None:
+    def test_an_eviction_sets_the_condition_disruption_target(self, kube: Kube, running: Pod) -> None:
         meta = running.metadata
         meant = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         self.evict(kube, running, preconditions=meant, gracePeriodSeconds=20)
@@ -296,7 +304,7 @@ class KubeEvicting(KubeGround):
         assert leaving.metadata.deletion_grace_period_seconds == 20
         assert has_condition(leaving, "Ready")
 
-    def test_an_eviction_without_options_leaves_a_pod_its_own_time(
+    def test_an_eviction_without_options_leaves_a_pod_its_own_grace_period(
         self, kube: Kube, running: Pod, namespace: str
     ) -> None:
         body = {"metadata": {"name": "a", "namespace": namespace}}
@@ -304,7 +312,9 @@ class KubeEvicting(KubeGround):
         assert self.now(kube, running).metadata.deletion_grace_period_seconds == 30
 
     @pytest.mark.parametrize("key", ["uid", "resourceVersion"])
-    def test_an_eviction_of_another_pod_leaves_no_trace(self, kube: Kube, running: Pod, key: str) -> None:
+    def test_an_eviction_whose_precondition_fails_leaves_no_trace(
+        self, kube: Kube, running: Pod, key: str
+    ) -> None:
         with pytest.raises(Conflict) as caught:
             self.evict(kube, running, preconditions={key: OTHERS[key]})
         assert caught.value.reason != "AlreadyExists"
@@ -330,7 +340,7 @@ class KubeEvicting(KubeGround):
         assert leaving.metadata.deletion_timestamp
         assert has_condition(leaving, "DisruptionTarget")
 
-    def test_a_pod_that_its_user_has_deleted_is_marked_by_an_eviction(self, kube: Kube, running: Pod) -> None:
+    def test_an_eviction_marks_a_pod_that_its_user_has_deleted(self, kube: Kube, running: Pod) -> None:
         kube.delete(PODS, "a", namespace=running.metadata.namespace, grace_seconds=30)
         end = self.now(kube, running).metadata.deletion_timestamp
         self.evict(kube, running, preconditions={"uid": running.metadata.uid})
@@ -338,7 +348,9 @@ class KubeEvicting(KubeGround):
         assert has_condition(leaving, "DisruptionTarget")
         assert leaving.metadata.deletion_timestamp == end
 
-    def test_its_version_keeps_such_a_pod_unmarked(self, kube: Kube, running: Pod) -> None:
+    def test_an_eviction_at_an_old_version_does_not_mark_a_pod_that_its_user_has_deleted(
+        self, kube: Kube, running: Pod
+    ) -> None:
         kube.delete(PODS, "a", namespace=running.metadata.namespace, grace_seconds=30)
         leaving = self.now(kube, running)
         with pytest.raises(Conflict):
@@ -351,12 +363,12 @@ class KubeEvicting(KubeGround):
         self.evict(kube, running)
         assert self.now(kube, running) == leaving
 
-    def test_a_second_eviction_can_take_time_away(self, kube: Kube, running: Pod) -> None:
+    def test_a_second_eviction_can_shorten_the_grace_period(self, kube: Kube, running: Pod) -> None:
         self.evict(kube, running, gracePeriodSeconds=1000)
         self.evict(kube, running, gracePeriodSeconds=10)
         assert self.now(kube, running).metadata.deletion_grace_period_seconds == 10
 
-    def test_a_rehearsed_eviction_changes_nothing(self, kube: Kube, running: Pod) -> None:
+    def test_a_dry_run_of_an_eviction_changes_nothing(self, kube: Kube, running: Pod) -> None:
         self.evict(kube, running, dryRun=["All"])
         assert self.now(kube, running) == running
         with pytest.raises(Conflict):
@@ -401,7 +413,7 @@ class KubeEvicting(KubeGround):
         self.evict(kube, running, gracePeriodSeconds=10)
         assert self.now(kube, running).metadata.deletion_grace_period_seconds == 10
 
-    def test_a_deletion_asks_no_budget(self, kube: Kube, running: Pod) -> None:
+    def test_a_deletion_ignores_budgets(self, kube: Kube, running: Pod) -> None:
         self.protect(kube, running)
         kube.delete(PODS, "a", namespace=running.metadata.namespace)
         assert self.now(kube, running).metadata.deletion_timestamp

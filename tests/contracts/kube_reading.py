@@ -25,10 +25,10 @@ class KubeReading(KubeGround):
             kube.get(PODS, "a", namespace=namespace, within=0)
         assert kube.get(PODS, "a", namespace=namespace, within=10) == pod
 
-    def test_a_namespace_that_is_not_there_holds_nothing(self, kube: Kube) -> None:
+    def test_a_list_of_a_missing_namespace_is_empty(self, kube: Kube) -> None:
         assert kube.list(PODS, Selection(namespace="no-such-namespace")).items == ()
 
-    def test_a_list_is_in_the_order_of_names(self, kube: Kube, namespace: str) -> None:
+    def test_a_list_is_sorted_by_name(self, kube: Kube, namespace: str) -> None:
         for name in ("b", "a-c", "a", "a0"):
             kube.create(PODS, pod_body(name), namespace=namespace)
         assert self.names(kube, namespace) == ["a", "a-c", "a0", "b"]
@@ -49,12 +49,12 @@ class KubeReading(KubeGround):
         assert [pod.metadata.name for pod in first.items + rest.items] == ["a", "b", "c"]
         assert rest.continue_ is None
 
-    def test_a_list_that_fits_into_a_page_has_no_other(self, kube: Kube, namespace: str) -> None:
+    def test_a_list_that_fits_into_one_page_has_no_second(self, kube: Kube, namespace: str) -> None:
         for name in "ab":
             kube.create(PODS, pod_body(name), namespace=namespace)
         assert kube.list(PODS, Selection(namespace=namespace), limit=2).continue_ is None
 
-    def test_all_pages_show_the_moment_of_the_first(self, kube: Kube, namespace: str) -> None:
+    def test_all_pages_show_the_state_at_the_first(self, kube: Kube, namespace: str) -> None:
         for name in "abcd":
             kube.create(PODS, pod_body(name), namespace=namespace)
         selection = Selection(namespace=namespace)
@@ -66,7 +66,7 @@ class KubeReading(KubeGround):
         assert [pod.metadata.name for pod in rest.items] == ["c", "d"]
         assert rest.resource_version == first.resource_version
 
-    def test_a_token_of_nobody_is_refused(self, kube: Kube, namespace: str) -> None:
+    def test_an_invalid_continue_token_is_refused(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(BadRequest):
             kube.list(PODS, Selection(namespace=namespace), limit=1, continue_="nonsense")
 
@@ -96,7 +96,9 @@ class KubeReading(KubeGround):
             ("spec.schedulerName=nobody,status.phase=Pending", ["bound", "plain"]),
         ],
     )
-    def test_fields_select(self, kube: Kube, namespace: str, selector: str, selected: list[str]) -> None:
+    def test_a_field_selector_selects(
+        self, kube: Kube, namespace: str, selector: str, selected: list[str]
+    ) -> None:
         assert self.names(kube, namespace, field_selector=selector) == selected
 
     @pytest.mark.usefixtures("three")
@@ -115,7 +117,9 @@ class KubeReading(KubeGround):
             ("y!=1,x", ["ended"]),
         ],
     )
-    def test_labels_select(self, kube: Kube, namespace: str, selector: str, selected: list[str]) -> None:
+    def test_a_label_selector_selects(
+        self, kube: Kube, namespace: str, selector: str, selected: list[str]
+    ) -> None:
         assert self.names(kube, namespace, label_selector=selector) == selected
 
     @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ class KubeReading(KubeGround):
             {"label_selector": "x=1=2"},
         ],
     )
-    def test_a_selector_that_means_nothing_is_refused(
+    def test_an_invalid_selector_is_refused(
         self, kube: Kube, namespace: str, selection: dict[str, str]
     ) -> None:
         with pytest.raises(BadRequest):

@@ -27,7 +27,7 @@ class KubePatching(KubeGround):
         assert after.metadata.annotations == {"y": "2"}
         assert after.metadata.resource_version != pod.metadata.resource_version
 
-    def test_the_last_one_that_is_removed_leaves_nothing(self, kube: Kube, pod: Pod) -> None:
+    def test_removing_the_last_annotation_leaves_none(self, kube: Kube, pod: Pod) -> None:
         self.annotate(kube, pod, x="1")
         assert not self.annotate(kube, pod, x=None).metadata.annotations
 
@@ -61,7 +61,7 @@ class KubePatching(KubeGround):
         with pytest.raises(NotFound):
             kube.patch(PODS, "a", {"metadata": {"annotations": {"x": "1"}}}, namespace=namespace)
 
-    def test_a_dry_run_says_what_a_patch_would_make_and_stores_nothing(
+    def test_a_dry_run_returns_the_patched_object_and_stores_nothing(
         self, kube: Kube, pod: Pod, namespace: str
     ) -> None:
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {"x": "1"}}}
@@ -82,17 +82,21 @@ class KubePatching(KubeGround):
 
     # --- status ----------------------------------------------------------------------------------------
 
-    def test_the_status_has_its_own_door(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_the_status_is_written_through_its_subresource(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         patch = {"status": {"message": "hello"}}
         assert kube.patch(PODS, "a", patch, namespace=namespace) == pod
         assert self.report(kube, pod, message="hello").status.message == "hello"
 
-    def test_through_the_door_of_the_status_goes_no_spec(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_the_status_subresource_does_not_change_the_spec(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         patch = {"status": {"message": "hello"}, "spec": {"activeDeadlineSeconds": 5, "nodeName": "n"}}
         after = kube.patch(PODS, "a", patch, namespace=namespace, subresource="status")
         assert (after.status.message, after.spec) == ("hello", pod.spec)
 
-    def test_through_the_door_of_a_pods_status_go_annotations(
+    def test_the_status_subresource_of_a_pod_changes_annotations(
         self, kube: Kube, pod: Pod, namespace: str
     ) -> None:
         patch = {"metadata": {"annotations": {"x": "1"}}}
@@ -130,7 +134,7 @@ class KubePatching(KubeGround):
         kube.delete(PODS, "a", namespace=namespace)
         assert self.generation(kube, namespace) == 2
 
-    def test_nobody_sets_a_generation(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_clients_cannot_set_a_generation(self, kube: Kube, pod: Pod, namespace: str) -> None:
         kube.patch(PODS, pod.metadata.name, {"metadata": {"generation": 7}}, namespace=namespace)
         assert self.generation(kube, namespace) == 1
 
@@ -166,14 +170,14 @@ class KubeImmutable(KubeGround):
         ],
         ids="-".join,
     )
-    def test_the_spec_of_a_pod_stays(
+    def test_the_spec_of_a_pod_is_immutable(
         self, kube: Kube, pod: Pod, namespace: str, spec: dict[str, Any]
     ) -> None:
         with pytest.raises(Unprocessable):
             kube.patch(PODS, "a", {"spec": spec}, namespace=namespace)
         assert self.now(kube, pod) == pod
 
-    def test_a_refused_change_takes_the_rest_with_it(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_one_refused_change_refuses_the_whole_patch(self, kube: Kube, pod: Pod, namespace: str) -> None:
         patch = {"metadata": {"annotations": {"x": "1"}}, "spec": {"nodeName": "n"}}
         with pytest.raises(Unprocessable):
             kube.patch(PODS, "a", patch, namespace=namespace)
@@ -192,7 +196,7 @@ class KubeImmutable(KubeGround):
             with pytest.raises(Unprocessable):
                 set_to(longer)
 
-    def test_a_pod_tolerates_more_and_never_less(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_tolerations_can_be_added_and_not_removed(self, kube: Kube, pod: Pod, namespace: str) -> None:
         own = kube.get(WHOLE_PODS, pod.metadata.name, namespace=namespace).spec.get("tolerations") or []
         more = {"spec": {"tolerations": [*own, TOLERATION]}}
         after = kube.patch(PODS, "a", more, namespace=namespace)
@@ -215,11 +219,11 @@ class KubeImmutable(KubeGround):
     def change(self, kube: Kube, pod: Pod, **spec: Any) -> Pod:
         return kube.patch(PODS, pod.metadata.name, {"spec": spec}, namespace=pod.metadata.namespace)
 
-    def test_gates_come_off(self, kube: Kube, gated: Pod) -> None:
+    def test_gates_can_be_removed(self, kube: Kube, gated: Pod) -> None:
         assert gated.spec.scheduling_gates == (Gate(name=GATES[0]["name"]),)
         assert not self.change(kube, gated, schedulingGates=None).spec.scheduling_gates
 
-    def test_no_gate_is_added(self, kube: Kube, gated: Pod) -> None:
+    def test_no_gate_can_be_added(self, kube: Kube, gated: Pod) -> None:
         with pytest.raises(Unprocessable, match="only deletion is allowed"):
             self.change(kube, gated, schedulingGates=[*GATES, {"name": "example.com/another"}])
 
@@ -242,6 +246,6 @@ class KubeImmutable(KubeGround):
         with pytest.raises(Unprocessable):
             self.change(kube, gated, affinity=affinity)
 
-    def test_a_gated_pod_still_asks_for_the_same(self, kube: Kube, gated: Pod) -> None:
+    def test_the_rest_of_a_gated_pods_spec_is_immutable(self, kube: Kube, gated: Pod) -> None:
         with pytest.raises(Unprocessable):
             self.change(kube, gated, priority=5)

@@ -1,4 +1,4 @@
-"""Watching: from where, what comes in which order, and how a selection is come into and left."""
+"""Watching: from where, what comes in which order, and how objects enter and leave a selection."""
 
 import pytest
 
@@ -17,7 +17,7 @@ class KubeWatching(KubeGround):
     def since_now(self, kube: Kube, namespace: str) -> WatchOptions:
         return WatchOptions(resource_version=kube.list(PODS, Selection(namespace=namespace)).resource_version)
 
-    def test_a_watch_goes_on_from_a_list(self, kube: Kube, namespace: str) -> None:
+    def test_a_watch_continues_from_a_list(self, kube: Kube, namespace: str) -> None:
         since = self.since_now(kube, namespace)
         kube.create(PODS, pod_body("a"), namespace=namespace)
         kube.patch(PODS, "a", {"metadata": {"annotations": {"x": "1"}}}, namespace=namespace)
@@ -86,7 +86,7 @@ class KubeWatching(KubeGround):
         (only,) = self.changes(kube, Selection(namespace=namespace), options, 1)
         assert only.type == "BOOKMARK"
 
-    def test_a_watch_goes_on_from_the_bookmark(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_a_watch_continues_from_the_bookmark(self, kube: Kube, pod: Pod, namespace: str) -> None:
         options = WatchOptions(initial_events=True)
         _, bookmark = self.changes(kube, Selection(namespace=namespace), options, 2)
         self.annotate(kube, pod, x="1")
@@ -111,7 +111,9 @@ class KubeWatching(KubeGround):
 
     # --- selections ------------------------------------------------------------------------------------
 
-    def test_what_leaves_the_selection_is_deleted_for_it(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_an_object_that_leaves_the_selection_is_reported_as_deleted(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         since = self.since_now(kube, namespace)
         bound = self.bind(kube, pod)
         selection = Selection(namespace=namespace, field_selector="spec.nodeName=")
@@ -122,7 +124,9 @@ class KubeWatching(KubeGround):
             event.object.metadata.resource_version == bound.metadata.resource_version
         )  # ... at that instant
 
-    def test_what_comes_into_the_selection_is_added_to_it(self, kube: Kube, pod: Pod, namespace: str) -> None:
+    def test_an_object_that_enters_the_selection_is_reported_as_added(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
         since = self.since_now(kube, namespace)
         for value in ("1", "2", "1"):
             kube.patch(PODS, "a", {"metadata": {"labels": {"x": value}}}, namespace=namespace)
@@ -140,13 +144,13 @@ class KubeWatching(KubeGround):
         selection = Selection(namespace=namespace, label_selector="x")
         assert named(self.changes(kube, selection, since, 1)) == [("ADDED", "b")]
 
-    def test_a_selector_that_means_nothing_begins_no_watch(self, kube: Kube, namespace: str) -> None:
+    def test_an_invalid_selector_opens_no_watch(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(BadRequest):
             self.changes(kube, Selection(namespace=namespace, field_selector="no.such=1"), WatchOptions(), 1)
 
     # --- its end ---------------------------------------------------------------------------------------
 
-    def test_history_that_the_server_has_forgotten_is_gone(self, kube: Kube, pod: Pod) -> None:
+    def test_a_watch_from_a_forgotten_version_is_gone(self, kube: Kube, pod: Pod) -> None:
         self.annotate(kube, pod, x="1")
         self.forget_history(kube)
         since = WatchOptions(resource_version=pod.metadata.resource_version, timeout_seconds=5)

@@ -128,7 +128,7 @@ class TestClient:
         with pytest.raises(Unauthorized):
             client(cluster, "no such token").list(PODS)
 
-    def test_a_refusal_names_who_and_what(self, cluster: Cluster) -> None:
+    def test_a_refusal_names_the_user_and_the_resource(self, cluster: Cluster) -> None:
         token = cluster.service_account_token("default", "default")
         with pytest.raises(Forbidden, match=r"system:serviceaccount:default:default.*cannot list.*pods"):
             client(cluster, token).list(PODS)

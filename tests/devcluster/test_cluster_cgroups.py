@@ -53,7 +53,7 @@ def test_daemons_are_found_by_one_group_of_the_pids_controller_on_version_1(tmp_
     assert hybrid(tmp_path).make_for_processes(MARK) == tmp_path / "pids" / MARK / "cgroup.procs"
 
 
-def test_a_unified_host_is_version_2_and_hands_its_controllers_down(tmp_path: Path) -> None:
+def test_a_unified_host_is_version_2_and_delegates_its_controllers(tmp_path: Path) -> None:
     tree = Unified(tmp_path, "cpuset cpu memory pids")
 
     assert tree.version == 2
@@ -64,7 +64,7 @@ def test_a_unified_host_is_version_2_and_hands_its_controllers_down(tmp_path: Pa
     assert (tmp_path / f"{MARK}.node-a" / "cgroup.subtree_control").read_text() == "+pids"
 
 
-def test_a_unified_host_that_hands_nothing_down_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_unified_host_that_delegates_nothing_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="gets no controllers cpu, memory: "):
         Unified(tmp_path, "cpuset pids").make_for_node(MARK, "node-a")
 

@@ -1,4 +1,4 @@
-"""What a person sees who types something wrong, or asks for what is not there."""
+"""What users see when they type something wrong, or ask for something that does not exist."""
 
 from pathlib import Path
 
@@ -25,9 +25,7 @@ def said(tmp_path: Path, *words: str) -> tuple[int, str]:
         ("kubectl", "--name", "nobody", "get", "pods"),
     ],
 )
-def test_asking_for_a_cluster_that_is_not_there_says_how_to_start_it(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_asking_for_a_missing_cluster_reports_how_to_start_it(tmp_path: Path, words: tuple[str, ...]) -> None:
     code, text = said(tmp_path, *words)
 
     assert code == 1
@@ -54,7 +52,7 @@ def test_no_clusters_are_listed_where_there_are_none(tmp_path: Path) -> None:
     assert str(tmp_path) not in text
 
 
-def test_what_a_killed_start_left_is_listed_with_the_command_that_removes_it(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_start_are_listed_with_the_command_that_removes_them(tmp_path: Path) -> None:
     (tmp_path / "half").mkdir()
 
     code, text = said(tmp_path, "status")
@@ -64,7 +62,7 @@ def test_what_a_killed_start_left_is_listed_with_the_command_that_removes_it(tmp
     assert "python -m devcluster down --name half" in text
 
 
-def test_a_command_that_fails_is_reported_with_its_own_words() -> None:
+def test_a_command_that_fails_is_reported_with_its_output() -> None:
     with pytest.raises(ClusterError, match=r"`ls /no/such/folder` failed with 2: ls: cannot access"):
         output(["ls", "/no/such/folder"])
 
@@ -81,7 +79,7 @@ def test_the_end_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     assert tail(log, 2) == "  line 9998\n  line 9999"
 
 
-def test_a_log_that_is_not_there_or_empty_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_missing_or_empty_log_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
 
     assert "no log" in tail(tmp_path / "none")

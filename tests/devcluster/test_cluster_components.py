@@ -49,7 +49,7 @@ def test_the_schedulers_profile_is_the_callers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "allows"), [(1, False), (2, None)])
-def test_only_a_host_with_cgroup_version_1_makes_the_kubelet_accept_it(
+def test_the_kubelet_accepts_cgroup_version_1_only_on_a_host_with_it(
     tmp_path: Path, version: int, *, allows: bool | None
 ) -> None:
     node = plan(tmp_path, cgroup_version=version).nodes[0]

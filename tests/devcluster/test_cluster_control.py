@@ -53,13 +53,15 @@ def control(first: First) -> Control:
     return first.control
 
 
-def test_it_ends_when_its_owner_has_ended(first: First) -> None:
+def test_the_control_process_ends_when_its_owner_has_ended(first: First) -> None:
     first.owner.close()
 
     assert first.process.wait(30) == 0
 
 
-def test_a_process_that_it_started_does_not_keep_it(first: First, tmp_path: Path) -> None:
+def test_a_process_that_it_started_does_not_keep_the_control_process_alive(
+    first: First, tmp_path: Path
+) -> None:
     lifeline = tmp_path / "lifeline"
     os.mkfifo(lifeline)
     held = os.open(lifeline, os.O_RDWR)
@@ -72,7 +74,7 @@ def test_a_process_that_it_started_does_not_keep_it(first: First, tmp_path: Path
         os.close(held)  # here it has no namespace of its own, whose end would end all
 
 
-def test_it_outlives_an_owner_that_wants_it_to(first: First, tmp_path: Path) -> None:
+def test_the_control_process_outlives_its_owner_on_request(first: First, tmp_path: Path) -> None:
     first.control.outlive()
     first.owner.close()
 
@@ -112,14 +114,16 @@ def test_a_signal_is_reported_as_a_negative_number(control: Control, tmp_path: P
     assert ended(control, "one") == -15
 
 
-def test_a_signal_for_what_has_ended_reaches_nobody(control: Control, tmp_path: Path) -> None:
+def test_a_signal_for_an_ended_process_has_no_effect(control: Control, tmp_path: Path) -> None:
     start(control, "one", "exit 0", tmp_path)
     assert ended(control, "one") == 0
 
     assert control.signal("one", 9).exited == 0
 
 
-def test_what_ended_is_started_again_with_the_same_command_and_log(control: Control, tmp_path: Path) -> None:
+def test_an_ended_process_is_started_again_with_the_same_command_and_log(
+    control: Control, tmp_path: Path
+) -> None:
     start(control, "one", "echo again", tmp_path)
     ended(control, "one")
     control.start_again("one")
@@ -145,7 +149,7 @@ def test_orphans_are_reaped(control: Control, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"\n", b"not json\n", b"[]\n", b'{"do": "dance"}\n', b'{"do": "signal"}\n']
 )
-def test_nonsense_harms_only_its_sender(control: Control, tmp_path: Path, line: bytes) -> None:
+def test_an_invalid_request_harms_only_its_sender(control: Control, tmp_path: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(tmp_path / "control"))
         connection.sendall(line)
@@ -154,7 +158,7 @@ def test_nonsense_harms_only_its_sender(control: Control, tmp_path: Path, line: 
     assert ended(control, "one") == 0
 
 
-def test_nobody_there_is_a_message(tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="The cluster does not run: nobody answers at"):
         Control(tmp_path / "none").processes()
 
@@ -189,7 +193,7 @@ def hang_up(listener: socket.socket, *, times: int) -> None:
         listener.accept()[0].close()
 
 
-def test_a_request_of_which_nothing_was_read_is_made_again(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_request_of_which_nothing_was_read_is_repeated(tmp_path: Path, listener: socket.socket) -> None:
     def answer() -> None:
         hang_up(listener, times=1)
         connection, _ = listener.accept()
@@ -211,7 +215,7 @@ def test_a_call_that_is_never_answered_fails_with_a_message(tmp_path: Path, list
         hanging.result()
 
 
-def test_a_process_with_a_restart_policy_that_ends_by_itself_is_started_again(
+def test_a_process_with_a_restart_policy_that_ends_by_itself_is_restarted(
     control: Control, tmp_path: Path
 ) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
@@ -220,7 +224,7 @@ def test_a_process_with_a_restart_policy_that_ends_by_itself_is_started_again(
     assert control.processes()["one"].restarted > 0
 
 
-def test_a_process_with_a_restart_policy_is_started_again_however_often_others_ask(
+def test_a_process_with_a_restart_policy_is_restarted_however_often_others_send_requests(
     control: Control, tmp_path: Path
 ) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)
@@ -255,7 +259,7 @@ def test_a_process_with_a_restart_policy_can_be_started_again_after_it_was_kille
     assert poll(lambda: control.processes()["one"].exited is None, seconds=PATIENCE)
 
 
-def test_a_process_with_a_restart_policy_that_ends_by_itself_after_a_pause_is_started_again(
+def test_a_process_with_a_restart_policy_that_ends_by_itself_after_a_pause_is_restarted(
     control: Control, tmp_path: Path
 ) -> None:
     waits = f"echo $SAY; while ! test -e {tmp_path}/end; do sleep 0.05; done; exit 1"
@@ -267,7 +271,7 @@ def test_a_process_with_a_restart_policy_that_ends_by_itself_after_a_pause_is_st
     assert poll(lambda: control.processes()["one"].restarted > 0, seconds=PATIENCE)
 
 
-def test_a_process_with_a_restart_policy_that_has_crashed_and_is_killed_before_it_is_there_again_stays_dead(
+def test_a_crashed_process_that_is_killed_before_its_restart_stays_dead(
     control: Control, tmp_path: Path
 ) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, restarted_always=True)

@@ -56,7 +56,7 @@ def test_another_folder_for_temporary_files_is_another_folder_for_state() -> Non
     assert Path(kubeconfig) == Path(root) / "default" / "kubeconfig" != usual.kubeconfig
 
 
-def test_a_folder_is_believed_where_it_is_this_users_and_no_link(tmp_path: Path) -> None:
+def test_only_a_folder_of_this_user_that_is_no_link_is_trusted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
 
     assert is_own(tmp_path)

@@ -36,7 +36,7 @@ def test_root_on_debian_installs_what_is_missing_each_package_once() -> None:
     assert plan(facts) == Plan(install=("iproute2", "util-linux"))
 
 
-def test_the_venv_package_is_that_of_the_python_that_asks() -> None:
+def test_the_venv_package_is_that_of_the_running_python() -> None:
     assert plan(READY._replace(missing=(VENV,))).install == ("python3.12-venv",)
 
 
@@ -95,7 +95,7 @@ def test_another_system_than_linux_is_refused() -> None:
         ("", False),
     ],
 )
-def test_debian_and_what_calls_itself_like_it_is_recognised(os_release: str, *, expected: bool) -> None:
+def test_debian_and_its_derivatives_are_recognised(os_release: str, *, expected: bool) -> None:
     assert is_debian_like(os_release) is expected
 
 
@@ -108,7 +108,7 @@ def test_a_command_is_found_in_any_of_the_folders_if_it_can_be_executed(tmp_path
     assert is_there(IP, ["/nowhere", str(tmp_path)])
 
 
-def test_files_and_modules_are_searched_where_they_belong(tmp_path: Path) -> None:
+def test_files_and_modules_are_looked_for_where_they_belong(tmp_path: Path) -> None:
     header = tmp_path / "seccomp.h"
     need = Need("file", str(header), "libseccomp-dev")
     assert not is_there(need, [])

@@ -6,7 +6,7 @@ from pathlib import Path
 from devcluster.components import kwok
 
 
-def test_it_plays_simulated_nodes_and_never_a_real_one() -> None:
+def test_kwok_manages_simulated_nodes_and_never_a_real_one() -> None:
     folder = Path("/state")
     argv = kwok.command(folder / "kwok", kubeconfig=folder / "admin", configuration=folder / "stages")
     assert argv[0] == "/state/kwok"

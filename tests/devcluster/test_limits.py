@@ -37,7 +37,7 @@ def raised(states: list[State], *, allowed: bool = True) -> list[str]:
     return said
 
 
-def test_a_limit_without_room_for_eight_clusters_is_raised_and_that_is_said_once() -> None:
+def test_a_limit_without_room_for_eight_clusters_is_raised_and_reported_once() -> None:
     said = raised([State(INSTANCES, SMALL, 0), State(KEYS, 1_000_000, 3)])
     assert said == ["raised fs.inotify.max_user_instances from 128 to 8192 on this machine"]
 
@@ -47,11 +47,11 @@ def test_a_limit_with_room_or_beyond_what_it_is_raised_to_is_left_alone(state: S
     assert not raised([state])
 
 
-def test_one_that_may_not_be_raised_does_not_matter_while_there_is_room_for_a_cluster() -> None:
+def test_a_limit_that_may_not_be_raised_does_not_matter_while_there_is_room_for_a_cluster() -> None:
     assert not raised([State(INSTANCES, SMALL, SMALL - INSTANCES.cluster)], allowed=False)
 
 
-def test_where_there_is_no_room_and_none_can_be_made_a_start_refuses_with_a_message() -> None:
+def test_a_start_is_refused_with_a_message_where_a_limit_has_no_room_and_cannot_be_raised() -> None:
     with pytest.raises(ClusterError) as refused:
         raised([State(INSTANCES, SMALL, 110)], allowed=False)
     assert str(refused.value) == (

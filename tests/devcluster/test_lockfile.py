@@ -24,7 +24,7 @@ def test_a_second_owner_is_refused_with_the_name_of_the_first(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("remove", [True, False])
-def test_a_name_is_free_once_its_owner_let_go(tmp_path: Path, *, remove: bool) -> None:
+def test_a_name_is_free_once_its_owner_has_released_it(tmp_path: Path, *, remove: bool) -> None:
     Lockfile(paths_of(tmp_path)).release(remove=remove)
 
     again = Lockfile(paths_of(tmp_path))
@@ -33,7 +33,7 @@ def test_a_name_is_free_once_its_owner_let_go(tmp_path: Path, *, remove: bool) -
     assert list((tmp_path / "locks").iterdir()) == []
 
 
-def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
+def test_releasing_a_lock_twice_does_no_harm(tmp_path: Path) -> None:
     first = Lockfile(paths_of(tmp_path))
     first.release(remove=True)
     second = Lockfile(paths_of(tmp_path))
@@ -44,14 +44,14 @@ def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
     second.release(remove=True)
 
 
-def test_names_do_not_bar_each_other(tmp_path: Path) -> None:
+def test_different_names_do_not_block_each_other(tmp_path: Path) -> None:
     owners = [Lockfile(paths_of(tmp_path, name)) for name in ("one", "other")]
 
     for owner in owners:
         owner.release(remove=True)
 
 
-def test_folders_for_state_do_not_bar_each_other_although_their_locks_lie_in_one_place(
+def test_state_folders_do_not_block_each_other_although_their_locks_lie_in_one_place(
     tmp_path: Path,
 ) -> None:
     locks = tmp_path / "locks"
@@ -69,7 +69,7 @@ def test_the_folder_of_the_state_is_made_for_its_owner_alone(tmp_path: Path) -> 
     owner.release(remove=True)
 
 
-def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) -> None:
+def test_a_lock_that_was_released_without_removal_says_that_the_cluster_is_kept(tmp_path: Path) -> None:
     lockfile = Lockfile(paths_of(tmp_path))
     owner = owner_of(paths_of(tmp_path).lock)
     assert owner
@@ -84,7 +84,7 @@ def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) 
     assert after.kept
 
 
-def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -> None:
+def test_an_owner_that_has_ended_is_not_alive_and_blocks_no_other(tmp_path: Path) -> None:
     text = (
         "import os, sys\nfrom pathlib import Path\nfrom devcluster.lockfile import Lockfile\n"
         "from devcluster.paths import Paths\nf = Path(sys.argv[1])\n"
@@ -101,7 +101,7 @@ def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -
     Lockfile(paths_of(tmp_path)).release(remove=True)
 
 
-def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:
+def test_a_lock_without_content_has_no_known_owner(tmp_path: Path) -> None:
     assert owner_of(tmp_path / "none") is None
     (tmp_path / "empty").touch()
     assert owner_of(tmp_path / "empty") is None

@@ -36,7 +36,7 @@ def abandoned(where: Paths) -> None:
     ("kept", "runs", "left"),
     [(False, False, True), (False, True, True), (True, True, False), (True, False, True)],
 )
-def test_a_cluster_of_a_dead_owner_stays_where_it_was_left_to_stay_and_runs(
+def test_a_cluster_of_a_dead_owner_stays_where_it_was_kept_and_runs(
     tmp_path: Path, *, kept: bool, runs: bool, left: bool
 ) -> None:
     owner = msgspec.structs.replace(BY_NOBODY, kept=kept)
@@ -51,13 +51,11 @@ def test_a_cluster_of_a_living_owner_is_not_left_behind(tmp_path: Path, *, runs:
 
 
 @pytest.mark.parametrize("runs", [True, False])
-def test_a_cluster_of_which_nobody_knows_whose_it_is_stays_while_it_runs(
-    tmp_path: Path, *, runs: bool
-) -> None:
+def test_a_cluster_of_an_unknown_owner_stays_while_it_runs(tmp_path: Path, *, runs: bool) -> None:
     assert Found(place(tmp_path), None, runs).is_left_behind is not runs
 
 
-def test_those_of_dead_owners_are_removed_and_reported_and_others_are_not_touched(tmp_path: Path) -> None:
+def test_clusters_of_dead_owners_are_removed_and_reported_and_others_are_not_touched(tmp_path: Path) -> None:
     abandoned(place(tmp_path, "dead"))
     living = Lockfile(place(tmp_path, "living"))
     removed: list[str] = []
@@ -79,7 +77,7 @@ def test_those_of_dead_owners_are_removed_and_reported_and_others_are_not_touche
     ("error", "reported"),
     [(InUseError("Cluster dead is in use."), []), (ClusterError("Mounted."), ["Mounted."])],
 )
-def test_one_that_does_not_go_away_holds_up_no_other(
+def test_a_cluster_that_cannot_be_removed_delays_no_other(
     tmp_path: Path, error: ClusterError, reported: list[str]
 ) -> None:
     for name in ("a", "b"):
@@ -111,7 +109,7 @@ def test_clusters_of_every_checkout_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "../elsewhere", "No/Name", ""])
-def test_a_lock_that_names_what_no_cluster_is_called_leads_nowhere(tmp_path: Path, name: str) -> None:
+def test_a_lock_with_an_impossible_cluster_name_is_ignored(tmp_path: Path, name: str) -> None:
     abandoned(place(tmp_path))
     owner = msgspec.structs.replace(BY_NOBODY, name=name, root=str(tmp_path / "state"))
     place(tmp_path).lock.write_bytes(msgspec.json.encode(owner))
@@ -119,7 +117,7 @@ def test_a_lock_that_names_what_no_cluster_is_called_leads_nowhere(tmp_path: Pat
     assert not [one for one in found(tmp_path / "locks") if one.paths.root.is_relative_to(tmp_path)]
 
 
-def test_locks_in_somebody_elses_folder_are_not_believed(tmp_path: Path) -> None:
+def test_locks_in_another_users_folder_are_not_trusted(tmp_path: Path) -> None:
     abandoned(place(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path / "locks")
 

@@ -116,9 +116,7 @@ def test_everything_is_deleted_though_the_api_server_is_away_for_a_moment(
     assert not ground.pods()
 
 
-def test_a_bind_that_has_failed_is_no_reason_why_a_pod_fits_nowhere(
-    kube: FakeKube, ground: Playground
-) -> None:
+def test_a_failed_bind_does_not_count_as_a_pod_that_fits_nowhere(kube: FakeKube, ground: Playground) -> None:
     pod = a_pod("p").raw
     condition = {"type": "PodScheduled", "status": "False"}
     later = {**condition, "reason": SCHEDULER_ERROR, "message": "The kubelet has not answered yet."}

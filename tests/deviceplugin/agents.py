@@ -1,4 +1,4 @@
-"""Node agents without NVML and API server, for tests with a kubelet: everything between board and sockets."""
+"""Node agents without NVML and API server, for tests with a kubelet: all between device cache and sockets."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What is advertised of GPUs in MIG mode: names, and what pods that run reach already."""
+"""What is advertised of GPUs in MIG mode: names, and what running pods already reach."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_in_strategy_single_a_node_without_mig_devices_has_whole_gpus() -> None:
     assert lists(SINGLE, gpu(0), gpu(1)) == {names.GPU_RESOURCE: [("GPU-0", True), ("GPU-1", True)]}
 
 
-def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_advertised_and_it_is_reported_why() -> None:
+def test_in_strategy_single_gpus_not_cut_alike_are_not_advertised_for_a_reported_reason() -> None:
     uneven = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb"))
     assert "several profiles: 1g.10gb, 3g.40gb" in (reasons(uneven)["MIG-0-1"] or "")
     mixed = advertised_by(SINGLE, gpu(0, cut=True), part(0, 1), gpu(1))
@@ -98,7 +98,7 @@ def test_in_strategy_single_gpus_that_are_not_cut_alike_are_not_advertised_and_i
     assert reasons(mixed)["MIG-0-1"] == reasons(mixed)["GPU-1"]
 
 
-def test_what_a_pod_has_stays_well_when_the_node_is_not_cut_alike_any_more() -> None:
+def test_devices_of_a_pod_stay_healthy_when_the_gpus_are_no_longer_cut_alike() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2, "3g.40gb")
     assert reasons(advertised_by(SINGLE, *devices, held="MIG-0-1"))["MIG-0-1"] is None
 
@@ -109,7 +109,7 @@ def test_a_gpu_in_mig_mode_without_a_mig_device_has_nothing_to_advertise(way: Ad
     assert lists(way, gpu(0, cut=True)) == {}
 
 
-def test_a_mig_device_without_its_nodes_is_unhealthy() -> None:
+def test_a_mig_device_without_its_device_nodes_is_unhealthy() -> None:
     _, device = advertised((gpu(0, cut=True), part(0, 1)), DeviceNodes(), MIXED)
     assert device.reason == "A device node that gives access to this MIG device is missing"
     _, device = advertised(
@@ -120,13 +120,13 @@ def test_a_mig_device_without_its_nodes_is_unhealthy() -> None:
     assert device.is_healthy
 
 
-def test_a_mig_device_that_is_gone_is_listed_as_long_as_a_pod_has_it() -> None:
+def test_a_removed_mig_device_is_listed_as_long_as_a_pod_has_it() -> None:
     devices = gpu(0, cut=True), part(0, 1, gone=True), part(0, 2)
     assert lists(MIXED, *devices) == {SMALL: [("MIG-0-2", True)]}
     assert lists(MIXED, *devices, small="MIG-0-1") == {SMALL: [("MIG-0-1", False), ("MIG-0-2", True)]}
 
 
-def test_the_last_pod_of_a_profile_that_is_gone_keeps_its_resource() -> None:
+def test_the_last_pod_of_a_removed_profile_keeps_its_resource() -> None:
     devices = gpu(0, cut=True), part(0, 1, gone=True), part(0, 2, "3g.40gb")
     assert lists(MIXED, *devices, small="MIG-0-1") == {
         SMALL: [("MIG-0-1", False)],
@@ -142,7 +142,7 @@ def test_a_new_mig_device_waits_until_the_pod_of_the_one_before_has_ended() -> N
     assert reasons(advertised_by(MIXED, *devices)) == {"GPU-0": None, "MIG-0-1new": None, "MIG-0-2": None}
 
 
-def test_a_gpu_that_is_whole_again_waits_for_the_pods_of_its_parts() -> None:
+def test_a_gpu_that_is_whole_again_waits_for_the_pods_of_its_former_mig_devices() -> None:
     devices = gpu(0), part(0, 1, gone=True), gpu(1)
     assert reasons(advertised_by(MIXED, *devices, held="MIG-0-1")) == {
         "GPU-0": TAKEN_IN_PARTS,
@@ -152,7 +152,7 @@ def test_a_gpu_that_is_whole_again_waits_for_the_pods_of_its_parts() -> None:
     assert reasons(advertised_by(MIXED, *devices)) == {"GPU-0": None, "GPU-1": None}
 
 
-def test_the_parts_of_a_gpu_that_a_pod_has_as_a_whole_are_given_to_nobody() -> None:
+def test_mig_devices_of_a_gpu_that_a_pod_holds_whole_are_not_given() -> None:
     devices = gpu(0, cut=True), part(0, 1), gpu(1, cut=True), part(1, 1)
     found = reasons(advertised_by(MIXED, *devices, held="GPU-0"))
     assert (found["MIG-0-1"], found["MIG-1-1"]) == (TAKEN_WHOLE, None)
@@ -162,7 +162,7 @@ def test_the_parts_of_a_gpu_that_a_pod_has_as_a_whole_are_given_to_nobody() -> N
     }
 
 
-def test_a_device_that_a_pod_has_under_another_name_is_given_to_nobody_under_the_new_one() -> None:
+def test_a_device_that_a_pod_has_under_another_name_is_not_given_under_the_new_one() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2)
     assert lists(MIXED, *devices, gpu="MIG-0-1") == {
         names.GPU_RESOURCE: [("MIG-0-1", False)],
@@ -174,11 +174,13 @@ def test_a_device_that_a_pod_has_under_another_name_is_given_to_nobody_under_the
     }
 
 
-def test_a_mig_device_of_which_only_the_record_is_left_is_listed_under_the_name_of_the_record() -> None:
+def test_a_mig_device_left_only_in_the_checkpoint_is_listed_under_its_resource_there() -> None:
     assert lists(MIXED, gpu(1), large="MIG-9") == {
         names.GPU_RESOURCE: [("GPU-1", True)],
         LARGE: [("MIG-9", False)],
     }
     known = (Device(uuid="MIG-9", model="unknown", resource=LARGE), Device(uuid="GPU-7", index=7, model="M"))
     absent = with_absent((gpu(1).published,), {}, known)
-    assert [device.uuid for device in absent] == ["GPU-1", "GPU-7"], "GPUs stay, parts that nobody has do not"
+    assert [device.uuid for device in absent] == ["GPU-1", "GPU-7"], (
+        "GPUs stay, MIG devices that no pod has do not"
+    )

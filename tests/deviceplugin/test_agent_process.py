@@ -40,7 +40,7 @@ class Agent:
         self._port = port
 
     def says(self, path: str) -> tuple[int, str]:
-        """Status and text of a probe; 0 while nobody listens."""
+        """Status and text of a probe; 0 while the agent does not listen."""
         try:
             answer = urllib3.request("GET", f"http://127.0.0.1:{self._port}{path}", retries=False, timeout=5)
         except urllib3.exceptions.HTTPError:
@@ -131,7 +131,7 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
     assert (tmp_path / "cdi" / f"{names.DOMAIN}-gpu.json").exists(), "containers may restart meanwhile"
 
 
-def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_a_hanging_driver_does_not_delay_the_end_of_the_agent(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
     with agent(kubelet, gpus, tmp_path, HURRIED) as running:
         eventually(lambda: kubelet.allocatable == 4, deadline=30)
@@ -168,7 +168,7 @@ def test_a_gpu_whose_device_node_is_missing_is_listed_but_unhealthy(
         eventually(lambda: why in running.log.read_text(), deadline=60)
 
 
-def test_without_a_library_the_agent_says_so_and_advertises_nothing(
+def test_without_a_library_the_agent_reports_it_and_advertises_nothing(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     missing = str(tmp_path / "libnvidia-ml.so.1")
@@ -179,7 +179,9 @@ def test_without_a_library_the_agent_says_so_and_advertises_nothing(
         assert kubelet.registered == []
 
 
-def test_without_gpus_the_agent_says_so_and_advertises_nothing(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_without_gpus_the_agent_reports_it_and_advertises_nothing(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
     gpus = FakeNvml(tmp_path / "gpus")
     gpus.create([])
     with agent(kubelet, gpus, tmp_path) as running:
@@ -187,7 +189,7 @@ def test_without_gpus_the_agent_says_so_and_advertises_nothing(kubelet: FakeKube
         assert kubelet.registered == []
 
 
-def test_settings_that_cannot_be_used_end_it_with_a_message(tmp_path: Path) -> None:
+def test_unusable_settings_end_the_agent_with_a_message(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "deviceplugin"],
         cwd=REPOSITORY,
@@ -211,7 +213,7 @@ def test_the_agent_loads_none_of_the_heavy_libraries() -> None:
     assert heavy.isdisjoint(loaded.stdout.split())
 
 
-def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others_are_received(
+def test_only_a_gpu_that_hangs_is_unhealthy_and_events_of_the_others_are_received(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus = simulated(tmp_path)
@@ -236,7 +238,7 @@ def has_become_unhealthy(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool
     return kubelet.devices[gpu].health == "Unhealthy"
 
 
-def test_the_doctor_says_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_the_doctor_reports_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: Path) -> None:
     with agent(kubelet, simulated(tmp_path), tmp_path, program=(*USUAL, "doctor")) as running:
         assert running.process.wait(timeout=120) == 1
         said = running.log.read_text()
@@ -264,9 +266,7 @@ def test_the_library_is_loaded_from_the_drivers_root(kubelet: FakeKubelet, tmp_p
         eventually(lambda: kubelet.allocatable == 4, deadline=60)
 
 
-def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_reported(
-    kubelet: FakeKubelet, tmp_path: Path
-) -> None:
+def test_holders_usage_and_squatters_of_a_gpu_are_reported(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
     first, second = gpus.uuids()[:2]
     owner = {names.USER: "alice", names.BOOKING: "b-1", names.ASSIGNED: json.dumps({"main": [first]})}
@@ -292,9 +292,7 @@ def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_reported(
         eventually(lambda: squatter in running.says("/metrics")[1], deadline=120)
 
 
-def test_a_pod_for_which_nobody_has_decided_gets_gpus_that_belong_together(
-    kubelet: FakeKubelet, tmp_path: Path
-) -> None:
+def test_a_pod_without_an_assignment_gets_linked_gpus(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = FakeNvml(tmp_path / "gpus")
     ways = ("0/0/0", "1/1/1", "0/0/0", "1/1/1")
     gpus.create([replace(gpu(H200, n), uuid=f"GPU-{n}", place=way) for n, way in enumerate(ways)])
@@ -306,7 +304,7 @@ def test_a_pod_for_which_nobody_has_decided_gets_gpus_that_belong_together(
         assert kubelet.devices_of("two") == {"GPU-1", "GPU-3"}
 
 
-def test_a_driver_that_hangs_between_two_gpus_costs_one_of_them_until_it_answers(
+def test_a_hang_of_the_driver_between_two_gpus_costs_one_of_them_until_it_answers(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus, question = simulated(tmp_path), "nvmlDeviceGetTopologyCommonAncestor"

@@ -1,4 +1,4 @@
-"""The whole agent as a process over the real pynvml: GPUs are cut and joined again while it runs."""
+"""The whole agent as a process over the real pynvml: GPUs are cut and made whole again while it runs."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def uuids(parts: Sequence[MigSpec]) -> set[str]:
     return {part.uuid for part in parts}
 
 
-def test_gpus_are_cut_and_joined_again_while_pods_run(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_gpus_are_cut_and_made_whole_again_while_pods_run(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
     first, second, third, fourth = gpus.uuids()
     parts = cut(gpus, 0, "1g.10gb", "1g.10gb+me", "3g.40gb")
@@ -76,7 +76,7 @@ def test_gpus_are_cut_and_joined_again_while_pods_run(kubelet: FakeKubelet, tmp_
         assert kubelet.refusals == []
 
 
-def test_a_fault_of_one_mig_device_is_its_own(kubelet: FakeKubelet, tmp_path: Path) -> None:
+def test_a_fault_of_one_mig_device_does_not_concern_the_others(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
     parts = cut(gpus, 0, "1g.10gb", "1g.10gb", "1g.10gb")
     with agent(kubelet, gpus, tmp_path, **{STRATEGY: "mixed"}):
@@ -108,9 +108,7 @@ def test_in_strategy_single_mig_devices_are_gpus_as_long_as_all_are_cut_alike(
 
 
 @pytest.mark.parametrize("strategy", ["both", "MIXED"])
-def test_a_strategy_that_there_is_not_ends_the_agent(
-    kubelet: FakeKubelet, tmp_path: Path, strategy: str
-) -> None:
+def test_an_unknown_strategy_ends_the_agent(kubelet: FakeKubelet, tmp_path: Path, strategy: str) -> None:
     with agent(kubelet, simulated(tmp_path), tmp_path, **{STRATEGY: strategy}) as running:
         assert running.process.wait(timeout=PATIENCE) == 2
         assert STRATEGY in running.log.read_text()

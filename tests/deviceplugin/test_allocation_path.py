@@ -68,7 +68,7 @@ def onlooker() -> Onlooker:
     return Onlooker()
 
 
-def test_nothing_is_read_but_the_kubelets_record_and_its_pods(
+def test_only_the_kubelet_s_checkpoint_and_its_pods_are_read(
     kubelet: FakeKubelet, onlooker: Onlooker
 ) -> None:
     def stored() -> tuple[Pod, ...]:
@@ -87,11 +87,13 @@ def test_nothing_is_read_but_the_kubelets_record_and_its_pods(
     assert set(kubelet.calls) == {"ListPods"}
 
 
-def test_the_onlooker_would_see_a_file_a_connection_and_a_process(onlooker: Onlooker, tmp_path: Path) -> None:
+def test_the_test_s_observer_detects_a_file_a_connection_and_a_process(
+    onlooker: Onlooker, tmp_path: Path
+) -> None:
     def body() -> None:
         (tmp_path / "file").write_text("x")
         with pytest.raises(OSError, match="No such file"):
-            connect_to_nobody(tmp_path)
+            connect_to_a_missing_socket(tmp_path)
         subprocess.run(["/bin/true"], check=True)
 
     with onlooker.recording() as seen:
@@ -101,12 +103,12 @@ def test_the_onlooker_would_see_a_file_a_connection_and_a_process(onlooker: Onlo
     assert {"open", "socket.connect", "subprocess.Popen"} <= {event for event, _ in seen}
 
 
-def connect_to_nobody(folder: Path) -> None:
+def connect_to_a_missing_socket(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one:
-        one.connect(str(folder / "nobody.sock"))
+        one.connect(str(folder / "missing.sock"))
 
 
-def test_what_answers_the_kubelet_loads_no_nvml_and_no_http() -> None:
+def test_code_that_answers_the_kubelet_loads_no_nvml_and_no_http() -> None:
     program = "import sys, deviceplugin.plugin; print(*sorted(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
@@ -154,7 +156,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("broken", ["everything", "checkpoint", "pods"])
-def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> None:
+def test_the_kubelet_is_answered_whatever_fails(error: Exception, broken: str) -> None:
     faulty, device_cache = Faulty(error), DeviceCache()
     device_cache.put(AdvertisedDevices(devices(4), reported=True))
 

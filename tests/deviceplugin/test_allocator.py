@@ -105,14 +105,14 @@ class Agent:
         return self.registry.get_sample_value(f"{names.METRICS_PREFIX}_agent_{name}_total") or 0.0
 
 
-def test_an_answer_is_of_one_state_of_the_devices() -> None:
+def test_an_answer_is_computed_from_a_single_reading_of_the_devices() -> None:
     agent = Agent(pod("1"))
     assert agent.allocator.prefer(AllocationRequest(ALL, frozenset(), 2)).devices == ("GPU-0", "GPU-1")
     (read,) = agent.device_cache.readings
     assert agent.pick.known == [read.by_uuid]
 
 
-def test_where_no_pod_waits_for_so_many_devices_the_watch_catches_up_and_the_answer_is_made_again() -> None:
+def test_the_answer_is_recomputed_after_the_watch_catches_up_where_no_pod_matches() -> None:
     agent = Agent(later=(pod("1", assignment=["GPU-2"]),))
     decision = agent.allocator.prefer(AllocationRequest(ALL, frozenset(), 1))
     assert (decision.verdict, decision.devices) == (Verdict.ASSIGNED, ("GPU-2",))
@@ -120,19 +120,19 @@ def test_where_no_pod_waits_for_so_many_devices_the_watch_catches_up_and_the_ans
 
 
 @pytest.mark.parametrize("known", [(), (pod("1", 3),)], ids=["no pod", "a pod of another size"])
-def test_where_the_watch_brings_nothing_the_pods_are_read_once(known: tuple[Pod, ...]) -> None:
+def test_the_pods_are_read_once_where_the_watch_has_nothing_new(known: tuple[Pod, ...]) -> None:
     agent = Agent(*known)
     assert agent.allocator.prefer(AllocationRequest(ALL, frozenset(), 1)).verdict is Verdict.NO_MATCH
     assert agent.pods.reads == 1
 
 
-def test_where_one_pod_waits_the_watch_is_not_waited_for() -> None:
+def test_a_single_waiting_pod_does_not_wait_for_the_watch() -> None:
     agent = Agent(pod("1", assignment=["GPU-1"]), later=(pod("2", assignment=["GPU-2"]),))
     assert agent.allocator.prefer(AllocationRequest(ALL, frozenset(), 1)).devices == ("GPU-1",)
     assert (agent.pods.reads, agent.pods.later != ()) == (1, True)
 
 
-def test_a_device_of_another_pod_that_the_kubelet_offers_is_counted_once_for_an_answer() -> None:
+def test_an_offered_device_of_another_pod_is_counted_once_per_answer() -> None:
     waits = pod("2", assignment=["GPU-2"])
     agent = Agent(pod("1", assignment=["GPU-0"]), later=(waits,), holdings=held(**{"1": "GPU-0 GPU-1"}))
     assert agent.allocator.prefer(AllocationRequest(ALL, frozenset(), 1)).devices == ("GPU-2",)

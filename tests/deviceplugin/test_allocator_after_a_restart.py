@@ -1,4 +1,4 @@
-"""An agent that starts again between two calls of the kubelet: it goes on from what others have stored."""
+"""An agent that restarts between two calls of the kubelet continues from its checkpoint and its pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Node:
     """What outlives the agent: the kubelet's checkpoint and its pods."""
 
     pods: tuple[Pod, ...] | None = ()
-    """None: nobody gives them."""
+    """None: they are unavailable."""
     holdings: PodDevices | None = field(default_factory=PodDevices)
     """None: the checkpoint cannot be read."""
     replaced: frozenset[str] = frozenset()
@@ -75,14 +75,14 @@ class Node:
         return Allocator(sources, metrics=AgentMetrics(registry or CollectorRegistry()), clock=FakeClock())
 
 
-def test_what_one_agent_has_proposed_the_next_one_allocates() -> None:
+def test_the_next_agent_allocates_what_the_former_one_proposed() -> None:
     node = Node((pod("1", assignment=["GPU-2"]), pod("a", phase="Running")), held(a="GPU-0"))
     proposed = node.agent().prefer(ONE)
     assert (proposed.verdict, proposed.devices) == (Verdict.ASSIGNED, ("GPU-2",))
     assert node.agent().held(frozenset(proposed.devices)) is None
 
 
-def test_what_another_pod_has_got_since_is_refused_by_the_next_agent() -> None:
+def test_the_next_agent_refuses_devices_that_another_pod_got_since() -> None:
     node, registry = Node((pod("1", assignment=["GPU-2"]), pod("a"))), CollectorRegistry()
     assert node.agent().prefer(ONE).verdict is Verdict.AMBIGUOUS
     node.holdings = held(a="GPU-0")
@@ -94,8 +94,8 @@ def test_what_another_pod_has_got_since_is_refused_by_the_next_agent() -> None:
     assert registry.get_sample_value(counted, {"result": "refused"}) == 1
 
 
-def test_an_agent_that_has_just_started_takes_nobody_for_ended_whom_it_has_not_seen_with_devices() -> None:
-    """A pod that had devices and whose name a later one has is gone; who never had any may still come."""
+def test_a_new_agent_presumes_no_pod_ended_that_it_has_not_seen_with_devices() -> None:
+    """A pod that had devices and whose name was reused is gone; one that never had any may still come."""
     node = Node(
         (pod("old", assignment=["GPU-0"]), pod("new", assignment=["GPU-1"])), replaced=frozenset({"old"})
     )
@@ -129,7 +129,7 @@ def test_an_agent_that_has_just_started_takes_nobody_for_ended_whom_it_has_not_s
         "the pod of the call is not in the checkpoint",
     ],
 )
-def test_the_gate_of_an_agent_that_has_just_started_goes_by_what_others_have_on_record(
+def test_the_gate_of_a_new_agent_decides_by_the_kubelet_s_checkpoint_and_the_pods(
     pods: tuple[Pod, ...] | None, holdings: PodDevices | None, verdict: StartVerdict, *, opens: bool
 ) -> None:
     registry = CollectorRegistry()
@@ -141,12 +141,12 @@ def test_the_gate_of_an_agent_that_has_just_started_goes_by_what_others_have_on_
 
 
 @pytest.mark.parametrize("is_cordoned", [True, False])
-def test_a_container_starts_again_on_a_gpu_that_is_cordoned_but_on_no_other_unhealthy_one(
-    *, is_cordoned: bool
-) -> None:
-    ill = tuple(msgspec.structs.replace(each, health="unhealthy", reason="out of use") for each in devices(4))
+def test_a_container_restarts_on_a_cordoned_gpu_but_on_no_other_unhealthy_one(*, is_cordoned: bool) -> None:
+    unhealthy = tuple(
+        msgspec.structs.replace(each, health="unhealthy", reason="out of use") for each in devices(4)
+    )
     cordoned = frozenset({"GPU-2"}) if is_cordoned else frozenset[str]()
     node = Node((pod("1", assignment=["GPU-2"]),), held(**{"1": "GPU-2"}))
-    node.advertised = AdvertisedDevices(ill, cordoned=cordoned, reported=True)
+    node.advertised = AdvertisedDevices(unhealthy, cordoned=cordoned, reported=True)
     with capture_logs():
         assert node.agent().gate(frozenset({"GPU-2"})).is_open is is_cordoned

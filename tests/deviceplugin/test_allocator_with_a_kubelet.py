@@ -35,7 +35,7 @@ def with_assignments(pod: FakePod, **assignments: list[str]) -> FakePod:
     return pod
 
 
-def test_a_burst_gets_exactly_what_was_assigned(kubelet: FakeKubelet) -> None:
+def test_a_burst_gets_exactly_the_assigned_devices(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, advertised=devices(8)) as agent:
         for device in (f"GPU-{i}" for i in (5, 2, 7, 0, 1, 6, 3, 4)):
             pod = a_pod(device)
@@ -59,7 +59,7 @@ def test_the_container_gets_cdi_devices_and_their_uuids(kubelet: FakeKubelet) ->
     assert dict(answer.envs) == {names.DEVICES_VARIABLE: "GPU-1,GPU-2"}
 
 
-def test_every_kind_of_container_gets_its_own(kubelet: FakeKubelet) -> None:
+def test_every_kind_of_container_gets_its_own_devices(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet):
         containers = [
             FakeContainer("setup", 1, init=True),
@@ -95,7 +95,7 @@ def test_entries_of_ended_pods_do_not_keep_their_devices(kubelet: FakeKubelet) -
             kubelet.end(pod.uid)
 
 
-def test_a_name_that_is_used_again_is_another_pod(kubelet: FakeKubelet) -> None:
+def test_a_pod_with_a_reused_name_is_another_pod(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet):
         first = a_pod("GPU-1", name="trainer-0", deleting=True)
         second = a_pod("GPU-2", name="trainer-0")
@@ -104,7 +104,7 @@ def test_a_name_that_is_used_again_is_another_pod(kubelet: FakeKubelet) -> None:
         assert kubelet.devices_of(second.uid) == {"GPU-2"}
 
 
-def test_a_pod_that_runs_without_its_device_confuses_nobody(kubelet: FakeKubelet) -> None:
+def test_a_pod_that_runs_without_its_device_does_not_disturb_the_next(kubelet: FakeKubelet) -> None:
     ghost = a_pod("GPU-0", phase="Running", started=True)
     kubelet.pods[ghost.uid] = ghost
     with RunningAgent(kubelet):
@@ -132,7 +132,9 @@ def test_a_flooded_pods_api_is_asked_again(kubelet: FakeKubelet) -> None:
         assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
-def test_the_first_batch_after_a_kubelet_start_is_found_through_the_api_server(kubelet: FakeKubelet) -> None:
+def test_the_first_pods_after_a_kubelet_start_are_identified_through_the_api_server(
+    kubelet: FakeKubelet,
+) -> None:
     pods = [a_pod("GPU-3"), a_pod("GPU-1"), a_pod("GPU-0", "GPU-2")]
     stored: tuple[Pod, ...] = tuple(decode(pod.marshal()) for pod in pods)
     gone = Pod(metadata=Meta(name="not-here", namespace="default", uid="other"))
@@ -179,7 +181,7 @@ def test_one_pod_too_many_is_refused_rather_than_sharing(kubelet: FakeKubelet) -
         assert agent.counted("admissions_total", verdict="refused") == 1
 
 
-def test_allocate_refuses_what_another_living_pod_holds(kubelet: FakeKubelet) -> None:
+def test_allocate_refuses_a_device_that_another_living_pod_holds(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, advertised=devices(1)) as agent:
         holder, second = a_pod("GPU-0"), a_pod("GPU-0")
         kubelet.admit(holder)
@@ -232,7 +234,7 @@ def test_a_pod_that_got_the_wrong_model_is_held_back(kubelet: FakeKubelet) -> No
             kubelet.prestart(pod.uid, "main")
 
 
-def test_an_unreadable_checkpoint_stops_nobody(kubelet: FakeKubelet) -> None:
+def test_an_unreadable_checkpoint_stops_no_pod(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         kubelet.damaged_checkpoint = '{"Data": 7}'
         kubelet.write_checkpoint()

@@ -88,7 +88,7 @@ def patient() -> Iterator[Patient]:
                 server.close()
 
 
-def test_of_a_node_that_is_well_nothing_is_wrong(patient: Patient) -> None:
+def test_nothing_is_reported_about_a_healthy_node(patient: Patient) -> None:
     text, is_well = report(patient.findings())
     assert is_well, text
     assert patient.wrong() == []
@@ -105,7 +105,7 @@ def test_a_driver_that_is_not_loaded_is_reported_and_the_rest_is_checked(patient
     assert not report(patient.findings())[1]
 
 
-def test_an_agent_that_sees_no_processes_of_the_node_says_what_is_not_known_then(patient: Patient) -> None:
+def test_an_agent_that_cannot_see_the_node_s_processes_reports_what_it_cannot_know(patient: Patient) -> None:
     patient.first.write_text("python\0-m\0deviceplugin\0")
     (message,) = patient.wrong()
     assert "nodeAgent.hostPID" in message
@@ -118,7 +118,7 @@ def test_a_node_without_gpus_is_distinguished_from_one_without_a_driver(patient:
     assert "lists no GPU" in message
 
 
-def test_a_driver_that_hangs_is_said(patient: Patient) -> None:
+def test_a_hanging_driver_is_reported(patient: Patient) -> None:
     free = threading.Event()
 
     class Hanging(MemoryNvml):
@@ -139,13 +139,15 @@ def test_a_device_node_that_is_missing_is_named(patient: Patient, name: str) -> 
     assert f"There is no {patient.dev}/{name}" in message
 
 
-def test_a_driver_root_without_a_driver_is_said(patient: Patient) -> None:
+def test_a_driver_root_without_a_driver_is_reported(patient: Patient) -> None:
     (patient.driver / "usr/lib64/libnvidia-ml.so.580.159.04").unlink()
     (message,) = patient.wrong()
     assert message.startswith(f"driver files: No libnvidia-ml.so.<version> is under {patient.driver}")
 
 
-def test_a_kubelet_that_does_not_listen_is_wrong_and_its_other_sockets_are_warnings(patient: Patient) -> None:
+def test_a_kubelet_that_does_not_listen_is_an_error_and_its_other_sockets_are_warnings(
+    patient: Patient,
+) -> None:
     for server in patient.sockets:
         server.close()
     severities = {one.about: one.severity for one in patient.findings() if "kubelet" in one.about}
@@ -156,13 +158,13 @@ def test_a_kubelet_that_does_not_listen_is_wrong_and_its_other_sockets_are_warni
     }
 
 
-def test_a_missing_cdi_folder_is_said(patient: Patient) -> None:
+def test_a_missing_cdi_folder_is_reported(patient: Patient) -> None:
     patient.settings.cdi_dir.rmdir()
     (message,) = patient.wrong()
     assert message.startswith("CDI: There is no folder")
 
 
-def test_an_api_server_that_is_away_is_said(patient: Patient) -> None:
+def test_an_unreachable_api_server_is_reported(patient: Patient) -> None:
     patient.away = True
     (message,) = patient.wrong()
     assert message.startswith("API server: ")
@@ -182,10 +184,10 @@ def test_an_api_server_that_is_away_is_said(patient: Patient) -> None:
         ("containerd://Unknown", "warning"),
     ],
 )
-def test_what_a_runtime_understands_is_known_by_its_version(version: str, severity: str) -> None:
+def test_the_capabilities_of_a_runtime_are_known_by_its_version(version: str, severity: str) -> None:
     assert runtime(version).severity == severity
 
 
-def test_an_error_of_nvml_has_a_message_of_its_own(patient: Patient) -> None:
+def test_an_error_of_nvml_has_its_own_message(patient: Patient) -> None:
     patient.nvml.fault = NvmlError("nvmlInit answers Unknown Error", code=999, call="nvmlInit")
     assert patient.wrong()[0] == "driver: nvmlInit answers Unknown Error"

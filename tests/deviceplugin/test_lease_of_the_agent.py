@@ -1,4 +1,4 @@
-"""The agent's Lease as the composition root wires it: it says *serving*, and goes with its Node (ADR 58)."""
+"""The agent's Lease as the composition root wires it: it means *serving*, and its Node owns it (ADR 58)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Served:
 
 
 class NothingBeside:
-    """Who has nothing to report on the GPUs' use."""
+    """A monitor without a report on the GPUs' usage."""
 
     def annotations(self) -> Mapping[str, str | None]:
         """Nothing."""
@@ -55,7 +55,7 @@ def leases(kube: FakeKube) -> list[Lease]:
     return kube.list(LEASES, Selection(namespace=names.NAMESPACE)).items
 
 
-def test_the_lease_is_asked_of_the_kubelet(kube: FakeKube) -> None:
+def test_the_lease_depends_on_the_registration_with_the_kubelet(kube: FakeKube) -> None:
     served = Served()
     lease = renewer(kube, served)
     assert not lease._serves()
@@ -63,7 +63,7 @@ def test_the_lease_is_asked_of_the_kubelet(kube: FakeKube) -> None:
     assert lease._serves()
 
 
-def test_the_lease_goes_with_its_node(kube: FakeKube) -> None:
+def test_the_lease_is_owned_by_its_node(kube: FakeKube) -> None:
     renewer(kube, Served(is_registered=True)).renew()
     (lease,) = leases(kube)
     assert lease.metadata.name == names.node_lease("n0")

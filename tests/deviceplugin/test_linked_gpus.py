@@ -1,4 +1,4 @@
-"""From NVML's answers to the GPUs that a container gets when nobody has decided."""
+"""From NVML's answers to the GPUs that a container without an assignment gets."""
 
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,7 @@ def view(linked: Linked, *pods: Pod, holdings: PodDevices | None = None) -> Node
     return NodeState(GPU, holdings or PodDevices(), pods, pick=partial(linked.pick, {}))
 
 
-def test_a_container_that_was_assigned_nothing_gets_gpus_that_belong_together() -> None:
+def test_a_container_without_an_assignment_gets_linked_gpus() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
     seen = view(linked, pod("a"), pod("b", 2), holdings=held(a="GPU-0"))
@@ -67,14 +67,14 @@ def test_devices_assigned_to_another_pod_are_taken_last_however_well_they_are_li
     assert choice.devices == ("GPU-0", "GPU-1")
 
 
-def test_while_the_driver_says_nothing_the_links_stay_as_they_were() -> None:
+def test_links_stay_as_they_were_while_the_driver_does_not_answer() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
     linked.update(NvmlReport((), "The driver is not loaded."))
     assert list(linked.pick({}, ["GPU-0", "GPU-1", "GPU-2"], frozenset(), 2)) == ["GPU-0", "GPU-2"]
 
 
-def test_a_way_that_the_driver_does_not_say_or_refuses_is_left_out_and_not_asked_again() -> None:
+def test_a_topology_level_that_the_driver_does_not_report_is_not_asked_for_again() -> None:
     nvml = pairs_on_switches()
     nvml.gpus[1].topology_levels = {}
     nvml.gpus[3].lost = True
@@ -86,7 +86,7 @@ def test_a_way_that_the_driver_does_not_say_or_refuses_is_left_out_and_not_asked
     assert not topology.learn(gpus)
 
 
-def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
+def test_no_topology_level_is_asked_for_after_a_call_that_hung() -> None:
     nvml = pairs_on_switches()
     nvml.open()
     asked: list[tuple[str, str]] = []
@@ -103,7 +103,7 @@ def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
     assert asked == [("GPU-0", "GPU-1")]
 
 
-def test_the_gpus_are_reported_before_their_ways_are_asked_for() -> None:
+def test_the_gpus_are_reported_before_their_topology_levels_are_asked_for() -> None:
     nvml = pairs_on_switches()
     reports: list[NvmlReport] = []
     GpuWatch(nvml, lambda _: None, reports.append, clock=nvml).run(nvml.stop)
@@ -111,7 +111,9 @@ def test_the_gpus_are_reported_before_their_ways_are_asked_for() -> None:
     assert [len(one.devices) for one in reports] == [4, 4]
 
 
-def test_the_way_between_two_gpus_is_what_nvml_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_topology_level_of_two_gpus_is_the_one_that_nvml_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places = ("0/0/0", "0/0/0", "0/0/1", "0/1/2", "1/2/3")
     fake = FakeNvml(tmp_path)
     fake.create([replace(gpu(H200, index), place=place) for index, place in enumerate(places)])

@@ -1,4 +1,4 @@
-"""From a report of NVML to devices on the board and a specification on the disk."""
+"""From a report of NVML to devices in the cache and a specification on the disk."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ from tests.threads import running
 
 
 class Machine:
-    """A machine with four device nodes and an agent's first half."""
+    """A machine with three device nodes, and the half of an agent that prepares devices."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ def gpu(index: int) -> NodeDevice:
     return NodeDevice(published=published, minor=index, pci=f"0000:0{index}:00.0")
 
 
-def test_before_the_first_report_nothing_is_known(tmp_path: Path) -> None:
+def test_no_device_is_known_before_the_first_report(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert not machine.device_cache.now.reported
     assert not machine.device_cache.now.listed
 
 
-def test_gpus_are_allocated_with_a_specification(tmp_path: Path) -> None:
+def test_reported_gpus_are_advertised_and_written_in_the_specification(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(1))
     assert machine.in_spec() == {"GPU-0", "GPU-1"}
@@ -121,7 +121,7 @@ def test_gpus_are_allocated_with_a_specification(tmp_path: Path) -> None:
     assert machine.registry.get_sample_value("gpu_booking_agent_devices", {"health": "healthy"}) == 2
 
 
-def test_the_specification_has_the_hook_that_makes_the_loaders_cache(tmp_path: Path) -> None:
+def test_the_specification_has_the_hook_for_the_loader_s_cache(tmp_path: Path) -> None:
     host = tmp_path / "host"
     for program in ("bin/sh", "sbin/ldconfig", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04"):
         (host / program).parent.mkdir(parents=True, exist_ok=True)
@@ -133,14 +133,14 @@ def test_the_specification_has_the_hook_that_makes_the_loaders_cache(tmp_path: P
     assert hook["args"][-2:] == ["/sbin/ldconfig", "/usr/lib/x86_64-linux-gnu"]
 
 
-def test_a_gpu_without_node_is_not_in_the_specification(tmp_path: Path) -> None:
+def test_a_gpu_without_a_device_node_is_not_in_the_specification(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(3))
     assert machine.in_spec() == {"GPU-0"}
     assert [device.is_healthy for device in machine.device_cache.now.devices] == [True, False]
 
 
-def test_a_folder_that_cannot_be_written_makes_every_gpu_unhealthy(tmp_path: Path) -> None:
+def test_an_unwritable_folder_makes_every_gpu_unhealthy(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.cdi.write_text("a file where the folder should be")
     machine.report(gpu(0))
@@ -154,7 +154,7 @@ def test_other_strategies_write_no_specification(tmp_path: Path) -> None:
     assert not machine.cdi.exists()
 
 
-def test_a_missing_node_of_unified_memory_is_reported_once_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_device_node_of_unified_memory_is_reported_once_with_the_remedy(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with capture_logs() as lines:
         machine.report(gpu(0))
@@ -174,7 +174,7 @@ def test_a_missing_node_of_unified_memory_is_reported_once_with_what_to_do(tmp_p
 @pytest.mark.parametrize(
     ("strategy", "warnings"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
 )
-def test_it_is_reported_only_where_we_give_containers_the_device_nodes(
+def test_a_missing_unified_memory_node_is_reported_only_where_we_give_device_nodes(
     tmp_path: Path, strategy: Strategy, warnings: int
 ) -> None:
     machine = Machine(tmp_path, strategy)
@@ -192,7 +192,7 @@ def test_a_problem_without_gpus_is_reported_and_nothing_is_advertised(tmp_path: 
     assert not machine.cdi.exists()
 
 
-def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> None:
+def test_files_of_the_machine_that_appear_or_disappear_later_are_noticed(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(3))
     with machine.checking():
@@ -204,7 +204,7 @@ def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> 
         assert (machine.cdi / f"{names.DOMAIN}-gpu.json").exists()
 
 
-def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path: Path) -> None:
+def test_a_hanging_driver_makes_every_gpu_unhealthy_until_it_answers(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     unhealthy = gpu(1).as_unhealthy("XID 79: GPU has fallen off the bus")
     machine.report(gpu(0), unhealthy)
@@ -234,7 +234,7 @@ def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path
     assert UNRESPONSIVE == "The driver has not answered for 60 s"
 
 
-def test_a_driver_that_hangs_from_the_start_is_reported_though_no_gpu_is_known(tmp_path: Path) -> None:
+def test_a_driver_that_hangs_from_the_start_is_reported_even_if_no_gpu_is_known(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with machine.checking():
         machine.check_again()
@@ -249,7 +249,7 @@ def test_a_driver_that_hangs_from_the_start_is_reported_though_no_gpu_is_known(t
         assert machine.device_cache.now.devices[0].is_healthy
 
 
-def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_it(tmp_path: Path) -> None:
+def test_a_gpu_missing_after_a_restart_is_listed_as_long_as_the_checkpoint_has_it(tmp_path: Path) -> None:
     entry = {"PodUID": "a", "ContainerName": "main", "ResourceName": names.GPU_RESOURCE}
     data = {"PodDeviceEntries": [{**entry, "DeviceIDs": {"-1": ["GPU-7"]}}], "RegisteredDevices": {}}
     (tmp_path / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
@@ -264,7 +264,7 @@ def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_
     assert {d.uuid for d in machine.device_cache.now.devices} == {"GPU-0", "GPU-1", "GPU-7"}
 
 
-def test_a_cordoned_device_gets_no_new_pods_and_its_pod_may_start_again(tmp_path: Path) -> None:
+def test_a_cordoned_device_gets_no_new_pods_but_its_pod_may_restart(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(1))
     machine.preparation.cordon({"GPU-0": "alice: the fan is loud"})
@@ -278,7 +278,7 @@ def test_a_cordoned_device_gets_no_new_pods_and_its_pod_may_start_again(tmp_path
     assert machine.state("GPU-0") == {"healthy": ""}
 
 
-def test_a_cordon_stays_whatever_nvml_reports_and_before_it_does(tmp_path: Path) -> None:
+def test_a_cordon_stays_before_and_after_any_report_of_nvml(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.preparation.cordon({"GPU-0": "alice: x"})
     machine.report(gpu(0), gpu(1))
@@ -299,7 +299,7 @@ def test_a_cordon_of_a_gpu_counts_while_the_driver_hangs(tmp_path: Path) -> None
     assert [device.reason for device in machine.device_cache.now.devices] == [UNRESPONSIVE, UNRESPONSIVE]
 
 
-def test_metrics_say_the_state_of_each_device_and_nothing_of_before(tmp_path: Path) -> None:
+def test_metrics_show_only_the_present_state_of_each_device(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0).as_unhealthy("lost", State.SUSPECT), gpu(1))
     assert machine.state("GPU-0") == {"suspect": "lost"}
@@ -309,7 +309,7 @@ def test_metrics_say_the_state_of_each_device_and_nothing_of_before(tmp_path: Pa
     assert machine.state("GPU-1") == {"unhealthy": "The device node /dev/nvidia1 is missing"}
 
 
-def test_a_specification_of_the_host_that_does_gives_the_names_and_ours_is_written_all_the_same(
+def test_a_suitable_specification_of_the_host_gives_the_names_and_ours_is_still_written(
     tmp_path: Path,
 ) -> None:
     run = tmp_path / "run"

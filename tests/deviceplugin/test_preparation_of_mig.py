@@ -56,7 +56,7 @@ class Machine:
         )
 
     def give_access(self, one: NodeDevice) -> None:
-        """As the driver does when a part is made."""
+        """Make the files that the driver makes with a MIG device."""
         assert one.minor is not None
         assert one.gpu_instance is not None
         instance = self.proc / f"gpu{one.minor}/mig/gi{one.gpu_instance}"
@@ -70,7 +70,7 @@ class Machine:
         self.preparation.update(NvmlReport(devices))
 
     def holds(self, uid: str, resource: str, uuid: str) -> None:
-        """The kubelet's checkpoint says so."""
+        """Write this holding in the kubelet's checkpoint."""
         entry = {"PodUID": uid, "ContainerName": "main", "ResourceName": resource, "DeviceIDs": {"0": [uuid]}}
         data = {"PodDeviceEntries": [entry], "RegisteredDevices": {}}
         (self.root / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
@@ -88,7 +88,7 @@ def a_pod(uid: str, phase: str) -> Pod:
     return Pod(metadata=Meta(name=uid, uid=uid), status=PodStatus(phase=phase))
 
 
-def test_a_mig_device_has_its_gpus_node_and_those_that_give_access_to_it(tmp_path: Path) -> None:
+def test_a_mig_device_has_its_gpu_s_device_node_and_its_capability_nodes(tmp_path: Path) -> None:
     machine = Machine(tmp_path, part(0, 1), part(0, 2))
     machine.report(gpu(0, cut=True), part(0, 1), part(0, 2), gpu(1))
     access = [capabilities.number(0, 2), capabilities.number(0, 2, 0)]
@@ -124,7 +124,7 @@ def test_a_new_layout_is_in_the_specification_and_in_the_lists(tmp_path: Path) -
     assert machine.nodes_in_spec("MIG-0-5")
 
 
-def test_what_a_pod_has_is_known_by_the_record_and_forgotten_when_the_pod_has_ended(tmp_path: Path) -> None:
+def test_devices_of_a_pod_are_known_by_the_checkpoint_until_the_pod_has_ended(tmp_path: Path) -> None:
     machine = Machine(tmp_path, part(0, 1))
     machine.holds("a", SMALL, "MIG-0-1")
     machine.pods = (a_pod("a", "Running"),)
@@ -140,7 +140,7 @@ def test_what_a_pod_has_is_known_by_the_record_and_forgotten_when_the_pod_has_en
     assert reasons(machine.device_cache.now.devices)["GPU-0"] is None
 
 
-def test_a_pod_with_a_mig_device_may_start_again_and_one_whose_part_is_gone_may_not(tmp_path: Path) -> None:
+def test_a_pod_with_a_mig_device_may_restart_and_one_whose_mig_device_is_gone_may_not(tmp_path: Path) -> None:
     machine = Machine(tmp_path, part(0, 1))
     machine.report(gpu(0, cut=True), part(0, 1))
     assert machine.device_cache.now.startable["MIG-0-1"].is_healthy
@@ -150,7 +150,7 @@ def test_a_pod_with_a_mig_device_may_start_again_and_one_whose_part_is_gone_may_
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.write_text("{"), Path.unlink])
-def test_while_the_record_cannot_be_read_or_is_gone_what_was_held_is_held(
+def test_devices_stay_held_while_the_checkpoint_is_unreadable_or_missing(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     machine = Machine(tmp_path, part(0, 1))

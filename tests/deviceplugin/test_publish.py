@@ -1,4 +1,4 @@
-"""What the Node says about its GPUs."""
+"""What is written on the Node about its GPUs."""
 
 import threading
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
     assert bench.writes == 2
 
 
-def test_an_inventory_that_somebody_removed_is_written_again() -> None:
+def test_a_removed_inventory_is_written_again() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
@@ -129,7 +129,7 @@ def test_an_inventory_that_somebody_removed_is_written_again() -> None:
     assert inventory_of(bench.node) == GPUS
 
 
-def test_a_failed_write_is_tried_again_and_said_meanwhile() -> None:
+def test_a_failed_write_is_tried_again_and_reported_meanwhile() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(500, "InternalError")))
@@ -140,7 +140,7 @@ def test_a_failed_write_is_tried_again_and_said_meanwhile() -> None:
     assert inventory_of(bench.node) == GPUS
 
 
-def test_gpus_that_cannot_be_seen_any_more_stay_in_the_inventory_as_unhealthy() -> None:
+def test_gpus_that_are_no_longer_visible_stay_in_the_inventory_as_unhealthy() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
@@ -159,7 +159,7 @@ def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
     assert bench.writes == 0
 
 
-def test_drift_is_written_and_taken_back() -> None:
+def test_drift_is_written_and_removed() -> None:
     bench = Bench(lambda: (pod("a", assignment=["GPU-0"]),))
     bench.checkpoint.holdings = held(a="GPU-1")
     bench.publisher.once()
@@ -171,7 +171,7 @@ def test_drift_is_written_and_taken_back() -> None:
     assert bench.says("drifting_pods") == 0
 
 
-def test_drift_stays_as_it_was_while_the_kubelet_does_not_say() -> None:
+def test_drift_stays_as_it_was_while_the_kubelet_does_not_answer() -> None:
     bench = Bench(lambda: None)
     bench.kube.patch(
         NODES, "node-a", {"metadata": {"annotations": {names.DRIFT: '{"a":{"main":["GPU-1"]}}'}}}
@@ -193,7 +193,7 @@ def test_an_unreadable_inventory_on_the_node_is_replaced() -> None:
     assert changes(gone, node) == {names.INVENTORY: None}
 
 
-def test_the_thread_writes_at_once_what_the_device_cache_has() -> None:
+def test_the_thread_writes_a_change_of_the_device_cache_at_once() -> None:
     bench = Bench()
     stop = threading.Event()
     thread = threading.Thread(target=bench.publisher.run, args=(stop,))
@@ -204,7 +204,7 @@ def test_the_thread_writes_at_once_what_the_device_cache_has() -> None:
     thread.join()
 
 
-def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
+def test_events_report_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
@@ -228,7 +228,7 @@ def test_the_node_is_observed_before_anything_is_written() -> None:
     assert [node.metadata.annotation(names.INVENTORY) for node in bench.observed] == [None]
 
 
-def test_labels_are_written_next_to_the_inventory_and_again_where_somebody_took_them_away() -> None:
+def test_labels_are_written_beside_the_inventory_and_again_when_removed() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}
@@ -242,7 +242,7 @@ def test_labels_are_written_next_to_the_inventory_and_again_where_somebody_took_
     assert bench.node.metadata.labels == bench.labels
 
 
-def test_labels_that_are_refused_do_not_keep_the_inventory_from_the_node() -> None:
+def test_refused_labels_do_not_keep_the_inventory_from_being_written() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
@@ -288,7 +288,7 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     thread.join()
 
 
-def test_it_ends_when_stopped_and_not_only_at_its_next_round() -> None:
+def test_the_publisher_ends_at_once_when_stopped() -> None:
     bench, stop = Bench(self_advancing=False), threading.Event()
     bench.device_cache.put(AdvertisedDevices(GPUS))
     thread = threading.Thread(target=bench.publisher.run, args=(stop,), daemon=True)

@@ -1,4 +1,4 @@
-"""Settings that are hostile are refused with a sentence: which, what it is, what it may be."""
+"""Invalid settings are refused in a sentence: which one, its value, and what is allowed."""
 
 import msgspec
 import pytest
@@ -47,12 +47,12 @@ HOSTILE = {
 USUAL = {names.setting("node_name"): "node-a", names.setting("instance"): "a"}
 
 
-def test_every_field_is_tried() -> None:
+def test_every_field_is_tested() -> None:
     assert {field.name for field in msgspec.structs.fields(Settings)} <= HOSTILE.keys()
 
 
 @pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(Settings)])
-def test_a_hostile_value_is_refused_with_field_value_and_range(field: str) -> None:
+def test_an_invalid_value_is_refused_with_field_value_and_range(field: str) -> None:
     value, allowed = HOSTILE[field]
     with pytest.raises(SettingsError) as refused:
         load(Settings, {**USUAL, names.setting(field): value})
@@ -68,5 +68,5 @@ def test_several_paths_are_reported_at_once() -> None:
     assert len(str(refused.value).splitlines()) == 2
 
 
-def test_no_folder_for_specifications_of_the_host_is_a_choice() -> None:
+def test_the_folders_for_specifications_of_the_host_may_be_empty() -> None:
     assert load(Settings, {**USUAL, names.setting("host_cdi_dirs"): "[]"}).host_cdi_dirs == ()

@@ -33,7 +33,7 @@ class Timeless(FakeClock):
         raise AssertionError("the time of day is asked for")
 
 
-def test_the_time_of_day_is_asked_for_by_nobody_who_decides_anything() -> None:
+def test_no_module_that_decides_anything_reads_the_time_of_day() -> None:
     asking = {
         str(path.relative_to(ROOM))
         for path in ROOM.rglob("*.py")
@@ -42,7 +42,7 @@ def test_the_time_of_day_is_asked_for_by_nobody_who_decides_anything() -> None:
     assert asking == READERS
 
 
-def test_what_there_is_is_published_without_it(tmp_path: Path) -> None:
+def test_devices_are_published_without_the_time_of_day(tmp_path: Path) -> None:
     kube, device_cache, clock = FakeKube(), DeviceCache(), Timeless()
     kube.put(NODES, {"metadata": {"name": "node-a"}})
     facts = PublisherSources(
@@ -60,7 +60,7 @@ def test_what_there_is_is_published_without_it(tmp_path: Path) -> None:
     thread.join()
 
 
-def test_an_agent_that_starts_again_at_an_earlier_time_takes_other_names() -> None:
+def test_an_agent_that_restarts_at_an_earlier_time_takes_other_socket_names() -> None:
     """Numbers begin at the time of the start, in milliseconds: only that very one would be used again."""
     before, after = SocketNames("uid-1", 1_700_000_000_000), SocketNames("uid-1", 1_600_000_000_000)
     first = {before.next() for _ in range(1000)}

@@ -49,13 +49,13 @@ def test_every_command_is_run_by_a_test() -> None:
     assert blocks == [("paste", "bash"), ("certificates", "bash")]
 
 
-def test_every_setting_that_is_named_is_one() -> None:
+def test_every_named_setting_exists() -> None:
     fields = {*Settings.__struct_fields__, *ControllerSettings.__struct_fields__}
     said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
     assert said - {names.setting(field) for field in fields} == set()
 
 
-def test_every_value_of_the_chart_that_is_named_is_one() -> None:
+def test_every_named_value_of_the_chart_exists() -> None:
     values = yaml.safe_load((ROOT / "charts/gpu-booking/values.yaml").read_text())["scheduler"]
     said = set(re.findall(r"`scheduler\.([A-Za-z]+)", WRITTEN)) - {"crt", "key"}
     assert said

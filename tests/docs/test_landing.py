@@ -32,7 +32,7 @@ def test_spread_begins_with_the_empty_nodes() -> None:
     assert set(nodes(landings("spread"))[:2]) == {"node-1", "node-4"}
 
 
-def test_topology_gives_single_devices_whose_partner_is_gone_and_pairs_that_are_joined() -> None:
+def test_topology_gives_single_devices_whose_partner_is_gone_and_linked_pairs() -> None:
     landed = landings("topology")
     assert nodes(landed)[:2] == ["node-2", "node-3"]
     assert [one.devices for one in landed if one.gpus == 2] == [(0, 1)]

@@ -63,12 +63,12 @@ def test_the_tables_of_messages_are_found() -> None:
     assert set(quoted()) > OF_KUBERNETES
 
 
-def test_the_beginning_of_most_of_a_503_is_quoted() -> None:
+def test_the_quoted_beginning_of_most_503_messages_is_the_products() -> None:
     (beginning,) = re.findall(r'Most messages of a 503 begin with "([^"]+)"', TEXT)
     assert f"{beginning} " in SAID
 
 
 @pytest.mark.parametrize("message", sorted(set(quoted()) - OF_KUBERNETES))
-def test_a_message_that_is_quoted_is_the_products(message: str) -> None:
+def test_quoted_messages_are_the_products(message: str) -> None:
     assert pieces(message)
     assert [piece for piece in pieces(message) if piece not in SAID] == []

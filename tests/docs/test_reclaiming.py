@@ -43,7 +43,7 @@ def test_every_policy_is_named_with_its_default(policy: str) -> None:
         assert said[1] == (written(default) or "never")
 
 
-def test_every_setting_that_is_named_is_one() -> None:
+def test_every_named_setting_exists() -> None:
     said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
     assert said - {names.setting(field) for field in FIELDS} == set()
 
@@ -53,7 +53,7 @@ def constants(*, of: str) -> set[str]:
     return {value for value in vars(names).values() if isinstance(value, str) and value.startswith(of)}
 
 
-def test_every_key_that_is_named_is_one_of_ours() -> None:
+def test_every_named_key_is_one_of_ours() -> None:
     said = set(re.findall(rf"(?:state\.)?{re.escape(names.DOMAIN)}/[a-z-]+", TEXT))
     assert said <= constants(of=names.DOMAIN) | constants(of=names.STATE_DOMAIN)
 

@@ -30,7 +30,7 @@ def pairs() -> list[tuple[float, str]]:
     ]
 
 
-def test_every_row_that_is_named_was_measured() -> None:
+def test_every_named_row_was_measured() -> None:
     assert set(ROW.findall(TEXT)) <= MEASURED.keys()
 
 

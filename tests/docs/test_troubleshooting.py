@@ -1,4 +1,4 @@
-"""What docs/troubleshooting.md names is there; every link of a document leads to a heading that there is."""
+"""What docs/troubleshooting.md names is there; every link of a document leads to an existing heading."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ LINK = re.compile(r"\]\(([\w./-]*)#([^)\s]+)\)")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_a_link_to_a_heading_leads_to_one(document: Path) -> None:
+def test_links_to_headings_lead_to_existing_headings(document: Path) -> None:
     lost = [
         f"{target}#{heading}"
         for target, heading in LINK.findall(document.read_text())
@@ -33,7 +33,7 @@ def test_a_link_to_a_heading_leads_to_one(document: Path) -> None:
     assert not lost
 
 
-def test_an_answer_that_is_quoted_has_that_title() -> None:
+def test_quoted_answers_have_the_titles_of_the_code() -> None:
     quoted = re.findall(r"\b(\d{3}), \*([^*]+)\*", TEXT)
     titles = {
         (str(kind.status.value), kind.title) for kind in vars(problems).values() if isinstance(kind, Kind)
@@ -42,25 +42,25 @@ def test_an_answer_that_is_quoted_has_that_title() -> None:
     assert set(quoted) <= titles
 
 
-def test_the_lines_of_the_log_that_are_named_are_written() -> None:
+def test_the_named_log_lines_are_written_by_the_code() -> None:
     said = " ".join(TEXT.split("## Reading the logs")[1].split())
     lines = re.findall(r"`([a-z ]+)`", said.partition("one line: ")[2].partition(". What")[0])
     assert len(lines) >= 7
     assert [line for line in lines if f'"{line}"' not in SHIPPED] == []
 
 
-def test_the_messages_of_logs_and_probes_that_are_named_are_written() -> None:
+def test_the_named_messages_of_logs_and_probes_are_written_by_the_code() -> None:
     for message in ("the webhook is not installed", "have not been read yet"):
         assert message in TEXT
         assert message in SHIPPED
 
 
-def test_settings_that_are_named_are_there() -> None:
+def test_the_named_settings_exist() -> None:
     known = {names.setting(field.name) for part in PARTS for field in msgspec.structs.fields(part.settings)}
     assert set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT)) <= known
 
 
-def test_keys_and_objects_of_ours_that_are_named_are_there() -> None:
+def test_the_named_keys_and_objects_of_ours_exist() -> None:
     ours = {value for value in vars(names).values() if isinstance(value, str)}
     assert set(re.findall(rf"{re.escape(names.STATE_DOMAIN)}/[a-z-]+", TEXT)) <= ours
     assert set(re.findall(r"`(gpu-(?:booking|node)-[a-z-]*)`", TEXT)) <= ours

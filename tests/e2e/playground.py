@@ -1,4 +1,4 @@
-"""A place to play on a real cluster: create pods, wait for what they become, compare what everybody says."""
+"""A playground on a real cluster: create pods, wait for what they become, compare what all parts report."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A cluster as its first test found it: its state, mending it afterwards, what is different yet."""
+"""A cluster as its first test found it: its state, its repair afterwards, and what still differs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing

@@ -2,7 +2,7 @@
 
 The fixtures of tests/e2e and tests/long: their conftest.py take them from here.
 
-A test that breaks a law on purpose says so: ``with laws.expecting("L2"): ...``.
+A test that breaks a law on purpose announces it: ``with laws.expecting("L2"): ...``.
 """
 
 import itertools

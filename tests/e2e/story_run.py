@@ -49,8 +49,8 @@ def run(name: str, *options: str, until: Callable[[], bool] = never, **settings:
                 return Played(command, program.returncode, said, complained)
 
 
-def whom(output: str, what: str) -> set[str]:
-    """Who has done something by the story's output, once or again."""
+def pods_that(output: str, what: str) -> set[str]:
+    """The pods that did something by the story's output, once or more often."""
     return {line.split()[2] for line in output.splitlines() if line.endswith(f" {what}")}
 
 

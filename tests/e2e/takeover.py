@@ -1,4 +1,4 @@
-"""Pods that want A100s, all of them taken, and what becomes of those that are taken away."""
+"""Pods that want A100s, all of them taken, and what becomes of the pods that are evicted."""
 
 from collections.abc import Iterable
 from typing import Any

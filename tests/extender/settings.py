@@ -8,7 +8,7 @@ from extender.settings import Settings
 
 
 def settings(folder: Path, **variables: str) -> Settings:
-    """The usual ones; the ports are free ones, the API server answers nobody."""
+    """The usual settings, with free ports and an API server that does not answer."""
     token = folder / "token"
     token.write_text("t")
     given = {
@@ -24,7 +24,7 @@ def settings(folder: Path, **variables: str) -> Settings:
 
 
 def free_port() -> int:
-    """One that nobody listens on."""
+    """A port on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port

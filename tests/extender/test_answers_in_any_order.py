@@ -124,7 +124,7 @@ class Play:
             self.cluster.pods.upsert(pod)
 
     def land(self, name: str, _answer: str) -> None:
-        """What was on its way arrives."""
+        """A delayed Binding arrives."""
         self.kube.land("pq".index(name))
 
     def settle(self, _name: str, _answer: str) -> None:
@@ -177,7 +177,7 @@ def test_l1_after_an_unknown_answer_no_answer_to_the_repeat_frees_the_device(los
     play.check()
 
 
-def test_whatever_was_answered_the_pod_is_bound_in_the_end() -> None:
+def test_the_pod_is_bound_in_the_end_whatever_was_answered() -> None:
     for answer in ANSWERS:
         play = Play()
         play.bind("p", answer)

@@ -1,4 +1,4 @@
-"""When the certificate of mode ``existing`` ends is shown: somebody is warned before the scheduler does."""
+"""The end of the certificate of mode ``existing`` is a metric, so that people are warned before it."""
 
 import threading
 from math import isnan
@@ -35,7 +35,7 @@ def test_the_end_of_the_served_certificate_is_shown(tmp_path: Path) -> None:
     thread.join()
 
 
-def test_beside_its_own_scheduler_there_is_no_certificate_to_end(tmp_path: Path) -> None:
+def test_the_certificate_metric_is_nan_beside_the_extender_s_own_scheduler(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     process = build(settings(tmp_path), FakeClock(), registry)
     value = registry.get_sample_value(NAME)

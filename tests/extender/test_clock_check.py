@@ -1,4 +1,4 @@
-"""A clock that was wrong and is mended, ours or the API server's, ends the doubt within some seconds."""
+"""A corrected clock, ours or the API server's, is trusted again within some seconds."""
 
 import threading
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-class Nobody:
-    """Who shows no token."""
+class NoToken:
+    """Credentials without a token."""
 
     def token(self) -> str | None:
         """None."""
@@ -47,7 +47,7 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     server: ScriptedServer, status: int
 ) -> None:
     clock = FakeClock()
-    connection = Connection(server=server.url, credentials=Nobody())
+    connection = Connection(server=server.url, credentials=NoToken())
     kube = KubeClient(connection, clock, user_agent="tester/1")
     unready_reason = clock_skew_reason(kube.skew)
     remeasure = ClockCheck(kube, unready_reason, clock, namespace=names.NAMESPACE)
@@ -67,7 +67,7 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
 
 def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: ScriptedServer) -> None:
     clock = FakeClock()
-    kube = KubeClient(Connection(server=server.url, credentials=Nobody()), clock, user_agent="tester/1")
+    kube = KubeClient(Connection(server=server.url, credentials=NoToken()), clock, user_agent="tester/1")
     unready_reason = clock_skew_reason(kube.skew)
     remeasure = ClockCheck(kube, unready_reason, clock, namespace=names.NAMESPACE)
     server.answers(dated(clock.now() + timedelta(hours=1)))
@@ -80,13 +80,13 @@ def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: 
     assert unready_reason() is None
 
 
-def test_l6_a_clock_that_was_mended_is_believed_within_fifteen_seconds() -> None:
+def test_l6_a_corrected_clock_is_trusted_within_fifteen_seconds() -> None:
     assert EVERY + WITHIN + EVERY <= 15.0, "also where one answer in between is lost"
 
 
-def test_l6_a_clock_that_goes_wrong_is_noticed_though_nothing_else_is_asked(server: ScriptedServer) -> None:
+def test_l6_a_clock_that_goes_wrong_is_noticed_without_any_other_request(server: ScriptedServer) -> None:
     clock = FakeClock()
-    connection = Connection(server=server.url, credentials=Nobody())
+    connection = Connection(server=server.url, credentials=NoToken())
     kube = KubeClient(connection, clock, user_agent="tester/1")
     unready_reason = clock_skew_reason(kube.skew)
     loop = Loops(clock, lambda _name: None).rounds(

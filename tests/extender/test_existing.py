@@ -33,7 +33,7 @@ def test_a_new_leader_waits_until_the_last_binding_of_the_former_one_has_been_po
     assert lease.leads()
 
 
-def test_whoever_has_lost_the_lease_in_between_waits_again() -> None:
+def test_a_leader_that_has_lost_the_lease_in_between_waits_again() -> None:
     clock, holding = FakeClock(), Holding()
     lease = OwnLease(holding, clock)
     holding.held = True
@@ -75,7 +75,7 @@ def test_a_certificate_is_served_as_soon_as_its_files_are_there_and_again_when_t
     assert served == [KeyPair(b"one", b"key"), KeyPair(b"two", b"key")]
 
 
-def test_a_certificate_that_cannot_be_served_leaves_the_former_one() -> None:
+def test_a_certificate_that_cannot_be_served_keeps_the_former_one() -> None:
     files, refused = Files((b"good", b"key")), {b"bad"}
 
     def present(pair: KeyPair, _: AllowedClients | None) -> None:
@@ -89,7 +89,7 @@ def test_a_certificate_that_cannot_be_served_leaves_the_former_one() -> None:
     assert presented.problem() is None
 
 
-def test_whose_certificates_count_is_read_again_too() -> None:
+def test_the_authority_of_client_certificates_is_read_again_too() -> None:
     files, admitted = Files((b"one", b"key")), list[str]()
     presented = Presented(
         files, lambda _, clients: admitted.append(clients.authorities if clients else ""), FakeClock()

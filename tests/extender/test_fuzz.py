@@ -45,8 +45,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @st.composite
-def twisted(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A real question in which some values are others, or that ends too early."""
+def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A real request with some values replaced, perhaps cut short."""
     verb = draw(st.sampled_from(VERBS))
     document = copy.deepcopy(QUESTIONS[verb])
     for path in draw(st.lists(st.sampled_from(list(places(document))), max_size=4)):
@@ -79,15 +79,15 @@ FAULT: Final = b"failed to answer"
 
 
 def is_well(served: Served) -> bool:
-    """Whether a question that is as it should be is answered as it should be: no lock is held."""
+    """Whether a valid request gets the right answer: no lock is held."""
     with served.cluster.state.locked() as ledger:
         assert not ledger.assumed
     answer = served.post("/filter", captured("filter"))
     return bool(msgspec.json.decode(answer.data)["NodeNames"] == ["n0", "n1", "n2"])
 
 
-@given(twisted())
-def test_a_twisted_question_is_answered_and_leaves_nothing_taken(
+@given(mutated())
+def test_a_mutated_request_is_answered_and_leaves_no_device_taken(
     served: Served, question: tuple[str, bytes]
 ) -> None:
     verb, body = question
@@ -111,7 +111,7 @@ def test_a_body_of_any_bytes_is_answered(served: Served, verb: str, body: bytes)
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
     """Bytes for a socket: some are almost HTTP."""
-    verb, body = draw(twisted())
+    verb, body = draw(mutated())
     method = draw(st.sampled_from((b"POST ", b"GET ", b"", b"PO\x00ST ", b"post ")))
     path = draw(
         st.sampled_from((f"/{verb}".encode(), b"/", b"//filter", b"/filter?x=1", b"http://x/", b"\xff"))
@@ -203,7 +203,7 @@ def answered_by_tls(server: TlsServer, client: ssl.SSLContext, verb: str, body: 
 
 
 def is_well_by_tls(server: TlsServer, client: ssl.SSLContext) -> bool:
-    """The same, asked by TLS."""
+    """The same, over TLS."""
     _, answer = answered_by_tls(server, client, "filter", captured("filter"))
     return bool(msgspec.json.decode(answer)["NodeNames"] == ["n0", "n1", "n2"])
 
@@ -232,7 +232,7 @@ def test_bytes_instead_of_tls_never_stop_the_server(
     assert errors.records == []
 
 
-def test_bodies_that_do_not_come_take_no_threads(
+def test_bodies_that_never_arrive_take_no_threads(
     served: Served, by_tls: TlsServer, client: ssl.SSLContext
 ) -> None:
     begun = b"POST /preempt HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
@@ -249,7 +249,7 @@ def test_bodies_that_do_not_come_take_no_threads(
     assert is_well(served)
 
 
-def test_a_body_in_chunks_is_read_by_tls_up_to_the_limit(by_tls: TlsServer, client: ssl.SSLContext) -> None:
+def test_a_chunked_body_is_read_over_tls_up_to_the_limit(by_tls: TlsServer, client: ssl.SSLContext) -> None:
     whole = captured("filter")
     status, answer = answered_by_tls(by_tls, client, "filter", iter([whole[:100], whole[100:]]))
     assert (status, msgspec.json.decode(answer)["NodeNames"]) == (200, ["n0", "n1", "n2"])
@@ -257,7 +257,5 @@ def test_a_body_in_chunks_is_read_by_tls_up_to_the_limit(by_tls: TlsServer, clie
     assert answered_by_tls(by_tls, client, "preempt", too_long)[0] == 413
 
 
-def test_a_body_that_is_announced_too_large_is_refused_by_tls(
-    by_tls: TlsServer, client: ssl.SSLContext
-) -> None:
+def test_a_body_announced_as_too_large_is_refused_over_tls(by_tls: TlsServer, client: ssl.SSLContext) -> None:
     assert answered_by_tls(by_tls, client, "preempt", b" " * (LIMIT + 1))[0] == 413

@@ -37,7 +37,7 @@ def test_devices_are_counted_by_model_free_and_held(scraped: Scraped) -> None:
     assert scraped.value("devices_held", model=A6000) is None
 
 
-def test_what_a_pod_names_that_the_node_does_not_have_is_not_counted_as_held(scraped: Scraped) -> None:
+def test_devices_that_a_pod_names_and_the_node_lacks_are_not_counted_as_held(scraped: Scraped) -> None:
     scraped.cluster.create(a_pod("a").asks(1).on("n0", {"main": ("GPU-elsewhere",)}))
 
     assert scraped.value("devices_held", model=A100) is None
@@ -52,7 +52,7 @@ def test_binds_without_an_answer_are_counted(scraped: Scraped) -> None:
     assert scraped.value("assumed_binds") == 1
 
 
-def test_every_conflict_is_counted_when_it_is_seen_first(scraped: Scraped) -> None:
+def test_every_conflict_is_counted_when_first_seen(scraped: Scraped) -> None:
     assert scraped.value("device_conflicts_total", node="n0") is None
     for name in "ab":
         scraped.cluster.create(a_pod(name).asks(1).on("n0", {"main": ("GPU-n0-0",)}))
@@ -65,7 +65,7 @@ def test_every_conflict_is_counted_when_it_is_seen_first(scraped: Scraped) -> No
     assert scraped.value("device_conflicts_total", node="n0") == 2
 
 
-def test_what_other_parts_report_is_shown(scraped: Scraped) -> None:
+def test_metrics_of_the_cache_and_of_rejecting_nodes_are_shown(scraped: Scraped) -> None:
     assert scraped.value("cache_staleness_seconds") == 1.5
     assert scraped.value("lists_total", kind="pods") == 2
     assert scraped.value("rejecting_nodes") == 0

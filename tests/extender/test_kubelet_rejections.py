@@ -50,7 +50,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_it_is_reported_once_on_the_node_and_counted(watched: Watched) -> None:
+def test_a_rejection_is_reported_once_on_the_node_and_counted(watched: Watched) -> None:
     watched.reject("p")
     assert watched.rejections.rejecting() == 1
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_the_second_pause_is_longer_and_ends_by_itself(watched: Watched) -> None
     assert watched.cluster.ask(pod).node_names == ["n0"]
 
 
-def test_of_several_extenders_only_the_leader_reports(watched: Watched) -> None:
+def test_only_the_leader_of_several_extenders_reports(watched: Watched) -> None:
     watched.leads = False
     watched.reject("p")
     watched.rejections.reconcile()

@@ -48,7 +48,7 @@ def election() -> Election:
     return Election()
 
 
-def test_we_lead_while_our_scheduler_holds_its_lease(election: Election) -> None:
+def test_the_extender_leads_while_its_scheduler_holds_the_lease(election: Election) -> None:
     election.state.apply_lease(election.renew())
 
     assert election.leads()
@@ -58,13 +58,15 @@ def test_we_lead_while_our_scheduler_holds_its_lease(election: Election) -> None
 
 
 @pytest.mark.parametrize("holder", ["other_2222", "host2_2222", "hos_1", ""])
-def test_we_do_not_lead_while_another_holds_it(election: Election, holder: str) -> None:
+def test_the_extender_does_not_lead_while_another_scheduler_holds_the_lease(
+    election: Election, holder: str
+) -> None:
     election.state.apply_lease(election.renew(holder))
 
     assert not election.leads()
 
 
-def test_l6_without_a_lease_nobody_leads(election: Election) -> None:
+def test_l6_no_extender_leads_without_a_lease(election: Election) -> None:
     assert not election.leads()
 
 
@@ -76,14 +78,14 @@ def test_a_lease_that_we_have_not_seen_is_read_once(election: Election) -> None:
     assert election.reads == 1
 
 
-def test_a_scheduler_that_has_just_won_is_believed_before_the_watch_says_so(election: Election) -> None:
+def test_a_scheduler_that_has_just_won_is_recognised_before_the_watch_reports_it(election: Election) -> None:
     election.state.apply_lease(election.renew("other_2222"))
     election.renew()
 
     assert election.leads()
 
 
-def test_a_lease_that_has_run_out_is_nobodys(election: Election) -> None:
+def test_an_expired_lease_has_no_holder(election: Election) -> None:
     election.state.apply_lease(election.renew())
     election.clock.advance(15)
 
@@ -91,7 +93,7 @@ def test_a_lease_that_has_run_out_is_nobodys(election: Election) -> None:
     assert election.reads == 1
 
 
-def test_renewals_that_the_watch_has_not_brought_are_found(election: Election) -> None:
+def test_renewals_that_the_watch_has_not_delivered_are_read(election: Election) -> None:
     election.state.apply_lease(election.renew())
     election.clock.advance(20)
     election.renew()
@@ -99,7 +101,7 @@ def test_renewals_that_the_watch_has_not_brought_are_found(election: Election) -
     assert election.leads()
 
 
-def test_a_process_that_was_frozen_does_not_lead_by_the_old_event_that_it_finds(election: Election) -> None:
+def test_a_process_that_was_frozen_does_not_lead_because_of_an_old_event(election: Election) -> None:
     election.state.apply_lease(election.renew())
     election.clock.advance(2)
     waiting_in_the_socket = election.renew()
@@ -111,7 +113,7 @@ def test_a_process_that_was_frozen_does_not_lead_by_the_old_event_that_it_finds(
     assert not election.leads()
 
 
-def test_l6_while_the_api_server_is_away_an_old_lease_counts_for_nothing(election: Election) -> None:
+def test_l6_an_old_lease_does_not_count_while_the_api_server_is_away(election: Election) -> None:
     election.state.apply_lease(election.renew())
     election.kube.down = True
 
@@ -120,7 +122,7 @@ def test_l6_while_the_api_server_is_away_an_old_lease_counts_for_nothing(electio
     assert not election.leads()
 
 
-def test_a_deleted_lease_is_nobodys(election: Election) -> None:
+def test_a_deleted_lease_has_no_holder(election: Election) -> None:
     lease = election.renew()
     election.state.apply_lease(lease)
     election.kube.finish(LEASES, names.SCHEDULER_LEASE, namespace=NAMESPACE)
@@ -129,10 +131,10 @@ def test_a_deleted_lease_is_nobodys(election: Election) -> None:
     assert not election.leads()
 
 
-def test_without_election_we_always_lead() -> None:
+def test_the_extender_always_leads_without_election() -> None:
     assert always()
 
 
-def test_our_scheduler_is_known_by_the_hosts_name() -> None:
+def test_our_scheduler_is_recognised_by_the_host_s_name() -> None:
     assert own_prefix().endswith("_")
     assert len(own_prefix()) > 1

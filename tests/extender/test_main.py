@@ -37,7 +37,7 @@ def test_events_of_pods_wait_while_a_request_is_answered() -> None:
     assert "namespaces" in following.threads
 
 
-def test_objects_are_out_of_the_garbage_collector_s_sight_once_all_have_been_read() -> None:
+def test_objects_are_frozen_for_the_garbage_collector_once_all_have_been_read() -> None:
     clock = FakeClock()
     following = follow(FakeKube(clock), ClusterState(clock), clock, namespace="gpu-booking")
     stop, before = threading.Event(), gc.get_freeze_count()
@@ -62,7 +62,7 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     assert process.run() == 0
 
 
-def test_everything_that_runs_next_to_the_verbs_has_its_thread(tmp_path: Path) -> None:
+def test_everything_that_runs_beside_the_verbs_has_its_thread(tmp_path: Path) -> None:
     process = build(settings(tmp_path), FakeClock())
     assert {thread.name for thread in process._threads} >= {
         *("bookings", "leases", "namespaces", "nodes", "pods"),
@@ -78,7 +78,7 @@ def test_binds_leave_threads_to_the_other_verbs(tmp_path: Path, threads: int, bi
     assert binds_at_once(settings(tmp_path, THREADS=str(threads))) == binds
 
 
-def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) -> None:
+def test_the_extender_is_not_ready_before_it_has_read_the_cluster(tmp_path: Path) -> None:
     port = free_port()
     process = build(settings(tmp_path, PROBE_PORT=str(port)), FakeClock())
     client = HTTPConnection("127.0.0.1", port, timeout=10)
@@ -93,7 +93,7 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) ->
     process.run()
 
 
-def test_a_loop_that_raises_ends_no_process_and_goes_on() -> None:
+def test_a_loop_that_raises_does_not_end_the_process_and_continues() -> None:
     clock, times = FakeClock(self_advancing=True), Counter[str]()
     process = Process("tester", clock)
 
@@ -117,7 +117,7 @@ def started(process: Process, leading: Leading) -> None:
         process.thread(name, body)
 
 
-def test_who_binds_is_a_setting(tmp_path: Path) -> None:
+def test_the_lease_that_decides_which_process_binds_is_a_setting(tmp_path: Path) -> None:
     clock, kube = FakeClock(), FakeKube()
     state = ClusterState(clock)
 
@@ -134,7 +134,7 @@ def test_who_binds_is_a_setting(tmp_path: Path) -> None:
     assert leads(LEADER_ELECTION="false")
 
 
-def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) -> None:
+def test_the_extender_has_its_own_lease_in_mode_existing(tmp_path: Path) -> None:
     clock, kube = FakeClock(), FakeKube()
     process = Process("extender", clock)
     existing = settings(tmp_path, MODE="existing", LEADER_PREFIX="first_")
@@ -153,7 +153,7 @@ def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) ->
     thread.join()
 
 
-def test_who_may_not_decide_leaves_the_lease_of_the_mode_existing_to_another(tmp_path: Path) -> None:
+def test_an_unfit_extender_leaves_the_lease_of_mode_existing_to_another(tmp_path: Path) -> None:
     clock, kube, troubles = FakeClock(), FakeKube(), ["The certificate has not been read yet."]
     process = Process("extender", clock)
     leading = leadership(
@@ -181,17 +181,17 @@ def test_who_may_not_decide_leaves_the_lease_of_the_mode_existing_to_another(tmp
     thread.join()
 
 
-def test_a_missing_token_is_said(tmp_path: Path) -> None:
+def test_a_missing_token_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadConnectionError):
         build(settings(tmp_path, KUBE_TOKEN_FILE=str(tmp_path / "nothing")), FakeClock())
 
 
-def test_a_wrong_setting_is_said(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="GPU_BOOKING_THREADS"):
         settings(tmp_path, THREADS="many")
 
 
-def test_outside_a_pod_and_without_settings_it_ends_with_a_message() -> None:
+def test_the_extender_ends_with_a_message_outside_a_pod_without_settings() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "extender"],
         env={"PATH": "/usr/bin"},

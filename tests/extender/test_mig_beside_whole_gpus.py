@@ -53,14 +53,14 @@ def why(cluster: Cluster, pod: PodBuilder) -> str:
     return reason
 
 
-def test_a_whole_gpu_is_never_one_that_is_cut(cluster: Cluster) -> None:
+def test_a_cut_gpu_is_never_given_whole(cluster: Cluster) -> None:
     assert given(cluster, a_pod("first").asks(1).wants(A100)) == ("GPU-n0-1",)
     assert why(cluster, a_pod("second").asks(1).wants(A100)) == (
         f"not enough GPUs of model {A100} on this node are free"
     )
 
 
-def test_the_cut_gpu_does_not_count_as_one_that_the_node_has(cluster: Cluster) -> None:
+def test_the_cut_gpu_does_not_count_as_a_whole_gpu_of_the_node(cluster: Cluster) -> None:
     assert why(cluster, a_pod().asks(2).wants(A100)) == (
         f"the pod asks for more GPUs of model {A100} than this node has"
     )
@@ -80,13 +80,13 @@ def test_mig_devices_in_use_leave_whole_gpus_free_and_the_other_way_round(cluste
     assert given(cluster, a_pod("large").asks(1, resource=LARGE)) == ("MIG-3",)
 
 
-def test_a_pod_may_have_both(cluster: Cluster) -> None:
+def test_a_pod_may_have_whole_gpus_and_mig_devices(cluster: Cluster) -> None:
     both = a_pod().asks(1, container="whole").asks(1, container="part", resource=SMALL)
     given(cluster, both)
     assert cluster.given() == {"whole": ("GPU-n0-1",), "part": ("MIG-1",)}
 
 
-def test_a_pod_that_asks_for_both_gets_neither_where_one_is_missing(cluster: Cluster) -> None:
+def test_a_pod_that_asks_for_both_kinds_gets_neither_where_one_is_missing(cluster: Cluster) -> None:
     given(cluster, a_pod("parts").asks(2, resource=SMALL))
     before = cluster.view().held
     why(cluster, a_pod("both").asks(1, container="whole").asks(1, container="part", resource=SMALL))
@@ -104,11 +104,11 @@ def test_a_mig_device_may_be_named_by_its_profile_or_its_model(
     assert given(cluster, a_pod().asks(1, resource=SMALL).wants(model)) == expected
 
 
-def test_the_model_of_the_gpu_is_not_that_of_its_parts(cluster: Cluster) -> None:
+def test_the_model_of_a_gpu_does_not_match_its_mig_devices(cluster: Cluster) -> None:
     assert why(cluster, a_pod().asks(1, resource=SMALL).wants(A100)) == f"no GPU of model {A100} on this node"
 
 
-def test_a_gpu_that_is_named_stands_for_its_parts(cluster: Cluster) -> None:
+def test_naming_a_cut_gpu_selects_its_mig_devices(cluster: Cluster) -> None:
     assert given(cluster, a_pod().asks(2, resource=SMALL).with_annotation(names.UUID, CUT.uuid)) == (
         "MIG-1",
         "MIG-2",
@@ -116,26 +116,26 @@ def test_a_gpu_that_is_named_stands_for_its_parts(cluster: Cluster) -> None:
     assert why(cluster, a_pod("none").asks(1, resource=LARGE).with_annotation(names.NOT_UUID, CUT.uuid))
 
 
-def test_a_cut_gpu_that_is_named_cannot_be_had_whole(cluster: Cluster) -> None:
+def test_a_cut_gpu_is_not_given_whole_even_when_it_is_named(cluster: Cluster) -> None:
     assert why(cluster, a_pod().asks(1).with_annotation(names.UUID, CUT.uuid)) == (
         f"no GPU among {CUT.uuid} on this node"
     )
 
 
-def test_memory_is_that_of_the_part(cluster: Cluster) -> None:
+def test_a_memory_requirement_is_compared_with_the_mig_device_s_own_memory(cluster: Cluster) -> None:
     wants = a_pod().asks(1, resource=SMALL).with_annotation(names.MIN_MEMORY, "20Gi")
     assert why(cluster, wants) == "no GPU with at least 20480 MiB on this node"
     large = a_pod("large").asks(1, resource=LARGE).with_annotation(names.MIN_MEMORY, "20Gi")
     assert given(cluster, large) == ("MIG-3",)
 
 
-def test_a_hold_of_a_whole_gpu_keeps_no_part(cluster: Cluster) -> None:
+def test_a_hold_of_a_whole_gpu_keeps_no_mig_device(cluster: Cluster) -> None:
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
     assert given(cluster, a_pod("part").asks(1, resource=SMALL)) == ("MIG-1",)
     assert why(cluster, a_pod("whole").asks(1).wants(A100)) == predicates.ON_HOLD
 
 
-def test_a_booking_of_the_model_covers_whole_gpus_alone(cluster: Cluster) -> None:
+def test_a_booking_of_the_model_covers_only_whole_gpus(cluster: Cluster) -> None:
     cluster.book()
     part = cluster.create(a_pod("part").asks(1, resource=SMALL).of("alice"))
     assert cluster.state.cover_of(part, cluster.clock.now()) is None

@@ -51,11 +51,11 @@ def test_the_message_is_the_same_each_time(cluster: Cluster) -> None:
     assert cluster.ask(pod, "n0") == first
 
 
-def test_a_pod_that_must_leave_anyway_may_be_anywhere(cluster: Cluster) -> None:
+def test_a_pod_that_may_be_evicted_may_go_anywhere(cluster: Cluster) -> None:
     assert cluster.ask(cluster.create(a_pod().of("carol").asks(1)), "n0", "n1").node_names == ["n0", "n1"]
 
 
-def test_bind_checks_once_more(cluster: Cluster) -> None:
+def test_bind_checks_the_plan_again(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().of("alice").asks(1))
     assert predicates.BOOKED_BY_OTHERS in cluster.bind_to(pod, "n0")
     assert cluster.bindings() == []
@@ -67,7 +67,7 @@ def test_devices_that_are_kept_for_a_pod_are_not_asked_about_again(cluster: Clus
     assert cluster.ask(pod, "n0", "n1").node_names == ["n0"]
 
 
-def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
+def test_the_planned_node_scores_highest(cluster: Cluster) -> None:
     cluster.add_node("n2", a100(0, "n2"))
     pod = cluster.create(a_pod().of("alice").asks(1))
     asked = ExtenderArgs(pod=pod, node_names=("n2", "n1"))
@@ -76,7 +76,7 @@ def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
     assert {one.host: one.score for one in ranked} == {"n2": 9, "n1": 10}
 
 
-# --- pods that nobody will ever take away ------------------------------------------------------------------
+# --- pods that are never evicted ---------------------------------------------------------------------------
 def test_l5_a_pod_that_stays_indefinitely_takes_nothing_that_is_planned(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1).of_a_daemon_set())
     refused = cluster.ask(pod, "n0", "n1")
@@ -102,13 +102,13 @@ def test_l5_single_devices_are_guaranteed_as_well() -> None:
     assert not cluster.ask(second, "n0", "n1").node_names
 
 
-def test_a_pod_that_stays_indefinitely_may_have_what_is_of_another_model(cluster: Cluster) -> None:
+def test_a_pod_that_stays_indefinitely_may_have_devices_of_another_model(cluster: Cluster) -> None:
     cluster.add_node("n2", a6000(0, "n2"))
     pod = cluster.create(a_pod().asks(1).wants(A6000).of_a_daemon_set())
     assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]
 
 
-def test_a_pod_that_stays_indefinitely_may_be_anywhere_where_nothing_is_booked() -> None:
+def test_a_pod_that_stays_indefinitely_may_go_anywhere_while_nothing_is_booked() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"))
     assert cluster.ask(cluster.create(a_pod().asks(1).of_a_daemon_set()), "n0").node_names == ["n0"]

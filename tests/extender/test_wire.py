@@ -38,7 +38,7 @@ def arguments(**more: Any) -> ExtenderArgs:
         ({"Nodes": {"metadata": {}, "items": [{"metadata": {"name": "n0"}}]}}, None, True),
     ],
 )
-def test_names_of_nodes_are_served_and_whole_nodes_are_noticed(
+def test_node_names_are_read_and_whole_nodes_are_noticed(
     sent: dict[str, Any], names: tuple[str, ...] | None, *, whole: bool
 ) -> None:
     found = arguments(**sent)
@@ -49,7 +49,7 @@ def test_the_pod_inside_is_a_normal_object() -> None:
     assert arguments(NodeNames=[]).pod == a_pod().asks(1).obj
 
 
-def test_what_a_later_scheduler_sends_besides_is_ignored() -> None:
+def test_fields_of_a_later_scheduler_are_ignored() -> None:
     assert arguments(NodeNames=["n0"], Deadline={"Seconds": 5}).node_names == ("n0",)
 
 
@@ -65,7 +65,7 @@ def test_what_a_later_scheduler_sends_besides_is_ignored() -> None:
     ],
     ids=["other names", "one name", "a null", "a number", "a list of pods", "no pod"],
 )
-def test_what_is_not_of_the_right_form_is_not_guessed(body: dict[str, Any]) -> None:
+def test_a_malformed_request_is_an_error_and_not_guessed(body: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(msgspec.json.encode(body), type=ExtenderArgs)
 
@@ -131,5 +131,5 @@ def test_victims_are_named_by_uid_and_may_be_null(
     ],
     ids=lambda case: type(case).__name__,
 )
-def test_answers_have_go_s_names(answer: msgspec.Struct, written: dict[str, Any]) -> None:
+def test_fields_of_answers_have_go_s_names(answer: msgspec.Struct, written: dict[str, Any]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(answer)) == written

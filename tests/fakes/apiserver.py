@@ -73,7 +73,7 @@ def scripted_server() -> Iterator[ScriptedServer]:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # Streams are left when the test ends; nobody has to wait for a client that keeps its connection.
+    # Streams are left when the test ends; no test has to wait for a client that keeps its connection.
     block_on_close = False
 
     def __init__(self, owner: ScriptedServer) -> None:

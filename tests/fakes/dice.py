@@ -1,4 +1,4 @@
-"""Chance that comes out the same again."""
+"""Random choices that are the same for the same seed."""
 
 from hashlib import sha256
 

@@ -17,7 +17,7 @@ SPEED: Final = 5.0
 
 
 class HurriedClock(SystemClock):
-    """The machine's clock, for whom a second lasts a fifth of one."""
+    """The machine's clock, on which a second lasts a fifth of one."""
 
     def monotonic(self) -> float:
         """Seconds of its own."""

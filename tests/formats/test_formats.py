@@ -1,8 +1,8 @@
-"""What was stored, or written on objects, in any format so far is read, and no newer format is misread.
+"""Data stored or written on objects in any format so far is read, and no newer format is misread.
 
 ``tests/fixtures/formats`` has a folder for each version of the formats, without the files that are as in the
 version before. A format that changes gets another folder; earlier ones stay, and are read for as long as
-somebody may upgrade from them.
+upgrades from them are supported.
 """
 
 import shutil
@@ -137,7 +137,7 @@ FAULTS = Known(
 
 
 class Kept:
-    """What a release left behind."""
+    """The data that a release has written."""
 
     def __init__(self, release: str) -> None:
         self._releases = RELEASES[: RELEASES.index(release) + 1]
@@ -145,7 +145,7 @@ class Kept:
         self.raw: list[dict[str, Any]] = list(yaml.safe_load_all(text))
 
     def file(self, name: str) -> Path:
-        """A file as the release wrote it: its own, or else that of the release before."""
+        """A file as the release wrote it: its own, or else that of the previous release."""
         files = (KEPT / release / name for release in reversed(self._releases))
         return next(file for file in files if file.exists())
 
@@ -154,7 +154,7 @@ class Kept:
         return msgspec.convert(found, into)
 
     def annotation(self, key: str) -> str:
-        """The one text under a key, whichever object carries it."""
+        """The one text under a key, on any object."""
         (text,) = {o["metadata"]["annotations"][key] for o in self.raw if key in _annotations(o)}
         return str(text)
 
@@ -169,7 +169,7 @@ def kept(request: pytest.FixtureRequest) -> Kept:
 
 
 # --- objects -----------------------------------------------------------------------------------------
-def test_what_agents_and_server_wrote_on_a_node_is_read(kept: Kept) -> None:
+def test_annotations_of_agents_and_server_on_a_node_are_read(kept: Kept) -> None:
     node = kept.read("Node", "node-a", Node)
     assert inventory_of(node) == DEVICES
     assert drift_of(node) == DRIFT
@@ -178,7 +178,7 @@ def test_what_agents_and_server_wrote_on_a_node_is_read(kept: Kept) -> None:
     assert written_labels(node.metadata) == LABELS
 
 
-def test_what_is_written_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
+def test_annotations_of_a_waiting_booked_pod_are_read(kept: Kept) -> None:
     pod = kept.read("Pod", "waits", Pod)
     assert pod.metadata.annotation(names.USER) == "alice"
     assert pod.metadata.annotation(names.ADMITTED) == "true"
@@ -191,7 +191,7 @@ def test_what_is_written_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
     assert since(pod) == at(23, 9, 31)
 
 
-def test_what_is_written_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
+def test_annotations_of_a_leaving_pod_are_read(kept: Kept) -> None:
     pod = kept.read("Pod", "leaves", Pod)
     assert decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "") == ASSIGNED
     assert has_our_finalizer(pod)
@@ -203,7 +203,7 @@ def test_what_is_written_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
     assert pod.metadata.annotation(names.NOTICE)
 
 
-def test_what_is_written_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
+def test_annotations_of_a_returned_pod_are_read(kept: Kept) -> None:
     pod = kept.read("Pod", "came-back", Pod)
     assert first_created(pod) == at(20, 8)
     assert pod.metadata.annotation(names.RECREATED_FROM) == "uid-before"
@@ -212,14 +212,14 @@ def test_what_is_written_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
     assert all(pod.metadata.annotation(key) for key in (names.NOBODY, names.STRIPPED, names.COMEBACK_MESSAGE))
 
 
-def test_a_comeback_that_another_release_began_goes_on(kept: Kept) -> None:
+def test_a_comeback_that_another_release_began_is_continued(kept: Kept) -> None:
     template = kept.read("PodTemplate", f"{names.COMEBACK_PREFIX}uid-leaves", PodTemplate)
     assert is_due(template)
     assert how(template.metadata) == "as-it-was"
     assert template.template["metadata"]["annotations"][names.RECREATED_FROM] == "uid-leaves"
 
 
-def test_what_the_mirror_has_said_on_its_lease_is_read(kept: Kept) -> None:
+def test_the_mirrors_change_number_on_its_lease_is_read(kept: Kept) -> None:
     clock = FakeClock()
     kube = FakeKube(clock)
     (lease,) = (o for o in kept.raw if o["metadata"]["name"] == names.MIRROR_LEASE)
@@ -235,7 +235,7 @@ def test_the_released_lease_of_an_agent_is_read(kept: Kept) -> None:
     assert decode_use(lease.annotation(names.USE) or "") == USE
 
 
-def test_a_booking_and_what_was_decided_at_its_end_is_read(kept: Kept) -> None:
+def test_a_booking_and_the_decision_at_its_end_are_read(kept: Kept) -> None:
     booking = kept.read("Booking", "b-one", Booking)
     assert booking.spec == BookingSpec(
         user="alice",
@@ -269,12 +269,12 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("key", WRITTEN)
-def test_what_is_written_today_is_what_the_newest_folder_keeps(key: str) -> None:
-    """Where this fails a format has changed: keep the folder, add one for the next release, and read both."""
+def test_annotations_are_written_today_as_the_newest_folder_has_them(key: str) -> None:
+    """When this fails a format has changed: keep the folder, add one for the next release, and read both."""
     assert WRITTEN[key] == Kept(NEWEST).annotation(key)
 
 
-def test_every_key_that_we_write_is_kept() -> None:
+def test_the_newest_folder_has_every_key_that_we_write() -> None:
     ours = {value for value in vars(names).values() if isinstance(value, str) and names.is_ours(value)}
     keys = {key for raw in Kept(NEWEST).raw for key in _annotations(raw)}
     mere_names = {names.COMEBACK, names.QUEUE, f"{names.STATE_DOMAIN}/"}
@@ -321,7 +321,7 @@ def test_a_newer_format_is_refused_and_not_misread(
         read(newer)
 
 
-def test_an_order_or_a_replacement_of_a_newer_format_counts_for_nothing() -> None:
+def test_an_order_or_a_replacement_of_a_newer_format_is_ignored() -> None:
     newer = '{"version":2,"by":"alice","reason":"r","at":"2026-11-23T09:28:00Z","schedulerName":"x"}'
     assert of_a_pod(names.EVICT, order_of)(newer) is None
     assert replaced_in({names.REPLACED: newer}) == Replaced()
@@ -336,7 +336,7 @@ def test_an_order_or_a_replacement_of_a_newer_format_counts_for_nothing() -> Non
     ],
     ids=["inventory", "hold", "order"],
 )
-def test_version_one_need_not_be_said(text: str, read: Callable[[str], Any]) -> None:
+def test_version_one_need_not_be_written(text: str, read: Callable[[str], Any]) -> None:
     assert "version" not in text
     assert read(text.replace("{", '{"version":1,', 1)) == read(text)
 
@@ -346,16 +346,16 @@ def memory(folder: Path) -> FaultFile:
     return FaultFile(folder, proc_root=folder, sys_root=folder)
 
 
-def test_what_a_node_remembers_of_its_gpus_is_read(kept: Kept) -> None:
+def test_the_faults_file_of_a_node_is_read(kept: Kept) -> None:
     assert memory(kept.file(names.FAULTS_FILE).parent).recall() == FAULTS
 
 
-def test_what_a_node_remembers_today_is_what_the_newest_folder_keeps(tmp_path: Path) -> None:
+def test_the_faults_file_is_written_today_as_the_newest_folder_has_it(tmp_path: Path) -> None:
     memory(tmp_path).keep(FAULTS)
     assert (tmp_path / names.FAULTS_FILE).read_text() == Kept(NEWEST).file(names.FAULTS_FILE).read_text()
 
 
-def test_a_file_of_a_newer_format_counts_as_none(tmp_path: Path) -> None:
+def test_a_faults_file_of_a_newer_format_is_ignored(tmp_path: Path) -> None:
     kept = Kept(NEWEST).file(names.FAULTS_FILE).read_text()
     (tmp_path / names.FAULTS_FILE).write_text(kept.replace("{", '{"version":2,', 1))
     assert memory(tmp_path).recall() == Known()
@@ -370,7 +370,7 @@ def test_the_manual_names_every_format_and_its_version() -> None:
 
 # --- the database ------------------------------------------------------------------------------------
 def whole(store: Store) -> dict[str, Any]:
-    """All that is in it, as the service reads it."""
+    """The whole content, as the service reads it."""
     with store.reading() as reading:
         (denied,) = reading.denied_page(after=None, limit=9)
         (entry,) = reading.audit_page(subject=None, after=None, limit=9)
@@ -409,7 +409,7 @@ STORED = {
 }
 
 
-def test_the_database_of_a_release_is_opened_with_all_that_is_in_it(kept: Kept, tmp_path: Path) -> None:
+def test_the_database_of_a_release_is_opened_with_all_its_content(kept: Kept, tmp_path: Path) -> None:
     file = tmp_path / "bookings.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(kept.file("bookings.sql").read_text())
@@ -421,7 +421,7 @@ def test_the_database_of_a_release_is_opened_with_all_that_is_in_it(kept: Kept, 
         assert (session.user, session.groups) == ("alice", ("lab",))
 
 
-def test_a_backup_of_a_release_is_restored_with_all_that_is_in_it(kept: Kept, tmp_path: Path) -> None:
+def test_a_backup_of_a_release_is_restored_with_all_its_content(kept: Kept, tmp_path: Path) -> None:
     copy, file = tmp_path / "copy", tmp_path / "bookings.db"
     shutil.copy(kept.file("bookings.backup"), copy)
     restore(copy, f"sqlite:///{file}")

@@ -36,7 +36,7 @@ LIFE: Final = frozenset({"open", "close"})
 
 
 def every_call_is_answered(nvml: Nvml) -> None:
-    """Where the card does not know the question, too: then the interface has a value that says so."""
+    """Even where the card does not support a call: the interface has a value for that."""
     for ask in OF_THE_DRIVER.values():
         ask(nvml)
     uuids = [nvml.uuid(index) for index in range(nvml.count())]
@@ -53,8 +53,8 @@ def every_call_is_answered(nvml: Nvml) -> None:
             assert usage.memory_used <= usage.memory_total
 
 
-def who_is_not_there_is_refused(nvml: Nvml) -> None:
-    """By the port's own error, with NVML's number and the call's name."""
+def calls_about_missing_gpus_are_refused(nvml: Nvml) -> None:
+    """With the interface's own error, which has NVML's number and the call's name."""
     with pytest.raises(NvmlError) as refused:
         nvml.uuid(nvml.count())
     assert refused.value.code == INVALID_ARGUMENT
@@ -67,8 +67,8 @@ def who_is_not_there_is_refused(nvml: Nvml) -> None:
         assert refused.value.call
 
 
-def nothing_is_answered_after_the_end(nvml: Nvml) -> None:
-    """The port is closed by this."""
+def no_call_is_answered_after_close(nvml: Nvml) -> None:
+    """This closes the interface."""
     known = nvml.uuid(0)
     nvml.close()
     for ask in (*OF_THE_DRIVER.values(), lambda port: port.touch(known)):

@@ -57,7 +57,7 @@ class Ground:
         wait(f"{name} computes", lambda: launches_in(self.log(name)) > before or None, seconds=PATIENCE)
 
 
-def a_pod_computes_on_the_gpu_that_it_was_given(ground: Ground) -> None:
+def a_pod_computes_on_its_assigned_gpu(ground: Ground) -> None:
     """And sees no other, however many there are."""
     ground.create("one")
     seen = ground.seen("one")
@@ -66,7 +66,7 @@ def a_pod_computes_on_the_gpu_that_it_was_given(ground: Ground) -> None:
     ground.await_computing("one")
 
 
-def a_pod_without_a_request_sees_none(ground: Ground) -> None:
+def a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:
     """Not even when it asks for all by NVIDIA's variable."""
     body = ground.work.pod("none", gpus=0, node=ground.node)
     body["spec"]["containers"][0]["env"].append({"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"})
@@ -77,8 +77,8 @@ def a_pod_without_a_request_sees_none(ground: Ground) -> None:
     assert seen.why
 
 
-def who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
-    """And gets the one that somebody leaves."""
+def a_pod_without_a_free_gpu_waits_for_one(ground: Ground) -> None:
+    """And gets the one that another pod leaves."""
     holders = [f"holder-{number}" for number in range(len(ground.gpus))]
     ground.create(*holders)
     ground.playground.create(ground.work.pod("late", node=ground.node))
@@ -91,8 +91,8 @@ def who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
     ground.playground.check_law_1()
 
 
-def an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
-    """Who computes computes on, and who comes afterwards is given what is free."""
+def killing_the_agent_does_not_disturb_pods(ground: Ground) -> None:
+    """Running pods go on computing, and pods that come afterwards get free GPUs."""
     ground.create("before")
     ground.await_computing("before")
     was = _containers(ground, "before")

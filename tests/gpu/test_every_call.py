@@ -12,9 +12,9 @@ def test_every_call_is_answered(nvml: RealNvml) -> None:
     calls.every_call_is_answered(nvml)
 
 
-def test_who_is_not_there_is_refused(nvml: RealNvml) -> None:
-    calls.who_is_not_there_is_refused(nvml)
+def test_calls_about_missing_gpus_are_refused(nvml: RealNvml) -> None:
+    calls.calls_about_missing_gpus_are_refused(nvml)
 
 
-def test_nothing_is_answered_after_the_end(nvml: RealNvml) -> None:
-    calls.nothing_is_answered_after_the_end(nvml)
+def test_no_call_is_answered_after_close(nvml: RealNvml) -> None:
+    calls.no_call_is_answered_after_close(nvml)

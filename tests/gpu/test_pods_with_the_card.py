@@ -12,20 +12,20 @@ from tests.gpu.plays import Ground
 pytestmark = pytest.mark.gpu
 
 
-def test_a_pod_computes_on_the_gpu_that_it_was_given(ground: Ground) -> None:
-    plays.a_pod_computes_on_the_gpu_that_it_was_given(ground)
+def test_a_pod_computes_on_its_assigned_gpu(ground: Ground) -> None:
+    plays.a_pod_computes_on_its_assigned_gpu(ground)
 
 
-def test_a_pod_without_a_request_sees_none(ground: Ground) -> None:
-    plays.a_pod_without_a_request_sees_none(ground)
+def test_a_pod_without_a_request_sees_no_gpu(ground: Ground) -> None:
+    plays.a_pod_without_a_request_sees_no_gpu(ground)
 
 
-def test_who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
-    plays.who_finds_no_gpu_waits_for_one(ground)
+def test_a_pod_without_a_free_gpu_waits_for_one(ground: Ground) -> None:
+    plays.a_pod_without_a_free_gpu_waits_for_one(ground)
 
 
-def test_an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
-    plays.an_agent_that_is_killed_changes_nothing(ground)
+def test_killing_the_agent_does_not_disturb_pods(ground: Ground) -> None:
+    plays.killing_the_agent_does_not_disturb_pods(ground)
 
 
 def test_a_booked_pod_gets_a_gpu_on_which_another_pod_computes(

@@ -30,7 +30,7 @@ def smi() -> list[dict[str, str]]:
     return [dict(zip(ASKED, row, strict=True)) for row in rows]
 
 
-def test_the_inventory_is_what_nvidia_smi_says(nvml: RealNvml) -> None:
+def test_the_inventory_equals_the_output_of_nvidia_smi(nvml: RealNvml) -> None:
     gpus = {d.uuid: d for d in read_inventory(nvml, lambda _pci: None) if d.published.parent is None}
     said = smi()
     assert set(gpus) == {row["uuid"] for row in said}

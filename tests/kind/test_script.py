@@ -39,7 +39,7 @@ def done(laptop: Laptop) -> subprocess.CompletedProcess[str]:
     return ended
 
 
-def test_a_shell_of_a_laptop_understands_it() -> None:
+def test_the_shell_of_a_laptop_accepts_the_script() -> None:
     subprocess.run(["/bin/bash", "-n", FILES / "up.sh"], check=True)
     # macOS has bash 3.2.
     newer = re.findall(
@@ -79,7 +79,7 @@ def test_the_built_images_are_those_that_are_loaded_and_that_pods_ask_for(laptop
 
 
 @pytest.mark.usefixtures("done")
-def test_every_file_that_it_names_is_there(laptop: Laptop) -> None:
+def test_every_file_named_in_the_script_exists(laptop: Laptop) -> None:
     said = {
         value for words in laptop.calls() for o in (*FILE_OPTIONS, "--file") for value in options(words, o)
     }
@@ -95,7 +95,7 @@ def test_every_file_that_it_names_is_there(laptop: Laptop) -> None:
 
 
 @pytest.mark.usefixtures("done")
-def test_a_part_whose_image_is_another_one_is_replaced(laptop: Laptop) -> None:
+def test_a_part_whose_image_has_changed_is_replaced(laptop: Laptop) -> None:
     (words,) = laptop.calls("helm")
     given = dict(one.split("=", 1) for one in options(words, "--set-string"))
     assert given.keys() == {
@@ -117,13 +117,13 @@ def test_it_waits_for_every_workload_of_the_chart(laptop: Laptop) -> None:
 
 
 @pytest.mark.usefixtures("done")
-def test_it_speaks_to_its_own_cluster_alone(laptop: Laptop) -> None:
+def test_the_script_talks_to_its_own_cluster_alone(laptop: Laptop) -> None:
     assert {tuple(options(words, "--context")) for words in laptop.calls("kubectl")} == {(f"kind-{CLUSTER}",)}
     assert options(laptop.calls("helm")[0], "--kube-context") == [f"kind-{CLUSTER}"]
     assert documents("cluster.yaml")[0]["name"] == CLUSTER
 
 
-def test_it_says_where_the_page_is_and_how_somebody_who_is_there_signs_in(
+def test_the_script_reports_where_the_page_is_and_how_to_sign_in(
     done: subprocess.CompletedProcess[str],
 ) -> None:
     (values,) = documents("values.yaml")
@@ -139,14 +139,14 @@ def test_it_says_where_the_page_is_and_how_somebody_who_is_there_signs_in(
         assert matched.expand(rule["user"]) == user
 
 
-def test_a_cluster_that_exists_is_used_again(laptop: Laptop) -> None:
+def test_an_existing_cluster_is_reused(laptop: Laptop) -> None:
     laptop.install(*PROGRAMS)
     assert up(laptop, clusters=f"other\n{CLUSTER}").returncode == 0
     assert not laptop.calls("kind", "create")
     assert laptop.calls("helm", "upgrade")
 
 
-def test_a_cluster_of_a_longer_name_is_another_one(laptop: Laptop) -> None:
+def test_a_cluster_with_a_longer_name_is_not_taken_for_ours(laptop: Laptop) -> None:
     laptop.install(*PROGRAMS)
     assert up(laptop, clusters=f"{CLUSTER}-old").returncode == 0
     assert laptop.calls("kind", "create")
@@ -161,7 +161,7 @@ def test_a_missing_program_is_named_before_anything_is_done(laptop: Laptop, miss
     assert laptop.calls() == []
 
 
-def test_a_docker_whose_daemon_is_not_running_is_said_and_nothing_is_done(laptop: Laptop) -> None:
+def test_a_docker_daemon_that_is_not_running_is_reported_and_nothing_is_done(laptop: Laptop) -> None:
     laptop.install(*PROGRAMS)
     ended = up(laptop, refused="docker info")
     assert ended.returncode != 0
@@ -170,7 +170,7 @@ def test_a_docker_whose_daemon_is_not_running_is_said_and_nothing_is_done(laptop
 
 
 @pytest.mark.parametrize("step", ["docker buildx", "kind create", "kind load", "kubectl", "helm"])
-def test_whatever_fails_ends_it_there(laptop: Laptop, step: str) -> None:
+def test_a_failing_step_ends_the_script_there(laptop: Laptop, step: str) -> None:
     laptop.install(*PROGRAMS)
     ended = up(laptop, refused=step)
     assert ended.returncode != 0

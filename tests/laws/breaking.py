@@ -11,7 +11,7 @@ from tests.laws.watcher import LawWatcher
 
 @contextmanager
 def breaks(laws: LawWatcher, law: str, words: str) -> Iterator[None]:
-    """The write inside breaks this law: it raises at once, names what led there, and is not forgotten."""
+    """The write inside breaks this law: it raises at once, names earlier events, and is not forgotten."""
     with pytest.raises(LawBrokenError, match=words) as caught:
         yield
     assert caught.value.law == law

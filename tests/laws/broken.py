@@ -1,4 +1,4 @@
-"""The error that is raised at the moment when a law is broken, with the events that led there."""
+"""The error that is raised at the moment when a law is broken, with the events that led to it."""
 
 from collections.abc import Sequence
 

@@ -36,7 +36,7 @@ class Change:
     """An object before and after one write.
 
     plural: its kind. before: None for a creation. after: None when the object has vanished. version: the
-    resourceVersion of the write. instant: when it was seen. maker: None where nobody knows, as on every real
+    resourceVersion of the write. instant: when it was seen. maker: None where it is unknown, as on every real
     cluster: an object does not say who has written it, let alone what they knew.
     """
 

@@ -1,4 +1,4 @@
-"""A small cluster in memory, its laws watched: node ``n0`` with four A100s, agent and mirror well."""
+"""A small cluster in memory, its laws watched: node ``n0`` with four A100s, agent and mirror healthy."""
 
 from collections.abc import Callable
 

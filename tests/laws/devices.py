@@ -1,4 +1,4 @@
-"""Who holds which device of a state, and what is kept for whom: read off the objects alone."""
+"""Which pod holds which device of a state, and which are kept for which pod: by the objects alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,11 +108,11 @@ class Floor:
 
     state: State
     holders: Mapping[Uuid, frozenset[Uid]]
-    """Who holds a device."""
+    """The pods that hold a device."""
     kept: Mapping[Uuid, frozenset[Uid]]
-    """For whom a device is kept."""
+    """The pods for which a device is kept."""
     murky: frozenset[str]
-    """Nodes on which some pod holds devices of which it is not known which they are."""
+    """Nodes on which some pod holds devices and it is unknown which."""
 
     def usable(self, node: str, model: str) -> frozenset[Uuid]:
         """Healthy whole devices of a model on a node."""
@@ -127,7 +127,7 @@ class Plot:
 
     holders: Mapping[Uuid, frozenset[Uid]]
     is_murky: bool
-    """Whether some pod holds devices of which it is not known which they are."""
+    """Whether some pod holds devices and it is unknown which."""
 
 
 def floor_of(state: State) -> Floor:

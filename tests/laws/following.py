@@ -46,7 +46,7 @@ class Follower:
         self._selection = Selection(namespace=namespace)
         self._version: str | None = None
         self._is_known = False
-        """A kind that was there once does not vanish: a server that starts may say so."""
+        """A kind that existed once does not vanish, even if a starting server reports it as missing."""
         self._watch: Watch[T] | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()

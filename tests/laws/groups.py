@@ -43,7 +43,7 @@ def node_of(pod: Pod) -> str:
 
 
 def user_of(pod: Pod) -> str:
-    """To whom a pod belongs, empty for nobody."""
+    """The user to whom a pod belongs; empty without an owner."""
     return pod.metadata.annotation(names.USER) or ""
 
 

@@ -26,7 +26,7 @@ from tests.laws.state import State
 
 LAW: Final = "L3"
 MOST_BEFORE: Final = 8
-"""Booked pods that wait before another, of whom all groups are tried out."""
+"""Booked pods that wait before another, of which all groups are tried."""
 NOTHING: Final = frozenset[str]()
 
 
@@ -46,7 +46,7 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
 
 
 def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterator[str]:
-    """A pod is evicted that is in nobody's way."""
+    """A pod is evicted that is in no booked pod's way."""
     leaves = departure(change)
     if leaves is None or leaves.reason != "evicted" or is_ordered(change):
         return

@@ -130,7 +130,7 @@ class Comebacks:
                 yield f"{state.pods[uid].key} ({uid}) was refused by its kubelet and is not brought back."
 
     def missing(self, state: State) -> list[Uid]:
-        """Bare pods that were taken away and for whom nobody is there yet."""
+        """Bare pods that were taken away and have not come back yet."""
         return [
             uid
             for uid, taken in self._taken.items()

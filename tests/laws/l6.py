@@ -91,7 +91,7 @@ def ended_in_silence(change: Change, state: State, now: datetime) -> Iterator[st
 
 
 def demoted_in_doubt(change: Change, state: State, now: datetime) -> Iterator[str]:
-    """A pod is said to be booked no longer, though nobody has decided yet who ends with its booking."""
+    """A pod loses its cover annotation before it is decided which pods end with its booking."""
     before, after = change.pods or (None, None)
     if before is None or after is None or not is_live(after) or after.metadata.annotation(names.BOOKING):
         return

@@ -2,7 +2,7 @@
 
 All kinds live in one etcd, so that resourceVersions say who was first; but each kind has a watch of its own,
 and a watch may lag. A change is let out when every watch has shown something later, or when it has waited for
-a while in which all watches were up. A watch that is down holds back the others: nobody knows what it missed.
+a while in which all watches were up. A watch that is down holds back the others: what it missed is unknown.
 """
 
 import heapq

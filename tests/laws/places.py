@@ -70,7 +70,7 @@ def _load(group: Group) -> NodePods | None:
 
 
 def expecting(pod: Pod, node: str, state: State, around: ClusterObjects) -> ClusterObjects:
-    """With the other pods for which something is kept on a node, and without whom they wait for."""
+    """With the other pods for which something is kept on a node, and without those that these wait for."""
     for uid, hold in holds(state).items():
         if hold.node == node and uid != pod.metadata.uid:
             around = around.placing(state.pods[uid], node, without=frozenset(hold.victims))
@@ -88,7 +88,7 @@ def takes_room(victim: Pod, pod: Pod, hold: Hold, state: State) -> bool:
 def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now: datetime) -> frozenset[str]:
     """Devices that the pod could get there without anybody's harm: free ones, and those of who leaves.
 
-    A pod that terminates and hangs is not waited for. None of a node where nobody knows what some pod holds.
+    A pod that terminates and hangs is not waited for. None of a node where it is unknown what some pod holds.
     """
     there = state.nodes.get(node)
     texts = [there.metadata.annotation(key) if there else None for key in (names.INVENTORY, names.DRIFT)]

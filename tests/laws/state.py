@@ -33,7 +33,7 @@ class ObservedLease:
 
     @property
     def skew(self) -> timedelta | None:
-        """How far the holder's clock is ahead; None where nobody knows.
+        """How far the holder's clock is ahead; None where that is unknown.
 
         The lesser of two: one renewal may have been under way for long.
         """
@@ -112,7 +112,7 @@ class State:
 
     @cached_property
     def by_user(self) -> Mapping[str, Group]:
-        """User -> their pods; empty name -> nobody's."""
+        """User -> their pods; empty name -> pods without an owner."""
         return grouped(self.pods.values(), user_of)
 
     def _hand_on(self, new: "State", before: Any, after: Any, *, is_pod: bool) -> None:

@@ -27,7 +27,7 @@ class _Event:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A whole list: nobody knows how it came to that."""
+    """A whole list: the writes that led to it are unknown."""
 
     plural: str
     items: tuple[Object, ...]

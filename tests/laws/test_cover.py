@@ -1,4 +1,4 @@
-"""The watcher's own reckoning of who is booked agrees with the product's: two readings of one rule."""
+"""The watcher's own computation of the booked pods agrees with the product's: one rule, read twice."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -63,7 +63,7 @@ def pods(draw: st.DrawFn) -> list[Pod]:
     return made
 
 
-def test_of_two_pods_of_one_instant_the_first_by_name_is_booked_whatever_their_uids() -> None:
+def test_the_first_by_name_of_two_pods_of_one_instant_is_booked_whatever_their_uids() -> None:
     first = replace(a_pod("p0").of("alice").asks(1).created(EPOCH), uid="uid-b").obj
     second = replace(a_pod("p1").of("alice").asks(1).created(EPOCH), uid="uid-a").obj
     booking = a_booking("b-0", user="alice", model=A100, count=1, start=EPOCH)
@@ -72,7 +72,9 @@ def test_of_two_pods_of_one_instant_the_first_by_name_is_booked_whatever_their_u
 
 
 @given(bookings(), pods(), HOURS)
-def test_two_readings_of_who_is_booked_agree(booked: list[Booking], there: list[Pod], hours: int) -> None:
+def test_the_laws_and_the_cluster_cache_agree_on_which_pods_are_booked(
+    booked: list[Booking], there: list[Pod], hours: int
+) -> None:
     now = EPOCH + timedelta(hours=hours)
     cache = ClusterCache(FakeClock(now))
     cache.replace_nodes([NODE])

@@ -1,4 +1,4 @@
-"""The groups that a state hands on are those that it would make from its pods alone."""
+"""The groups that a state passes on are those that it would build from its pods alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +39,9 @@ def members(groups: dict[str, Group]) -> dict[str, dict[str, Pod]]:
 
 
 @given(st.lists(st.tuples(PODS, st.booleans()), max_size=20))
-def test_groups_that_are_handed_on_are_those_of_the_pods(writes: list[tuple[Pod, bool]]) -> None:
+def test_groups_carried_through_writes_match_groups_rebuilt_from_the_pods(
+    writes: list[tuple[Pod, bool]],
+) -> None:
     state = State()
     assert not state.by_node
     assert not state.by_user
@@ -63,7 +65,7 @@ def test_a_group_is_the_same_until_a_pod_of_it_changes() -> None:
     assert after.by_node["n1"] is there
 
 
-def test_what_was_reckoned_is_reckoned_once() -> None:
+def test_a_value_of_a_group_is_computed_once() -> None:
     asked: list[str] = []
     group = Group({})
 

@@ -63,7 +63,7 @@ def test_a_device_of_a_pod_that_has_ended_is_free(cluster: FakeCluster, laws: La
     laws.finish()
 
 
-def test_what_the_agent_says_wins_over_what_was_assigned(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_devices_reported_by_the_agent_win_over_assigned_ones(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.opportunist("b", 0)
     drift(cluster, b="GPU-n0-1")
     cluster.waiting("a")
@@ -87,7 +87,9 @@ def test_two_bound_pods_may_name_one_device_while_one_of_them_runs(
         run(cluster, "a")
 
 
-def test_the_kubelets_checkpoint_says_who_really_has_a_device(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_the_kubelets_checkpoint_shows_which_pod_really_has_a_device(
+    cluster: FakeCluster, laws: LawWatcher
+) -> None:
     for name, index in (("a", 0), ("b", 1)):
         cluster.waiting(name)
         cluster.bind(name, index)
@@ -109,7 +111,7 @@ def test_a_pod_that_is_held_back_may_be_in_the_checkpoint(cluster: FakeCluster, 
     laws.finish()
 
 
-def test_a_kubelet_is_given_time_to_say_that_a_pod_has_ended(cluster: FakeCluster) -> None:
+def test_a_kubelet_is_given_time_to_report_that_a_pod_has_ended(cluster: FakeCluster) -> None:
     slow = LawWatcher(cluster.clock, settles=5.0)
     for name in "ab":
         pod = a_pod(name).asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running").obj

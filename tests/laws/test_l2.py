@@ -64,7 +64,7 @@ def test_a_booked_pod_that_an_administrator_has_ordered_to_go_may_be_evicted(
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "now", '{"by":"root"}', '{"by":"root","reason":""}'])
-def test_an_order_without_a_name_or_a_reason_is_none(
+def test_an_order_without_a_name_or_a_reason_does_not_count(
     booked: FakeCluster, laws: LawWatcher, evict: Evict, text: str
 ) -> None:
     order(booked, "a", text)
@@ -72,7 +72,7 @@ def test_an_order_without_a_name_or_a_reason_is_none(
         evict("a")
 
 
-def test_by_an_order_nobody_is_ended_as_if_the_booking_were_over(
+def test_an_order_does_not_allow_ending_a_pod_as_if_its_booking_were_over(
     booked: FakeCluster, laws: LawWatcher
 ) -> None:
     order(booked, "a", ORDER)
@@ -100,7 +100,7 @@ def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
 
 
 @pytest.mark.parametrize(("until", "asked"), [(LATER, NOW), (LONG_AGO, "soon"), ("", NOW), (LONG_AGO, LATER)])
-def test_within_the_grant_or_without_a_request_nobody_is_ended(
+def test_no_pod_is_ended_within_the_grant_or_without_a_request(
     booked: FakeCluster, laws: LawWatcher, until: str, asked: str
 ) -> None:
     granted(booked, until, asked)
@@ -115,7 +115,7 @@ def test_a_request_of_maias_tools_ends_no_booked_pod(booked: FakeCluster, laws: 
         mark_to_end(booked, "a")
 
 
-def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: FakeCluster, laws: LawWatcher) -> None:
+def test_users_who_delete_their_own_booked_pods_break_nothing(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.kube.delete(PODS, "a", namespace="default")
     laws.check()
 
@@ -141,7 +141,7 @@ def test_a_booked_pod_that_a_part_of_ours_lets_vanish_breaks_it(cluster: FakeClu
         cluster.gone("a")
 
 
-def test_what_a_part_of_kubernetes_deletes_is_not_taken_away_by_us(cluster: FakeCluster) -> None:
+def test_a_deletion_by_a_component_of_kubernetes_is_not_ours(cluster: FakeCluster) -> None:
     laws = played_by(cluster, "pod garbage collector", is_ours=False)
     cluster.kube.delete(PODS, "a", namespace="default")
     laws.check()
@@ -196,7 +196,7 @@ def test_a_pod_that_another_booking_covers_is_not_ended(booked: FakeCluster, law
         mark_to_end(booked, "a")
 
 
-def test_a_pod_of_which_nothing_was_decided_is_not_ended(booked: FakeCluster, laws: LawWatcher) -> None:
+def test_a_pod_about_which_nothing_was_decided_is_not_ended(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.clock.advance(301)
     booked.renew()
     decide(booked)

@@ -39,7 +39,7 @@ def test_a_hold_with_the_one_victim_that_it_needs_is_just(
     laws.check()
 
 
-def test_devices_of_whom_leaves_anyway_need_no_victim(full: FakeCluster, laws: LawWatcher) -> None:
+def test_devices_of_a_pod_that_leaves_anyway_need_no_victim(full: FakeCluster, laws: LawWatcher) -> None:
     full.kube.delete(PODS, "b3", namespace="default")
     full.hold("a", hold(3))
     laws.check()
@@ -108,7 +108,7 @@ def tight(full: FakeCluster) -> FakeCluster:
     return full
 
 
-def test_a_victim_without_whom_there_is_no_room_is_just(
+def test_a_victim_without_which_there_is_no_room_is_just(
     tight: FakeCluster, laws: LawWatcher, evict: Evict
 ) -> None:
     cpu(tight, "a", "4")
@@ -117,7 +117,9 @@ def test_a_victim_without_whom_there_is_no_room_is_just(
     laws.check()
 
 
-def test_a_victim_who_takes_no_room_that_is_needed_breaks_it(tight: FakeCluster, laws: LawWatcher) -> None:
+def test_a_victim_that_occupies_nothing_that_is_needed_breaks_it(
+    tight: FakeCluster, laws: LawWatcher
+) -> None:
     cpu(tight, "a", "4")
     with breaks(laws, "L3", "its victim default/b2 has no device of it, and nothing else that is needed"):
         tight.hold("a", hold(0, victims=("b2", "b3")))
@@ -273,7 +275,7 @@ def test_an_eviction_for_a_hold_that_names_another_breaks_it(
         evict("b2")
 
 
-def test_a_hold_that_is_written_already_is_not_judged_again(full: FakeCluster, laws: LawWatcher) -> None:
+def test_an_existing_hold_is_not_judged_again(full: FakeCluster, laws: LawWatcher) -> None:
     full.hold("a", hold(3, victims=("b3",)))
     full.gone("b0")
     full.annotate("a", names.CHECKPOINT_AT, "2026-11-23T09:00:00Z")

@@ -83,7 +83,7 @@ def test_a_fault_gives_another_minute(taken: FakeCluster, laws: LawWatcher) -> N
         laws.check()
 
 
-def test_at_the_end_of_a_test_everybody_must_be_back(taken: FakeCluster, laws: LawWatcher) -> None:
+def test_at_the_end_of_a_test_every_victim_must_be_back(taken: FakeCluster, laws: LawWatcher) -> None:
     release(taken)
     with pytest.raises(LawBrokenError, match=r"default/b3 .* was taken away and has not come back"):
         laws.finish()
@@ -164,7 +164,9 @@ def test_a_controllers_pod_is_left_to_it(cluster: FakeCluster, laws: LawWatcher,
         comes_back(cluster)
 
 
-def test_a_name_that_somebody_else_has_taken_excuses_us(taken: FakeCluster, laws: LawWatcher) -> None:
+def test_a_missing_comeback_is_excused_where_another_pod_has_taken_the_name(
+    taken: FakeCluster, laws: LawWatcher
+) -> None:
     stranger = a_pod("b3").of("carl").raw
     taken.kube.put(PODS, {**stranger, "metadata": {**stranger["metadata"], "uid": "uid-stranger"}})
     release(taken)
@@ -172,7 +174,7 @@ def test_a_name_that_somebody_else_has_taken_excuses_us(taken: FakeCluster, laws
     laws.finish()
 
 
-def test_nobody_is_missed_whose_name_was_taken_by_one_who_is_gone_since(
+def test_a_missing_comeback_is_excused_where_the_pod_that_took_the_name_is_gone_since(
     taken: FakeCluster, laws: LawWatcher
 ) -> None:
     stranger = a_pod("b3").of("carl").raw
@@ -184,7 +186,7 @@ def test_nobody_is_missed_whose_name_was_taken_by_one_who_is_gone_since(
 
 
 @pytest.mark.parametrize("what", ["template", "finalizer", "hold"])
-def test_what_is_left_over_breaks_it_at_the_end(taken: FakeCluster, laws: LawWatcher, what: str) -> None:
+def test_leftovers_break_it_at_the_end(taken: FakeCluster, laws: LawWatcher, what: str) -> None:
     comes_back(taken)
     release(taken)
     laws.finish()
@@ -244,7 +246,7 @@ def asks_again(cluster: FakeCluster) -> None:
     cluster.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": "uid-new-b3"}})
 
 
-def test_a_victim_that_comes_back_with_its_gpus_though_it_was_not_to_breaks_it(
+def test_a_victim_that_comes_back_with_its_gpus_though_it_should_not_breaks_it(
     taken: FakeCluster, laws: LawWatcher
 ) -> None:
     with breaks(laws, "L4", "comes back with its GPUs"):

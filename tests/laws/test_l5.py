@@ -12,13 +12,13 @@ DAY = timedelta(days=1)
 IN_KUBE_SYSTEM = {"metadata": {"namespace": "kube-system"}}
 
 
-def test_as_many_as_there_are_can_be_booked(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_as_many_devices_as_exist_can_be_booked(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.book("b-1", count=3)
     cluster.book("b-2", count=1)
     laws.finish()
 
 
-def test_one_more_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
+def test_one_device_more_than_exist_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:
     cluster.book("b-1", count=3)
     with breaks(
         laws, "L5", "With b-2 5 x NVIDIA-A100-SXM4-80GB are booked at 2026-11-23 09:00:00 UTC, and .* 4"
@@ -56,7 +56,7 @@ def test_models_are_counted_apart_and_unhealthy_devices_not_at_all(
         cluster.book("b-3", model=A6000, count=1)
 
 
-def test_devices_of_pods_that_nobody_may_evict_cannot_be_booked(
+def test_devices_of_pods_that_may_not_be_evicted_cannot_be_booked(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     held = {"main": ("GPU-n0-0",)}
@@ -81,7 +81,7 @@ def test_a_device_that_becomes_unhealthy_breaks_no_guarantee(cluster: FakeCluste
     laws.finish()
 
 
-def test_bookings_of_which_each_must_lie_on_one_node_need_room_there(
+def test_bookings_that_must_each_lie_on_one_node_need_room_there(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     cluster.add_node("n1")
@@ -95,7 +95,7 @@ def test_bookings_of_which_each_must_lie_on_one_node_need_room_there(
         cluster.book("b-4", count=2, topology="single-node", start=EPOCH + DAY, end=EPOCH + 2 * DAY)
 
 
-def test_places_are_needed_for_all_the_time_and_not_only_for_each_instant(
+def test_places_are_needed_for_the_whole_time_and_not_only_at_each_instant(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     def booked(name: str, start: int, end: int, count: int = 1) -> None:

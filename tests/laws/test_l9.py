@@ -74,7 +74,7 @@ def test_a_planned_booking_that_is_deleted_by_another_database_breaks_it(
 @pytest.mark.parametrize(
     "maker", [Maker(name="server", is_ours=True, store="s-1"), Maker(name="controllers")], ids=str
 )
-def test_a_planned_booking_is_its_own_databases_and_anybody_elses_to_delete(
+def test_a_planned_booking_may_be_deleted_by_its_own_database_and_by_people(
     cluster: FakeCluster, maker: Maker
 ) -> None:
     booked(cluster, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
@@ -115,7 +115,7 @@ def test_renewals_and_heartbeats_are_no_change(served: FakeCluster, laws: LawWat
 
 
 @pytest.mark.parametrize("what", ["annotation", "hold", "pod", "booking", "drift"])
-def test_whatever_a_restart_changes_breaks_it(served: FakeCluster, laws: LawWatcher, what: str) -> None:
+def test_any_change_by_a_restart_breaks_it(served: FakeCluster, laws: LawWatcher, what: str) -> None:
     before = laws.fingerprint()
     if what == "annotation":
         served.annotate("a", names.BOOKING, "b-1")
@@ -185,7 +185,7 @@ def test_a_mirror_that_goes_over_to_another_database_when_planned_bookings_have_
         says(cluster, store="s-2", change=1)
 
 
-def test_another_database_may_be_mirrored_where_what_is_gone_was_cancelled(
+def test_another_database_may_be_mirrored_where_the_missing_bookings_were_cancelled(
     cluster: FakeCluster, laws: LawWatcher
 ) -> None:
     says(cluster, store="s-1", change=10)
@@ -210,7 +210,7 @@ def test_another_database_may_be_mirrored_where_a_person_has_deleted_everything(
     laws.check()
 
 
-def test_where_it_is_known_who_deletes_another_database_may_be_mirrored_after_a_person(
+def test_another_database_may_be_mirrored_where_a_person_is_known_to_have_deleted_the_bookings(
     cluster: FakeCluster,
 ) -> None:
     who = [Maker(name="server", is_ours=True, store="s-2")]
@@ -224,7 +224,7 @@ def test_where_it_is_known_who_deletes_another_database_may_be_mirrored_after_a_
     laws.check()
 
 
-def test_another_database_is_another_fingerprint(served: FakeCluster, laws: LawWatcher) -> None:
+def test_another_database_changes_the_fingerprint(served: FakeCluster, laws: LawWatcher) -> None:
     says(served, store="s-1")
     before = laws.fingerprint()
     says(served, store="s-1", change=2)

@@ -85,7 +85,7 @@ def test_a_breach_that_is_expected_must_happen(live: LiveWatch) -> None:
         pass
 
 
-def test_a_breach_of_one_test_is_not_that_of_the_next(cluster: FakeCluster, live: LiveWatch) -> None:
+def test_a_breach_of_one_test_is_not_attributed_to_the_next(cluster: FakeCluster, live: LiveWatch) -> None:
     double(cluster, live=live)
     await_breach(live)
     live.begin("another test")
@@ -128,7 +128,7 @@ def test_a_gap_in_the_watches_is_bridged_and_noted(cluster: FakeCluster, live: L
     assert any("FAULT: pods are watched again" in line for line in broken.history)
 
 
-def test_a_new_database_whose_mirror_has_deleted_what_was_planned_is_seen(
+def test_a_new_database_whose_mirror_has_deleted_planned_bookings_is_seen(
     cluster: FakeCluster, live: LiveWatch
 ) -> None:
     def says(store: str) -> None:

@@ -56,7 +56,7 @@ def test_a_hold_that_was_needless_when_it_was_planned_breaks_it_though_it_was_no
         full.hold("a", hold(known(full)))
 
 
-def test_the_same_hold_is_innocent_where_it_does_not_say_on_what_it_was_planned(
+def test_the_same_hold_is_innocent_where_it_does_not_name_the_versions_it_was_planned_on(
     full: FakeCluster, late: LawWatcher
 ) -> None:
     full.gone("b0")
@@ -92,7 +92,7 @@ def test_a_plan_knows_the_holds_that_its_maker_has_written_before_though_no_watc
     late.check()
 
 
-def test_versions_that_were_overtaken_before_the_leeway_are_not_taken_at_their_word(
+def test_versions_that_were_outdated_before_the_leeway_are_not_trusted(
     full: FakeCluster, late: LawWatcher
 ) -> None:
     planned = hold(known(full))
@@ -103,7 +103,7 @@ def test_versions_that_were_overtaken_before_the_leeway_are_not_taken_at_their_w
         full.hold("a", planned)
 
 
-def test_what_was_listed_before_counts_as_long_as_nothing_of_its_kind_has_changed(full: FakeCluster) -> None:
+def test_an_earlier_list_counts_as_long_as_nothing_of_its_kind_has_changed(full: FakeCluster) -> None:
     laws = watch_memory(full.kube, full.clock, leeway=5.0)
     state = known(full)
     full.gone("b0")
@@ -120,10 +120,10 @@ def test_the_reclaimer_names_every_kind_that_it_has_read(full: FakeCluster, late
 
 
 @pytest.mark.parametrize("text", [None, "", "4711", "pods", "pods=", "pods=x", "=3"])
-def test_what_cannot_be_read_says_nothing(text: str | None) -> None:
+def test_a_hold_that_cannot_be_read_names_no_versions(text: str | None) -> None:
     assert versions_of(hold(text)) == {}
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_versions_are_read_again() -> None:
     assert encode_versions({"pods": "12", "nodes": "7"}) == "nodes=7,pods=12"
     assert versions_of(hold("nodes=7,pods=12")) == {"nodes": 7, "pods": 12}

@@ -57,7 +57,7 @@ def test_a_write_does_not_count_before_it_is_delivered() -> None:
     assert [events.newest_at("pods", seconds(at)) for at in (-1, 0, 3.9, 4, 100)] == [0, 0, 3, 4, 9]
 
 
-def test_of_one_second_no_later_write_is_taken_for_an_earlier_one() -> None:
+def test_no_later_write_of_the_same_second_is_taken_for_an_earlier_one() -> None:
     events = WatchEvents()
     for number in range(100):
         events.put(change("pods", before=None, after=POD, version=number, at=seconds(number / 10)))
@@ -65,7 +65,7 @@ def test_of_one_second_no_later_write_is_taken_for_an_earlier_one() -> None:
     assert events.newest_at("pods", seconds(9.9)) >= 90
 
 
-def test_what_was_long_ago_and_what_was_before_a_list_is_forgotten() -> None:
+def test_old_writes_and_writes_before_a_list_are_forgotten() -> None:
     events = WatchEvents()
     events.put(change("pods", before=None, after=POD, version=1, at=EPOCH))
     later = EPOCH + LONGEST + timedelta(seconds=1)

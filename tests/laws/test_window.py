@@ -23,7 +23,7 @@ def seen(window: Window, states: list[State], now: float) -> set[int]:
     return {next(n for n, s in enumerate(states) if s is state) for state, _ in window.moments(at(now))}
 
 
-def test_without_leeway_the_newest_state_counts_alone() -> None:
+def test_without_leeway_only_the_newest_state_counts() -> None:
     window, states = a_window(0)
     assert seen(window, states, 61) == {6}
 
@@ -48,7 +48,7 @@ def test_after_an_outage_the_leeway_reaches_back_to_before_it() -> None:
     assert seen(window, states, 70) == {6}
 
 
-def test_a_single_fault_is_reached_back_to() -> None:
+def test_the_leeway_reaches_back_to_a_single_fault() -> None:
     window, states = a_window(5)
     window.fault(at(58))
     assert seen(window, states, 61) == {6, 5}
@@ -70,7 +70,7 @@ def test_many_later_faults_do_not_hide_the_one_before_the_write() -> None:
     assert seen(window, states, 61) == {6, 5, 4, 3, 2}
 
 
-def test_the_state_that_somebody_says_to_have_read_is_judged_early_and_all_others_too() -> None:
+def test_the_state_that_a_writer_reports_to_have_read_is_judged_early_and_all_others_as_well() -> None:
     window, _ = a_window(45)
     as_usual, found = [*window.moments(at(61))], [*window.moments(at(61), at(30))]
     assert found[0] == as_usual[0]

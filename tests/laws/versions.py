@@ -1,4 +1,4 @@
-"""The state that a hold says to have been planned on, put together again kind by kind.
+"""The state that a hold says to have been planned on, rebuilt kind by kind.
 
 Each kind has a watch of its own, so a plan knows pods as of one version and nodes as of another. Nothing of
 what was known then hangs on how long ago it was: only versions within the leeway of the write are
@@ -47,7 +47,7 @@ class Versions:
         self._snapshots: deque[_Snapshot] = deque(maxlen=MOST)
 
     def begin(self, state: State, instant: datetime) -> None:
-        """It was listed: nobody knows how it came to that, or what version it is of."""
+        """It was listed: the writes that led to it and its version are unknown."""
         self._snapshots.clear()
         self.put(0, instant, state)
 
@@ -56,7 +56,7 @@ class Versions:
         self._snapshots.append(_Snapshot(version, instant, state))
 
     def planned_on(self, pod: Pod, hold: Hold, *, begin: datetime) -> Iterator[State]:
-        """The states that a hold may have been planned on by its own word; none where nobody knows.
+        """The states that a hold may have been planned on as it says itself; none where that is unknown.
 
         A planner knows the holds that it has itself written before its watch has delivered them.
 
@@ -83,7 +83,7 @@ class Versions:
     def _at(self, kind: str, version: int, begin: datetime) -> State | None:
         """A state with all objects of a kind as of a version.
 
-        None where nobody knows it, or where they have changed before the leeway began.
+        None where that is unknown, or where they have changed before the leeway began.
         """
         newer: _Snapshot | None = None
         superseded: datetime | None = None
@@ -104,7 +104,7 @@ def versions_of(hold: Hold) -> Mapping[str, int]:
 
 
 def _is_as_of(objects: Mapping[str, Any], version: int) -> bool:
-    """Whether all of them had been written by then: which others were deleted nobody knows."""
+    """Whether all of them had been written by then; which others were deleted is unknown."""
     found = (one.lease if isinstance(one, ObservedLease) else one for one in objects.values())
     return all(int(one.metadata.resource_version) <= version for one in found)
 

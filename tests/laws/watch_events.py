@@ -34,7 +34,7 @@ class WatchEvents:
             writes.popleft()
 
     def forget(self, kind: str) -> None:
-        """It was listed: nobody knows how it came to that."""
+        """It was listed: the writes that led to it are unknown."""
         self._writes.get(kind, deque()).clear()
 
     def newest_at(self, kind: str, at: datetime) -> int:

@@ -55,7 +55,7 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
 """Of these: those whose maker says on which versions they were decided. They must be right on these; where
-none are named, or nobody knows any more how it was then, in any state of the leeway like all others."""
+none are named, or it is no longer known how it was then, in any state of the leeway like all others."""
 
 
 class LawWatcher:
@@ -176,7 +176,7 @@ class LawWatcher:
         """A new test: what was found before, expected, or is not back yet is that of another.
 
         Raises:
-            LawBrokenError: a law was broken after the end of the test before, and nobody has asked since.
+            LawBrokenError: a law was broken after the end of the test before, with no check since.
         """
         with self._lock:
             unseen = None if self._is_shown else self._first

@@ -40,7 +40,7 @@ def unready(parts: Parts, playground: Playground, agent: Daemon, words: str) -> 
 
 
 @pytest.mark.usefixtures("nobody")
-def test_without_the_library_the_agent_says_so_and_advertises_nothing(
+def test_without_the_library_the_agent_reports_it_and_advertises_nothing(
     parts: Parts, playground: Playground
 ) -> None:
     agent = parts.start_agent(
@@ -65,7 +65,7 @@ def test_a_driver_that_is_loaded_later_is_found(parts: Parts, playground: Playgr
 
 
 @pytest.mark.usefixtures("nobody")
-def test_an_agent_with_no_gpu_says_so_and_finds_one_that_is_added(
+def test_an_agent_with_no_gpu_reports_it_and_finds_one_that_is_added(
     parts: Parts, playground: Playground
 ) -> None:
     fake = parts.fake_nvml(NODE)

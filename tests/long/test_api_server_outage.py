@@ -23,7 +23,7 @@ def elections(testbed: Testbed) -> Iterator[None]:
         yield
 
 
-def test_after_a_minute_without_the_api_server_everything_goes_on_by_itself(
+def test_after_a_minute_without_the_api_server_everything_continues_by_itself(
     cluster: Cluster, playground: Playground
 ) -> None:
     before = playground.simple("before")

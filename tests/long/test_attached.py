@@ -39,7 +39,7 @@ def give_a_device_twice(name: str) -> bool:
     return bool(poll(is_done, seconds=PATIENCE))
 
 
-def test_a_law_that_is_broken_while_the_story_is_played_is_seen_from_outside() -> None:
+def test_a_law_broken_while_the_story_is_played_is_seen_from_outside() -> None:
     name = own("attached")
     with ThreadPoolExecutor(1) as pool:
         breaking = pool.submit(give_a_device_twice, name)

@@ -13,7 +13,7 @@ from tests.e2e.playground import Playground
 pytestmark = pytest.mark.e2e
 
 
-def test_of_two_requests_for_the_last_gpus_at_once_one_gets_them(alice: Person, bob: Person) -> None:
+def test_one_of_two_simultaneous_requests_for_the_last_gpus_gets_them(alice: Person, bob: Person) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [
             pool.submit(person.ask, model=A100, count=4, topology="any", duration="P1D")
@@ -62,7 +62,7 @@ def test_nobody_sees_or_ends_somebody_elses_booking(alice: Person, bob: Person) 
     assert alice.rest.show(booking).body["state"] == "active"
 
 
-def test_a_dry_run_says_what_would_be_and_stores_nothing(alice: Person, playground: Playground) -> None:
+def test_a_dry_run_reports_the_outcome_and_stores_nothing(alice: Person, playground: Playground) -> None:
     before = playground.kube.list(BOOKINGS).items
     tried = alice.rest.ask("POST", "/bookings?dry_run=true", {"model": A100, "count": 1, "duration": "P1D"})
     assert tried.status == 200

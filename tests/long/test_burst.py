@@ -1,4 +1,4 @@
-"""More pods than devices: who is free is found, who waits gets what is freed."""
+"""More pods than devices: free devices are found, and waiting pods get what is freed."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def test_a_booking_for_a_nodes_last_two_gpus_takes_both_of_one_node(
     same(playground, (was for was_name, was in taken.items() if was_name not in cheap))
 
 
-def test_a_free_gpu_and_a_victims_make_up_what_was_booked(
+def test_a_free_gpu_and_a_victims_gpu_together_serve_a_booking(
     alice: Person, bob: Person, playground: Playground
 ) -> None:
     names_ = ["bob-a-0", "bob-b-0", "bob-b-1"]

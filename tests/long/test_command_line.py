@@ -1,4 +1,4 @@
-"""The command line as a plugin of kubectl, with nothing but somebody's kubeconfig."""
+"""The command line as a plugin of kubectl, with nothing but a user's kubeconfig."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def shell(cluster: Cluster, parts: Parts, alice: Person) -> Shell:
     return Shell(cluster, parts.people.kubeconfig("alice"))
 
 
-def test_the_server_is_found_and_somebody_is_known_by_their_kubeconfig(
+def test_the_server_is_found_and_the_user_is_identified_by_the_kubeconfig(
     shell: Shell, playground: Playground
 ) -> None:
     said = shell.says("kubectl", "gpu", "book", A100, "--for", "2h", "-o", "name").strip()

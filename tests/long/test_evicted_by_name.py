@@ -25,7 +25,7 @@ def orders(cluster: Cluster) -> PodOrders:
     return PodOrders(person(cluster, token), home=names.NAMESPACE)
 
 
-def test_l2_a_booked_pod_that_is_ordered_to_go_goes_and_comes_back_by_its_policy(
+def test_l2_a_booked_pod_that_is_ordered_to_leave_leaves_and_comes_back_by_its_policy(
     alice: Person, playground: Playground, orders: PodOrders
 ) -> None:
     booking = alice.book(1)
@@ -46,7 +46,7 @@ def test_l2_a_booked_pod_that_is_ordered_to_go_goes_and_comes_back_by_its_policy
     assert alice.rest.show(booking).body["state"] == "active"
 
 
-def test_pods_that_no_order_moves_are_refused(
+def test_an_order_for_a_pod_without_gpus_is_refused(
     alice: Person, playground: Playground, orders: PodOrders
 ) -> None:
     name = alice.create(probe.pod("plain", [probe.container("main", gpus=0)]))

@@ -1,4 +1,4 @@
-"""The worked example of docs/reclaiming.md: a Job that saves its work at the notice, and goes on from there.
+"""The worked example of docs/reclaiming.md: a Job that saves its work at the notice and continues from there.
 
 The files are those of docs/examples. The development cluster has one image, without Python, and no storage
 classes: so the pod gets the machine's own Python by a mount, and its claim a volume that is made for it.
@@ -88,7 +88,7 @@ def log(ground: Playground, name: str) -> str:
         return ""
 
 
-def test_the_example_saves_its_work_at_the_notice_leaves_at_once_and_goes_on_from_there(
+def test_the_example_saves_its_work_at_the_notice_leaves_at_once_and_continues_from_there(
     bob: Person, playground: Playground, tmp_path: Path
 ) -> None:
     (tmp_path / "state").mkdir()

@@ -43,11 +43,11 @@ def ground(playground: Playground, parts: Parts, work: Work) -> Ground:
 
 
 def test_pods_compute_wait_and_outlive_an_agent(ground: Ground) -> None:
-    plays.a_pod_computes_on_the_gpu_that_it_was_given(ground)
-    plays.a_pod_without_a_request_sees_none(ground)
-    plays.an_agent_that_is_killed_changes_nothing(ground)
+    plays.a_pod_computes_on_its_assigned_gpu(ground)
+    plays.a_pod_without_a_request_sees_no_gpu(ground)
+    plays.killing_the_agent_does_not_disturb_pods(ground)
     ground.playground.clear()
-    plays.who_finds_no_gpu_waits_for_one(ground)
+    plays.a_pod_without_a_free_gpu_waits_for_one(ground)
 
 
 def test_a_booked_pod_gets_a_gpu_on_which_another_pod_computes(

@@ -1,4 +1,4 @@
-"""A GPU that is not well is taken out of use, the others of its node are not, and it comes back."""
+"""An unhealthy GPU is taken out of use, the others of its node are not, and it comes back."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,9 @@ def become_unhealthy(parts: Parts, playground: Playground, gpu: str) -> None:
 
 
 @pytest.mark.usefixtures("well")
-def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, playground: Playground) -> None:
+def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_healthy(
+    parts: Parts, playground: Playground
+) -> None:
     fake = parts.fake_nvml(NODE)
     unhealthy = fake.uuids()[0]
     become_unhealthy(parts, playground, unhealthy)
@@ -67,7 +69,7 @@ def test_an_application_error_leaves_the_gpu_in_use(parts: Parts, playground: Pl
 
 
 @pytest.mark.usefixtures("well")
-def test_a_lost_gpu_does_not_take_its_neighbours_along(parts: Parts, playground: Playground) -> None:
+def test_a_lost_gpu_does_not_affect_its_neighbours(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
     lost = fake.uuids()[1]
     fake.lose(1)
@@ -154,7 +156,7 @@ def test_a_cordoned_gpu_gets_no_pod_and_its_own_pod_goes_on(
 
 
 @pytest.mark.usefixtures("well")
-def test_a_fault_that_needs_a_reset_outlives_the_agent_until_somebody_clears_it(
+def test_a_fault_that_needs_a_reset_outlives_the_agent_until_it_is_cleared(
     parts: Parts, playground: Playground, orders: NodeGpus
 ) -> None:
     fake = parts.fake_nvml(NODE)
@@ -170,9 +172,7 @@ def test_a_fault_that_needs_a_reset_outlives_the_agent_until_somebody_clears_it(
 
 
 @pytest.mark.usefixtures("well")
-def test_a_new_load_of_the_driver_ends_a_fault_that_needs_a_reset(
-    parts: Parts, playground: Playground
-) -> None:
+def test_reloading_the_driver_ends_a_fault_that_needs_a_reset(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
     fake.xid(0, 79)
     playground.await_gpus(NODE, GPUS - 1)

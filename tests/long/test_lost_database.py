@@ -1,4 +1,4 @@
-"""The database is lost while Booking objects exist: the mirror alarms, nobody loses a GPU (law L9)."""
+"""The database is lost while Booking objects exist: the mirror alarms, no pod loses a GPU (law L9)."""
 
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["under the running server", "and it is restarted"])
-def test_a_lost_database_stops_the_mirror_and_evicts_nobody(
+def test_a_lost_database_stops_the_mirror_and_no_pod_is_evicted(
     alice: Person, playground: Playground, parts: Parts, *, restarted: bool
 ) -> None:
     booking = alice.book(1)
@@ -43,7 +43,7 @@ def test_a_lost_database_stops_the_mirror_and_evicts_nobody(
         assert refused.status == HTTPStatus.SERVICE_UNAVAILABLE
         # What an alert is built on: the mirror's next round sees it.
         playground.await_that(
-            "the metric says so", lambda: parts.metric(parts.server(), "_mirror_store_unknown") or None
+            "the metric reports it", lambda: parts.metric(parts.server(), "_mirror_store_unknown") or None
         )
         assert playground.kube.get(BOOKINGS, booking)
         now = playground.pod(name)

@@ -67,7 +67,7 @@ def test_a_sidecar_keeps_its_device_and_the_app_gets_another(playground: Playgro
     playground.check_agreement(name)
 
 
-def test_a_crowd_of_shapes_at_once_agrees_with_the_kubelet(playground: Playground) -> None:
+def test_many_pods_of_different_shapes_at_once_agree_with_the_kubelet(playground: Playground) -> None:
     setup = probe.container("setup", gpus=1, seconds=0)
     guard = probe.container("guard", gpus=1, sidecar=True)
     names = playground.create_all(

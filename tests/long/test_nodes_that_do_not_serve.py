@@ -1,4 +1,4 @@
-"""Agents come and go under a queue of pods, and kubelets report it late: a node that refuses draws nobody.
+"""Agents come and go under a queue of pods, and kubelets report it late: a refusing node attracts no pods.
 
 The kubelets write their Node's status as seldom as they do by default, every 10 s: for so long a node without
 an agent seems free to everybody who reads the Node alone.

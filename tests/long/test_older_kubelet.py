@@ -1,4 +1,4 @@
-"""A real kubelet without the Pods API, as before Kubernetes 1.37: our own watch says who it is."""
+"""A real kubelet without the Pods API, as before Kubernetes 1.37: our own watch shows which pod it is."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def agent(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[Da
     playground.await_gpus(NODE, GPUS)
 
 
-def test_pods_get_the_assigned_devices_and_their_names_may_be_used_again(
+def test_pods_get_the_assigned_devices_and_their_names_may_be_reused(
     parts: Parts, playground: Playground, agent: Daemon
 ) -> None:
     playground.await_that("the pods are watched", lambda: WATCHED in agent.log.read_text() or None)

@@ -1,7 +1,6 @@
-"""Pods of controllers: taken away like any other, made again by their controllers, and by nobody else.
+"""Pods of controllers: taken away like any other, recreated by their controllers alone.
 
-They belong to whom an administrator names on their namespace, since Kubernetes records no creator on what
-created them.
+They belong to the user whom their namespace names, since Kubernetes records no creator on what created them.
 """
 
 import json
@@ -59,7 +58,7 @@ def job_status(ground: Playground, name: str) -> dict[str, object]:
     return status
 
 
-def test_evicted_pods_of_a_deployment_and_a_stateful_set_are_made_again_and_wait_for_their_gpus(
+def test_evicted_pods_of_a_deployment_and_a_stateful_set_are_recreated_and_wait_for_their_gpus(
     alice: Person, bob: Person, playground: Playground
 ) -> None:
     give(playground, alice.name)

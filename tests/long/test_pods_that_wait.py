@@ -1,4 +1,4 @@
-"""A pod that cannot be served stays pending with a sentence that says why (law L8)."""
+"""A pod that cannot be served stays pending with a message that explains why (law L8)."""
 
 import pytest
 
@@ -8,14 +8,18 @@ from tests.e2e.playground import Playground
 pytestmark = pytest.mark.e2e
 
 
-def test_a_pod_that_asks_for_more_gpus_than_any_node_has_says_so(playground: Playground) -> None:
+def test_a_pod_that_requests_more_gpus_than_any_node_has_gets_an_event_about_it(
+    playground: Playground,
+) -> None:
     name = playground.simple("too-big", gpus=9)
     message = playground.await_event(name, "9 GPUs")
     assert "no node has more than 4" in message
     assert playground.pod(name).status.phase == "Pending"
 
 
-def test_a_pod_that_wants_an_unknown_model_says_which_models_there_are(playground: Playground) -> None:
+def test_a_pod_that_requests_an_unknown_model_gets_an_event_with_the_known_models(
+    playground: Playground,
+) -> None:
     name = playground.simple("exotic", model="NVIDIA H900")
     message = playground.await_event(name, "No node has a GPU of model NVIDIA-H900")
     assert "NVIDIA-A100-SXM4-80GB" in message
@@ -23,7 +27,7 @@ def test_a_pod_that_wants_an_unknown_model_says_which_models_there_are(playgroun
     assert playground.pod(name).status.phase == "Pending"
 
 
-def test_a_pod_that_asks_for_nothing_is_none_of_our_business(playground: Playground) -> None:
+def test_a_pod_that_requests_no_gpu_is_left_alone(playground: Playground) -> None:
     name = playground.simple("plain", gpus=0)
     playground.await_phase([name])
     assert playground.pod(name).metadata.annotation(names.ASSIGNED) is None

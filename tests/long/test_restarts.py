@@ -136,7 +136,7 @@ def test_the_kubelet_notices_the_death_of_an_agent_that_registered_again_by_itse
     playground.await_gpus(NODE, 0)
 
 
-def test_the_extender_restarts_and_knows_what_was_given_before(parts: Parts, playground: Playground) -> None:
+def test_a_restarted_extender_knows_the_earlier_assignments(parts: Parts, playground: Playground) -> None:
     before = [playground.simple(f"before-{n}", node=NODE) for n in range(3)]
     playground.await_phase(before)
     parts.extender().restart()

@@ -1,4 +1,4 @@
-"""Static pods: the kubelet starts them by itself, nobody binds them, and their mirror has another uid."""
+"""Static pods: the kubelet starts them by itself, none is bound, and their mirror has another uid."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def manifest(cluster: Cluster) -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def test_l1_the_gpu_of_a_static_pod_is_given_to_nobody_else(playground: Playground, manifest: Path) -> None:
+def test_l1_the_gpu_of_a_static_pod_is_given_to_no_other_pod(playground: Playground, manifest: Path) -> None:
     body = probe.pod("fixed", [probe.container("main", gpus=1)])
     body["apiVersion"], body["kind"] = "v1", "Pod"
     body["metadata"]["namespace"] = playground.namespace

@@ -1,4 +1,4 @@
-"""``make run ONCE=1`` plays the story to its end; a step that does not happen ends it and says which."""
+"""``make run ONCE=1`` plays the story to its end; a step that does not happen ends it and is named."""
 
 import io
 import threading
@@ -16,7 +16,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.attached import Attached
 from tests.e2e.playground import PATIENCE
-from tests.e2e.story_run import VICTIMS, check_story, run, whom
+from tests.e2e.story_run import VICTIMS, check_story, pods_that, run
 from tests.laws.live import LiveWatch, checkpoints_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
@@ -32,7 +32,7 @@ def test_the_story_is_played_to_its_end_by_pods_of_the_chart() -> None:
     assert "the chart is installed, and all of its pods are ready" in played.stdout
 
 
-def test_a_story_whose_step_does_not_happen_fails_and_says_which() -> None:
+def test_a_story_fails_with_the_name_of_the_step_that_does_not_happen() -> None:
     # Containers get no device nodes then.
     played = run(own("broken"), "--processes", GPU_BOOKING_DEVICE_LIST_STRATEGY="environment")
     assert played.returncode != 0
@@ -66,5 +66,5 @@ def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_mid
             play(cluster, Reporter(written), parts=parts, interlude=outage, patience=PATIENCE)
             laws.finish()
     output = written.getvalue()
-    assert whom(output, "comes back without a GPU") == VICTIMS, output
-    assert whom(output, "has to leave") == VICTIMS, output
+    assert pods_that(output, "comes back without a GPU") == VICTIMS, output
+    assert pods_that(output, "has to leave") == VICTIMS, output

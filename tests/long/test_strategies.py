@@ -42,7 +42,7 @@ def test_the_environment_names_the_devices_for_the_container_runtime(
     assert seen.uuids == (uuid,)
 
 
-def test_by_cdi_the_pod_cannot_override_what_it_sees(playground: Playground) -> None:
+def test_with_cdi_a_pod_cannot_override_what_it_sees(playground: Playground) -> None:
     container = probe.container("main", gpus=1)
     container["env"] = [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}]
     name = playground.create(probe.pod("greedy", [container]))

@@ -1,4 +1,4 @@
-"""What a test leaves behind is mended and reported; where it cannot be, a fresh cluster takes its place."""
+"""What a test leaves behind is repaired and reported; where it cannot be, a fresh cluster takes its place."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def as_before(playground: Playground) -> None:
     playground.check_agreement(name)
 
 
-def test_processes_that_stand_still_or_have_ended_run_again_and_are_named(
+def test_paused_and_ended_processes_run_again_and_are_named(
     cluster: Cluster, playground: Playground, testbed: Testbed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = cluster.pid
@@ -47,7 +47,7 @@ def test_processes_that_stand_still_or_have_ended_run_again_and_are_named(
     as_before(playground)
 
 
-def test_gpus_come_back_what_does_not_belong_here_ends_and_counts_start_again(
+def test_lost_gpus_are_restored_stray_processes_end_and_restart_counts_begin_again(
     cluster: Cluster, parts: Parts, playground: Playground, testbed: Testbed
 ) -> None:
     before = cluster.pid

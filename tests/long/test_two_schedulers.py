@@ -116,7 +116,7 @@ def test_an_extender_that_crashes_again_and_again_loses_no_pod(
     check(playground, pods)
 
 
-def test_a_pair_whose_extender_stays_away_holds_nobody_up_once_its_scheduler_is_ended(
+def test_a_pair_whose_extender_stays_away_delays_no_pod_once_its_scheduler_has_ended(
     playground: Playground, pairs: tuple[Pair, Pair]
 ) -> None:
     """Its scheduler keeps the Lease until then; what ends it in a pod is its liveness probe."""
@@ -132,7 +132,7 @@ def test_a_pair_whose_extender_stays_away_holds_nobody_up_once_its_scheduler_is_
     away.scheduler.restart()
 
 
-def test_an_extender_that_stood_still_and_goes_on_does_no_harm(
+def test_an_extender_that_was_paused_and_resumes_does_no_harm(
     playground: Playground, pairs: tuple[Pair, Pair]
 ) -> None:
     frozen = leading(pairs, playground)
@@ -150,7 +150,7 @@ def test_an_extender_that_stood_still_and_goes_on_does_no_harm(
     check(playground, [*first, *then, *last])
 
 
-def test_a_leading_pair_that_stood_still_and_goes_on_does_no_harm(
+def test_a_leading_pair_that_was_paused_and_resumes_does_no_harm(
     playground: Playground, pairs: tuple[Pair, Pair]
 ) -> None:
     frozen = leading(pairs, playground)

@@ -1,4 +1,4 @@
-"""Who uses a GPU, by the real cgroups of a real kubelet: in metrics, in an Event, and for people."""
+"""What uses a GPU, by the real cgroups of a real kubelet: in metrics, in an Event, and for people."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def a_process_of(uid: str) -> int:
     raise AssertionError(f"No process is in the control groups of pod {uid}.")
 
 
-def test_use_and_squatters_are_reported_from_the_processes_that_there_are(
+def test_use_and_squatters_are_reported_from_the_running_processes(
     parts: Parts, playground: Playground, alice: Person, fake: FakeNvml
 ) -> None:
     there = {"nodeSelector": {HOSTNAME: NODE}}
@@ -105,7 +105,7 @@ def test_use_and_squatters_are_reported_from_the_processes_that_there_are(
     playground.await_that("its series are gone", lambda: not lines("pod_memory_bytes"))
 
 
-def test_who_is_on_which_gpu_is_shown_to_those_on_the_node_alone(
+def test_the_holders_of_gpus_are_shown_only_to_clients_on_the_node(
     parts: Parts, playground: Playground, alice: Person
 ) -> None:
     there = {"nodeSelector": {HOSTNAME: NODE}}

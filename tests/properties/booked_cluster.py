@@ -163,7 +163,7 @@ class BookedCluster:
 
         Args:
             name: the pod's.
-            user: whose it is; nobody's where it stays.
+            user: its owner; it has none where it stays.
             need: devices.
             order: nodes, as they are tried.
             stays: whether nobody will ever take it away.

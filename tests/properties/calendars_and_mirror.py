@@ -119,7 +119,7 @@ class CalendarsAndMirror(BookingReference):
         return f"{moved} to {node}"
 
     def _asked(self, reading: Reading, model: str) -> int:
-        """What is kept is what this transaction would read afresh; how many bookings that are."""
+        """What is kept is what this transaction would read again; returns the number of bookings."""
         now = self.clock.now()
         kept = self.calendars.of(model, reading, now)
         fresh = calendar_of(reading.ending_after(now, model=model), reading.change())

@@ -14,7 +14,7 @@ PROPERTY = "history"
 
 @pytest.fixture(autouse=True)
 def silence() -> Iterator[None]:
-    """What the parts log through ten thousand steps is nobody's to read."""
+    """Nobody reads what the parts log through ten thousand steps."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield

@@ -168,7 +168,7 @@ class RandomCluster(FakeCluster):
         self.add_node(name, *devices)
 
     def publish(self, name: str, devices: tuple[Device, ...]) -> None:
-        """The agent says something else about its devices."""
+        """The agent reports something else about its devices."""
         self.devices[name] = devices
         self.change_node(name, {"metadata": {"annotations": {names.INVENTORY: encode_inventory(devices)}}})
 

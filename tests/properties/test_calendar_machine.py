@@ -336,9 +336,9 @@ class CalendarMachine(CalendarsAndMirror):
         return rules
 
     def _accepted(self, new: Record, kept: frozenset[str]) -> None:
-        """What was moved for it is read again; nobody has lost a place by it, and the new one has one.
+        """What was moved for it is read again; no booking has lost a place by it, and the new one has one.
 
-        A booking whose node is gone may have none: that is nobody's fault (it is at risk).
+        A booking whose node is gone may have none: that is no fault of ours (it is at risk).
         """
         now_there = {each.id: each for each in self.store.records_ending_after(START)}
         for place, each in enumerate(self.books):
@@ -385,7 +385,7 @@ class CalendarMachine(CalendarsAndMirror):
 TestCalendar = by_hypothesis(CalendarMachine, examples=6)
 
 
-def test_l5_what_is_guaranteed_can_be_kept_through_a_long_history(
+def test_l5_guarantees_can_be_kept_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(CalendarMachine) == length()

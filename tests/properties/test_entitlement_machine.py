@@ -1,4 +1,4 @@
-"""Entitlement through long histories: what covers whom is what the definition says, at every instant."""
+"""Entitlement through long histories: cover follows its definition, at every instant."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -63,7 +63,7 @@ class EntitlementMachine(Booked):
 
     @step(2)
     def another_pod_takes_no_cover_away(self, pick: Pick) -> str:
-        """A pod that is covered and says so stays covered, whatever other pod comes."""
+        """A pod that is covered and annotated as such stays covered, whatever other pod comes."""
         for _ in range(2):
             self.catch_up()
             self.cover_annotations_are_written(pick)
@@ -114,7 +114,7 @@ def _text(instant: datetime | None) -> str:
 TestEntitlement = by_hypothesis(EntitlementMachine, examples=15)
 
 
-def test_what_covers_whom_is_what_the_definition_says_through_a_long_history(
+def test_cover_follows_its_definition_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(EntitlementMachine) == length()

@@ -1,4 +1,4 @@
-"""The driver of long histories finds what goes wrong, says it in few steps, and the same again."""
+"""The driver of long histories finds what goes wrong, reports it in few steps, and reproducibly."""
 
 import pytest
 
@@ -78,10 +78,10 @@ def test_the_same_seed_gives_the_same_history() -> None:
     assert texts[0] == texts[1]
 
 
-def test_what_must_be_true_in_the_end_is_asked_as_well() -> None:
+def test_conditions_at_the_end_of_a_history_are_checked_as_well() -> None:
     with pytest.raises(HistoryError, match="put away full"):
         play(Cup, seed=1, steps=10)
 
 
-def test_a_history_without_fault_takes_every_step() -> None:
+def test_a_history_without_failures_takes_every_step() -> None:
     assert play(Rock, steps=10_000).steps == 10_000

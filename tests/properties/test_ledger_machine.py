@@ -114,7 +114,7 @@ def _by_resource(devices: list[Device]) -> list[tuple[str, str, str]]:
 TestLedger = by_hypothesis(LedgerMachine, examples=20)
 
 
-def test_l1_l9_the_ledger_says_what_the_newest_objects_say_through_a_long_history(
+def test_l1_l9_the_ledger_matches_the_newest_objects_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(LedgerMachine) == length()

@@ -470,7 +470,7 @@ def _links(device: Device, others: list[Device]) -> int:
 
 
 def _check_containers(pod: Pod, chosen: Assignment) -> None:
-    """Each container has what it asks for; only what a regular init container had is had by others too."""
+    """Each container has what it requests; only those of a regular init container are given to others too."""
     passing = {c.name for c in pod.spec.init_containers or () if c.restart_policy != "Always"}
     taken: set[str] = set()
     for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
@@ -485,7 +485,7 @@ def _check_containers(pod: Pod, chosen: Assignment) -> None:
 TestPlacement = by_hypothesis(PlacementMachine, examples=12)
 
 
-def test_l1_what_is_assigned_is_given_and_nothing_twice_through_a_long_history(
+def test_l1_assigned_devices_are_given_and_none_twice_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(PlacementMachine) == length()

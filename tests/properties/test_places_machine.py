@@ -1,4 +1,4 @@
-"""Places through long histories: what was guaranteed stays so, whichever pods run where (law L5).
+"""Places through long histories: guarantees hold, whichever pods run where (law L5).
 
 Where nothing breaks and nothing is taken out of service, no booking is ever at risk: not because pods are
 bound, or become booked where they are, not by a change of another booking, not by time. A booked pod finds
@@ -222,7 +222,7 @@ class PlacesMachine(Machine):
 
 
 @pytest.mark.parametrize("seed", [1184963481, 3564754459, 403123852, 3869600486])
-def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_given_to_nobody(seed: int) -> None:
+def test_l5_the_place_of_a_booking_whose_pod_cannot_stay_is_given_to_no_other_booking(seed: int) -> None:
     """Histories that broke the law: a booking was accepted where the plan controller alone knew of it."""
     assert history.play(PlacesMachine, seed=seed).steps == length()
 
@@ -230,7 +230,7 @@ def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_given_to_no
 TestPlaces = by_hypothesis(PlacesMachine, examples=4)
 
 
-def test_l5_what_was_guaranteed_stays_so_whichever_pods_run_where_through_a_long_history(
+def test_l5_guarantees_hold_wherever_pods_run_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(PlacesMachine) == length()

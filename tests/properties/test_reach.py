@@ -67,7 +67,7 @@ EVENTS = {
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_what_a_machine_is_about_happens_in_its_histories(
+def test_the_histories_of_a_machine_reach_the_situations_that_it_is_about(
     kind: type[Machine], steps: int, least: dict[str, int]
 ) -> None:
     said: list[str] = []

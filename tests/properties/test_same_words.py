@@ -1,4 +1,4 @@
-"""L8: all who explain a waiting pod use the same words: extender, its Events, and the booking server."""
+"""L8: all explanations of a waiting pod use the same words: extender, its Events, and the booking server."""
 
 from datetime import timedelta
 
@@ -52,7 +52,7 @@ def a_cluster() -> Cluster:
     return made
 
 
-def test_l8_a_node_that_is_planned_for_others_to_others_is_named_with_when_they_want_it() -> None:
+def test_l8_a_node_planned_for_another_booking_is_named_with_the_time_of_that_booking() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
     now = cluster.clock.now()

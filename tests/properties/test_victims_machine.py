@@ -485,7 +485,7 @@ def _random_devices(node: str, models: tuple[int, ...]) -> tuple[Device, ...]:
 TestVictims = by_hypothesis(VictimsMachine, examples=4)
 
 
-def test_l3_nobody_leaves_in_vain_and_every_booked_pod_is_served_through_a_long_history(
+def test_l3_no_pod_leaves_in_vain_and_every_booked_pod_is_served_through_a_long_history(
     play: Callable[[type[Machine]], int],
 ) -> None:
     assert play(VictimsMachine) == length()

@@ -21,7 +21,7 @@ from tests.running.summary import Section
 
 NAME: Final = "evidence.txt"
 PATIENCE_SECONDS: Final = 10
-"""For one question to an API server of which nobody knows how it is."""
+"""For one request to an API server in an unknown state."""
 WEIGHT: Final = 4
 """Of what says most about a failure: the assertion, the pods, what has crashed."""
 _LOG_LINES: Final = 15

@@ -1,6 +1,6 @@
 """The gate (``make test``): whether a change may land.
 
-Stages run one after the other; the first red one ends the run and is named, with what led there. What takes
+Stages run one after the other; the first red one ends the run and is named, with its evidence. What takes
 longer than a gate may take is in tests/long (``make test-long``).
 """
 
@@ -89,7 +89,7 @@ def closing(last: Outcome, output: Sequence[str], found: Verdict | None) -> tupl
         last: the stage that was played last.
         output: what it has printed.
         found: the verdict of the stage e2e, where that was the last and has come to one. It has just shown
-            what led there.
+            its evidence.
     """
     if last.is_green:
         return [flakes.line_of(failure) for failure in found.flaked] if found else [], ""

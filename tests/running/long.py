@@ -105,10 +105,10 @@ def result_of(code: int | None, played: Played | None) -> str:
     if code is None:
         return f"RED: not at its end within {FILE_SECONDS:.0f} s"
     failures = played.failures if played else ()
-    broken = next((fell for fell in failures if fell.law), None)
+    broken = next((failure for failure in failures if failure.law), None)
     if broken is not None:
         return f"RED: law {broken.law} broken in {broken.name}"
-    return "RED: " + (", ".join(dict.fromkeys(fell.name for fell in failures)) or f"exit status {code}")
+    return "RED: " + (", ".join(dict.fromkeys(failure.name for failure in failures)) or f"exit status {code}")
 
 
 def table(rows: Sequence[Row]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``make prove``: a test, or the gate from a fresh clone, passes again and again, next to busy processes too.
+"""``make prove``: a test, or the gate from a fresh clone, passes again and again, also beside busy processes.
 
 It ends at the first run that is red, with a table. ``.devcluster/prove.json`` keeps the last proof of each
 test, and of the gate.

@@ -1,4 +1,4 @@
-"""How a run speaks of itself between the lines of what it plays."""
+"""How a run reports on itself between the lines of the tests that it runs."""
 
 import sys
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ def test_only_a_test_that_took_longer_than_it_states_is_reported() -> None:
     assert over(took, stated) == ["over its budget: slow took 31 s of 20 s (docs/testing.md)"]
 
 
-def test_it_is_said_at_the_end_of_a_run_which_stays_green(tmp_path: Path) -> None:
+def test_exceeded_budgets_are_reported_at_the_end_of_a_run_which_stays_green(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(PROGRAM)
     options = ["-p", "tests.running.budgets", "-p", "no:randomly", f"--rootdir={tmp_path}"]
     command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]

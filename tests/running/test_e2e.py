@@ -31,7 +31,7 @@ def log_of(folder: Path) -> str:
     return (folder / "plays" / "test_some.log").read_text()
 
 
-def test_a_test_that_falls_once_flakes_and_the_others_are_not_played_again(tmp_path: Path) -> None:
+def test_a_test_that_fails_once_flakes_and_the_others_are_not_repeated(tmp_path: Path) -> None:
     counted = "def test_other():\n    with open(__file__ + '.other', 'a') as log: log.write('x')\n"
     found = played(tmp_path, ONCE + counted)
     assert found.red == ""
@@ -44,7 +44,7 @@ def test_a_test_that_falls_once_flakes_and_the_others_are_not_played_again(tmp_p
     assert (kept.test, kept.commit) == ("plays/test_some.py::test_falls_once", "abc1234")
 
 
-def test_a_test_that_falls_twice_is_red_and_what_led_there_is_shown(tmp_path: Path) -> None:
+def test_a_test_that_fails_twice_is_red_and_its_evidence_is_shown(tmp_path: Path) -> None:
     found = played(tmp_path, "def test_a():\n    assert 1 == 2\ndef test_b(): pass\n")
     assert found.red == "plays/test_some.py::test_a failed twice: AssertionError: assert 1 == 2"
     shown = report(found)
@@ -55,14 +55,14 @@ def test_a_test_that_falls_twice_is_red_and_what_led_there_is_shown(tmp_path: Pa
     assert len(shown) < LINES
 
 
-def test_a_broken_law_is_red_at_once_and_never_played_again(tmp_path: Path) -> None:
+def test_a_broken_law_is_red_at_once_and_never_repeated(tmp_path: Path) -> None:
     breaks = ONCE.replace("assert tries, 'the API server was late'", "raise LawBrokenError('L1', 'two pods')")
     found = played(tmp_path, f"{breaks}def test_later(): assert 0\n")
     assert found.red == "law L1 broken in plays/test_some.py::test_falls_once"
     assert log_of(tmp_path) == "x"
 
 
-def test_three_that_fall_end_the_run_and_are_not_played_again(tmp_path: Path) -> None:
+def test_three_failures_end_the_run_and_are_not_repeated(tmp_path: Path) -> None:
     found = played(tmp_path, "".join(f"def test_{n}(): assert 0\n" for n in range(4)))
     assert re.match(r"plays/test_some\.py::test_\d failed: ", found.red)
     assert found.red.endswith("; not played any more: 1")
@@ -71,5 +71,5 @@ def test_three_that_fall_end_the_run_and_are_not_played_again(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "program", ["", "import nothing_of_this_name\n", "def test_a(): pytest.skip('no')\n"]
 )
-def test_a_run_that_shows_nothing_is_red(tmp_path: Path, program: str) -> None:
+def test_a_run_without_a_verdict_is_red(tmp_path: Path, program: str) -> None:
     assert played(tmp_path, program).red

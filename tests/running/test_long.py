@@ -16,14 +16,14 @@ def failure(test: str, law: str | None = None) -> Failure:
     return Failure(f"tests/long/test_b.py::{test}", "call", "AssertionError", law)
 
 
-def test_without_a_selection_every_file_is_played_and_those_of_rooms_too() -> None:
+def test_without_a_selection_every_file_runs_including_those_in_folders() -> None:
     found = files("")
     assert ROOM / "test_chain.py" in found
     assert any(file.parent.name == "fire" for file in found)
     assert all(file.name.startswith("test_") for file in found)
 
 
-def test_a_file_or_a_folder_is_played_alone() -> None:
+def test_a_file_or_a_folder_can_run_alone() -> None:
     assert files("tests/long/test_chain.py") == [ROOM / "test_chain.py"]
     assert {file.parent for file in files("tests/long/fire")} == {ROOM / "fire"}
 
@@ -40,7 +40,7 @@ def test_a_file_or_a_folder_is_played_alone() -> None:
         (None, None, "RED: not at its end within 7200 s"),
     ],
 )
-def test_a_result_names_what_fell(code: int | None, played: Played | None, expected: str) -> None:
+def test_a_result_names_the_failed_tests(code: int | None, played: Played | None, expected: str) -> None:
     assert result_of(code, played) == expected
 
 

@@ -1,4 +1,4 @@
-"""The plugin: what it writes down of a session, and how a broken law ends one, wherever it surfaces."""
+"""The plugin: what it records of a session, and how a broken law ends one, wherever it surfaces."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def session(folder: Path, program: str, *words: str) -> tuple[subprocess.Complet
     return done, played
 
 
-def test_what_fell_is_written_down_with_its_reason_and_what_the_machine_was_like(tmp_path: Path) -> None:
+def test_a_failure_is_recorded_with_its_reason_and_the_state_of_the_machine(tmp_path: Path) -> None:
     done, played = session(
         tmp_path,
         "@pytest.fixture\ndef broken():\n    raise ValueError('no such node\\nnode-a')\n"
@@ -49,7 +49,7 @@ def test_what_fell_is_written_down_with_its_reason_and_what_the_machine_was_like
     assert first.sections[0].lines[0].endswith("assert 1 == 2")
 
 
-def test_of_the_first_that_fell_alone_it_is_written_down_what_led_there(tmp_path: Path) -> None:
+def test_evidence_is_recorded_of_the_first_failure_alone(tmp_path: Path) -> None:
     _, played = session(tmp_path, "def test_a(): assert 0\ndef test_b(): assert 0\n")
     assert [bool(failure.sections) for failure in played.failures] == [True, False]
 
@@ -86,14 +86,14 @@ def test_a_broken_law_ends_the_session_at_once(tmp_path: Path, surfaces: str, wh
 SHARED = f"@pytest.fixture(scope='session')\ndef f():\n    yield\n    raise {BREACH}\n"
 
 
-def test_a_law_that_is_broken_after_the_last_test_is_reported_like_any_other(tmp_path: Path) -> None:
+def test_a_law_broken_after_the_last_test_is_reported_like_any_other(tmp_path: Path) -> None:
     done, played = session(tmp_path, f"{SHARED}def test_a(f): pass\n")
     (failure,) = played.failures
     assert (failure.law, failure.when) == ("L1", AFTERWARDS)
     assert done.returncode == outcome.FAILED
 
 
-def test_what_falls_at_the_end_of_a_session_that_was_ended_is_reported_and_hides_nothing(
+def test_a_failure_at_the_end_of_an_interrupted_session_is_reported_and_hides_nothing(
     tmp_path: Path,
 ) -> None:
     done, played = session(
@@ -111,7 +111,7 @@ def test_what_falls_at_the_end_of_a_session_that_was_ended_is_reported_and_hides
     assert "short test summary" in done.stdout
 
 
-def test_a_law_that_is_broken_on_purpose_ends_nothing(tmp_path: Path) -> None:
+def test_a_law_broken_on_purpose_ends_nothing(tmp_path: Path) -> None:
     done, played = session(
         tmp_path,
         f"def test_a():\n    with pytest.raises(LawBrokenError): raise {BREACH}\ndef test_b(): pass\n",
@@ -119,7 +119,7 @@ def test_a_law_that_is_broken_on_purpose_ends_nothing(tmp_path: Path) -> None:
     assert (done.returncode, played.failures, played.passed) == (0, (), 2)
 
 
-def test_of_a_test_that_falls_and_breaks_a_law_at_its_end_the_law_is_reported(tmp_path: Path) -> None:
+def test_the_law_is_reported_where_a_test_fails_and_breaks_a_law_at_its_end(tmp_path: Path) -> None:
     _, played = session(
         tmp_path,
         f"@pytest.fixture\ndef f():\n    yield\n    raise {BREACH}\ndef test_a(f): assert 0\n",
@@ -129,7 +129,7 @@ def test_of_a_test_that_falls_and_breaks_a_law_at_its_end_the_law_is_reported(tm
     assert failure.sections
 
 
-def test_of_a_broken_law_it_is_written_down_what_led_there_though_another_test_failed_before(
+def test_evidence_is_recorded_of_a_broken_law_though_another_test_failed_before(
     tmp_path: Path,
 ) -> None:
     _, played = session(tmp_path, f"def test_a(): assert 0\ndef test_b(): raise {BREACH}\n")
@@ -139,7 +139,7 @@ def test_of_a_broken_law_it_is_written_down_what_led_there_though_another_test_f
     assert any(line.endswith("second") for line in assertion.lines)
 
 
-def test_what_could_not_be_collected_fell_and_what_was_not_played_is_counted(tmp_path: Path) -> None:
+def test_a_collection_error_is_a_failure_and_tests_that_did_not_run_are_counted(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text("import nothing_of_this_name\n")
     done, played = session(tmp_path, "def test_a(): pass\n")
     assert [(failure.when, "nothing_of_this_name" in failure.reason) for failure in played.failures] == [
@@ -149,12 +149,12 @@ def test_what_could_not_be_collected_fell_and_what_was_not_played_is_counted(tmp
     assert done.returncode > outcome.FAILED
 
 
-def test_what_was_not_played_any_more_is_counted(tmp_path: Path) -> None:
+def test_tests_that_did_not_run_any_more_are_counted(tmp_path: Path) -> None:
     _, played = session(tmp_path, "def test_a(): assert 0\ndef test_b(): pass\n", "--maxfail=1")
     assert (len(played.failures), played.unplayed) == (1, 1)
 
 
-def test_of_a_run_that_was_killed_all_is_known_that_had_happened(tmp_path: Path) -> None:
+def test_everything_before_the_kill_is_known_of_a_killed_run(tmp_path: Path) -> None:
     program = (
         "import os, signal\ndef test_a(): assert 0\ndef test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -164,11 +164,11 @@ def test_of_a_run_that_was_killed_all_is_known_that_had_happened(tmp_path: Path)
     assert played.unplayed == 1
 
 
-def test_of_a_run_that_did_not_get_so_far_nothing_is_known(tmp_path: Path) -> None:
+def test_nothing_is_known_of_a_run_that_recorded_nothing(tmp_path: Path) -> None:
     assert outcome.read(tmp_path / "played.json") is None
 
 
-def test_a_law_is_found_in_groups_and_behind_errors_and_in_circles() -> None:
+def test_a_broken_law_is_found_in_groups_behind_causes_and_in_cycles() -> None:
     breach = LawBrokenError("L2", "bob-1 was booked")
     group = BaseExceptionGroup("two", [OSError(), BaseExceptionGroup("one", [breach])])
     assert breach_in(group) is breach
@@ -180,7 +180,7 @@ def test_a_law_is_found_in_groups_and_behind_errors_and_in_circles() -> None:
     assert breach_in(None) is None
 
 
-def test_a_reason_is_one_line_of_a_group_its_first() -> None:
+def test_a_reason_is_one_line_and_that_of_a_group_its_first() -> None:
     assert evidence.reason_of(OSError("\n\n  the disk \nis full")) == "OSError: the disk"
     assert evidence.reason_of(BaseExceptionGroup("two", [ValueError(), OSError("x")])) == "ValueError"
     assert evidence.reason_of(None) == ""

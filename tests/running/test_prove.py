@@ -1,4 +1,4 @@
-"""Proofs: which runs are next to busy processes, what ends one, what is shown and kept."""
+"""Proofs: which runs are beside busy processes, what ends one, what is shown and kept."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ GREEN = gate.Record(
         (1, 3, [False]),
     ],
 )
-def test_the_last_runs_are_next_to_busy_processes_and_never_more_than_half(
+def test_the_last_runs_but_never_more_than_half_are_beside_busy_processes(
     times: int, at_most: int, expected: list[bool]
 ) -> None:
     assert under_load(times, at_most) == expected
@@ -61,7 +61,7 @@ def test_the_first_red_run_ends_a_proof() -> None:
     ]
 
 
-def test_a_proof_is_whole_where_every_run_passed(tmp_path: Path) -> None:
+def test_a_proof_is_complete_only_where_every_run_passed(tmp_path: Path) -> None:
     record = tmp_path / "folder" / "prove.json"
     rows = [Row(n, n == 3, 10.0, "green") for n in (1, 2, 3)]
     assert prove.prove(EMPTY, rows, record) == 0
@@ -119,7 +119,7 @@ def test_a_proof_of_nothing_is_refused(words: list[str], capsys: pytest.CaptureF
         ("def other(): pass\n", "exit status 5, 0 passed"),
     ],
 )
-def test_a_run_of_a_test_is_green_where_it_was_played_and_passed(
+def test_a_run_of_a_test_is_green_where_the_test_ran_and_passed(
     tmp_path: Path, program: str, result: str
 ) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -169,7 +169,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_gate_is_played_again_and_again_in_a_fresh_clone_of_the_commit(checkout: Path) -> None:
+def test_the_gate_runs_repeatedly_in_a_fresh_clone_of_the_commit(checkout: Path) -> None:
     with cloned(checkout) as clone:
         assert not clone.is_relative_to(checkout)
         play = playing_gate(clone, SystemClock())
@@ -188,7 +188,7 @@ def test_busy_processes_are_busy_and_end_with_their_context() -> None:
     assert not [pid for pid in pids if lives(pid)]
 
 
-def test_busy_processes_end_with_a_process_that_is_killed() -> None:
+def test_busy_processes_end_when_their_parent_is_killed() -> None:
     program = (
         "import os, signal\nfrom tests.running.busy import busy\n"
         "with busy() as pids:\n    print(*pids, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -1,4 +1,4 @@
-"""What a test has left otherwise than it was is reported, thing by thing."""
+"""What a test has changed and not restored is reported, thing by thing."""
 
 import dataclasses
 from typing import Any
@@ -55,5 +55,7 @@ def test_every_difference_is_a_message(now: ClusterState, expected: str) -> None
     ("changed", "complete"),
     [({}, True), ({"ready": False}, False), ({"allocatable": "0"}, False), ({"healthy": frozenset()}, False)],
 )
-def test_a_node_takes_pods_once_all_its_gpus_are_offered(changed: dict[str, Any], *, complete: bool) -> None:
+def test_a_node_takes_pods_once_all_its_gpus_are_advertised(
+    changed: dict[str, Any], *, complete: bool
+) -> None:
     assert dataclasses.replace(MACHINE, **changed).is_complete(1) is complete

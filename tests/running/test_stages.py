@@ -35,7 +35,7 @@ def played(*programs: str) -> tuple[list[Outcome], list[str]]:
     return outcomes, said
 
 
-def test_stages_run_in_their_order_and_all_of_them_where_all_are_green(tmp_path: Path) -> None:
+def test_all_stages_run_in_their_order_where_all_are_green(tmp_path: Path) -> None:
     log = tmp_path / "log"
     outcomes, said = played(*(f"open({str(log)!r}, 'a').write('{n}')" for n in range(3)))
     assert log.read_text() == "012"
@@ -104,7 +104,7 @@ def test_a_stage_of_a_run_that_was_killed_is_terminated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "goal", ["run", "test", "test-long", "controlplane", "e2e", "prove", "chaos", "bench"]
 )
-def test_what_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_path: Path) -> None:
+def test_a_program_that_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_path: Path) -> None:
     program, log = tmp_path / "python", tmp_path / "log"
     program.write_text(f"#!/bin/sh\necho $$ > {log}.new && mv {log}.new {log}\nexec sleep 600\n")
     program.chmod(0o700)
@@ -115,22 +115,22 @@ def test_what_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_pa
     eventually(lambda: not lives(int(log.read_text())), deadline=60)
 
 
-def test_a_stage_that_was_ended_says_so() -> None:
+def test_a_stage_that_exceeded_its_time_is_reported_with_it() -> None:
     text = str(Outcome(Stage("e2e", 420), None, 421.0))
     assert text == "RED: e2e did not end within its 420 s and was ended"
 
 
-def test_a_green_run_says_how_long_each_stage_took() -> None:
+def test_a_green_run_reports_how_long_each_stage_took() -> None:
     outcomes = [Outcome(QUICK, 0, 12.3), Outcome(NEXT, 0, 100.0)]
     assert gate.summary(outcomes) == "GREEN in 112 s: quick 12 s, next 100 s"
 
 
-def test_a_green_run_that_was_too_slow_for_a_gate_says_so() -> None:
+def test_a_green_run_reports_that_it_was_too_slow_for_a_gate() -> None:
     outcomes = [Outcome(QUICK, 0, 700.0), Outcome(NEXT, 0, 100.0)]
     assert "more than the 720 s that a gate may take" in gate.summary(outcomes)
 
 
-def test_the_output_of_a_stage_is_shown_and_written_down_and_as_wide_as_the_report(
+def test_the_output_of_a_stage_is_shown_and_logged_at_the_width_of_the_report(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = "import os, sys; print(os.environ['COLUMNS'], flush=True); print('wrong', file=sys.stderr)"
@@ -140,7 +140,7 @@ def test_the_output_of_a_stage_is_shown_and_written_down_and_as_wide_as_the_repo
     assert capfd.readouterr().out == "200\nwrong\n" * 2
 
 
-def test_a_process_that_leaves_a_stage_and_lives_on_holds_up_nothing(tmp_path: Path) -> None:
+def test_a_process_that_outlives_its_stage_delays_nothing(tmp_path: Path) -> None:
     log = tmp_path / "pid"
     program = (
         "import subprocess, sys\n"
@@ -176,14 +176,14 @@ def test_a_red_stage_ends_with_enough_to_understand_it_and_names_the_test() -> N
     assert gate.summary([red], why) == "RED: unit failed after 12 s with exit status 2: tests/x.py::test_a"
 
 
-def test_a_law_that_is_broken_in_any_stage_is_named_in_the_last_line() -> None:
+def test_a_law_broken_in_any_stage_is_named_in_the_last_line() -> None:
     law = "FAILED tests/x.py::test_c - tests.laws.broken.LawBrokenError: Law L3 is broken: bob-1 was spared"
     red = Outcome(UNIT, 2, 12.0)
     _, why = gate.closing(red, [*OUTPUT, law], None)
     assert gate.summary([red], why) == "RED: law L3 broken in tests/x.py::test_c"
 
 
-def test_of_whole_clusters_the_verdict_is_named_what_led_there_was_just_shown() -> None:
+def test_a_red_stage_of_whole_clusters_ends_with_its_verdict_and_repeats_no_output() -> None:
     red = Outcome(Stage("e2e", 600), 2, 12.0)
     lines, why = gate.closing(red, OUTPUT, Verdict(red="law L1 broken in tests/e2e/test_x.py::test_a"))
     assert lines == []
@@ -192,7 +192,7 @@ def test_of_whole_clusters_the_verdict_is_named_what_led_there_was_just_shown() 
     assert gate.summary([red], why).endswith("exit status 2: tests/e2e/test_x.py::test_a failed twice: late")
 
 
-def test_a_stage_of_whole_clusters_that_came_to_no_verdict_shows_what_it_printed_last() -> None:
+def test_a_stage_of_whole_clusters_without_a_verdict_shows_its_last_output() -> None:
     lines, why = gate.closing(Outcome(Stage("e2e", 600), None, 600.0), ["here", "it stood still"], None)
     assert lines[-1] == "  it stood still"
     assert why == ""

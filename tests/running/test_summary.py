@@ -48,26 +48,26 @@ def test_a_short_text_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize("sections", [1, 3, 9, 30, 100])
-def test_however_much_there_is_no_more_than_eighty_lines_are_shown(sections: int) -> None:
+def test_at_most_eighty_lines_are_shown(sections: int) -> None:
     shown = shorten([Section(f"log {n}", lines(15 + n), newest=True) for n in range(sections)])
     assert len(shown) <= LINES
     assert len(shown) == LINES or sections < 5
 
 
-def test_the_longest_is_cut_first_and_says_so() -> None:
+def test_the_longest_section_is_cut_first_and_its_heading_reports_it() -> None:
     shown = shorten([Section("short", lines(3)), Section("long", lines(50))], at_most=15)
     assert shown[:4] == ["short:", "  line 0", "  line 1", "  line 2"]
     assert shown[4] == "long (first 10 of 50 lines):"
     assert shown[-1] == "  line 9"
 
 
-def test_what_weighs_more_keeps_more_lines() -> None:
+def test_a_section_with_more_weight_keeps_more_lines() -> None:
     shown = shorten([Section("log", lines(50)), Section("pods", lines(50), weight=4)], at_most=22)
     assert shown[0] == "log (first 4 of 50 lines):"
     assert shown[5] == "pods (first 16 of 50 lines):"
 
 
-def test_of_a_log_the_newest_lines_are_kept() -> None:
+def test_the_newest_lines_of_a_log_are_kept() -> None:
     assert shorten([Section("log", lines(9), newest=True)], at_most=3) == [
         "log (last 2 of 9 lines):",
         "  line 7",
@@ -79,7 +79,7 @@ def test_no_line_is_wider_than_a_screen() -> None:
     assert [len(line) for line in shorten([Section("log", ("x" * 1000,))])] == [4, COLUMNS]
 
 
-def test_what_fell_is_read_from_the_summary() -> None:
+def test_failures_are_read_from_the_summary() -> None:
     assert failures_in(PYTEST) == [
         FailedTest("tests/some/test_a.py::test_one", "assert 1 == 2"),
         FailedTest(
@@ -95,7 +95,7 @@ def test_what_fell_is_read_from_the_summary() -> None:
     ]
 
 
-def test_of_pytests_output_the_first_failure_and_the_summary_are_shown() -> None:
+def test_the_first_failure_and_the_summary_of_pytests_output_are_shown() -> None:
     shown = "\n".join(shorten(sections_of(PYTEST)))
     assert "E       assert 1 == 2" in shown
     assert "tests/some/test_a.py:3: AssertionError" in shown
@@ -107,7 +107,7 @@ def test_of_pytests_output_the_first_failure_and_the_summary_are_shown() -> None
     assert not any(word in shown for word in ("SKIPPED", "slowest", "make:"))
 
 
-def test_of_any_other_output_the_end_is_shown() -> None:
+def test_the_end_of_any_other_output_is_shown() -> None:
     shown = shorten(sections_of(lines(500, "cluster/x.py:1: error")))
     assert len(shown) == LINES
     assert shown[-1] == "  cluster/x.py:1: error 499"

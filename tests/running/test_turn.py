@@ -1,4 +1,4 @@
-"""One run at a time, and what the one that waits says."""
+"""One run at a time, and what a waiting run reports."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def killed(process: subprocess.Popen[str]) -> Callable[[], object]:
     return kill
 
 
-def test_a_run_waits_for_another_and_says_for_whom_once_a_minute(tmp_path: Path) -> None:
+def test_a_run_waits_for_another_and_reports_for_which_once_a_minute(tmp_path: Path) -> None:
     said: list[str] = []
     with another_run(tmp_path / "turn") as process:
         clock = Waiting(1.5 * REMIND, killed(process))
@@ -81,13 +81,13 @@ def test_processes_of_the_run_whose_turn_it_is_do_not_wait(tmp_path: Path) -> No
     assert TAKEN not in os.environ
 
 
-def test_a_setting_lifts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_lets_runs_go_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SIDE_BY_SIDE, "1")
     with another_run(tmp_path / "turn"), turn("make bench", pytest.fail, file=tmp_path / "turn"):
         pass
 
 
-def test_a_turn_comes_again(tmp_path: Path) -> None:
+def test_a_turn_can_be_taken_again(tmp_path: Path) -> None:
     for _ in range(2):
         with turn("make test", pytest.fail, file=tmp_path / "turn"):
             pass
@@ -113,7 +113,7 @@ def test_a_run_with_a_test_on_a_cluster_needs_its_turn(mark: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["collectonly", "setupplan"])
-def test_a_run_that_only_shows_its_tests_waits_for_nobody(option: str) -> None:
+def test_a_run_that_only_lists_its_tests_does_not_wait(option: str) -> None:
     assert not starts_clusters(_session("e2e", **{option: True}))
 
 

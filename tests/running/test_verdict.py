@@ -18,23 +18,23 @@ def red(*failures: Failure, unplayed: int = 0) -> Run:
     return Run(1, Played(failures=failures, passed=3, unplayed=unplayed))
 
 
-def test_a_run_in_which_nothing_fell_is_green_and_nothing_is_repeated() -> None:
+def test_a_run_without_failures_is_green_and_nothing_is_repeated() -> None:
     assert to_repeat(GREEN) == ()
     found = verdict(GREEN, {})
     assert (found.red, found.flaked) == ("", ())
 
 
-def test_what_fell_is_repeated_once_each() -> None:
+def test_each_failure_is_repeated_once() -> None:
     assert to_repeat(red(failure(A), failure(B, "setup"))) == (A, B)
 
 
-def test_where_three_fell_nothing_is_repeated_though_all_were_played() -> None:
+def test_three_failures_are_not_repeated_though_all_tests_ran() -> None:
     run = red(failure(A), failure(B), failure(C), failure(A, "teardown"))
     assert to_repeat(run) == ()
     assert verdict(run, {}).red == f"{A} failed: AssertionError: not a"
 
 
-def test_one_that_fell_in_its_tear_down_too_is_one_test() -> None:
+def test_a_test_that_failed_in_its_teardown_too_counts_once() -> None:
     assert to_repeat(red(failure(A), failure(A, "teardown"), failure(B))) == (A, B)
 
 
@@ -42,13 +42,13 @@ def test_the_seed_is_shown() -> None:
     assert verdict(Run(1, Played(failures=(failure(),), seed=7)), {}).seed == 7
 
 
-def test_what_fell_and_passes_alone_has_flaked_and_the_run_is_green() -> None:
+def test_a_failed_test_that_passes_alone_has_flaked_and_the_run_is_green() -> None:
     found = verdict(red(failure(A), failure(B)), {A: PASSED, B: PASSED})
     assert found.red == ""
     assert [flaked.test for flaked in found.flaked] == [A, B]
 
 
-def test_what_falls_twice_is_red_with_its_first_reason() -> None:
+def test_a_test_that_fails_twice_is_red_with_its_first_reason() -> None:
     found = verdict(red(failure(A), failure(B)), {A: PASSED, B: Run(1, Played(failures=(failure(B),)))})
     assert found.red == f"{B} failed twice: AssertionError: not b"
     assert found.first == failure(B)
@@ -58,7 +58,7 @@ def test_what_falls_twice_is_red_with_its_first_reason() -> None:
 @pytest.mark.parametrize(
     "again", [Run(None, None), Run(5, Played()), Run(0, Played(skipped=1)), Run(3, None)], ids=repr
 )
-def test_a_repetition_that_shows_nothing_leaves_the_run_red(again: Run) -> None:
+def test_a_repetition_without_a_result_leaves_the_run_red(again: Run) -> None:
     assert verdict(red(failure(A)), {A: again}).red.startswith(f"{A} failed twice")
 
 
@@ -71,7 +71,7 @@ def test_a_broken_law_is_red_and_nothing_is_repeated(when: str) -> None:
     assert found.first == failure(A, when, "L1")
 
 
-def test_a_law_that_is_broken_in_a_repetition_is_red() -> None:
+def test_a_law_broken_in_a_repetition_is_red() -> None:
     again = {A: PASSED, B: Run(1, Played(failures=(failure(B, law="L4"),)))}
     assert verdict(red(failure(A), failure(B)), again).red == f"law L4 broken in {B}"
 
@@ -83,7 +83,7 @@ def test_a_failure_outside_a_test_cannot_be_repeated_and_is_red(when: str) -> No
     assert verdict(run, {}).red == f"{A} failed: AssertionError: not a"
 
 
-def test_a_run_that_did_not_play_all_of_its_tests_is_red() -> None:
+def test_a_run_that_did_not_run_all_of_its_tests_is_red() -> None:
     run = red(failure(A), failure(B), unplayed=2)
     assert to_repeat(run) == ()
     assert verdict(run, {}).red == f"{A} failed: AssertionError: not a; not played any more: 2"
@@ -103,6 +103,6 @@ def test_a_run_that_did_not_play_all_of_its_tests_is_red() -> None:
         (Run(5, Played()), "exit status 5, 0 passed"),
     ],
 )
-def test_a_run_that_was_ended_or_played_nothing_is_red(run: Run, expected: str) -> None:
+def test_a_run_that_was_interrupted_or_ran_no_tests_is_red(run: Run, expected: str) -> None:
     assert to_repeat(run) == ()
     assert verdict(run, {}).red == expected

@@ -46,7 +46,7 @@ def test_c(playground): pass
 """
 
 
-def test_a_law_that_is_broken_in_a_test_that_does_not_ask_for_the_laws_is_seen(tmp_path: Path) -> None:
+def test_a_law_broken_in_a_test_that_does_not_request_the_laws_is_seen(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_some.py").write_text(TESTS)
     file = tmp_path / "played.json"
@@ -60,11 +60,11 @@ def test_a_law_that_is_broken_in_a_test_that_does_not_ask_for_the_laws_is_seen(t
     assert played.unplayed == 1
 
 
-def test_a_cluster_that_nobody_started_was_not_watched_and_that_is_an_error() -> None:
+def test_it_is_an_error_that_a_cluster_which_never_started_was_not_watched() -> None:
     with pytest.raises(AssertionError, match="its laws were not watched"), Attached(own("nobody")):
         pass
 
 
-def test_what_failed_inside_is_not_hidden_by_a_cluster_that_never_came() -> None:
+def test_an_error_inside_is_not_hidden_by_a_cluster_that_never_started() -> None:
     with pytest.raises(OSError, match="no story"), Attached(own("nobody")):
         raise OSError("no story")

@@ -1,6 +1,6 @@
 """One run at a time: runs that start clusters take turns on a machine, whichever checkout they are of.
 
-Two of them on two cores make each other slow and red. A run waits at a file lock and says for whom; the
+Two of them on two cores make each other slow and red. A run waits at a file lock and reports for which; the
 kernel lets go of the lock with the process that has it, however it ends. A process of a run whose turn it is
 belongs to it, which the environment says.
 """
@@ -28,7 +28,7 @@ ON_CLUSTERS: Final = ("e2e", "controlplane", "gpu")
 """Marks of tests that start a cluster, or use the machine's GPUs."""
 EVERY: Final = 0.5
 REMIND: Final = 60.0
-"""Seconds after which a run that waits says so again."""
+"""Seconds after which a run that waits reports it again."""
 
 
 def starts_clusters(session: pytest.Session) -> bool:

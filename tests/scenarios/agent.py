@@ -94,7 +94,7 @@ class Agent(Part):
         self._renew()
 
     def turn(self, index: int, *, healthy: bool) -> None:
-        """A GPU falls ill, or recovers."""
+        """A GPU becomes unhealthy, or recovers."""
         changes = {"health": "healthy", "reason": None}
         if not healthy:
             changes = {"health": "unhealthy", "reason": "XID 79: GPU has fallen off the bus"}

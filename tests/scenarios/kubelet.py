@@ -1,4 +1,4 @@
-"""A kubelet: takes pods on with the devices that are written on them, runs them, ends them, says so.
+"""A kubelet: takes pods on with the devices that are written on them, runs them, ends them, and reports it.
 
 It asks the node agent as the real one does: without an agent, or where another living pod has a device, the
 pod fails at admission. What it gave is written in its checkpoint, which outlives it, as do the containers.

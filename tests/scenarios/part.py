@@ -39,7 +39,7 @@ class Part:
     latency = 0.02
     """Seconds until events arrive, when all is well."""
     user = "system:masters"
-    """As whom it calls the API server."""
+    """The account as which it calls the API server."""
     is_ours = False
     """Whether it is a part of the product, and not of Kubernetes."""
 

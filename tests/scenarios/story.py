@@ -200,7 +200,7 @@ class Story:
         )
 
     def _bobs(self) -> dict[str, str]:
-        """Name -> uid of bob's pods that nobody has deleted."""
+        """Name -> uid of bob's pods that have not been deleted."""
         return {
             pod.metadata.name: pod.metadata.uid
             for pod in self._world.pods()

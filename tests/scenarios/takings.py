@@ -105,7 +105,7 @@ def world_of(taking: Taking, new_world: Worlds) -> World:
 
 
 def _by_owner(state: Value) -> Value:
-    """Whose names a controller chooses are alike; what its kubelet has refused is left where it fell."""
+    """Pods that differ in a generated name are alike; what its kubelet has refused is left as it is."""
     hers = {key: pod for key, pod in state["pods"].items() if key.endswith("/alice-1")}
     others = (pod for key, pod in state["pods"].items() if key not in hers and pod["live"])
     return {**state, "pods": hers, "others": sorted(map(repr, others))}

@@ -1,4 +1,4 @@
-"""Who is served by which booking, and at whose cost."""
+"""Which pods are served by which booking, and at whose cost."""
 
 from datetime import timedelta
 
@@ -98,7 +98,7 @@ def test_a_pod_that_requests_another_model_is_not_covered(new_world: Worlds) -> 
     assert left(world, bobs) == []
 
 
-def test_a_booked_pod_that_can_never_fit_waits_quietly_and_nobody_leaves_for_it(world: World) -> None:
+def test_a_booked_pod_that_can_never_fit_waits_quietly_and_no_pod_leaves_for_it(world: World) -> None:
     bobs = fill(world)
     world.alice.book(4, topology="any")
     world.alice.create(a_pod("giant", 4))
@@ -111,7 +111,7 @@ def test_a_booked_pod_that_can_never_fit_waits_quietly_and_nobody_leaves_for_it(
     assert world.scheduler.attempts - before < 20, "The scheduler is not kept busy."
 
 
-def test_a_booking_for_one_namespace_covers_nobody_elsewhere(world: World) -> None:
+def test_a_booking_for_one_namespace_covers_no_pod_elsewhere(world: World) -> None:
     bobs = fill(world)
     world.alice.book(namespace="elsewhere")
     world.alice.create(a_pod("here"))
@@ -124,7 +124,7 @@ def test_a_booking_for_one_namespace_covers_nobody_elsewhere(world: World) -> No
     assert len(left(world, bobs)) == 1
 
 
-def test_two_users_with_bookings_are_both_served_at_a_third_ones_cost(world: World) -> None:
+def test_two_users_with_bookings_are_both_served_at_the_cost_of_a_third(world: World) -> None:
     bobs = fill(world)
     carol = Person(world, "kubernetes-admin")
     world.alice.book(2, topology="any")
@@ -139,7 +139,7 @@ def test_two_users_with_bookings_are_both_served_at_a_third_ones_cost(world: Wor
     assert came_back(world, bobs) == sorted(bobs)
 
 
-def test_a_booked_pod_never_leaves_for_another_ones_booking(world: World) -> None:
+def test_a_booked_pod_never_leaves_for_another_booking(world: World) -> None:
     world.bob.book(2, topology="any")
     bobs = fill(world)
     booked = {n for n in bobs if (pod := world.pod(n)) and pod.metadata.annotation(names.BOOKING)}
@@ -154,7 +154,7 @@ def test_a_booked_pod_never_leaves_for_another_ones_booking(world: World) -> Non
     assert set(left(world, bobs)) == set(bobs) - booked
 
 
-def test_pods_of_nobody_leave_like_any_other_without_a_booking(world: World) -> None:
+def test_pods_without_an_owner_leave_like_any_other_without_a_booking(world: World) -> None:
     nobody = Person(world, "system:serviceaccount:team:builder")
     theirs = {f"job-{n}": nobody.create(a_pod(f"job-{n}")) for n in range(4)}
     served(world, *theirs)
@@ -169,7 +169,7 @@ def test_pods_of_nobody_leave_like_any_other_without_a_booking(world: World) -> 
     assert came_back(world, theirs) == left(world, theirs)
 
 
-def test_two_large_booked_pods_share_the_nodes_without_a_quarrel(world: World) -> None:
+def test_two_large_booked_pods_share_the_nodes_without_conflict(world: World) -> None:
     bobs = fill(world)
     world.alice.book(4, topology="any")
     world.alice.create(a_pod("left", 2))
@@ -181,7 +181,7 @@ def test_two_large_booked_pods_share_the_nodes_without_a_quarrel(world: World) -
     assert not devices(first) & devices(second)
 
 
-def test_a_free_gpu_is_taken_before_anybody_leaves(world: World) -> None:
+def test_a_free_gpu_is_taken_before_any_pod_leaves(world: World) -> None:
     bobs = {name: world.bob.create(a_pod(name)) for name in ("bob-1", "bob-2", "bob-3")}
     served(world, *bobs)
     world.alice.book()
@@ -191,7 +191,7 @@ def test_a_free_gpu_is_taken_before_anybody_leaves(world: World) -> None:
     assert left(world, bobs) == []
 
 
-def test_more_pods_than_were_booked_find_what_is_free_and_take_nothing(world: World) -> None:
+def test_pods_beyond_the_booked_count_use_free_gpus_and_displace_no_pod(world: World) -> None:
     bobs = fill(world)
     world.alice.book()
     world.alice.create(a_pod("alice-1"))

@@ -1,4 +1,4 @@
-"""Bookings given back and pods deleted by their users, at every stage of somebody's leaving."""
+"""Bookings given back and pods deleted by their users, at every stage of an eviction."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -83,7 +83,7 @@ def test_a_user_who_deletes_the_pod_that_leaves_wins(stage: str, new_world: Worl
 
 
 @pytest.mark.parametrize("stage", every(2, STAGES))
-def test_when_the_booked_pod_is_deleted_its_gpus_are_anybodys(stage: str, new_world: Worlds) -> None:
+def test_the_gpus_of_a_deleted_booked_pod_are_available_to_any_pod(stage: str, new_world: Worlds) -> None:
     world = new_world(notice_seconds=3)
     bobs, _ = until_stage(world, stage)
     world.alice.delete("alice-1")
@@ -110,7 +110,7 @@ def test_a_pod_created_again_under_its_name_is_served_like_the_first(stage: str,
     assert came_back(world, bobs) == left(world, bobs)
 
 
-def test_a_booking_that_is_cancelled_before_its_start_touches_nobody(world: World) -> None:
+def test_a_booking_that_is_cancelled_before_its_start_affects_no_pod(world: World) -> None:
     bobs = fill(world)
     booking = world.alice.book(start=world.at(hours=1), lasting=timedelta(days=1))
     world.alice.create(a_pod("alice-1"))
@@ -121,7 +121,7 @@ def test_a_booking_that_is_cancelled_before_its_start_touches_nobody(world: Worl
     assert not list(world.bookings())
 
 
-def test_a_booking_may_be_given_back_in_the_moment_in_which_it_begins(world: World) -> None:
+def test_a_booking_may_be_given_back_at_the_moment_at_which_it_begins(world: World) -> None:
     bobs = fill(world)
     begin = world.clock.now() + timedelta(seconds=60)
     booking = world.alice.book(start=begin.replace(microsecond=0), lasting=timedelta(days=1))
@@ -155,6 +155,6 @@ def test_a_pod_that_ends_by_itself_during_its_notice_does_not_come_back(new_worl
     assert asks_for_gpus(done)
 
 
-def test_what_is_gone_cannot_be_deleted_twice(world: World) -> None:
+def test_a_missing_pod_cannot_be_deleted(world: World) -> None:
     with pytest.raises(NotFound):
         world.alice.delete("nobody")

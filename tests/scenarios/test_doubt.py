@@ -34,7 +34,7 @@ def until_the_end(world: World, *, but: float = 0.0) -> None:
     world.run((booking.spec.end - world.clock.now()).total_seconds() - but)
 
 
-def test_nothing_ends_while_the_mirror_is_stale_and_all_ends_when_it_is_back(world: World) -> None:
+def test_no_pod_ends_while_the_mirror_is_stale_and_all_end_when_it_is_back(world: World) -> None:
     _, hers = booked(world)
     until_the_end(world, but=70)
     world.kill("server", back_after=None)
@@ -113,7 +113,7 @@ def test_clocks_that_differ_by_less_than_thirty_seconds_change_nothing(world: Wo
     settled(world)
 
 
-def test_an_extender_that_starts_with_a_wrong_clock_binds_nobody(world: World) -> None:
+def test_an_extender_that_starts_with_a_wrong_clock_binds_no_pod(world: World) -> None:
     world.extender.skew = 45.0
     world.kill("extender")
     world.run(10)
@@ -126,7 +126,7 @@ def test_an_extender_that_starts_with_a_wrong_clock_binds_nobody(world: World) -
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 45.0, 3600.0])
-def test_an_extender_whose_clock_jumps_binds_nobody_until_it_is_right(jump: float, world: World) -> None:
+def test_an_extender_whose_clock_jumps_binds_no_pod_until_it_is_right(jump: float, world: World) -> None:
     world.extender.skew = jump
     world.bob.create(a_pod("bob-1"))
     world.run(40)
@@ -136,7 +136,7 @@ def test_an_extender_whose_clock_jumps_binds_nobody_until_it_is_right(jump: floa
     settled(world)
 
 
-def test_a_server_that_has_lost_its_database_stops_and_takes_nothing_away(
+def test_a_server_that_has_lost_its_database_stops_and_deletes_nothing(
     world: World, faults: list[str]
 ) -> None:
     bobs, hers = booked(world)
@@ -198,7 +198,7 @@ def test_a_controller_without_events_of_one_kind_for_minutes_takes_nothing(kind:
 
 
 @pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
-def test_an_extender_without_events_of_one_kind_for_minutes_binds_nobody(kind: str, world: World) -> None:
+def test_an_extender_without_events_of_one_kind_for_minutes_binds_no_pod(kind: str, world: World) -> None:
     world.lag("extender", 1000.0, kind=kind)
     world.run(160)
     world.bob.create(a_pod("bob-1"))

@@ -1,4 +1,4 @@
-"""The end of a booking with all parts: who is warned when, and what becomes of bare pods and of workloads."""
+"""The end of a booking with all parts: warnings, and what becomes of bare pods and of workloads."""
 
 from datetime import timedelta
 
@@ -110,7 +110,7 @@ def test_a_workloads_pod_stays_when_its_booking_is_over_and_leaves_for_the_next_
 
 
 @pytest.mark.parametrize("action", ["delete", "recreate-without-gpu"])
-def test_a_workloads_pod_that_ends_is_made_again_by_its_controller_with_its_gpu(
+def test_a_workloads_pod_that_ends_is_recreated_by_its_controller_with_its_gpu(
     new_world: Worlds, action: EndAction
 ) -> None:
     world = new_world(end_action_with_controller=action)
@@ -124,7 +124,7 @@ def test_a_workloads_pod_that_ends_is_made_again_by_its_controller_with_its_gpu(
     assert fresh.metadata.annotation(names.RECREATED_FROM) is None
 
 
-def test_a_bare_pod_may_be_gone_with_its_booking(new_world: Worlds) -> None:
+def test_a_bare_pod_ends_with_its_booking_where_the_action_is_to_delete(new_world: Worlds) -> None:
     world = new_world(end_action_without_controller="delete")
     world.alice.book(lasting=LASTING)
     world.alice.create(a_pod("alice-1"))
@@ -134,7 +134,7 @@ def test_a_bare_pod_may_be_gone_with_its_booking(new_world: Worlds) -> None:
     assert world.pods() == []
 
 
-def test_a_bare_pod_may_stay_too(new_world: Worlds) -> None:
+def test_a_bare_pod_stays_when_its_booking_is_over_where_the_action_is_to_demote(new_world: Worlds) -> None:
     world = new_world(end_action_without_controller="demote")
     world.alice.book(lasting=LASTING)
     uid = world.alice.create(a_pod("alice-1"))
@@ -146,7 +146,7 @@ def test_a_bare_pod_may_stay_too(new_world: Worlds) -> None:
 
 
 @pytest.mark.parametrize("action", ["recreate-without-gpu", "demote", "delete"])
-def test_nothing_ends_and_nobody_is_demoted_while_the_booking_server_is_away(
+def test_no_pod_ends_or_is_demoted_while_the_booking_server_is_away(
     new_world: Worlds, action: EndAction
 ) -> None:
     world = new_world(end_action_without_controller=action)

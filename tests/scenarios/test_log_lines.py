@@ -61,7 +61,7 @@ def _annotation(meta: Line, key: str) -> str | None:
     return (meta.get("annotations") or {}).get(key)
 
 
-def test_every_decision_is_one_line_and_no_line_is_said_twice(new_world: Worlds) -> None:
+def test_every_decision_is_one_line_and_no_line_is_written_twice(new_world: Worlds) -> None:
     played = Played(new_world)
     real = [line for line in played.said("pod admitted") if not line["dry_run"]]
     assert Counter(line["pod"] for line in real) == played.admitted

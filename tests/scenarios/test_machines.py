@@ -1,4 +1,4 @@
-"""GPUs that fall ill, nodes cordoned or lost, agents that become unresponsive: who is served where."""
+"""GPUs that become unhealthy, nodes cordoned or lost, unresponsive agents: which pods are served where."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def cordon(world: World, node: str, *, cordoned: bool = True) -> None:
     world.kube.patch(NODES, node, {"spec": {"unschedulable": cordoned or None}})
 
 
-def test_a_gpu_that_falls_ill_under_a_booked_pod_ends_nobody(world: World) -> None:
+def test_a_gpu_that_becomes_unhealthy_under_a_booked_pod_ends_no_pod(world: World) -> None:
     bobs = fill(world)
     world.alice.book()
     hers = world.alice.create(a_pod("alice-1"))
@@ -38,7 +38,7 @@ def test_a_gpu_that_falls_ill_under_a_booked_pod_ends_nobody(world: World) -> No
     assert left(world, bobs) == gone
 
 
-def test_a_pod_on_a_gpu_that_is_ill_is_no_victim(world: World) -> None:
+def test_a_pod_on_an_unhealthy_gpu_is_no_victim(world: World) -> None:
     bobs = fill(world)
     cheapest = next(name for name in bobs if index_of(world, name)[0] == "n0")
     world.bob.checkpoint(cheapest)
@@ -54,7 +54,7 @@ def test_a_pod_on_a_gpu_that_is_ill_is_no_victim(world: World) -> None:
 
 
 @pytest.mark.parametrize("stage", ["kept", "leaving"])
-def test_when_the_kept_gpu_falls_ill_another_is_found(stage: str, world: World) -> None:
+def test_another_gpu_is_found_when_the_held_one_becomes_unhealthy(stage: str, world: World) -> None:
     bobs = fill(world, cheap="bob-3")
     node, index = index_of(world, "bob-3")
     world.alice.book()
@@ -71,7 +71,9 @@ def test_when_the_kept_gpu_falls_ill_another_is_found(stage: str, world: World) 
 
 
 @pytest.mark.parametrize("stage", ["asked", "kept", "leaving"])
-def test_when_the_node_is_cordoned_meanwhile_the_pod_is_served_on_the_other(stage: str, world: World) -> None:
+def test_a_booked_pod_is_served_on_the_other_node_when_its_own_is_cordoned_meanwhile(
+    stage: str, world: World
+) -> None:
     bobs = fill(world, cheap="bob-3")
     node, _ = index_of(world, "bob-3")
     world.alice.book()
@@ -100,7 +102,9 @@ def lose(world: World, node: str) -> None:
 
 
 @pytest.mark.parametrize("stage", ["asked", "kept", "leaving"])
-def test_when_the_node_is_lost_meanwhile_the_pod_is_served_on_the_other(stage: str, world: World) -> None:
+def test_a_booked_pod_is_served_on_the_other_node_when_its_own_is_lost_meanwhile(
+    stage: str, world: World
+) -> None:
     bobs = fill(world, cheap="bob-3")
     node, _ = index_of(world, "bob-3")
     world.alice.book()
@@ -121,7 +125,7 @@ def test_when_the_node_is_lost_meanwhile_the_pod_is_served_on_the_other(stage: s
     assert pod.spec.node_name != node
 
 
-def test_on_a_node_whose_agent_is_unresponsive_nobody_is_bound_or_evicted(new_world: Worlds) -> None:
+def test_no_pod_is_bound_or_evicted_on_a_node_whose_agent_is_unresponsive(new_world: Worlds) -> None:
     world = new_world({"n0": (a100(0), a100(1))})
     bobs = {name: world.bob.create(a_pod(name)) for name in ("bob-1", "bob-2")}
     served(world, *bobs)
@@ -138,7 +142,7 @@ def test_on_a_node_whose_agent_is_unresponsive_nobody_is_bound_or_evicted(new_wo
     assert len(left(world, bobs)) == 1
 
 
-def test_an_agent_that_releases_its_lease_is_given_nobody_until_it_is_back(new_world: Worlds) -> None:
+def test_an_agent_that_releases_its_lease_is_given_no_pod_until_it_is_back(new_world: Worlds) -> None:
     world = new_world({"n0": (a100(0), a100(1))})
     world.agents["n0"].release_lease()
     world.run(2)
@@ -170,7 +174,7 @@ def test_a_pod_that_comes_to_a_node_while_its_agent_is_dead_fails_comes_back_and
     assert sum(gpus(world).values()) == 4
 
 
-def test_a_kubelet_that_was_away_for_minutes_ends_nobody_and_goes_on(world: World) -> None:
+def test_a_kubelet_that_was_away_for_minutes_ends_no_pod_and_continues(world: World) -> None:
     bobs = fill(world)
     world.kill("kubelet n0", back_after=120.0)
     world.run(200)

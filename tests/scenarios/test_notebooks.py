@@ -61,7 +61,7 @@ def test_a_booked_notebook_gets_the_gpu_that_was_booked(new_world: Worlds) -> No
     assert came_back(world, bobs) == left(world, bobs)
 
 
-def test_l6_while_nobody_knows_what_is_free_a_notebook_waits_with_its_request(new_world: Worlds) -> None:
+def test_l6_a_notebook_waits_with_its_request_while_it_is_unknown_what_is_free(new_world: Worlds) -> None:
     world = a_world(new_world)
     fill(world)
     for agent in ("agent n0", "agent n1"):
@@ -111,7 +111,7 @@ def terminate_at(world: World, name: str) -> str | None:
     return pod.metadata.annotation(names.TERMINATE_AT)
 
 
-def test_of_maias_notebooks_those_without_a_booking_leave_for_a_booked_pod(new_world: Worlds) -> None:
+def test_maias_notebooks_without_a_booking_leave_for_a_booked_pod(new_world: Worlds) -> None:
     world = new_world(trusted_creators=(HUB,), maia=True)
     later = text_of(world.clock.now() + timedelta(days=1))
     were = notebooks_of_maia(world, later, later, LONG_AGO, later)
@@ -126,7 +126,7 @@ def test_of_maias_notebooks_those_without_a_booking_leave_for_a_booked_pod(new_w
 
 
 @pytest.mark.parametrize(("maia", "leaves"), [(True, 0), (False, 1)])
-def test_what_maia_has_granted_holds_where_maia_is_honoured_and_nowhere_else(
+def test_maias_grants_hold_where_maia_is_honoured_and_nowhere_else(
     new_world: Worlds, leaves: int, *, maia: bool
 ) -> None:
     world = new_world(trusted_creators=(HUB,), maia=maia)

@@ -69,7 +69,7 @@ def test_a_pod_that_is_not_adopted_is_not_ended_with_that_booking(new_world: Wor
     settled(world)
 
 
-def test_a_pod_is_adopted_as_soon_as_its_place_is_planned_for_nobody_any_more(new_world: Worlds) -> None:
+def test_a_pod_is_adopted_as_soon_as_its_place_is_no_longer_planned_for_others(new_world: Worlds) -> None:
     world = _alice_runs_on_the_pair(new_world)
     uid = uid_of(world, "early")
     mine = world.alice.book(start=world.at(days=1), lasting=timedelta(days=3))

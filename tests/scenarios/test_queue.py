@@ -36,7 +36,7 @@ def wait_in_line(world: World) -> None:
     assert queued(world) == set(WAITING[1:])
 
 
-def test_what_becomes_free_is_the_next_ones(world: World) -> None:
+def test_a_freed_gpu_goes_to_the_next_pod_in_line(world: World) -> None:
     wait_in_line(world)
     for number, name in enumerate(BOBS):
         world.bob.delete(name)
@@ -47,7 +47,7 @@ def test_what_becomes_free_is_the_next_ones(world: World) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0, 30.0])
-def test_a_leader_that_dies_holds_the_line_up_until_another_leads(world: World, seconds: float) -> None:
+def test_the_line_waits_after_the_death_of_a_leader_until_another_leads(world: World, seconds: float) -> None:
     wait_in_line(world)
     world.bob.delete(BOBS[0])
     world.run(seconds)
@@ -61,7 +61,7 @@ def test_a_leader_that_dies_holds_the_line_up_until_another_leads(world: World, 
     assert queued(world) == set(WAITING[5:])
 
 
-def test_who_books_while_its_pod_waits_in_line_gets_its_gpu_at_once(world: World) -> None:
+def test_a_pod_in_line_gets_its_gpu_at_once_when_its_user_books(world: World) -> None:
     bobs = fill(world)
     world.bob.create(a_pod("first"))
     world.run(1)
@@ -94,7 +94,7 @@ def test_a_victim_that_wants_its_gpu_again_comes_back_into_the_line(world: World
     settled(world)
 
 
-def test_a_booking_that_begins_later_lets_its_pod_go_when_it_begins(world: World) -> None:
+def test_a_pod_leaves_the_line_when_its_later_booking_begins(world: World) -> None:
     fill(world)
     world.bob.create(a_pod("first"))
     world.run(1)

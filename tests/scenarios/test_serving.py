@@ -113,20 +113,20 @@ def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events
     assert node.runs() == GPUS, node.describe()
 
 
-def test_a_pod_that_ended_before_anybody_saw_its_bind_holds_nothing_in_the_end() -> None:
+def test_a_pod_that_ended_before_its_bind_was_seen_holds_nothing_in_the_end() -> None:
     node = served()
     play(node, ["bind", "answer", "kill", "run", "end a pod", "watch of pods"])
     recover(node)
     assert node.runs() == GPUS, node.describe()
 
 
-def test_a_refusal_that_is_read_before_its_event_arrives_bars_the_node() -> None:
+def test_a_refusal_that_is_read_before_its_event_arrives_excludes_the_node() -> None:
     node = served()
     play(node, ["kill", "bind", "settle", "11.0 s", "answer", "settle", "bind", "answer"])
     assert node.lost() == 1, node.describe()
 
 
-def test_a_machine_that_loses_power_draws_one_pod() -> None:
+def test_a_node_that_loses_power_loses_one_pod() -> None:
     node = served()
     node.kill()
     for _ in range(75):
@@ -149,7 +149,7 @@ def test_every_order_of_five_steps_after_a_death_loses_one_pod_at_most(first: st
 
 
 @pytest.mark.parametrize("bound", range(GPUS + 1))
-def test_no_pod_is_lost_by_a_restart_in_good_order(bound: int) -> None:
+def test_no_pod_is_lost_by_an_orderly_restart(bound: int) -> None:
     node = served()
     for _ in range(bound):
         node.schedule()

@@ -193,7 +193,7 @@ def requesting(pod: Json, key: str, value: str) -> Json:
     return {**pod, "metadata": {**meta, "annotations": {**meta["annotations"], key: value}}}
 
 
-def test_who_has_the_gpu_that_a_booked_pod_requests_leaves_though_others_would_lose_less(
+def test_the_holder_of_a_requested_gpu_leaves_though_others_would_lose_less(
     world: World,
 ) -> None:
     bobs = fill(world, cheap="bob-3")
@@ -206,7 +206,7 @@ def test_who_has_the_gpu_that_a_booked_pod_requests_leaves_though_others_would_l
     assert left(world, bobs) == ["bob-1"]
 
 
-def test_a_free_gpu_that_will_not_do_spares_nobody(world: World) -> None:
+def test_an_unsuitable_free_gpu_spares_no_victim(world: World) -> None:
     bobs = fill(world, cheap="bob-3")
     (free,) = devices(world.pod("bob-2"))
     world.bob.delete("bob-2")

@@ -56,7 +56,7 @@ def crowded(world: World) -> None:
 @pytest.mark.parametrize(
     ("part", "kind"), [("extender", "bookings"), ("controller-0", "nodes"), ("controller-0", "bookings")]
 )
-def test_a_part_that_does_not_mind_late_events_is_seen(
+def test_a_part_that_ignores_late_events_is_detected(
     part: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_events(world: World) -> None:
@@ -72,7 +72,7 @@ def test_a_part_that_does_not_mind_late_events_is_seen(
 
 
 @pytest.mark.parametrize(("part", "seconds"), [("controller-0", 31.0), ("extender", -31.0)])
-def test_a_part_that_does_not_mind_a_wrong_clock_is_seen(
+def test_a_part_that_ignores_a_wrong_clock_is_detected(
     part: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mistaken(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_part_that_does_not_mind_a_wrong_clock_is_seen(
         play(mistaken, tmp_path)
 
 
-def test_a_mirror_that_does_not_mind_what_its_database_says_is_seen(
+def test_a_mirror_that_ignores_what_its_database_says_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def vouches(mirror: Mirror) -> bool:
@@ -128,7 +128,7 @@ def victim_is_back(world: World) -> str:
     ],
     ids=["booked", "come back"],
 )
-def test_a_part_that_deletes_a_pod_as_its_user_would_is_seen(
+def test_a_part_that_deletes_a_pod_as_its_user_would_is_detected(
     law: str, whose: Callable[[World], str], tmp_path: Path
 ) -> None:
     def deletes(world: World) -> None:
@@ -140,7 +140,7 @@ def test_a_part_that_deletes_a_pod_as_its_user_would_is_seen(
         play(deletes, tmp_path)
 
 
-def test_a_mirror_that_does_not_mind_whose_planned_bookings_stand_there_is_seen(
+def test_a_mirror_that_ignores_whose_planned_bookings_are_there_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def with_a_new_database(world: World) -> None:
@@ -163,11 +163,11 @@ def settle(world: World) -> None:
     settled(world)
 
 
-def test_every_part_is_restarted_at_the_end_and_nothing_is_another(tmp_path: Path) -> None:
+def test_every_part_is_restarted_at_the_end_and_nothing_changes(tmp_path: Path) -> None:
     assert play(settle, tmp_path).is_compared
 
 
-def test_a_part_that_changes_something_when_it_starts_is_seen(
+def test_a_part_that_changes_something_when_it_starts_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = Server.build
@@ -185,5 +185,5 @@ def test_a_part_that_changes_something_when_it_starts_is_seen(
         play(forgetful, tmp_path)
 
 
-def test_a_world_in_which_somebody_is_dead_is_not_compared(tmp_path: Path) -> None:
+def test_a_world_with_a_dead_part_is_not_compared(tmp_path: Path) -> None:
     assert not play(lambda world: world.kill("agent n0", back_after=None), tmp_path).is_compared

@@ -1,1 +1,1 @@
-"""The commands of ``kubectl gpu admin`` that change something, a file per subject."""
+"""The commands of ``kubectl gpu admin`` that change something, one file per subject."""

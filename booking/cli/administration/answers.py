@@ -1,4 +1,4 @@
-"""How commands of administrators are answered: their lists, and what was made or taken back."""
+"""Output of administrators' commands: their lists, and the results of changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,23 +9,23 @@ from booking.cli.output import FOR_PEOPLE, Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 
 _NO_ID: Final = "(none)"
-"""Shown as the id of something that was only tried (``--dry-run``)."""
+"""Shown as the id in a dry run (``--dry-run``)."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A list that administrators read."""
+    """A list for administrators."""
 
     what: str
-    """Its address below ``/admin``, which is also the field of the answer that has the entries."""
+    """Its path below ``/admin``, which is also the field of the answer that holds the entries."""
     empty: str
-    """The message where there is nothing."""
+    """The message for an empty list."""
     which: Mapping[str, object] = field(default_factory=dict)
-    """Parameters of the query."""
+    """Query parameters."""
 
 
 def show_list(server: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
-    """Print a list to its end."""
+    """Print all pages of a list."""
     found = server.api.pages(f"/admin/{asked.what}", asked.what, asked.which)
     printed.show({asked.what: found}, found, columns, output=output, name=_name_of, empty=asked.empty)
 
@@ -33,19 +33,19 @@ def show_list(server: ServerConnection, asked: Listed, columns: tuple[Column, ..
 def ask(
     server: ServerConnection, method: str, path: str, body: Mapping[str, Any] | None, *, dry_run: bool
 ) -> dict[str, Any]:
-    """Have something done below ``/admin``, or tried."""
+    """Send a request below ``/admin``, possibly as a dry run."""
     sent = None if body is None else dict(body)
     return server.api.ask(method, f"/admin/{path}", sent, query={"dry_run": True} if dry_run else None)
 
 
 def print_created(answer: Mapping[str, Any], output: Format, message: str, *, dry_run: bool) -> None:
-    """Print what was made, with its id, or would be.
+    """Print what was created, or would be, with its id.
 
     Args:
         answer: the server's.
-        output: how.
+        output: the format.
         message: for people, without its end: the id follows.
-        dry_run: whether it was only tried; then it has no id.
+        dry_run: whether it was a dry run, in which case there is no id.
     """
     identifier = _NO_ID if dry_run else str(answer["id"])
     printed.print_result(
@@ -79,5 +79,5 @@ def at_column(server: ServerConnection, output: Format) -> Column:
 
 
 def _name_of(row: Row) -> str:
-    """Blocks and exemptions have an id, entries of audit and demand a number."""
+    """The id of a block or exemption, or the number of an audit or demand entry."""
     return str(row["id"] if "id" in row else row["number"])

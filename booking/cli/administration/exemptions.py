@@ -104,7 +104,7 @@ def _limits(exemption: Row) -> str:
 
 
 def _said(value: object) -> str:
-    """A limit's value as it is typed: text as it is, anything else in JSON."""
+    """A limit's value as a user would type it: text unquoted, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -115,5 +115,5 @@ def _pair(text: str) -> tuple[str, str | int | bool | None]:
     try:
         return name, msgspec.json.decode(value, type=int | bool | None)
     except msgspec.MsgspecError:
-        # A length, a word: the server says what it should have been.
+        # A length, or a word: the server reports what it should have been.
         return name, value

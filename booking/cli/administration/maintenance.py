@@ -111,7 +111,7 @@ def _gpus(block: Row) -> str:
 
 
 def _show_risks(server: ServerConnection, made: Mapping[str, Any], *, dry_run: bool) -> None:
-    """Bookings that cannot be kept: of a dry run they are the answer, else they are a warning."""
+    """Print bookings that cannot be kept: as the answer of a dry run, otherwise as a warning."""
     risks = made.get("at_risk") or ()
     for risk in risks:
         gpus = wording.counted(risk["count"], "GPU")

@@ -40,7 +40,7 @@ def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: An
 
 
 def _on_gpu(command: Decorated) -> Decorated:
-    """Give a command the arguments NODE and GPU."""
+    """Add the arguments NODE and GPU to a command."""
     command = click.argument("gpu", type=NAME, shell_complete=known_gpus)(command)
     return click.argument("node", type=NAME, shell_complete=known_nodes)(command)
 
@@ -89,16 +89,16 @@ def _order(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Order something of a GPU, or try it.
+    """Send an order about a GPU, or try it as a dry run.
 
     Args:
         place: its node, and its number or UUID.
-        order: what.
+        order: the order.
         output: the format.
-        messages: what has been done, and what would be done.
+        messages: for an order that was carried out, and for a dry run.
         reason: why.
         dry_run: whether it is only tried.
-        options: about whom to ask.
+        options: the connection options.
     """
     node, gpu = place
     body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
@@ -108,7 +108,7 @@ def _order(
 
 
 def _would_be_evicted(place: str, pod: Row) -> str:
-    """Whose pod it is, what it holds, and what comes after it."""
+    """The result of a dry run: the pod's owner, its devices, and what happens next."""
     whose = f"of {pod['user']}" if pod.get("user") else "of nobody"
     covered = f"the booking {pod['booking']} covers it" if pod.get("booking") else "no booking covers it"
     gpus = f"{wording.counted(pod['gpus'], 'GPU')} of {pod['node']}"

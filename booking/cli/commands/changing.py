@@ -111,7 +111,7 @@ def _end(
     dry_run: bool,
     **_: object,
 ) -> None:
-    """End a booking by a method and a path, or ask what would come of it."""
+    """End a booking with this method and path, or show what would happen."""
     body = {"reason": reason} if reason else None
     made = server.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
     # A user who ends another user's booking should read whose it was.
@@ -139,7 +139,8 @@ def _change(
         # If it has been changed since it was read, the server refuses.
         headers={"If-Match": f'"{booking["version"]}"'},
     )
-    # What an answer leaves out is not so; that of a dry run says less, and nothing of what it was before.
+    # A field that the answer leaves out is empty. A dry run leaves out more: that comes from the booking as
+    # it was, apart from what the server decides again.
     before = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
     merged = {**before, **made}
     what = bookings.summary_of(server, merged)
@@ -152,6 +153,6 @@ def _later(end: str, length: Duration, zone: ZoneInfo) -> datetime:
 
 
 def _moved(booking: dict[str, Any], start: datetime, zone: ZoneInfo) -> datetime:
-    """The end that lets it last as long as before, by the clocks of the zone."""
+    """The end that keeps the booking's length, by the clocks of the zone."""
     was, end = (datetime.fromisoformat(booking[key]) for key in ("start", "end"))
     return after(start, between(was, end, zone), zone)

@@ -20,11 +20,11 @@ from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
 
 _ZONE: Final = "zone"
-"""Listed among the limits of an answer, but no limit: one zone applies to all."""
+"""Listed among the limits of an answer, but not a limit: one zone applies to all."""
 
 
 class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one case, for programs."""
+    """The outcome of one case, for programs."""
 
     file: str
     name: str
@@ -87,7 +87,7 @@ def test(files: tuple[Path, ...], output: Format) -> None:
 def _show(server: ServerConnection, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
     """Print the policy; by default as a table, like every other command, and like kubectl's.
 
-    The help of ``-o`` is then true here as well: ``table`` is a table, and programs that want YAML say so.
+    So the help of ``-o`` is true here, too: ``table`` prints a table, and programs that want YAML request it.
     """
     force, me = answer["policy"], answer["me"]
     if output in FOR_PEOPLE:
@@ -118,7 +118,7 @@ def _show(server: ServerConnection, answer: dict[str, Any], output: Format, *, m
 
 
 def _limit(value: object) -> str:
-    """A limit as people read it; as the policy file says it, but for lengths."""
+    """A limit for people: as the policy file writes it, except for lengths."""
     if value is None:
         return "none"
     if isinstance(value, bool):

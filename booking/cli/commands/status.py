@@ -56,10 +56,10 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
 
 
 def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str, Any]:
-    """What the user wants to see of the answer.
+    """The part of the answer that the user wants to see.
 
     Raises:
-        CommandError: there is nothing of that name, which is likely to be mistyped.
+        CommandError: no node or model has that name, which is likely mistyped.
     """
     known = [str(node["node"]) for node in answer["nodes"]]
     missing = [name for name in nodes if name not in known]
@@ -93,7 +93,7 @@ def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str,
 
 
 def _rows(answer: Row) -> Iterator[dict[str, Any]]:
-    """One for each GPU; one for a node about whose GPUs nothing can be said."""
+    """One row per GPU; one for a node whose GPUs are unknown."""
     for node in answer["nodes"]:
         shared = {"node": node["node"], "node_state": node["state"]}
         if not node["devices"]:
@@ -107,7 +107,7 @@ def _rows(answer: Row) -> Iterator[dict[str, Any]]:
 
 
 def _as_row(squatter: Row) -> dict[str, Any]:
-    """A process on a GPU that it does not belong to has a line of its own, after the GPU's."""
+    """The row of a process on a GPU that its pod does not hold; it follows the GPU's own row."""
     return {
         "state": _SQUATTER,
         "why": "It runs on this GPU without holding it.",
@@ -117,7 +117,7 @@ def _as_row(squatter: Row) -> dict[str, Any]:
 
 
 def _process(squatter: Row) -> str:
-    """The text for its pod: the pod's name, or that the process belongs to none."""
+    """The text in the pod column: the pod's name, or that the process belongs to no pod."""
     process = f"process {squatter['pid']} ({squatter['command']})" if squatter.get("pid") else "a process"
     if not squatter.get("of_pod"):
         return f"{process} of no pod"
@@ -155,7 +155,7 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
 
 
 def _state(row: Row) -> str | None:
-    """Of a GPU that a pod uses, by what right."""
+    """The state of a GPU; of one that a pod uses, the right by which the pod holds it."""
     state: str | None = row["state"]
     held = (row.get("pod") or {}).get("class") if state in _USED else None
     return held or state
@@ -178,7 +178,7 @@ def _measured(row: Row, key: str, unit: str) -> str | None:
 
 
 def _memory(row: Row) -> str | None:
-    """In use, of all of the device; in the line of a squatter that of its process."""
+    """Memory in use, out of the device's total; in a squatter's row, that of its process."""
     if row["state"] == _SQUATTER:
         used = (row.get("pod") or {}).get("memory_used_mib")
         return None if used is None else _gib(used)

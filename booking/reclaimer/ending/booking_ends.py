@@ -40,15 +40,15 @@ _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
 def is_mirror_fresh(snapshot: Snapshot) -> bool:
-    """Whether the Booking objects are known to be true."""
+    """Whether the Booking objects are known to be up to date."""
     return snapshot.mirror_age is not None and snapshot.mirror_age < MIRROR_STALE_AFTER
 
 
 def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
     """Uids of today's pods that this booking covered at its last instant and no other covers now.
 
-    A pod that was created in the second of the end may be younger than the end, so it is left out. So is a
-    pod that holds nothing yet: it goes on waiting, without a booking. So is a pod on a node where this
+    A pod that was created in the second of the end is left out, since it may be younger than the end. So is a
+    pod that holds nothing yet: it continues to wait, without a booking. So is a pod on a node where this
     booking did not cover it, or where the next one does not: it had no cover to lose, or has it elsewhere.
     """
     then = _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot)
@@ -117,8 +117,8 @@ def who_goes(booking: Booking, snapshot: Snapshot, terms: EvictionSettings) -> t
 def about_to_end(snapshot: Snapshot, terms: EvictionSettings) -> frozenset[str]:
     """Uids of the pods that are ended within moments, because their booking has just ended.
 
-    No other pod need lose work for devices that these leave. A pod that is still there after a while counts
-    like any other pod without a booking.
+    No other pod needs to lose work for devices that these release. A pod that is still there after a while
+    counts like any other pod without a booking.
     """
     if not is_mirror_fresh(snapshot):
         return frozenset()

@@ -1,9 +1,9 @@
-"""Keeps ``names.BOOKING`` and ``names.TERMINATE_AT`` true on live pods, for people and MAIA's tools.
+"""Keeps ``names.BOOKING`` and ``names.TERMINATE_AT`` correct on live pods, for people and MAIA's tools.
 
 They are output: the only decision that reads them back is the order of one user's pods. A pod is patched only
 when an annotation is wrong, since every write to a waiting pod costs the scheduler a decision. A pod that
-loses the annotations of a booking that is over, and does not end with it, gets an Event that says what it is
-from now on; so does a running pod on a node where its owner's booking does not cover it.
+loses the annotations of a booking that is over, and does not end with it, gets an Event that explains its new
+status; so does a running pod on a node where its owner's booking does not cover it.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from cluster.objects.pods import Pod, is_live
 log = structlog.get_logger(__name__)
 
 _SAME: Final = timedelta(seconds=1)
-"""Instants that other tools wrote may be truncated to whole seconds."""
+"""Other tools may truncate the instants that they write to whole seconds."""
 _NOT_COVERED: Final = (
     "The booking {booking} does not cover this pod on node {node}: others are guaranteed GPUs there. It stays"
     " until a booked pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
@@ -36,10 +36,10 @@ _NOT_COVERED: Final = (
 
 
 def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
-    """Live pods with wrong annotations, and the values that these must get.
+    """Live pods with wrong annotations, and the correct values.
 
     A pod keeps the annotations of a booking that is over until it is decided which pods end with it: they
-    say which pods were covered. A pod that will end keeps them to its end. A ``terminate-at`` without a
+    record which pods were covered. A pod that will end keeps them to its end. A ``terminate-at`` without a
     booking's name beside it is MAIA's, where MAIA is honoured.
     """
     for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():

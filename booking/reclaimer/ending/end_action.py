@@ -20,7 +20,7 @@ _NO_GPU_YET: Final = "This pod has no GPU yet, and then goes on waiting without 
 
 
 def action(pod: Pod, terms: EvictionSettings) -> EndAction:
-    """What happens to this pod by the settings."""
+    """The configured action for this pod."""
     return terms.end_action_with_controller if is_owned(pod) else terms.end_action_without_controller
 
 

@@ -1,8 +1,8 @@
 """Warnings before a booking ends, on every pod that it covers: each once, whichever process leads (law L6).
 
-The last warning is recorded on the pod (``names.WARNED``): the end, and how long before it. Another end (the
-booking was extended, another one covers the pod now) starts over; a pod that is late gets the nearest warning
-alone.
+The last warning is recorded on the pod (``names.WARNED``): the end, and how long before it. A different end
+(the booking was extended, or another one covers the pod now) starts over; a pod that is late gets only the
+nearest warning.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,7 +61,7 @@ def next_warning(
         last: the pod's last warning.
         end: when its booking ends.
         now: before that.
-        warn_before: how long before an end there is a warning.
+        warn_before: how long before an end warnings are due.
     """
     nearest = min((before for before in warn_before if end - now <= before), default=None)
     if nearest is None:

@@ -1,9 +1,8 @@
 """Evicting pods by an administrator's order, booked or not.
 
-The order is an annotation on the pod that the booking server alone writes, so any leader finds it. It
-concerns this pod alone, so nothing need be known about bookings: a stale Lease of the mirror does not stop
-it. The pod comes back by its policy, like a victim; a pod that is never evicted is not evicted by order
-either.
+The order is an annotation on the pod that only the booking server writes, so any leader finds it. It concerns
+this pod only, and does not depend on bookings: a stale Lease of the mirror does not stop it. The pod comes
+back by its policy, like a victim; a pod that is never evicted is not evicted by order either.
 """
 
 from functools import partial
@@ -39,7 +38,7 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
 
 
 def _is_node_known(pod: Pod, snapshot: Snapshot) -> bool:
-    """Whether the state of the pod's node is known (law L6); a pod that waits holds nothing."""
+    """Whether the state of the pod's node is known (law L6); a waiting pod holds nothing."""
     node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
 

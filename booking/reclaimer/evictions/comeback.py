@@ -61,7 +61,7 @@ COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
     "requeue": "as-it-was",
     "delete": "never",
 }
-"""What ``names.ON_EVICT`` may say."""
+"""The values of ``names.ON_EVICT``."""
 CONDITIONS: Final[Mapping[Reason, str]] = {
     "evicted": names.EVICTED_FOR_BOOKING,
     "ended": names.BOOKING_ENDED,
@@ -72,7 +72,7 @@ CONDITIONS: Final[Mapping[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comeback:
-    """What there is at present of one comeback: its template, the victim and the pod in its place."""
+    """The present objects of one comeback: its template, the victim and the pod in its place."""
 
     template: PodTemplate | None = None
     victim: Pod | None = None
@@ -138,7 +138,7 @@ def _after(comeback: Comeback) -> Step:
 
 
 def has_our_finalizer(pod: Pod) -> bool:
-    """Whether our finalizer is on it."""
+    """Whether our finalizer is on the pod."""
     return names.COMEBACK in (pod.metadata.finalizers or ())
 
 
@@ -176,8 +176,8 @@ def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
     """How a pod comes back when it is evicted: as it requests; an unreadable request counts as none.
 
     Args:
-        pod: that goes.
-        is_awaited: whether a booking would cover it on another node, where it then gets its GPU for certain.
+        pod: the pod to evict.
+        is_awaited: whether a booking would cover it on another node, where it then certainly gets its GPU.
     """
     requested = COMEBACK_BY_ANNOTATION.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
     return requested or ("as-it-was" if is_awaited else "without-gpu")

@@ -163,44 +163,44 @@ def _is_in_place(pod: Pod, template: PodTemplate | None) -> bool:
 
 
 class ComebackPods:
-    """What happens to victims and returning pods."""
+    """The reflector's handler for victims and returning pods."""
 
     def __init__(self, seen: ComebackCache) -> None:
         self._seen = seen
 
     def replace(self, items: Sequence[Pod], version: str, /) -> None:
-        """All pods that there are now."""
+        """Replace all pods."""
         self._seen.replace_pods(items, version)
         self._seen.notify()
 
     def upsert(self, pod: Pod, /) -> None:
-        """One is new or has changed."""
+        """Store a new or changed pod."""
         self._seen.put_pod(pod)
         self._seen.notify()
 
     def remove(self, pod: Pod, /) -> None:
-        """One is gone, or its comeback is over."""
+        """Remove a pod that is gone, or whose comeback is over."""
         self._seen.drop_pod(pod.metadata.uid)
         self._seen.notify()
 
 
 class Templates:
-    """Handles changes of PodTemplates."""
+    """The reflector's handler for PodTemplates."""
 
     def __init__(self, seen: ComebackCache) -> None:
         self._seen = seen
 
     def replace(self, items: Sequence[PodTemplate], version: str, /) -> None:
-        """All templates that there are now."""
+        """Replace all templates."""
         self._seen.replace_templates(items, version)
         self._seen.notify()
 
     def upsert(self, template: PodTemplate, /) -> None:
-        """One is new or has changed."""
+        """Store a new or changed template."""
         self._seen.put_template(template)
         self._seen.notify()
 
     def remove(self, template: PodTemplate, /) -> None:
-        """A template is gone."""
+        """Remove a template that is gone."""
         self._seen.template_is_gone(template)
         self._seen.notify()

@@ -90,21 +90,21 @@ class Comebacks:
         self.seen = seen
 
     def withdraw(self, uid: str) -> None:
-        """Undo what was prepared for a pod that need not go.
+        """Undo what was prepared for a pod that need not leave.
 
         Raises:
-            ApiError: the API server could not be asked, or refused.
+            ApiError: the API server could not be reached, or refused.
         """
         self._advance(uid, wanted=False)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
-        """Advance all comebacks as far as they can go now, for a second.
+        """Advance all comebacks as far as possible now, for a second.
 
         The rest come first in the next reconciliation. A comeback that is refused is tried again after a
         pause, and does not block the others.
 
         Raises:
-            Unreachable: the API server cannot be asked.
+            Unreachable: the API server cannot be reached.
         """
         victims = self.seen.victims()
         self.taken &= wanted | set(victims)
@@ -180,10 +180,10 @@ class Comebacks:
             self._write(returning, self._calls.release)
 
     def clear_disruption(self, pod: Pod) -> None:
-        """Take back what was written on a pod right before a deletion that did not follow.
+        """Remove what was written on a pod right before a deletion that did not follow.
 
         Raises:
-            ApiError: the API server could not be asked, or refused.
+            ApiError: the API server could not be reached, or refused.
         """
         whole = self._calls.whole(pod.metadata)
         if whole is None:

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 DRY_RUN_ATTEMPTS: Final = 10
-"""Attempts of a failing dry run before the pod is evicted all the same."""
+"""Attempts of a failing dry run after which the pod is evicted without one."""
 MOST_AHEAD: Final = 4
 """Pods whose dry run is started ahead in one pass; for all others it runs at their eviction."""
 

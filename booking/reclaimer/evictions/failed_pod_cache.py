@@ -41,7 +41,7 @@ class FailedPodCache:
             return tuple(sorted(self._rejected.values(), key=lambda one: one.since))
 
     def replace(self, items: Sequence[FailedPod], _version: str, /) -> None:
-        """All failed pods."""
+        """Replace all failed pods."""
         with self._lock:
             known, self._rejected = self._rejected, {}
             for pod in items:
@@ -49,7 +49,7 @@ class FailedPodCache:
         self._on_change()
 
     def upsert(self, pod: FailedPod, /) -> None:
-        """One has failed, or has changed since."""
+        """Store a pod that has failed, or has changed since."""
         with self._lock:
             self._put(
                 pod, {pod.metadata.uid: one} if (one := self._rejected.pop(pod.metadata.uid, None)) else {}
@@ -57,7 +57,7 @@ class FailedPodCache:
         self._on_change()
 
     def remove(self, pod: FailedPod, /) -> None:
-        """A failed pod is gone."""
+        """Remove a failed pod that is gone."""
         with self._lock:
             self._rejected.pop(pod.metadata.uid, None)
         self._on_change()

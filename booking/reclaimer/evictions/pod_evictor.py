@@ -96,7 +96,7 @@ class PodEvictor:
         following.add("templates", templates)
         following.add("failed pods", failed)
 
-    # --- away ------------------------------------------------------------------------------------------
+    # --- eviction -------------------------------------------------------------------------------------------
     def prepare(self, pod: Pod, *, back: Back) -> None:
         """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
@@ -179,7 +179,7 @@ class PodEvictor:
         return self._calls.notify(pod, notice)
 
     def _is_prepared_otherwise(self, victim: Pod, why: EvictionCause) -> bool:
-        """Whether it was made ready to come back in another way, or for another reason, than it is to now."""
+        """Whether it was prepared for another kind of comeback, or another reason, than it needs now."""
         template = self.seen.template(victim.metadata.uid)
         if template is None:
             return has_our_finalizer(victim) and how(victim.metadata) != why.back
@@ -201,8 +201,9 @@ class PodEvictor:
         if isinstance(error, ServerError):
             self._dry_runs.count_unanswered(whole, error)
         elif error is not None:
-            # Evicted all the same: a pod cannot keep a GPU because its replacement is refused. A full quota
-            # has room once the pod has left; anything else is reported now, and retried indefinitely.
+            # Evicted nevertheless: a pod cannot keep a GPU because its replacement is refused. A full quota
+            # has room once the pod
+            # has left; anything else is reported now, and retried indefinitely.
             log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
             if FULL_QUOTA not in error.message:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
@@ -262,7 +263,7 @@ class PodEvictor:
             self._events.normal(victim, reason, why.message)
         log.info("a pod is terminating", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
 
-    # --- and back --------------------------------------------------------------------------------------
+    # --- comeback -------------------------------------------------------------------------------------------
     def withdraw(self, uid: str) -> None:
         """The pod need not go after all; see ``Evictor``."""
         self._returning.withdraw(uid)
@@ -295,7 +296,7 @@ class _Eviction:
 
 
 def _may_be_evicted(why: EvictionCause) -> bool:
-    """Whether the Eviction API is asked, which respects budgets."""
+    """Whether to use the Eviction API, which respects budgets."""
     return why.reason == "evicted" and not why.overrides_budget
 
 

@@ -23,22 +23,21 @@ API_ACCESS_VOLUME: Final = "kube-api-access-"
 """The volume that the API server injects into every pod: it does so again."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _KEPT_STATE: Final = frozenset({names.USER, names.NOBODY})
-"""What is ours on a pod and stays on the one that comes back."""
+"""Our annotations on a pod that stay on its replacement."""
 _LEFT_BEHIND: Final = frozenset(
     {"nodeName", "priority", "preemptionPolicy", "ephemeralContainers", "schedulerName", "priorityClassName"}
 )
-"""Of ``spec``: written by others than the user (scheduler, admission, debuggers), or given back below."""
+"""Of ``spec``: not written by the user (but by scheduler, admission, debuggers), or restored below."""
 
 
 def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
     """Metadata and spec of the pod that comes back: ``{"metadata": {...}, "spec": {...}}``.
 
-    Without a GPU: GPUs are asked for by no container and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of
-    them; what ties the pod to GPU nodes is dropped. As it was: it asks for what it asked for, and counts how
-    often it was evicted and refused; what MAIA has granted it still counts. Either way what admission
-    replaced is given back; name, namespace, labels, requests, tolerations and everything else of the
-    containers stay. It names the pod that it replaces (``names.RECREATED_FROM``) and that pod's age
-    (``names.FIRST_CREATED``).
+    Without a GPU: no container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; what
+    ties the pod to GPU nodes is dropped. As it was: it keeps its requests, counts how often it was evicted
+    and rejected, and MAIA's grant still counts. Either way the values that admission replaced are restored;
+    name, namespace, labels, requests, tolerations and everything else of the containers stay. It names the
+    pod that it replaces (``names.RECREATED_FROM``) and that pod's age (``names.FIRST_CREATED``).
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":

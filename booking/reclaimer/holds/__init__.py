@@ -1,1 +1,1 @@
-"""From a plan to a bound pod: devices are kept, victims notified and evicted, the bind awaited."""
+"""From a plan to a bound pod: devices are reserved, victims notified and evicted, the bind awaited."""

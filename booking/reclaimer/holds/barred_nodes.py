@@ -1,7 +1,7 @@
-"""Nodes on which a hold was of no use to a pod: barred for it for a while.
+"""Nodes on which a hold did not help a pod: barred for it for a while.
 
-While a node is barred, nothing is kept for the pod there: other pods must not lose work in vain repeatedly.
-The bar is an annotation; the leader measures how long it has been there unchanged.
+While a node is barred, nothing is reserved for the pod there: other pods must not lose work in vain
+repeatedly. The bar is an annotation; the leader measures how long it has been there unchanged.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ class BarredNodes:
         return [snapshot.pods[uid] for uid, (_, since) in seen.items() if now - since >= BARRED_FOR]
 
     def lift(self, pod: Pod) -> None:
-        """Let the pod be served on every node again.
+        """Allow the pod on every node again.
 
         Raises:
             ApiError: it could not be written.

@@ -1,12 +1,13 @@
-"""Booked pods that only disruption budgets keep waiting, and for which a budget is passed over at last.
+"""Booked pods that wait only for disruption budgets, and overriding a budget for them at last.
 
 A pod waits for budgets alone when no plan can be made for it without pods that a budget has just protected,
-and one can be made with them. Since when is written on it (``names.BUDGETS_SINCE``), so that the time goes on
-when a controller starts again or another leads: a new one knows of no budget, plans as usual, is refused and
-knows then. The mark is taken off when the pod waits for another reason, or somebody whom no budget protects
-has left for it, and by its Binding: a pod that budgets keep waiting again waits the whole time again.
+and one can be made with them. The start of the wait is written on it (``names.BUDGETS_SINCE``), so that the
+time continues when a controller restarts or another leads: a new leader knows of no budget, plans as usual,
+is refused and knows then. The annotation is removed when the pod waits for another reason, when a pod that no
+budget protects has left for it, and by its Binding: if budgets keep it waiting again, the full time starts
+again.
 
-Only where the settings give a limit is any of this done.
+All of this happens only if the settings give a limit.
 """
 
 from dataclasses import dataclass
@@ -33,12 +34,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What a round of planning has found, where some pods are protected by budgets."""
+    """The result of planning where budgets protect some pods."""
 
     plans: tuple[Plan, ...]
-    """For pods that only budgets keep waiting: what would be done without them."""
+    """Plans without budgets, for pods that only budgets keep waiting."""
     others: tuple[Pod, ...]
-    """Pods that are marked so, and are not kept waiting by budgets alone any more."""
+    """Pods with the annotation that budgets alone do not keep waiting any more."""
 
 
 def waits(
@@ -52,9 +53,9 @@ def waits(
     """The booked pods that wait for nothing but disruption budgets.
 
     Args:
-        snapshot: the instant that ``plans`` were made on.
-        inputs: what they were made with; it leaves ``protected`` out.
-        holder_cache: what was read of the nodes for them.
+        snapshot: the one that ``plans`` were made on.
+        inputs: those of ``plans``; they exclude ``protected``.
+        holder_cache: the holders that were computed for them.
         protected: uids of pods that a budget has just protected.
         plans: all plans that can be made.
     """
@@ -82,7 +83,7 @@ def since(pod: Pod) -> datetime | None:
 
 
 class Budgets:
-    """Measures the waiting, and says whose budget may be passed over. For one thread."""
+    """Measures the wait, and decides for whom budgets are overridden. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -91,16 +92,16 @@ class Budgets:
         self._asked = RecentRequests(context.clock)
         self._protected: set[str] = set()
         self._passing: dict[str, str] = {}
-        """Uid of a booked pod -> the hold for which budgets are passed over."""
+        """Uid of a booked pod -> the hold for which budgets are overridden."""
 
     def protects(self, victim: Pod) -> None:
-        """A budget has just protected this pod."""
+        """Record that a budget has just protected this pod."""
         self._protected.add(victim.metadata.uid)
 
     def overdue(
         self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, plans: list[Plan]
     ) -> list[Plan]:
-        """Plans that are to be carried out whatever budgets say; ``plans`` are all others."""
+        """Plans that must be carried out despite budgets; ``plans`` are all others."""
         if self._limit is None:
             return []
         self._protected &= snapshot.pods.keys()
@@ -115,18 +116,18 @@ class Budgets:
         return [one for one in found.plans if self._is_overdue(one.pod, snapshot.now)]
 
     def pass_over(self, pod: Pod) -> None:
-        """For the hold that was just written on this pod budgets are passed over."""
+        """Override budgets for the hold that was just written on this pod."""
         self._passing[pod.metadata.uid] = pod.metadata.annotation(names.HOLD) or ""
 
     def is_passed_over(self, pod: Pod) -> bool:
-        """Whether they are for the hold on this pod.
+        """Whether budgets are overridden for the hold on this pod.
 
-        A process that starts again does not know, and finds it out as the one before did.
+        Not remembered across a restart: the new process finds it out as the old one did.
         """
         return self._passing.get(pod.metadata.uid) == (pod.metadata.annotation(names.HOLD) or "")
 
     def served(self, pod: Pod) -> None:
-        """Somebody whom no budget protects has left for this pod."""
+        """Record that a pod that no budget protects has left for this pod."""
         if pod.metadata.annotation(names.BUDGETS_SINCE):
             self._mark(pod, None)
 

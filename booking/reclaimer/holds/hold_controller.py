@@ -1,22 +1,21 @@
 """From a plan to a bound pod: hold, re-validate, notice, evict, wait (ARCHITECTURE.md, laws L2 and L3).
 
 All state is in the objects: the hold on the booked pod names devices and victims, so any process can continue
-from it. Memory holds timers alone, which may start again. A hold is acted on in the pass that writes it: the
+from it. Memory holds only timers, which may start again. A hold is acted on in the pass that writes it: the
 dry run of a victim's replacement runs while the hold is written, and the victim is prepared while our watch
-brings the hold. No pod is evicted before the watch has brought it (``revalidation``).
+delivers the hold. No pod is evicted before the watch has delivered it (``revalidation``).
 
 ::
 
-    planned ──write──> held ──free devices stayed free for 2 s──> victims notified ──notice over──> victims
-    leave
-                        │                                                                                │
-                        └────────────────── its premises are not true any more: dropped ─────────────────┤
-                                                                                                         v
-       hold and bars empty <──bound── the pod may be bound <────────────── every device is free ─────────────┘
-                                   └──not bound for 10 s: dropped, and the node is barred for the pod
+    planned ──write──> held ──devices stay free for 2 s──> victims notified ──notice over──> victims leave
+                        │                                                                         │
+                        └────────────── its premises are not true any more: dropped ──────────────┤
+                                                                                                  v
+    hold and bars empty <──bound── the pod may be bound <───────── every device is free ──────────┘
+                                       └──not bound for 10 s: dropped, and the node is barred for the pod
 
-While no victim has been evicted, a place that has become free is kept instead of theirs (``move``). The
-devices of a victim that hangs in Terminating are no place (``hold_status``): the hold is dropped.
+While no victim has been evicted, the hold moves to other devices if they become free (``move``). The devices
+of a victim that hangs in Terminating cannot be counted on (``hold_status``): the hold is dropped.
 """
 
 from collections.abc import Callable
@@ -53,11 +52,11 @@ log = structlog.get_logger(__name__)
 BIND_DEADLINE: Final = 2.0
 """Seconds in which a bind that was decided before the hold may still take one of its free devices."""
 BOUND_WITHIN: Final = 10.0
-"""Seconds that a pod has to be bound once every device of its hold is free."""
+"""Seconds for the scheduler to bind the pod once every device of its hold is free."""
 SEEN_WITHIN: Final = 5.0
-"""Seconds within which our watch brings a hold that we wrote."""
+"""Seconds within which our watch delivers a hold that we wrote."""
 PAUSED_FOR: Final = 10.0
-"""Seconds in which a node agent that is stopping may start again."""
+"""Seconds for a node agent that is stopping to start again."""
 
 
 @dataclass
@@ -68,13 +67,13 @@ class _Timer:
     seen: float | None = None
     """When it was first seen without any problem."""
     had_free: bool = False
-    """Some of its devices were free then: an older bind may be on its way to them."""
+    """Whether some of its devices were free then: an earlier bind may be on its way to them."""
     notices: dict[str, Notice] = field(default_factory=dict)
     """Uid of a victim -> its notice."""
     paused: float | None = None
     complete: float | None = None
     behind: float | None = None
-    """Since when the extender says that it cannot bind the pod now."""
+    """Since when the extender reports that it cannot bind the pod now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class _Written:
 
     hold: Hold
     pod: Pod
-    """The pod with the hold on it, as the API server has answered."""
+    """The pod with the hold on it, as returned by the API server."""
     at: float
     """The monotonic instant at which the write was requested."""
 
@@ -107,11 +106,11 @@ class HoldController:
         self._needed: dict[str, float] = {}
         """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
         self._dropped: dict[str, Pod] = {}
-        """Uid -> the pod as the API server has answered when its hold was taken off."""
+        """Uid -> the pod as returned by the API server when its hold was removed."""
 
     # --- for the planner -----------------------------------------------------------------------------
     def completed(self, snapshot: Snapshot) -> Snapshot:
-        """The instant with holds that are not seen yet, and without those that were just dropped."""
+        """The snapshot with holds that it does not show yet, and without those that were just dropped."""
         now = self._clock.monotonic()
         self._written = {
             uid: one
@@ -135,7 +134,7 @@ class HoldController:
         return self._excluded.uids
 
     def write(self, plan: Plan, *, needed: float) -> None:
-        """Write a planned hold on its pod, if the pod still is what the plan was made on.
+        """Write a planned hold on its pod, if the pod has not changed since it was planned.
 
         Args:
             plan: the plan.
@@ -170,7 +169,7 @@ class HoldController:
         *,
         needed: float,
     ) -> None:
-        """Write what budgets alone have forbidden for too long; ``plans`` are all others, written by now.
+        """Write the holds that only budgets have prevented for too long; ``plans`` are the others, written.
 
         Raises:
             ApiError: it could not be written.
@@ -181,17 +180,17 @@ class HoldController:
                 self._budgets.pass_over(written.pod)
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Act on what was written in this pass, planned on this instant."""
+        """Act on the holds that were written in this pass, planned on this snapshot."""
         begun, self._begun = self._begun, []
         snapshot = snapshot.with_holds({one.pod.metadata.uid: one.hold for one in begun})
         for one in begun:
             self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
-        for one in begun:  # last, so that it delays nobody
+        for one in begun:  # last, so that it delays no eviction
             if one.pod.metadata.uid not in self._dropped:
                 self._context.write_event(one.pod, names.GPUS_KEPT, hold_message(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
-        """Pods with a hold none of whose victims has been evicted: the evictions may turn out needless."""
+        """Pods with a hold none of whose victims has been evicted: the evictions may turn out unnecessary."""
         return [
             pod
             for uid, hold in snapshot.holds.items()
@@ -205,9 +204,9 @@ class HoldController:
         ]
 
     def move(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Keep free devices instead of those for which others would have to leave.
+        """Hold free devices instead of those for which other pods would have to leave.
 
-        In one write, so that nobody takes them in between and work is in danger again.
+        In a single write, so that no other pod can take them in between and put work in danger again.
 
         Raises:
             ApiError: it could not be written.
@@ -218,7 +217,7 @@ class HoldController:
 
     # --- every pass ----------------------------------------------------------------------------------
     def reconcile(self, snapshot: Snapshot) -> None:
-        """One step for every hold, notice and bar that is there; what fails is tried in the next pass."""
+        """Take one step for every hold, notice and bar; a failed step is tried again in the next pass."""
         self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
         self._victim_eviction.forget_all_but(frozenset(snapshot.pods))
         now = self._clock.monotonic()
@@ -250,7 +249,7 @@ class HoldController:
             self._context.failures.note("hold", pod.key, error)
 
     def _step(self, pod: Pod, snapshot: Snapshot, *, read: float | None = None) -> None:
-        """One step for one hold; ``read``: when the API server said that the pod is so, if in this pass."""
+        """Take one step for one hold; ``read``: when the API server returned the pod, if in this pass."""
         if pod.spec.node_name:
             self._resolve(pod)
             return
@@ -328,7 +327,7 @@ class HoldController:
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, timer: _Timer) -> bool:
-        """Whether the extender is behind us, and has not been for too long."""
+        """Whether the extender's cache is behind ours, and has not been for too long."""
         now = self._clock.monotonic()
         if not is_behind(pod):
             timer.behind = None
@@ -345,9 +344,9 @@ class HoldController:
         self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
 
     def _drop(self, pod: Pod, why: str, *, bar: str | None = None) -> None:
-        """Keep nothing for the pod any more; its victims that have not left are spared in the next pass.
+        """Drop the pod's hold; its victims that have not left are spared in the next pass.
 
-        ``bar``: a node on which nobody else leaves for it for a while.
+        ``bar``: a node on which no other pod is to leave for it for a while.
         """
         barred = {names.BARRED: self._bars.with_node(pod, bar)} if bar else {}
         done = self._patch(pod, {names.HOLD: None, **barred})
@@ -369,9 +368,9 @@ class HoldController:
         self._victim_eviction.notices.take_back(victim)
 
     def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
-        """Write on the pod in the state that was decided on; as it is then, None when it is another by now.
+        """Write on the pod if it is unchanged since the decision; returns its new state, else None.
 
-        A bind that is in flight carries the resourceVersion too: one of the two loses and decides again.
+        A bind in flight carries the resourceVersion too: one of the two loses and decides again.
         """
         meta = pod.metadata
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}

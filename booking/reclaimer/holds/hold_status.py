@@ -1,4 +1,4 @@
-"""The status of a hold at one instant: whether it can still be kept, and what it waits for. Pure."""
+"""The status of a hold at one instant: whether it is still valid, and what it waits for. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -22,13 +22,14 @@ class HoldStatus:
     victims: tuple[Pod, ...] = ()
     """Pods whose devices or room it needs, and that are not terminating."""
     complete: bool = False
-    """Every device is free, and every victim gone: the pod can be bound."""
+    """Whether every device is free and every victim gone: the pod can be bound."""
     problem: str | None = None
-    """Why it cannot be kept, None when it can."""
+    """Why it is not valid, None when it is."""
     passing: bool = False
     """The problem is one that usually passes within seconds."""
     crowded: bool = False
-    """A victim left for it, and others have taken the room: the next victim might leave in vain, too."""
+    """Whether a victim left for it and others have taken the room: the next victim might leave in vain,
+    too."""
 
 
 def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
@@ -69,7 +70,7 @@ def _room_problem(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
 
 
 def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
-    """Whether other pods are in the way by now, though a victim has left for the pod.
+    """Whether other pods have taken the room, though a victim has left for the pod.
 
     A victim that comes back without a GPU may be faster than the pod that it left for.
     """
@@ -78,7 +79,7 @@ def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
 
 
 def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
-    """What the pod finds on the node, with the pods that other holds bring there."""
+    """A checker for the pod, with the pods that other holds will bring to the node."""
     around = snapshot.around
     for uid, other in snapshot.holds_on.get(hold.node, ()):
         if uid != pod.metadata.uid and uid in snapshot.pods:
@@ -88,7 +89,7 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
 
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
-    """The pods that still hold the devices or take the room, and whether all of them may be evicted."""
+    """The status by the pods that still hold the devices or take the room, if all of them may be evicted."""
     free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
     in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
     victims: dict[str, Pod] = {}
@@ -114,12 +115,12 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
 
 
 def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:
-    """Whether the victim is terminating and may still go; the room of one that hangs is not waited for."""
+    """Whether the victim is terminating and does not hang: the room of a hanging one is not waited for."""
     return is_terminating(victim) and not is_stuck(victim, snapshot.now)
 
 
 def _crowding(pod: Pod, hold: Hold, in_the_way: set[str], snapshot: Snapshot) -> frozenset[str]:
-    """Victims who hold none of the devices, and without whose leaving there is no room for the pod."""
+    """Victims that hold none of the devices, but must leave to make room for the pod."""
     node = snapshot.nodes[hold.node]
     others = [
         uid

@@ -1,4 +1,4 @@
-"""When a victim that has its notice must go: when the notice is over, or its work is saved. Pure.
+"""When a victim with a notice must leave: when the notice is over, or its work is saved. Pure.
 
 A victim's notice is the longer of the policy's and the pod's own request, which counts up to a limit. An
 annotation that cannot be parsed counts as absent.
@@ -24,9 +24,10 @@ class Notice:
     given: datetime
     """When the hold was written: no later than the notice itself."""
     over: float
-    """The monotonic instant at which it must go."""
+    """The monotonic instant at which it must leave."""
     ahead: bool
-    """Whether the notice comes before that; else it is part of the write that prepares the eviction."""
+    """Whether the notice is given before that; otherwise it is part of the write that prepares the
+    eviction."""
 
 
 def notice_seconds(victim: Pod, terms: EvictionSettings) -> float:
@@ -35,13 +36,13 @@ def notice_seconds(victim: Pod, terms: EvictionSettings) -> float:
 
 
 def is_due(victim: Pod, notice: Notice, *, monotonic: float, now: datetime) -> bool:
-    """Whether the victim must go at this instant.
+    """Whether the victim must leave at this instant.
 
     Args:
-        victim: as it is now.
+        victim: in its present state.
         notice: the notice that it was given.
         monotonic: the instant.
-        now: the same by the wall clock, to which pods write.
+        now: the same instant by the wall clock, which pods use.
     """
     return monotonic >= notice.over or has_saved(victim, notice.given, now)
 
@@ -50,7 +51,7 @@ def has_saved(victim: Pod, given: datetime, now: datetime) -> bool:
     """Whether the pod reports that it has saved its work since the notice.
 
     Pods write whole seconds (``date``), by the clock of their node: the second in which the notice was given
-    counts, and a clock that is ahead as far as law L6 lets ours be.
+    counts, and so does a clock that is ahead by as much as law L6 allows.
     """
     said = _instant(victim.metadata.annotation(names.CHECKPOINT_DONE))
     return said is not None and given.replace(microsecond=0) <= said <= now + LARGEST_SKEW

@@ -1,4 +1,4 @@
-"""Giving a victim its notice, for whom and when it must leave, and withdrawing it.
+"""Giving a victim its notice, which names the beneficiary and the deadline, and withdrawing it.
 
 The notice is an Event and the annotation ``names.NOTICE``, which a pod can read by a downward-API volume.
 """
@@ -34,7 +34,7 @@ def message(beneficiary: Pod, until: datetime) -> str:
 def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
     """Until when a notice for this beneficiary lets its pod work; None where it is not such a notice.
 
-    By it a process that starts again, or another leader, keeps to the notice that was given.
+    From it a process that restarts, or another leader, continues with the notice that was given.
     """
     try:
         until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
@@ -44,7 +44,7 @@ def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
 
 
 def afterwards(beneficiary: Pod) -> str:
-    """Why a pod had to go, as its owner reads it on the pod that came back: true then, too."""
+    """Why a pod had to leave, as its owner reads it on the pod that came back: it is still true then."""
     return f"The booked pod {beneficiary.key} needed the GPUs of this pod."
 
 
@@ -84,7 +84,7 @@ class Notices:
         ]
 
     def take_back(self, victim: Pod) -> bool:
-        """Remove a notice; False when that was asked a moment ago.
+        """Remove a notice; False if its removal was requested a moment ago.
 
         Raises:
             ApiError: it could not be removed.

@@ -40,7 +40,7 @@ class Revalidation:
         So a slow API server, with many requests in between, does not block an eviction indefinitely.
 
         Raises:
-            ApiError: the API server could not be asked.
+            ApiError: the API server could not be reached.
         """
         if self._checked_at is None or not self._context.is_fresh(self._checked_at):
             self._checked_at = self._check()
@@ -50,9 +50,9 @@ class Revalidation:
         return True
 
     def _check(self) -> float | None:
-        """The monotonic instant as of which the hold is valid; None where it is not."""
+        """The monotonic instant as of which the hold is valid; None if it is not."""
         if not self._is_seen():
-            return None  # without a request: our watch brings it in a moment
+            return None  # without a request: our watch delivers it in a moment
         self.begin()
         asked, self._asked = self._asked, None
         found = self._stored()
@@ -77,7 +77,7 @@ class Revalidation:
         return seen is not None and self._waits(seen)
 
     def _stored(self) -> tuple[Pod, float] | None:
-        """The booked pod as the API server has it, and when; None where it is another, or bound."""
+        """The booked pod from the API server, and when it was read; None if it has been replaced or bound."""
         meta = self._pod.metadata
         if self._read is not None and self._context.is_fresh(self._read):
             return self._pod, self._read
@@ -90,6 +90,6 @@ class Revalidation:
         return (stored, self._context.clock.monotonic()) if same and self._context.is_fresh(begun) else None
 
     def _waits(self, pod: Pod) -> bool:
-        """Whether it waits for just this hold."""
+        """Whether the pod waits for exactly this hold."""
         text = self._pod.metadata.annotation(names.HOLD)
         return pod.metadata.annotation(names.HOLD) == text and not pod.spec.node_name and is_live(pod)

@@ -1,7 +1,7 @@
-"""Whether scheduler and extender could bind a pod now: if not, no node is to blame (law L3). Pure.
+"""Whether scheduler and extender could bind a pod now: if not, the node is not to blame (law L3). Pure.
 
-kube-scheduler renews its Lease. Whether its extender answers it, it writes on the pod: by the reason
-``SchedulerError`` and the address that it has asked (kube-scheduler 1.34-1.37, ``extender.go``). An extender
+kube-scheduler renews its Lease. If its extender does not answer, it reports that on the pod: by the reason
+``SchedulerError`` and the address that it has called (kube-scheduler 1.34-1.37, ``extender.go``). An extender
 that answers, but cannot bind for a reason that lies in no node, begins its message with ``names.NOT_NOW``;
 one whose cache is older than the reclaimer's still finds the held devices taken. Any other rejection, and a
 node that does not suit the pod, show none of these.
@@ -19,11 +19,12 @@ SCHEDULER_UNRESPONSIVE_AFTER: Final = 10.0
 _FAILED: Final = "SchedulerError"
 _ADDRESS: Final = "://"
 BEHIND_AT_MOST: Final = 150.0
-"""Seconds for which an extender may lag (law L6's limit for staleness); then it is a disagreement."""
+"""Seconds for which an extender may lag (law L6's limit for staleness); after that it counts as a
+disagreement."""
 
 
 def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
-    """Whether scheduler and extender are there; where nothing says otherwise, it is believed."""
+    """Whether scheduler and extender respond; assumed unless something indicates otherwise."""
     age = snapshot.scheduler_age
     is_there = age is None or age < SCHEDULER_UNRESPONSIVE_AFTER
     return is_there and not any(_ADDRESS in message for message in _failures(pod))
@@ -40,7 +41,7 @@ def _failures(pod: Pod) -> list[str]:
 
 
 def _messages(pod: Pod, *, reason: str | None) -> list[str]:
-    """Why the scheduler has not placed the pod; for one reason, or any."""
+    """Why the scheduler has not placed the pod; for one reason, or for any."""
     return [
         one.message or ""
         for one in pod.status.conditions or ()

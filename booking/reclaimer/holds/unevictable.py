@@ -24,7 +24,7 @@ class UnevictablePods:
         """Uid -> the end of its pause, and how often in a row it could not be evicted."""
 
     def add(self, uid: str) -> None:
-        """This pod could not be evicted just now."""
+        """Record that this pod could not be evicted just now."""
         _, before = self._pauses.get(uid, (0.0, 0))
         pause = exponential_backoff(before + 1, first=SPARED_FOR, longest=SPARED_AT_MOST)
         self._pauses[uid] = (self._clock.monotonic() + pause, before + 1)

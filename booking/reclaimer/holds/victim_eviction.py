@@ -1,7 +1,7 @@
 """From a hold to the eviction of the pods on its devices: notice, time to save, last check, eviction.
 
-Each victim has its own deadline. It is in the notice on the pod, so a process that starts again keeps it. A
-victim without any time gets its notice by the write that prepares its comeback.
+Each victim has its own deadline. It is in the notice on the pod, so a process that restarts keeps it. A
+victim without notice time gets its notice by the write that prepares its comeback.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from cluster.objects.pods import Pod
 log = structlog.get_logger(__name__)
 
 REFUSED_AT_MOST: Final = 3
-"""Times that the eviction of a pod is refused before others are looked for."""
+"""Times that the eviction of a pod is refused before other victims are sought."""
 
 
 class NotNowError(Exception):
@@ -47,7 +47,7 @@ class Case:
     notices: dict[str, Notice]
     """Victim's uid -> the notice that this process gave it for this hold; grows."""
     read: float | None = None
-    """When the API server said that the pod is so, where that was in this very pass."""
+    """When the API server returned the pod in this state, if in this very pass."""
 
 
 class VictimEviction:
@@ -76,17 +76,17 @@ class VictimEviction:
         self.notices.forget_all_but(uids)
 
     def prepare(self, victims: Iterable[Pod]) -> None:
-        """Note that the victims which get no notice are likely to be evicted in this very pass."""
+        """Start preparing the victims that get no notice: they are likely to be evicted in this very pass."""
         for victim in victims:
             if notice_seconds(victim, self._terms) == 0:
                 self._context.evictor.prepare(victim, back=self._back(victim))
 
     def reconcile(self, case: Case, victims: tuple[Pod, ...]) -> float | None:
-        """Take one step for each victim; returns when the first of them was evicted, None where none was.
+        """Take one step for each victim; returns when the first of them was evicted, None if none was.
 
         Raises:
-            NotNowError: one of them cannot be had now.
-            ApiError: the API server could not be asked, or refused.
+            NotNowError: one of them cannot be evicted now.
+            ApiError: the API server could not be reached, or refused.
         """
         notified = [self._notify(case, victim) for victim in victims]
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -111,7 +111,7 @@ class VictimEviction:
 
     # --- notices -------------------------------------------------------------------------------------
     def _notify(self, case: Case, victim: Pod) -> Pod:
-        """Give the victim its notice, if that comes ahead; returns the pod with it."""
+        """Give the victim its notice, if it has notice time; returns the pod with it."""
         uid = victim.metadata.uid
         known = case.notices.get(uid) or self._notice(case, victim)
         if known.ahead:
@@ -121,7 +121,7 @@ class VictimEviction:
         return victim
 
     def _notice(self, case: Case, victim: Pod) -> Notice:
-        """The victim's notice; where another process gave it one, that, with the time that is left."""
+        """The victim's notice; one that another process gave it is kept, with the remaining time."""
         now, seconds = self._clock.now(), notice_seconds(victim, self._terms)
         given = min(_aware(case.hold.at or now), now)
         until = notice_until(victim.metadata.annotation(names.NOTICE), case.pod)
@@ -148,7 +148,7 @@ class VictimEviction:
             self._budgets.protects(victim)
             raise self._not_now(victim, "a disruption budget protects it") from error
         except TooManyRequests:
-            raise  # the API server is overloaded: nothing against this pod, another would fare no better
+            raise  # the API server is overloaded: another pod would fare no better
         except StatusError as error:
             self._refused[uid] = self._refused.get(uid, 0) + 1
             if self._refused[uid] < REFUSED_AT_MOST:

@@ -1,4 +1,4 @@
-"""Booked pods that fit on free devices during one round of planning: they take them, without a plan.
+"""Booked pods that fit on free devices during one round of planning: they need no plan.
 
 The scheduler decides which devices such a pod gets. So that the next pod does not count on the same ones,
 some are reserved for it here. Whether the next pod needs a victim is decided without that guess: only where
@@ -42,7 +42,7 @@ class FreePlacement:
 
         Args:
             asking: the pod.
-            firm: what it finds on nodes, those that only take free devices not counted.
+            firm: checks nodes without the pods that only take free devices.
         """
         if found := self.place(asking):
             node, devices = found
@@ -58,7 +58,7 @@ class FreePlacement:
     def place(self, asking: WaitingPod, *, is_on_hold: bool = False) -> tuple[str, tuple[str, ...]] | None:
         """A node on which the pod would be placed now, and free devices of it that no other pod counts on.
 
-        ``is_on_hold``: they would be kept for it, instead of what is kept for it now.
+        ``is_on_hold``: whether they would be held for it, instead of those that are held for it now.
         """
         for node in self._open(asking):
             devices = self._candidates.candidate(node, asking.model, asking.selector).free[: asking.need]
@@ -72,7 +72,7 @@ class FreePlacement:
         self._takers.setdefault(taker.asking.model, []).append(taker)
 
     def _open(self, asking: WaitingPod) -> Iterator[str]:
-        """Nodes with free devices that are open to the pod, the fullest first: so large pods find room."""
+        """Nodes with enough free devices that are open to the pod; the fullest first, to leave large gaps."""
         model = asking.model
         if model not in self._with_free:
             self._with_free[model] = self._candidates.nodes_with_free(model)
@@ -82,14 +82,14 @@ class FreePlacement:
                 yield node
 
     def _nodes(self, taker: _Taker) -> frozenset[str]:
-        """Where it would fit if it were the only one that takes what is free."""
+        """Nodes where it would fit if no other pod took free devices."""
         if taker.nodes is None:
             asking = taker.asking
             taker.nodes = frozenset(n for n in self._open(asking) if asking.fits(n, taker.checker))
         return taker.nodes
 
     def _could_all_be_served(self, taker: _Taker) -> bool:
-        """False only if those that can do with nothing else need more than there is (Hall's condition)."""
+        """False only if the pods that depend on the same nodes need more than there is (Hall's condition)."""
         model, nodes, selector = taker.asking.model, set(self._nodes(taker)), taker.asking.selector
         need, rest = taker.asking.need, list(self._takers.get(model, ()))
         while near := [one for one in rest if self._is_near(one, nodes)]:

@@ -1,4 +1,4 @@
-"""All nodes during one round of planning: what each could give, less what the round has given away."""
+"""All nodes during one round of planning: what each could give, minus what the round has assigned."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.hold import Hold
 
 ANY: Final = DeviceSelector()
-"""Every device of a model will do."""
+"""Selects every device of a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningInputs:
-    """What is known about pods beyond the objects. Uids."""
+    """What is known about pods in addition to the objects. Uids."""
 
     excluded: frozenset[str] = frozenset()
     """Pods that must not be evicted just now."""
@@ -26,7 +26,7 @@ class PlanningInputs:
 
 
 class NodeCandidates:
-    """What is left of each node."""
+    """The remaining devices of each node."""
 
     def __init__(self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache) -> None:
         self._snapshot = snapshot
@@ -38,16 +38,16 @@ class NodeCandidates:
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
-        """The holders on suitable devices, for a pod that requests more than a model."""
+        """The holders on selected devices, for pods that request more than a model."""
         self._going = set(snapshot.victims | inputs.ending)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
         for uid in self._going | inputs.excluded:
             self._change_node_of(uid)
 
-    # --- asking --------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------
     def version(self, node: str) -> int:
-        """Another number whenever something of the node was given away."""
+        """A number that changes whenever something of the node is assigned."""
         return self._versions.get(node, 0)
 
     def raw_free(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
@@ -66,7 +66,7 @@ class NodeCandidates:
         return [name for _, name in sorted(found)]
 
     def least_losses(self, model: str, need: int, selector: DeviceSelector = ANY) -> Mapping[str, int]:
-        """Node -> what a pod there destroys at least, in GPU-microseconds; not those that have too few."""
+        """Node -> lower bound of what a pod there destroys, in GPU-microseconds; only nodes with enough."""
         found: dict[str, int] = {}
         now, restart = self._now, self._restart
         for name, node_holders in self._nodes.items():
@@ -113,9 +113,9 @@ class NodeCandidates:
         """The best that the node can do for a pod that needs so many of this model, by devices alone."""
         return select_victims(self.candidate(node, model, selector), need)
 
-    # --- giving away ---------------------------------------------------------------------------------
+    # --- assigning -----------------------------------------------------------------------------------
     def add_hold(self, hold: Hold) -> None:
-        """A pod has got its plan."""
+        """Assign the devices and victims of a new plan."""
         self._on_hold.setdefault(hold.node, set()).update(hold.devices)
         self._going.update(hold.victims)
         self._change(hold.node)

@@ -33,12 +33,12 @@ class Plan:
     """What must be written for one booked pod."""
 
     pod: Pod
-    """In the state that it was made on."""
+    """The pod in the state that the plan was made on."""
     hold: Hold
     lost: int
     """What its victims lose, in GPU-microseconds."""
     at_once: bool = False
-    """Whether no device of it is free: then there is nothing to wait for before the victims' notices."""
+    """Whether none of its devices is free: then nothing has to be awaited before the victims' notices."""
 
 
 def plan(
@@ -52,8 +52,8 @@ def plan(
 
     Args:
         snapshot: this instant, with every hold that exists or was just written.
-        inputs: what is known about pods beyond the objects.
-        holder_cache: what was read of the nodes before; makes it faster, and nothing else.
+        inputs: what is known about pods in addition to the objects.
+        holder_cache: cached holders of the nodes; affects only the speed.
         search: how the best node is found.
     """
     waiting = sorted(_waiting(snapshot), key=_place)
@@ -67,15 +67,15 @@ def plan(
 def plan_without_victims(
     snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
 ) -> Plan | None:
-    """Free devices for the first of these pods that can be served without its victims by now (law L3).
+    """Free devices for the first of these pods that no longer needs its victims (law L3).
 
     Args:
         snapshot: this instant.
-        inputs: what is known about pods beyond the objects.
-        holder_cache: what was read of the nodes before.
+        inputs: what is known about pods in addition to the objects.
+        holder_cache: cached holders of the nodes.
         pods: booked pods that wait for devices of others, none of which is terminating.
 
-    All others that wait for what is free are served before: nobody has to leave for them instead.
+    All other pods that wait for free devices are served before, so that no pod has to leave for them instead.
     """
     able = _with_enough_free(pods, snapshot, NodeCandidates(snapshot, inputs, holder_cache))
     found = (_without_victims(pod, snapshot, inputs, holder_cache) for pod in islice(able, MOST_TRIED))
@@ -138,10 +138,11 @@ class _Round:
         self._free_placement = FreePlacement(candidates)
         self._search = search
         self._firm = self._around = _with_holds(snapshot)
-        """What a pod finds on the nodes: with everybody who has a plan; and with those who just fit, too."""
+        """What a pod finds on the nodes: with all pods that have a plan; and also with those that fit on free
+        devices."""
 
     def serve(self, pod: Pod) -> Plan | None:
-        """The plan for a pod, None where it needs none or none would help."""
+        """The plan for a pod, None if it needs none or none would help."""
         asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
         firm = asks.checker if self._firm is self._around else checker_for(pod, self._firm)
         verdict, node = self._free_placement.take(asks, firm)

@@ -1,7 +1,7 @@
-"""The best node for a pod that fits nowhere: exact, and few nodes are examined closely.
+"""The best node for a pod that fits nowhere: exact, though few nodes are examined closely.
 
 The nodes are in a priority queue by a lower bound of the work that the pod would destroy there; once a node
-has been examined, by the exact amount. No node behind a choice that suits can be better.
+has been examined, by the exact amount. No node behind a suitable choice can be better.
 """
 
 from heapq import heapify, heappop, heappush
@@ -12,18 +12,18 @@ from cluster.decide.eviction.victim_selection import NOBODY, Rank, VictimSelecti
 from cluster.objects.device_selector import DeviceSelector
 
 _Entry = tuple[Rank, str, int, VictimSelection | None]
-"""Rank or less than it, node, its version, its choice once that is known."""
+"""Rank or a lower bound of it, node, the node's version, its choice once that is known."""
 
 
 class Search:
-    """The queues of one round of planning: one for each number of devices of a model and selector."""
+    """The queues of one round of planning: one for each model, number of devices and selector."""
 
     def __init__(self, candidates: NodeCandidates) -> None:
         self._candidates = candidates
         self._queues: dict[tuple[str, int, DeviceSelector], list[_Entry]] = {}
 
     def best(self, asking: WaitingPod) -> VictimSelection | None:
-        """The best choice for the pod, None where nothing can be done for it."""
+        """The best choice for the pod, None if no choice would help."""
         queue = self._queue(asking)
         aside: list[_Entry] = []
         best: VictimSelection | None = None
@@ -81,5 +81,5 @@ class Search:
 
 
 def _at_least(lost: int) -> Rank:
-    """Nothing that destroys so much is before this."""
+    """A rank that is not behind any choice that destroys this much."""
     return ((lost, *NOBODY[1:]), False, 0, "")

@@ -1,4 +1,4 @@
-"""One booked pod that waits, and its requirements of a node, besides devices that are not in use."""
+"""A booked pod that waits, and its requirements of a node, besides free devices."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,11 +15,11 @@ from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 
 Verdict = Literal["suits", "waits"]
-"""The pod would be placed there, at once or when pods have left that go for another reason."""
+"""The pod would be placed there, at once or when pods have left that are leaving for another reason."""
 
 
 def barred(pod: Pod) -> frozenset[str]:
-    """Nodes on which a hold was of no use to the pod."""
+    """Nodes on which a hold did not help the pod."""
     text = pod.metadata.annotation(names.BARRED) or ""
     return frozenset(part.strip() for part in text.split(",") if part.strip())
 
@@ -37,7 +37,7 @@ class WaitingPod:
     booking: Booking
     """The booking that covers the pod."""
     checker: Checker
-    """Knows what the round has given away already."""
+    """Considers what the round has assigned so far."""
 
     @property
     def selector(self) -> DeviceSelector:
@@ -45,7 +45,7 @@ class WaitingPod:
         return self.request.selector
 
     def is_open(self, node: str) -> bool:
-        """Whether the node suits this pod, whatever runs there."""
+        """Whether the node suits this pod, regardless of what runs there."""
         view, agent = self.snapshot.node_snapshots[node]
         known = self.snapshot.nodes.get(node)
         return (
@@ -58,11 +58,11 @@ class WaitingPod:
         )
 
     def fits(self, node: str, checker: Checker | None = None) -> bool:
-        """Whether it would be placed there as things are, devices that are guaranteed to others aside.
+        """Whether it would be placed there at present, regardless of devices that are guaranteed to others.
 
         Args:
             node: one that is open to it.
-            checker: knows what of the round counts; by default everything.
+            checker: which assignments of the round count; by default all.
         """
         view = self.snapshot.node_snapshots.views[node]
         return (
@@ -89,7 +89,7 @@ class WaitingPod:
     ) -> VictimSelection | None:
         """The cheapest choice that suits where the cheapest by devices does not: more pods must leave.
 
-        Exact: sets are tried in the order of their price. None where nothing is cheaper than ``limit``.
+        Exact: sets are tried in the order of their price. None if nothing is cheaper than ``limit``.
         """
         missing = max(0, self.need - len(candidate.free) - len(candidate.leaving) - len(candidate.coming))
         if not self._could_suit(candidate):
@@ -113,7 +113,7 @@ class WaitingPod:
 
 
 def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
-    """What a pod that a booking covers asks."""
+    """The requirements of a pod that a booking covers."""
     booking = snapshot.cover[pod.metadata.uid]
     request = gpu_request_of(pod, booking)
     return WaitingPod(

@@ -1,4 +1,4 @@
-"""Schema 1: bookings, and the row about the store."""
+"""Schema 1: bookings, and the row about the store itself."""
 
 from typing import Any, Final
 

@@ -1,7 +1,7 @@
-"""Schema 2: plans, second lines, blocks, exemptions, audit, denied demand, replays, sessions, people.
+"""Schema 2: plans, database guards, blocks, exemptions, audit, refused requests, replays, sessions, people.
 
-Back to schema 1 loses nothing: the columns that schema 2 added to bookings wait in a table of their own, and
-the other tables, which schema 1 does not know, stay.
+A migration back to schema 1 loses nothing: the columns that schema 2 added to bookings are kept in a table of
+their own, and the other tables, which schema 1 does not know, stay.
 """
 
 from typing import Any, Final
@@ -118,9 +118,9 @@ KINDS: Final = {
 }
 
 INDEXES: Final = (
-    # The second line of "so many planned and active bookings": a second writer to the same place is too late.
+    # Guards the limit on planned and active bookings: a second writer to the same slot comes too late.
     'CREATE UNIQUE INDEX bookings_live_slot ON bookings ("user", live_slot) WHERE live_slot IS NOT NULL',
-    # With the GPUs: the peak guard sums them without reading the bookings themselves.
+    # Includes the GPUs: the peak guard sums them without reading the bookings themselves.
     "CREATE INDEX bookings_model ON bookings (model, ends, starts, gpus, cancelled) WHERE cancelled IS NULL",
     "CREATE INDEX bookings_start ON bookings (starts, id)",
     "CREATE INDEX bookings_change ON bookings (change)",
@@ -134,8 +134,9 @@ INDEXES_BEFORE: Final = (
     "CREATE INDEX bookingrow_model_ends ON bookings (model, ends)",
 )
 
-# The second line of law L5, in the rows as they are after the write: the load of the model in the span that
-# was judged. The span that it had before with as many GPUs is not checked: devices may have gone since.
+# Guards law L5 on the rows as they are after the write: the load of the model in the span that was evaluated.
+# The
+# span that the booking had before with as many GPUs is not checked: devices may have disappeared since.
 PARTS: Final = {
     "<total>": """
         SELECT sum(gpus) FROM bookings
@@ -187,15 +188,16 @@ GUARDS: Final = {
         CREATE TRIGGER IF NOT EXISTS audit_delete BEFORE DELETE ON audit
         BEGIN SELECT RAISE(ABORT, '<append only>'); END
         """,
-        # REPLACE removes a row without asking the trigger above.
+        # REPLACE removes a row without firing the trigger above.
         """
         CREATE TRIGGER IF NOT EXISTS audit_replace BEFORE INSERT ON audit
         WHEN EXISTS (SELECT 1 FROM audit WHERE number = NEW.number)
         BEGIN SELECT RAISE(ABORT, '<append only>'); END
         """,
     ),
-    # The row about the store is locked first: our own transactions have it already, and any other writer
-    # waits here, so that the load includes everybody's bookings.
+    # The row about the store is locked first: our own transactions have locked it already, and any other
+    # writer waits
+    # here, so that the load includes all bookings.
     "postgres": (
         """
         CREATE FUNCTION bookings_peak() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -242,7 +244,7 @@ BRING_BACK: Final = """
 
 
 def up(_migrator: Any, db: Any) -> None:
-    """Give bookings their new columns, and what waits for them; create the rest where it is missing."""
+    """Add the new columns of bookings, with kept contents if there are any; create missing tables."""
     kind = _kind(db)
     for name, definition in COLUMNS:
         db.execute_sql(f"ALTER TABLE bookings ADD COLUMN {name} {definition}")

@@ -1,4 +1,4 @@
-"""The schema, one step a file, forward and back; ``booking.store.schema`` runs them.
+"""The schema, one step per file, forward and back; ``booking.store.schema`` runs them.
 
-A step is never changed once it was released: databases depend on it.
+A released step is never changed: databases depend on it.
 """

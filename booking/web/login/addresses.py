@@ -20,7 +20,7 @@ def is_trusted(url: str) -> bool:
 
 
 def is_same_origin(origin: str | None, fetch_site: str | None, *, host: str, public: str | None) -> bool:
-    """Whether a browser sent something from a page of ours.
+    """Whether a browser sent the request from one of our pages.
 
     Args:
         origin: the header ``Origin``.

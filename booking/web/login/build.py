@@ -1,4 +1,4 @@
-"""From the settings to the login: which provider, which sessions, and what does not fit together."""
+"""Builds the login from the settings: provider, sessions, and checks that the settings fit together."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ def provider_of(settings: ServerSettings) -> Oidc | None:
     """The configured OIDC provider.
 
     Raises:
-        SettingsError: not enough is said of it, or it is not to be trusted.
+        SettingsError: its settings are incomplete, or it cannot be trusted.
     """
     for field, url in (("oidc_issuer", settings.oidc_issuer), ("public_url", settings.public_url)):
         if url is not None and not is_trusted(url):
@@ -65,7 +65,7 @@ def login_context(
     """Build the dependencies of the login from the settings.
 
     Raises:
-        SettingsError: as ``provider_of`` says.
+        SettingsError: as for ``provider_of``.
     """
     oidc = provider_of(settings)
     public = settings.public_url.rstrip("/") if settings.public_url else None

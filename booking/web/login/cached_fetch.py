@@ -16,7 +16,7 @@ FRESH_SECONDS: Final = 300.0
 USABLE_SECONDS: Final = 3600.0
 """Age up to which a value is used while fetching fails."""
 PAUSE_SECONDS: Final = 10.0
-"""Between two attempts to fetch, whoever needs the value."""
+"""Seconds between two attempts to fetch, however many threads need the value."""
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class FetchError(Exception):
 
 
 class CachedFetch(Generic[T]):
-    """One thing. For many threads: one fetches, the others wait for it."""
+    """One cached value. Thread-safe: one thread fetches, the others wait for it."""
 
     def __init__(self, fetch: Callable[[], T], clock: Clock) -> None:
         """Args: fetch: raises ``FetchError``."""
@@ -38,7 +38,7 @@ class CachedFetch(Generic[T]):
         self._tried = -math.inf
 
     def get(self, *, renew: bool = False) -> T:
-        """The value; ``renew``: the one that is known has turned out to be too old.
+        """The value; ``renew``: the cached one has turned out to be outdated.
 
         Raises:
             FetchError: it is not known.

@@ -1,4 +1,4 @@
-"""Whether an ID token is good: signature, issuer, audience, times, nonce."""
+"""Verifies ID tokens: signature, issuer, audience, times, nonce."""
 
 import base64
 import binascii
@@ -16,13 +16,13 @@ from booking.web.login.oidc import BadTokenError, Oidc
 from cluster.process.clock import Clock
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Signatures by a private key: no secret that we share, and never none."""
+"""Signatures by a private key: no shared secret, and never ``none``."""
 LEEWAY_SECONDS: Final = 30
-"""Between the provider's clock and ours."""
+"""Tolerated difference between the provider's clock and ours."""
 
 
 class Keys(Protocol):
-    """What is used here of ``Provider``."""
+    """The part of ``Provider`` that is used here."""
 
     def keys(self, *, renew: bool = False) -> KeySet:
         """The provider's keys; see ``Provider``."""
@@ -38,15 +38,15 @@ class IdTokens:
         self._clock = clock
 
     def is_of_provider(self, token: str) -> bool:
-        """Whether a token says that it is the provider's."""
+        """Whether a token claims to be the provider's."""
         return claims_unverified(token).get("iss") == self._oidc.issuer
 
     def of_login(self, token: str, nonce: str) -> Mapping[str, Any]:
-        """Claims of a token that was made for this login.
+        """Claims of a token that was issued for this login.
 
         Raises:
             BadTokenError: it was not.
-            FetchError: the provider cannot be asked for its keys.
+            FetchError: the provider's keys cannot be fetched.
         """
         claims = self._claims(token, {self._oidc.client_id})
         said = claims.get("nonce")
@@ -58,15 +58,15 @@ class IdTokens:
         """Claims of a token that a client shows.
 
         Raises:
-            BadTokenError: it is not good here.
-            FetchError: the provider cannot be asked for its keys.
+            BadTokenError: it is not valid here.
+            FetchError: the provider's keys cannot be fetched.
         """
         return self._claims(token, {self._oidc.client_id, *self._oidc.audiences})
 
     def _claims(self, token: str, audiences: Collection[str]) -> Mapping[str, Any]:
         keys = self._provider.keys()
         if not _is_signed_by(token, keys):
-            # The provider may have new ones.
+            # The provider may have new keys.
             keys = self._provider.keys(renew=True)
         try:
             claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
@@ -92,7 +92,7 @@ class IdTokens:
 
 
 def _is_signed_by(token: str, keys: KeySet) -> bool:
-    """Whether other keys would be of no use: one of these has signed it, or it is wrong in another way."""
+    """False if other keys might help; True if one of these has signed it, or it is otherwise invalid."""
     try:
         jwt.decode(token, keys, algorithms=ALGORITHMS)
     except (BadSignatureError, InvalidKeyIdError):
@@ -103,7 +103,7 @@ def _is_signed_by(token: str, keys: KeySet) -> bool:
 
 
 def claims_unverified(token: str) -> Mapping[str, Any]:
-    """What a token says, true or not; nothing where it is no JWT."""
+    """The unverified claims of a token; empty if it is not a JWT."""
     payload = token.partition(".")[2].partition(".")[0]
     try:
         padded = payload + "=" * (-len(payload) % 4)

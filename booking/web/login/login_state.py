@@ -1,7 +1,7 @@
 """A sign-in on its way to the identity provider and back: what must come back with it.
 
-All of it follows from one secret in a cookie of theirs, so that nothing is stored for people who may never
-return, and nobody can finish what another browser began (login CSRF).
+All of it is derived from one secret in a cookie, so that nothing is stored for people who may never
+return, and no other browser can finish a login that this one began (login CSRF).
 """
 
 import base64
@@ -25,7 +25,7 @@ class LoginState:
 
     secret: str
     then: str
-    """The address to go on to."""
+    """The address to go to afterwards."""
 
     @classmethod
     def begin(cls, then: str) -> "LoginState":
@@ -34,7 +34,7 @@ class LoginState:
 
     @classmethod
     def of(cls, cookie: str | None) -> "LoginState | None":
-        """The one that a cookie contains."""
+        """The state in a cookie; None if it is malformed."""
         secret, _, then = (cookie or "").partition(".")
         if len(secret) != _SECRET_LETTERS or not secret.isascii():
             return None
@@ -60,7 +60,7 @@ class LoginState:
 
     @property
     def verifier(self) -> str:
-        """Shows that the code is ours (PKCE)."""
+        """Proves that the code was issued to us (PKCE)."""
         return self._derived("verifier")
 
     def _derived(self, what: str) -> str:

@@ -10,16 +10,16 @@ from cluster.kube.token_review import Subject
 AUTHENTICATED: Final = "system:authenticated"
 """The group that the API server gives to every authenticated user."""
 _RESERVED: Final = "system:"
-"""Names of this kind are Kubernetes' own: no provider gives them to anybody."""
+"""Names with this prefix are Kubernetes' own: a provider may not assign them."""
 
 
 class BadTokenError(Exception):
-    """An ID token that is not good here; a message."""
+    """An ID token that is not valid here; the text is a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Oidc:
-    """A provider, and what of its words means what."""
+    """A provider, and how its claims are interpreted."""
 
     issuer: str
     client_id: str
@@ -27,11 +27,11 @@ class Oidc:
     """None: we are a public client."""
     scopes: Sequence[str] = ("openid", "profile", "email")
     audiences: Sequence[str] = ()
-    """Other clients whose ID tokens are taken in the header ``Authorization``."""
+    """Other clients whose ID tokens are accepted in the header ``Authorization``."""
     username_claim: str = "sub"
     groups_claim: str = "groups"
     username_prefix: str = ""
-    """Prefix that the API server puts before names: roles are asked for under the name that it knows."""
+    """Prefix that the API server puts before names: roles are requested under the prefixed name."""
     groups_prefix: str = ""
     ca_file: Path | None = None
 
@@ -41,7 +41,7 @@ class Person:
     """The person whom an ID token names."""
 
     raw: str
-    """The raw name, as the provider says it."""
+    """The raw name from the provider."""
     subject: Subject
     """The user and groups, as the API server would name them."""
     email: str | None
@@ -51,7 +51,7 @@ def person_of(claims: Mapping[str, Any], oidc: Oidc) -> Person:
     """The person whom the claims of an ID token name.
 
     Raises:
-        BadTokenError: the claims do not say it.
+        BadTokenError: they give no valid name.
     """
     raw = claims.get(oidc.username_claim)
     if not isinstance(raw, str) or not raw:

@@ -1,4 +1,4 @@
-"""HTTP to the OIDC provider: what it says of itself, its keys, and ID tokens for codes."""
+"""HTTP to the OIDC provider: its metadata, its keys, and ID tokens for codes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -26,7 +26,7 @@ D = TypeVar("D")
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What the provider says of itself (OpenID Connect Discovery)."""
+    """The provider's metadata (OpenID Connect Discovery)."""
 
     issuer: str
     authorization_endpoint: str
@@ -42,7 +42,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    """The site's provider. For many threads."""
+    """The site's provider. Thread-safe."""
 
     def __init__(self, oidc: Oidc, clock: Clock) -> None:
         self._oidc = oidc
@@ -57,18 +57,18 @@ class Provider:
         self._pool.clear()
 
     def keys(self, *, renew: bool = False) -> KeySet:
-        """The provider's keys; ``renew``: a token is signed by none of those that we know.
+        """The provider's keys; ``renew``: a token is signed by none of the cached ones.
 
         Raises:
-            FetchError: it cannot be asked.
+            FetchError: they cannot be fetched.
         """
         return self._keys.get(renew=renew)
 
     def address(self, attempt: LoginState, back: str) -> str:
-        """Where a browser goes to sign in; from there it comes ``back``.
+        """Where a browser goes to sign in; afterwards it comes ``back``.
 
         Raises:
-            FetchError: it cannot be asked.
+            FetchError: the provider's metadata cannot be fetched.
         """
         address: str = prepare_grant_uri(
             self._metadata.get().authorization_endpoint,
@@ -84,11 +84,11 @@ class Provider:
         return address
 
     def id_token(self, code: str, attempt: LoginState, back: str) -> str:
-        """What a code is good for.
+        """Exchange a code for an ID token.
 
         Raises:
-            BadTokenError: nothing.
-            FetchError: it cannot be asked.
+            BadTokenError: the code is not accepted.
+            FetchError: the provider cannot be reached.
         """
         metadata = self._metadata.get()
         fields = {
@@ -106,7 +106,7 @@ class Provider:
         return _decoded(body, Tokens, metadata.token_endpoint).id_token
 
     def _proof(self, fields: dict[str, str], metadata: Metadata) -> Mapping[str, str]:
-        """Headers that prove who we are; ``fields`` get what proves it there: the client id or the secret."""
+        """Headers that authenticate us as a client; client id and secret may go into ``fields`` instead."""
         if self._oidc.secret_file is None:
             fields["client_id"] = self._oidc.client_id
             return {}

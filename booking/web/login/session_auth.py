@@ -1,4 +1,4 @@
-"""Who is behind a request: a bearer token of the cluster's or of the provider's, or a session's cookie."""
+"""The user behind a request: by a bearer token of the cluster or the provider, or a session's cookie."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,18 +37,18 @@ class LoginContext:
     """URL by which people reach us."""
     oidc: Oidc | None = None
     id_tokens: IdTokens | None = None
-    """Of the provider, if there is one."""
+    """Verifies the provider's tokens, if there is a provider."""
 
     def person(self, person: Person) -> Principal:
-        """The user behind a person whom the provider names.
+        """The principal for a person whom the provider names.
 
         Raises:
-            ProblemError: 403 for a name that is nobody's, 503.
+            ProblemError: 403 for a name without a user, 503.
         """
         return principal_of("oidc", person.raw, person.subject, rules=self.rules, roles=self.roles)
 
     def demand_own_page(self, request: Request) -> None:
-        """See that a browser sends this from a page of ours.
+        """Check that a browser sends the request from one of our pages.
 
         Raises:
             ProblemError: 403.
@@ -59,13 +59,13 @@ class LoginContext:
 
 
 class SessionAuth:
-    """Signs callers in by a token or a session's cookie: an implementation of ``SigningIn``."""
+    """Identifies callers by a token or a session's cookie: an implementation of ``SigningIn``."""
 
     def __init__(self, context: LoginContext) -> None:
         self._context = context
 
     def principal_of(self, request: Request) -> Principal:
-        """The caller: a token goes before a cookie.
+        """The caller: a token takes precedence over a cookie.
 
         Raises:
             ProblemError: 401, 403, 503.
@@ -90,7 +90,7 @@ class SessionAuth:
             raise unavailable(f"The identity provider cannot be asked for its keys. {error}") from error
 
     def is_guess(self, request: Request) -> bool:
-        """A token of the cluster that was not valid before: we verify the provider's tokens ourselves."""
+        """Whether it has a new or invalid token of the cluster; the provider's are verified locally."""
         header = request.headers.get("Authorization")
         if header is None or self._context.bearers.has_been_good(header):
             return False
@@ -98,7 +98,7 @@ class SessionAuth:
         return id_tokens is None or not id_tokens.is_of_provider(header.partition(" ")[2].strip())
 
     def _signed_in(self, session: Session, request: Request) -> Principal:
-        # A browser sends cookies with whatever another site's page makes it send.
+        # A browser sends cookies with requests that other sites' pages cause, too.
         if request.method not in _HARMLESS:
             self._context.demand_own_page(request)
         subject = Subject(session.data["subject"], frozenset(session.groups))

@@ -1,4 +1,4 @@
-"""The token against cross-site requests that forms carry, per session."""
+"""The per-session token in forms against cross-site requests."""
 
 import hmac
 
@@ -18,12 +18,12 @@ class SessionTokens:
         self._others = UserTokens()
 
     def token(self, who: Principal, request: Request) -> str:
-        """For the forms of an answer to this request."""
+        """The token for the forms in the answer to this request."""
         session = self._session(request)
         return session.csrf if session else self._others.token(who, request)
 
     def demand(self, who: Principal, request: Request) -> None:
-        """See that a form was ours.
+        """Check that a form was ours.
 
         Raises:
             ProblemError: 403.

@@ -1,4 +1,4 @@
-"""People stay signed in: sessions in the database, by the digest of what a cookie says."""
+"""Keeps people signed in: sessions in the database, by the digest of the cookie's value."""
 
 import hashlib
 import secrets
@@ -15,9 +15,9 @@ from cluster.kube.token_review import Subject
 from cluster.process.clock import Clock
 
 _LETTERS: Final = 43
-"""Of a cookie: 32 bytes in base64."""
+"""Letters of a cookie: 32 bytes in base64."""
 _TOUCHES: Final = 10
-"""How often the end of a session is moved on within the time after which an idle one ends."""
+"""How often the end of a session is extended within the time after which an idle one ends."""
 
 
 @dataclass(frozen=True)
@@ -31,24 +31,24 @@ class Login:
     subject: Subject
     email: str | None = None
     until: datetime | None = None
-    """The session ends then at the latest; None: only as sessions do."""
+    """When the session ends at the latest; None: as sessions do by default."""
 
 
 class Sessions:
-    """Opened, found, closed. For many threads."""
+    """Opens, finds and closes sessions. Thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, *, idle: timedelta, longest: timedelta) -> None:
-        """Args: idle: without a request a session ends; longest: it ends in any case."""
+        """Args: idle: after this without a request a session ends; longest: after this in any case."""
         self._store = store
         self._clock = clock
         self._idle = idle
         self._longest = longest
 
     def open(self, login: Login, old: str | None = None) -> str:
-        """A new session, never one that was there before: what its cookie says.
+        """Open a new session; returns the value of its cookie.
 
         Args:
-            login: who came in.
+            login: the user.
             old: the cookie that the browser had; that session ends.
         """
         cookie = secrets.token_urlsafe(32)
@@ -76,7 +76,7 @@ class Sessions:
         return cookie
 
     def find(self, cookie: str | None) -> Session | None:
-        """The session of a cookie, if it has not ended; it goes on by being used."""
+        """The session of a cookie, if it has not ended; its use extends it."""
         if cookie is None or len(cookie) != _LETTERS:
             return None
         now = self._clock.now().replace(microsecond=0)

@@ -34,13 +34,13 @@ _LONGEST_WORD: Final = 200
 def login_pages(
     context: LoginContext, guard: RequestGuard, *, audience: str, provider: Provider | None
 ) -> Blueprint:
-    """The blueprint by which people sign in.
+    """The blueprint for signing in and out.
 
     Args:
         context: its dependencies.
-        guard: counts the requests of those who are not signed in yet.
-        audience: of tokens, for the message that says how to get one.
-        provider: None: people show a Kubernetes token.
+        guard: counts the requests of clients that are not signed in yet.
+        audience: of tokens, for the message that explains how to get one.
+        provider: None: people sign in with a Kubernetes token.
     """
     made = Blueprint("login", __name__, template_folder="templates")
     views: Views = OidcViews(context, provider) if provider else TokenViews(context, audience)
@@ -55,7 +55,7 @@ def login_pages(
         made.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
 
     def count() -> None:
-        # Who is in may always leave.
+        # A signed-in user may always sign out.
         if request.path != LOGOUT:
             guard.count_anonymous(request)
 
@@ -66,7 +66,7 @@ def login_pages(
 
 
 class Views(ABC):
-    """What both ways in have in common."""
+    """The common part of both ways to sign in."""
 
     def __init__(self, context: LoginContext) -> None:
         self._context = context
@@ -86,7 +86,7 @@ class Views(ABC):
         return self._page("Nobody sends you here.", status=HTTPStatus.NOT_FOUND)
 
     def leave(self) -> Response:
-        """``POST /logout``: the session ends, here and in the database."""
+        """``POST /logout``: the session ends, in the browser and in the database."""
         answer = _going(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
         cookie = self._context.cookies.get(request, names.SESSION_COOKIE)
         if cookie is not None and session_of(request, self._context) is not None:
@@ -106,7 +106,7 @@ class Views(ABC):
         )
 
     def _enter(self, login: Login, then: str) -> Response:
-        """Open a session, set its cookie, and go on to ``then``."""
+        """Open a session, set its cookie, and redirect to ``then``."""
         cookies = self._context.cookies
         answer = _going(own(then), HTTPStatus.SEE_OTHER)
         opened = self._context.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
@@ -156,7 +156,7 @@ class OidcViews(Views):
         return answer
 
     def finish(self) -> Response:
-        """Back from there: whatever comes of it, this attempt is over."""
+        """Handle the return from the provider: whatever the result, this attempt is over."""
         try:
             answer = self._finish()
         except (ProblemError, BadTokenError, FetchError) as error:
@@ -186,7 +186,7 @@ class OidcViews(Views):
 
 
 class TokenViews(Views):
-    """By a Kubernetes token, which the API server reviews once and which is not stored."""
+    """Signing in by a Kubernetes token, which the API server reviews once and which is not stored."""
 
     def __init__(self, context: LoginContext, audience: str) -> None:
         super().__init__(context)
@@ -201,7 +201,7 @@ class TokenViews(Views):
         self._context.demand_own_page(request)
         token = request.form.get("token", "").strip()
         try:
-            # As a header would have to carry it.
+            # As if it came in a header.
             token = self._context.bearers.token_in(f"Bearer {token[: LONGEST_TOKEN + 1]}")
             subject = self._context.bearers.subject(token)
             who = self._context.bearers.owner(token)
@@ -222,7 +222,7 @@ def _going(address: str, status: HTTPStatus) -> Response:
 
 
 def _end_of(token: str) -> datetime | None:
-    """When a token that is good ends, if it says so."""
+    """When a valid token expires, if it says so."""
     said = claims_unverified(token).get("exp")
     try:
         return datetime.fromtimestamp(int(said), UTC) if isinstance(said, int | float) else None

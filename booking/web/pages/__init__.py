@@ -1,5 +1,5 @@
-"""The page for people: server-rendered, complete without JavaScript; htmx makes it smooth.
+"""The pages for people: server-rendered, complete without JavaScript; htmx makes them smooth.
 
-It asks the same service as REST, never REST itself. ``blueprint`` puts it together; the drawings are computed
-in pure modules (``axis``, ``chart``, ``load``), the texts are in ``templates``.
+They use the same service as REST, never REST itself. ``blueprint`` puts them together; the drawings are
+computed in pure modules (``axis``, ``chart``, ``load``), the texts are in ``templates``.
 """

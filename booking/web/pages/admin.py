@@ -1,4 +1,4 @@
-"""*Admin*: maintenance, exemptions, everybody's bookings, the policy in force, audit and denied demand."""
+"""*Admin*: maintenance, exemptions, all bookings, the policy in force, audit and refused requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ _MOMENT: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Refused:
-    """A form that was not accepted: which, why, and what was in it."""
+    """A form that was not accepted: which one, why, and its contents."""
 
     form: str
     messages: tuple[str, ...]
@@ -145,7 +145,7 @@ class AdminPages:
         return self._done(visit, act, "/admin/exemptions", again=self._exemptions)
 
     def bookings(self) -> Response:
-        """``GET /admin/bookings``: everybody's, and pods that must go."""
+        """``GET /admin/bookings``: all users' bookings, and the form to evict a pod."""
         return self._everybodys(self._visit())
 
     def end(self, booking_id: str) -> Response:
@@ -228,7 +228,7 @@ class AdminPages:
         *,
         again: Callable[[Visit, Refused], Response],
     ) -> Response:
-        """Do something; then the address again, with the word for what was done (``_DONE``)."""
+        """Run an action, then redirect to the address with the word for the result (``_DONE``)."""
         try:
             what = act()
         except RefusedError as error:
@@ -258,7 +258,7 @@ class AdminPages:
         )
 
     def _devices(self, visit: Visit) -> Mapping[str, Mapping[str, int]]:
-        """Model -> node -> GPUs that there are."""
+        """Model -> node -> number of existing GPUs."""
         now = visit.clock.now
         overview = self._parts.bookings.overview(visit.who, now, now.replace(microsecond=0) + _MOMENT)
         return overview.capacity.devices
@@ -316,7 +316,7 @@ class AdminPages:
 
 
 def _key() -> Key | None:
-    """The key of the form that was sent: a second click plans, grants or evicts nothing more."""
+    """The key of the submitted form: a second click plans, grants or evicts nothing more."""
     said = urlencode(
         [(name, text) for name, text in request.form.items(multi=True) if name not in (CSRF, ONCE)]
     )
@@ -324,7 +324,7 @@ def _key() -> Key | None:
 
 
 def limits_in(text: str) -> Mapping[str, Any]:
-    """The limits of an exemption, a line each, as the policy file writes them: ``longest: P21D``."""
+    """The limits of an exemption, one per line, as the policy file writes them: ``longest: P21D``."""
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         knob, _, value = line.partition(":")
@@ -353,7 +353,7 @@ def _row(record: Record, visit: Visit, at_risk: frozenset[str]) -> dict[str, Any
 
 
 def _details(change: Mapping[str, Any] | None) -> str:
-    """What an audit entry keeps of something, for people."""
+    """The contents of an audit entry, for people."""
     return "" if change is None else msgspec.json.format(msgspec.json.encode(change), indent=2).decode()
 
 

@@ -16,7 +16,7 @@ _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""Suffixes of ``static`` that are served; licences and checksums are for those who read the source."""
+"""Suffixes of files in ``static`` that are served; licences and checksums are for readers of the source."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _NO_FILE: Final = Kind("not-found", HTTPStatus.NOT_FOUND, "There is no such file")
 
@@ -35,11 +35,11 @@ class Assets:
         self._assets = dict(_read(resources.files("booking.web") / "static", ""))
 
     def address(self, name: str) -> str:
-        """Where a page finds a file; another content has another address."""
+        """Where a page finds a file; the address changes with the content."""
         return f"/static/{name}?v={self._assets[name].version}"
 
     def serve(self, name: str) -> Response:
-        """``GET /static/NAME``; open to everybody."""
+        """``GET /static/NAME``; needs no authentication."""
         asset = self._assets.get(name)
         if asset is None:
             raise ProblemError(_NO_FILE, "There is no such file.")

@@ -1,4 +1,4 @@
-"""The availability as a template reads it: a row for every model. Pure."""
+"""The availability as a template reads it: one row per model. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class Row:
     when: str
     """``now``, or the first instant of later weeks."""
     over: int
-    """How many more devices are booked at one time than there are."""
+    """The most devices that are booked at one time beyond the existing ones."""
     chart: Chart
     summary: str
     days: tuple[Cell, ...]
     fragment: str
-    """Address of the row's inside, for htmx."""
+    """Address of the row's contents, for htmx."""
     opened: str
     """Address of the page with this row opened."""
     inside: Inside | None
@@ -62,7 +62,7 @@ class AvailabilityTable:
 def table_of(
     overview: Overview | None, range_: CalendarRange, *, opened: str | None, problem: str | None
 ) -> AvailabilityTable:
-    """What there is, on a leaf."""
+    """The table for the shown weeks."""
     return AvailabilityTable(
         axis=range_.axis,
         heads=range_.heads(),

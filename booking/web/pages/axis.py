@@ -1,7 +1,7 @@
-"""Days side by side, each equally wide: where an instant lies between the left edge and the right. Pure.
+"""Days side by side, each equally wide: maps an instant to its place between left and right edge. Pure.
 
-A day of 23 or 25 hours is as wide as any other, so that the columns of every row and the heads above them are
-the same.
+A day of 23 or 25 hours is as wide as any other, so that the columns of every row and the headings above them
+are the same.
 """
 
 from bisect import bisect_right
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 BINS: Final = 48
-"""Of a day: half hours, where no clock is changed."""
+"""Of a day: half hours, unless a clock changes on it."""
 
 
 class Axis:
@@ -28,17 +28,17 @@ class Axis:
 
     @property
     def end(self) -> datetime:
-        """The first instant not shown any more: the right edge."""
+        """The first instant after those shown: the right edge."""
         return self.midnights[-1]
 
     @property
     def days(self) -> int:
-        """How many there are."""
+        """The number of days."""
         return len(self.midnights) - 1
 
     @cached_property
     def edges(self) -> tuple[datetime, ...]:
-        """Where the bins begin, and where the last one ends."""
+        """The beginnings of the bins, and the end of the last one."""
         return (
             *(
                 begin + (following - begin) * place / BINS
@@ -49,11 +49,11 @@ class Axis:
         )
 
     def shows(self, instant: datetime) -> bool:
-        """Whether it lies between the edges."""
+        """Whether the instant lies between the edges."""
         return self.start <= instant < self.end
 
     def at(self, instant: datetime) -> float:
-        """Days from the left edge; what lies outside is at the edge."""
+        """Days from the left edge; an instant outside is moved to the edge."""
         if instant <= self.start:
             return 0.0
         if instant >= self.end:

@@ -14,7 +14,7 @@ from booking.web.pages.live import LivePages
 from booking.web.pages.mine import MinePages
 
 NAME: Final = "pages"
-"""Of the blueprint: Flask puts it before every endpoint's name."""
+"""Name of the blueprint: Flask puts it before every endpoint's name."""
 _CHANGES: Final = "any(length, move, resize, take)"
 """What a form may change of a booking (``mine.ChangeVerb``)."""
 

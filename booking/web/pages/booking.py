@@ -40,7 +40,7 @@ from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import UNKNOWN, ProblemError
 
 _CHECK: Final = "check"
-"""In a query: judge the form at once."""
+"""In a query: evaluate the form at once."""
 _MOMENT: Final = timedelta(seconds=1)
 _AS_MUCH: Final = frozenset({"within-limits", "later", "earlier"})
 """Alternatives that are the request itself, within the limits, at some time."""
@@ -67,11 +67,11 @@ class Form:
     answer: Answer | None
     errors: dict[str, list[str]]
     once: str = field(default_factory=new_token)
-    """Sent twice, by a second click, the form books once."""
+    """The form's key: submitted twice, by a second click, it books once."""
 
 
 class BookingPages:
-    """``/`` and what htmx asks of it."""
+    """The page ``/`` and the fragments that htmx requests."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
@@ -86,7 +86,7 @@ class BookingPages:
         return self._page(visit, texts, answer)
 
     def fill(self) -> Response:
-        """``GET /book``: the form alone, filled by the query and judged."""
+        """``GET /book``: only the form, filled from the query and evaluated."""
         if not is_fragment():
             return _see_other(f"/?{request.query_string.decode('ascii', 'replace')}")
         visit = self._frame.visit()
@@ -105,7 +105,7 @@ class BookingPages:
         return self._frame.page("inside.html", visit, inside=inside)
 
     def check(self) -> Response:
-        """``POST /check``: what booking would be answered; nothing is stored."""
+        """``POST /check``: the answer that booking would get; nothing is stored."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
         answer = self._answer(visit, texts)
@@ -115,19 +115,19 @@ class BookingPages:
         return self._page(visit, texts, answer)
 
     def book(self) -> Response:
-        """``POST /``: 303 to the booking, or the page again with all that is in the way."""
+        """``POST /``: 303 to the booking, or the page again with everything that is wrong."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
         asked = asked_of(texts, visit.clock)
         if asked.request is None:
             return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         bookings, key = self._parts.bookings, key_of(texts.query().encode())
-        # A form that was accepted and is sent again has its booking, though nothing can be guaranteed now.
+        # An accepted form that is submitted again gets its booking, even if nothing can be guaranteed now.
         record = self._parts.guarantee.answered_before(lambda: bookings.replayed(visit.who, key))
         try:
             record = record or bookings.create(visit.who, asked.request, user=asked.user, key=key)
         except RefusedError:
-            # What would be accepted instead is found by the same judgement, asked again.
+            # The alternatives come from the same evaluation, run again.
             answer = self._answer(visit, texts)
             return self._page(visit, texts, answer, HTTPStatus.UNPROCESSABLE_ENTITY)
         what = "booked" if self._parts.guarantee.written(record) else "stored"
@@ -151,13 +151,13 @@ class BookingPages:
         return self._frame.page("availability.html", visit, status=status, table=table, form=form)
 
     def _form(self, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
-        """The form; a fresh one has the model of which most is free."""
+        """The form; a fresh one selects the model with the most free GPUs."""
         if choices and not texts.model:
             texts = replace(texts, model=max(choices, key=lambda choice: choice.free).label)
         return Form(texts, tuple(choices), answer, dict(answer.errors) if answer else {})
 
     def _choices(self, visit: Visit) -> list[Choice]:
-        """The models to choose from, with what is free of each now; none while that is not known."""
+        """The models to choose from, with their free GPUs now; none while that is not known."""
         if self._parts.unknown_capacity():
             return []
         now = visit.clock.now
@@ -179,7 +179,7 @@ class BookingPages:
             return Answer("bad", f"Nothing can be said now. {problem}")
         try:
             decision = self._parts.bookings.dry_run(visit.who, asked.request, user=asked.user)
-        except RefusedError as error:  # for nobody that there can be
+        except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
             return accepted(decision, visit.clock)
@@ -188,7 +188,7 @@ class BookingPages:
     def _refusal(
         self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Answer:
-        """All that is wrong, the earliest slots of that size, and what else would be accepted."""
+        """Everything that is wrong, the earliest slots of that size, and the alternatives."""
         slots = self._earliest(visit, asked, booking_request, decision)
         buttons = fillers(
             [
@@ -210,9 +210,9 @@ class BookingPages:
     def _earliest(
         self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Sequence[Slot]:
-        """The first slots for as much of the request as the limits allow; none where no start would help.
+        """The first slots for as much of the request as the limits allow; none if no start would help.
 
-        From the requested start on; where that has too few, from now on.
+        At or after the requested start; if there are too few, from now on.
         """
         like = next((each for each in decision.alternatives if each.why in _AS_MUCH), None)
         if like is None:
@@ -228,7 +228,7 @@ class BookingPages:
         for not_before in (None,) if like.why == "earlier" else dict.fromkeys((booking_request.start, None)):
             if len(found) < _SLOTS:
                 soonest = msgspec.structs.replace(slot, not_before=not_before)
-                with suppress(RefusedError):  # taken by somebody else, since
+                with suppress(RefusedError):  # taken by another user since
                     found += self._parts.bookings.earliest(visit.who, soonest, user=asked.user)
         return [*dict.fromkeys(found)][:_SLOTS]
 

@@ -1,4 +1,4 @@
-"""The form *Book*: its texts as they came, what they ask for, and the messages next to its fields. Pure."""
+"""The form *Book*: its texts, the request in them, and the messages next to its fields. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from cluster.objects.bookings import Topology
 
 _WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LONGEST_TEXT: Final = 300
-"""Characters of a field that are read; none of them needs so many."""
+"""Characters of a field that are parsed; no field needs more."""
 _HOUR: Final = 3600
 NO_COUNT: Final = "Say how many GPUs: a whole number from 1 to 999999."
 _UNITS: Final = frozenset({"days", "hours"})
@@ -24,7 +24,7 @@ _UNITS: Final = frozenset({"days", "hours"})
 
 @dataclass(frozen=True)
 class Texts:
-    """What is typed in the form, field by field."""
+    """The form's texts, field by field."""
 
     model: str = ""
     count: str = "1"
@@ -38,7 +38,7 @@ class Texts:
     end: str = ""
     namespace: str = ""
     user: str = ""
-    """For whom, of an administrator's form; empty: for the user who fills it in."""
+    """The user to book for, in an administrator's form; empty: the administrator."""
 
     def query(self) -> str:
         """The query of an address that fills the form with these texts."""
@@ -54,15 +54,15 @@ def texts_of(given: Mapping[str, str]) -> Texts:
 
 @dataclass(frozen=True)
 class FormRequest:
-    """The form after it was read: a request, or what is wrong with the fields."""
+    """The parsed form: a request, or what is wrong with the fields."""
 
     request: BookingRequest | None
-    """None where they cannot be read."""
+    """None if the fields cannot be parsed."""
     length: Duration | None
     user: str | None = None
     """The user for whom an administrator books; None: themselves."""
     errors: Mapping[str, list[str]] = field(default_factory=dict)
-    """Field -> what is wrong with it, in messages."""
+    """Field -> messages about what is wrong with it."""
 
 
 def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:
@@ -100,7 +100,7 @@ def filled(
     namespace: str | None,
     user: str = "",
 ) -> Texts:
-    """The texts that ask for this; the length stays a length where it is one of whole days or hours."""
+    """The texts of a form for this proposal; a length of whole days or hours stays a length."""
     length = durations.between(start, end, clock.zone)
     hours, rest = divmod(length.seconds, _HOUR)
     duration = {"by": "end", "end": clock.field(end)}
@@ -140,7 +140,7 @@ def _until(
 
 
 def whole(text: str) -> int:
-    """A whole number; 0 where it is none, or none that anybody would write here."""
+    """A whole number; 0 if it is none, or absurdly long."""
     return int(text) if _WHOLE.fullmatch(text) else 0
 
 

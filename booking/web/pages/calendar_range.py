@@ -1,4 +1,4 @@
-"""Which weeks are shown, and the heads of their days. Pure."""
+"""Which weeks are shown, and the headings of their days. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from booking.web.pages.site_clock import SiteClock
 
 DAYS: Final = 28
 _FARTHEST: Final = timedelta(days=366)
-"""How far ahead people may turn the leaves."""
+"""How far ahead people can page."""
 
 
 @dataclass(frozen=True)
@@ -19,28 +19,28 @@ class Head:
     weekday: str
     date: int
     month: str
-    """Empty, unless a month begins with it."""
+    """The month's name, if it begins with this day; else empty."""
     css_class: str
 
 
 @dataclass(frozen=True)
 class CalendarRange:
-    """Which weeks are shown, to whom."""
+    """The shown weeks, in a site's zone."""
 
     axis: Axis
     clock: SiteClock
     first: datetime | None
-    """The day that was asked for; None: today."""
+    """The requested first day; None: today."""
 
     @classmethod
     def of(cls, clock: SiteClock, first: datetime | None) -> "CalendarRange":
-        """The weeks from a day on, which lies neither before today nor too far ahead."""
+        """The weeks from a day on, which is moved to today or to the last allowed day if it lies outside."""
         begin = min(max(first or clock.now, clock.now), clock.now + 2 * _FARTHEST)
         return cls(Axis(clock.midnights(begin, DAYS)), clock, begin if begin > clock.now else None)
 
     @property
     def first_at(self) -> datetime:
-        """The first instant that is shown and not past."""
+        """The first shown instant that is not past."""
         return max(self.clock.now, self.axis.start)
 
     @property
@@ -50,7 +50,7 @@ class CalendarRange:
 
     @property
     def now_at(self) -> float | None:
-        """Where now is on the axis; None where it is not shown."""
+        """The position of now on the axis; None if it is not shown."""
         return self.axis.at(self.clock.now) if self.axis.shows(self.clock.now) else None
 
     def heads(self) -> tuple[Head, ...]:
@@ -74,11 +74,11 @@ class CalendarRange:
         )
 
     def query(self) -> dict[str, str]:
-        """What an address needs to show this leaf."""
+        """The query parameters that show these weeks."""
         return {} if self.first is None else {"from": self._date(self.first)}
 
     def turned(self, days: int) -> str | None:
-        """The address of the leaf so many days away; None where there is none."""
+        """The address of the weeks so many days away; None if there is none."""
         today = self.clock.midnights(self.clock.now, 1)[0]
         if (days < 0 and self.axis.start <= today) or self.axis.start > self.clock.now + _FARTHEST:
             return None

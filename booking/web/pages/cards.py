@@ -1,4 +1,4 @@
-"""A booking of one's own as a template reads it: its words, its countdown, what can be done with it. Pure."""
+"""A user's booking as a template reads it: its texts, its countdown, and the possible actions. Pure."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -17,7 +17,7 @@ _IMAGE: Final = "IMAGE"
 
 @dataclass(frozen=True)
 class Act:
-    """Something that the user can do with a booking: a button, perhaps with a field."""
+    """An action on a booking: a button, perhaps with a field."""
 
     verb: str
     title: str
@@ -48,7 +48,7 @@ class Card:
     end_iso: str
     length: str
     done: str
-    """Percent of its time that have passed."""
+    """Percentage of its time that has passed."""
     before_count: str
     """The label of the countdown: ``Starts in``."""
     countdown: str
@@ -63,7 +63,7 @@ class Card:
     booked_by: str
     version: str
     share: str
-    """A message that no pod can have all its GPUs, and how pods share them; empty where one can."""
+    """A message that no single pod can have all its GPUs, and how pods share them; empty if one can."""
     snippet: str
     risk: Risk | None
     acts: tuple[Act, ...]
@@ -71,7 +71,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Past:
-    """A row of those that are over."""
+    """The row of a past booking."""
 
     id: str
     state: State
@@ -89,7 +89,7 @@ def card_of(
     risk: Risk | None,
     terms: EvictionSettings,
 ) -> Card:
-    """A card; ``terms`` say what becomes of its pods."""
+    """The card of a booking; ``terms`` decide what happens to its pods."""
     state = record.state(clock.now)
     turn = record.end if state == "active" else record.start
     passed = (clock.now - record.start) / (record.end - record.start)
@@ -142,7 +142,7 @@ def _where(record: Record) -> str:
     if not record.plan:
         return "on one node" if record.topology == "single-node" else "on any nodes"
     names_of = wording.listed(place.node for place in record.plan)
-    # A plan may still change until pods run.
+    # The plan may change until pods run.
     return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
 
 
@@ -194,7 +194,7 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
 
 
 def _places(record: Record) -> list[int]:
-    """GPUs that one pod can have, node by node, most first."""
+    """The GPUs that one pod can have, for each node, most first."""
     return sorted((place.count for place in record.plan), reverse=True) or [record.count]
 
 
@@ -211,7 +211,7 @@ def _share(record: Record) -> str:
 
 
 def _snippet(record: Record) -> str:
-    """A pod that uses it; as much of it as one pod can have."""
+    """The manifest of a pod that uses the booking, with as many GPUs as one pod can have."""
     where = f" --namespace {record.namespace}" if record.namespace else ""
     return f"""kubectl create{where} -f - <<'END'
 apiVersion: v1

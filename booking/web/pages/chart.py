@@ -1,7 +1,7 @@
-"""Steps of load as geometry for SVG: paths in a box that is stretched to whatever width there is. Pure.
+"""Steps of load as geometry for SVG: paths in a box that is stretched to the available width. Pure.
 
-The box is ``WIDE`` units for each day and ``height`` units high; its top is as many devices as there are, or
-as are booked where that is more.
+The box is ``WIDE`` units for each day and ``height`` units high; its top is the number of existing devices,
+or of booked ones if that is higher.
 """
 
 from bisect import bisect_left
@@ -16,9 +16,9 @@ from booking.web.pages.load import Step
 _PER_BIN: Final = 2
 """Units that are drawn as one."""
 WIDE: Final = _PER_BIN * BINS
-"""Units of a day: four to the hour, finer than anybody's screen."""
+"""Units of a day: four per hour, finer than any screen."""
 _MOST_LINES: Final = 16
-"""Up to so many devices each has its own line."""
+"""Up to this number each device has its own line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class Chart:
     width: int
     height: int
     mine: str
-    """Path of an area; empty where there is none. Mine is at the bottom, others on top of it."""
+    """Path of an area; empty if there is none. Mine is at the bottom, others on top of it."""
     others: str
     blocked: str
-    """Hangs from the line of what there is."""
+    """Path of the area that hangs from the capacity line."""
     over: str
-    """Path of the area of bookings beyond the capacity; empty where there are none."""
+    """Path of the area of bookings beyond the capacity; empty if there are none."""
     lines: tuple[float, ...]
     """Heights of the lines between whole devices."""
     top: float
-    """Height of the line of what there is: 0, unless more is booked."""
+    """Height of the capacity line: 0, unless more is booked."""
     now: float | None
-    """Where now is, None where it is not shown."""
+    """The position of now, None if it is not shown."""
 
 
 def chart(found: Sequence[Step], axis: Axis, *, now_at: float | None, height: int) -> Chart:
-    """The chart of some steps, which fill the axis."""
+    """The chart of steps that fill the axis."""
     _, _, mine, others, blocked, _, used, _ = zip(*_bins(found, axis), strict=True)
     capacity = found[0].capacity
     unit = height / max(1, capacity, *used)
@@ -73,7 +73,7 @@ def _lines(capacity: int, height: int, unit: float) -> tuple[float, ...]:
 
 
 def _bins(found: Sequence[Step], axis: Axis) -> list[Step]:
-    """For each half hour the step in it with the most in use: a booking of minutes is seen."""
+    """For each half hour its step with the most in use, so that a booking of minutes is visible."""
     edges = axis.edges
     bins = [found[0]] * (len(edges) - 1)
     most = [-1] * len(bins)
@@ -90,7 +90,7 @@ def _bins(found: Sequence[Step], axis: Axis) -> list[Step]:
 
 
 def _area(lows: Sequence[int], highs: Sequence[int], height: int, unit: float) -> str:
-    """Closed rectangles side by side, those of equal height as one; nothing where they have no height."""
+    """Closed rectangles side by side, adjacent ones of equal height merged; none of height 0."""
     if lows == highs:
         return ""
     pieces: list[str] = []

@@ -1,6 +1,6 @@
 """Proof that a form comes from our own page: an interface, and tokens that need no session.
 
-A cross-site request carries what the browser knows, never the contents of our forms.
+A cross-site request carries what the browser adds by itself, never the contents of our forms.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ class CsrfProtection(Protocol):
     """Makes the tokens of forms, and checks those that come back."""
 
     def token(self, who: Principal, request: Request) -> str:
-        """For the forms of an answer to this request."""
+        """The token for the forms in the answer to this request."""
         ...
 
     def demand(self, who: Principal, request: Request) -> None:
-        """See that a form was ours.
+        """Check that a form was ours.
 
         Raises:
             ProblemError: 403.
@@ -51,7 +51,7 @@ class UserTokens:
 
 
 def stale_form() -> ProblemError:
-    """The answer to a form that is not ours, or that is too old."""
+    """The answer to a form that is not ours, or too old."""
     return ProblemError(
         FORGED, "Nothing was changed: the form was too old. Load the page again, and send it again."
     )

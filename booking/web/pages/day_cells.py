@@ -1,4 +1,4 @@
-"""The days of a model: what the row's links and its table say of each. Pure."""
+"""The days of a model in the row's links and in its table. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The idempotency key of a form: sent twice as it was filled (a double click) it does its work once."""
+"""The idempotency key of a form: submitted twice unchanged (a double click) it takes effect once."""
 
 import re
 import secrets
@@ -15,15 +15,15 @@ _TOKEN: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def new_token() -> str:
-    """The value of the hidden field, another one each time that the form is shown."""
+    """A new value for the hidden field, each time that the form is shown."""
     return secrets.token_hex()
 
 
 def key_of(said: bytes) -> Key | None:
-    """The key of the form in this request; None where its hidden field is missing or is not ours.
+    """The key of the form in this request; None if its hidden field is missing or is not ours.
 
     Args:
-        said: all that was filled in. The same form filled in another way is another request.
+        said: everything that was filled in. The same form with other contents is another request.
     """
     token = request.form.get(FIELD, "")
     if not _TOKEN.fullmatch(token):

@@ -1,4 +1,4 @@
-"""The answer to the form: it can be booked, or the violations and the alternatives. Pure."""
+"""The answer to the form: that it can be booked, or the violations and the alternatives. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ UNWRITTEN: Final = (
     "is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
     " Until it does, it is not guaranteed."
 )
-"""Of a booking that the mirror could not write."""
+"""Text about a booking that the mirror could not write in time."""
 
 FIELD_OF: Final[Mapping[str, str]] = {
     "unknown-model": "model",
@@ -35,7 +35,7 @@ FIELD_OF: Final[Mapping[str, str]] = {
     "shortest": "end",
     "longest": "end",
 }
-"""Rule -> the field that it is about; rules that are about more are shown above the buttons."""
+"""Rule -> the field that it is about; rules about more than one field are shown above the buttons."""
 
 WHY: Final[Mapping[Why, str]] = {
     "within-limits": "within the limits",
@@ -72,7 +72,7 @@ class Answer:
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     """Field -> messages next to it."""
     later: str = ""
-    """From when on it could be booked, or that it never can; of a refusal."""
+    """When it could be booked at the earliest, or that it never can; for a refusal."""
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class ProposedBooking(Protocol):
 
     @property
     def end(self) -> datetime:
-        """The first instant after it."""
+        """The first instant after the end."""
         ...
 
 
@@ -120,7 +120,7 @@ def gpus(count: int, label: str) -> str:
 
 
 def blocked_gpus(block: Block) -> str:
-    """What maintenance takes of its node: ``all GPUs``, ``all A100 SXM4 80GB``, ..."""
+    """The GPUs of a node that are in maintenance: ``all GPUs``, ``all A100 SXM4 80GB``, ..."""
     if block.model is None:
         return "all GPUs" if block.count is None else wording.counted(block.count, "GPU")
     return f"all {model_title(block.model)}" if block.count is None else gpus(block.count, block.model)
@@ -154,13 +154,13 @@ def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Fill
 
 
 def nothing_now(later: str) -> str:
-    """The message that no other request would be accepted; ``later`` adds from when on this one would be."""
+    """The message that no other request would be accepted; ``later`` adds when this one would be."""
     message = "Nothing like it would be accepted now"
     return f"{message}. {later}" if later else f"{message}, at no other time either."
 
 
 def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
-    """The message with the earliest valid start; empty where none is known.
+    """The message with the earliest valid start; empty if none is known.
 
     Rules that count a user's other bookings apply until those are over: a user who waits for that asks again.
     """
@@ -170,14 +170,14 @@ def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
 
 
 def unreadable(errors: Mapping[str, list[str]]) -> Answer:
-    """Something in the form means nothing yet."""
+    """The answer to a form with fields that cannot be parsed."""
     return Answer("plain", "Complete the form to see whether it can be booked.", errors=errors)
 
 
 def fillers(
     offered: Iterable[tuple[ProposedBooking, str]], clock: SiteClock, *, namespace: str | None, user: str = ""
 ) -> tuple[Filler, ...]:
-    """Buttons for what would be accepted, each once."""
+    """Buttons for acceptable requests, without duplicates."""
     made: dict[str, Filler] = {}
     for proposal, why in offered:
         texts = filled(

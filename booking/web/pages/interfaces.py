@@ -41,11 +41,11 @@ class Bookings(Protocol):
         ...
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
-        """The booking that a form with this key was answered before; None where there was none."""
+        """The booking from an earlier submission of the form with this key; None if there was none."""
         ...
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
-        """What ``create`` would answer."""
+        """The answer that ``create`` would give."""
         ...
 
     def earliest(
@@ -57,15 +57,15 @@ class Bookings(Protocol):
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
-        """A page of the caller's bookings; for an administrator, of anybody's."""
+        """A page of the caller's bookings; for an administrator, of any user's."""
         ...
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
-        """Ids of the bookings that cannot be kept as things are."""
+        """Ids of the bookings that cannot be kept at present."""
         ...
 
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
-        """What could be had instead of a booking that cannot be kept."""
+        """The alternatives to a booking that cannot be kept."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:
@@ -73,7 +73,7 @@ class Bookings(Protocol):
         ...
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """A booking of the caller's; administrators see everybody's."""
+        """One of the caller's bookings; administrators see all users'."""
         ...
 
     def change(
@@ -83,7 +83,7 @@ class Bookings(Protocol):
         ...
 
     def dry_run_change(self, who: Principal, booking_id: str, change: Change) -> Decision:
-        """What ``change`` would answer."""
+        """The answer that ``change`` would give."""
         ...
 
     def release(self, who: Principal, booking_id: str, *, expected: str | None = None) -> Record:
@@ -101,20 +101,20 @@ class PageParts:
 
     bookings: Bookings
     administration: Administration
-    """The same service, with what administrators may do."""
+    """The same service, with the administrators' methods."""
     live: Live
     policy: Callable[[], Policy]
-    """The policy that holds now."""
+    """The policy in force."""
     policy_trouble: Check
-    """Why the policy file as it is now is not in force."""
+    """Why the present policy file is not in force."""
     guard: RequestGuard
     csrf: CsrfProtection
     guarantee: MirrorBarrier
     unknown_capacity: Check
-    """Why it is not known now how many GPUs there are."""
+    """Why the number of GPUs is not known now."""
     zone: Callable[[], tzinfo]
     """The site's zone, in which days are counted and times are shown."""
     pods_of: PodsOf
     terms: EvictionSettings
-    """What becomes of pods whose booking is over."""
+    """What happens to pods whose booking is over."""
     clock: Clock

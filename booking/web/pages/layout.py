@@ -1,4 +1,4 @@
-"""What all pages have around them: who visits, the site's clocks, places to go, and problems in sentences."""
+"""The frame of all pages: visitor, site's clock, navigation, and problems as sentences."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -21,12 +21,12 @@ PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/now", "Now"),
     ("/why", "Why"),
 )
-"""Address -> title, for everybody."""
+"""Address -> title, for all users."""
 ADMINISTRATION: Final[tuple[tuple[str, str], ...]] = (("/admin", "Admin"),)
-"""Address -> title, for administrators alone."""
+"""Address -> title, for administrators only."""
 
 _MARK: Final = "continue"
-"""In a query: where a list goes on that comes a page at a time."""
+"""Query parameter: where a paginated list continues."""
 _NO_PAGE: Final = Kind("no-page", HTTPStatus.NOT_FOUND, "There is no such page")
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -48,17 +48,17 @@ class Visit:
 
 
 class PageLayout:
-    """Lets people in and renders templates around what a page says."""
+    """Authenticates users, and renders templates with the common frame."""
 
     def __init__(self, parts: PageParts, assets: Assets) -> None:
         self._parts = parts
         self._assets = assets
 
     def visit(self) -> Visit:
-        """Identify the caller; a form that they send must carry our token.
+        """Identify the caller; a form that they submit must carry our token.
 
         Raises:
-            ProblemError: nobody is signed in, or the form came from elsewhere.
+            ProblemError: no user is signed in, or the form came from elsewhere.
         """
         who = self._parts.guard.enter(request)
         if request.method == "POST":
@@ -69,7 +69,7 @@ class PageLayout:
     def page(
         self, template: str, visit: Visit, *, status: HTTPStatus = HTTPStatus.OK, **said: Any
     ) -> Response:
-        """A page, or the fragment of one."""
+        """Render a page, or a fragment of one."""
         text = render_template(
             template,
             who=visit.who,
@@ -92,11 +92,11 @@ class PageLayout:
         return protect(self.problem(ProblemError(_NO_PAGE, "Nothing can be seen at this address.")))
 
     def problem(self, error: Exception) -> Response:
-        """Any failure, as a page; for htmx as a message in place of the answer."""
+        """Any failure as a page; for htmx as a message in place of the answer."""
         problem = problem_of(error)
         if problem.kind is NO_TOKEN and "Authorization" not in request.headers:
             if is_fragment():
-                # htmx would put the page of the login into this one.
+                # htmx would insert the login page into this one.
                 return Response(headers={"HX-Redirect": login_for(HOME)})
             if request.method == "GET":
                 here = request.full_path.rstrip("?")
@@ -116,7 +116,7 @@ class PageLayout:
         )
 
     def _signed_out(self, problem: ProblemError) -> Response:
-        """A form of somebody whose session has ended: it cannot be taken along to the login."""
+        """The answer to a form after the session has ended: the form cannot be kept across the login."""
         place = _place(request.path)
         text = render_template(
             "problem.html",
@@ -134,29 +134,29 @@ class PageLayout:
 
 
 def page_mark() -> str | None:
-    """Where this page of a list begins, as the page before said; None: it is the first."""
+    """Where this page of a list begins, from the query; None: it is the first."""
     return request.args.get(_MARK)
 
 
 def same_page(**more: str) -> str:
-    """The query that leads to this page of a list again, with ``more`` in it; empty where it says nothing."""
+    """The query of this page of a list with ``more`` added; empty if there are no parameters."""
     mark = page_mark()
     said = more if mark is None else {**more, _MARK: mark}
     return f"?{urlencode(said)}" if said else ""
 
 
 def _place(path: str) -> str:
-    """Which of the places an address belongs to."""
+    """The entry of the navigation that an address belongs to."""
     return f"/{path.split('/')[1]}"
 
 
 def is_fragment() -> bool:
-    """Whether htmx asks, which replaces a part of the page."""
+    """Whether htmx requests a fragment to replace a part of the page."""
     return "HX-Request" in request.headers
 
 
 def protect(answer: Response) -> Response:
-    """The headers of every answer."""
+    """Set the headers of every answer."""
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
     return answer

@@ -1,4 +1,4 @@
-"""*Now* and *Why*: what the cluster is doing, and why a pod is as it is."""
+"""*Now* and *Why*: the current state of the cluster, and why a pod waits or holds what it holds."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -20,7 +20,7 @@ class LivePages:
         self._frame = frame
 
     def now(self) -> Response:
-        """``GET /now``; htmx asks again from time to time, and gets what changes."""
+        """``GET /now``; htmx requests it repeatedly, and gets the parts that change."""
         visit = self._frame.visit()
         template = "nodes.html" if is_fragment() else "now.html"
         try:
@@ -32,7 +32,7 @@ class LivePages:
         return self._frame.page(template, visit, overview=overview, trouble="")
 
     def ask(self) -> Response:
-        """``GET /why``: which pod; the form leads to its own address."""
+        """``GET /why``: asks which pod; the form leads to that pod's address."""
         visit = self._frame.visit()
         namespace = request.args.get("namespace", "").strip()
         name = request.args.get("pod", "").strip().removeprefix("pod/")

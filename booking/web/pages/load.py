@@ -29,9 +29,9 @@ class Step(NamedTuple):
     blocked: int
     """Devices in maintenance."""
     capacity: int
-    """Devices that there are, those in maintenance among them."""
+    """Existing devices, including those in maintenance."""
     used: int
-    """All that is not free; more than there is, where devices have gone."""
+    """All devices that are not free; more than exist, if some have disappeared."""
     free: int
     """Devices that can be booked."""
 
@@ -55,7 +55,7 @@ def _summed(
     for moment, following in pairwise(moments):
         more = [change.get(moment, 0) for change in changed]
         mine, others, blocked = mine + more[0], others + more[1], blocked + more[2]
-        # Maintenance may take devices that are away already.
+        # Maintenance may include devices that are already unavailable.
         away = min(blocked, capacity)
         used = mine + others + away
         yield Step(moment, following, mine, others, away, capacity, used, max(0, capacity - used))
@@ -66,20 +66,20 @@ class Day:
     """What is free and in use on one day."""
 
     start: datetime
-    """The first instant of it at which the most is free; now, where that is today."""
+    """Its first instant with the most free devices, but not before now."""
     free: int
-    """Devices that are free all day long, from now on."""
+    """Devices that are free all day long, from now on if it is today."""
     most: int
     """Devices that are free at ``start``."""
     mine: int
     others: int
     blocked: int
     over: int
-    """Booked beyond what there is. At most, each."""
+    """Devices booked beyond the existing ones. Like the three above, the maximum over the day."""
 
 
 def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) -> tuple[Day, ...]:
-    """The days of a row. A day's beginning is shown where the whole day is equally free."""
+    """The days of a row. If all of a day is equally free, its beginning is shown."""
     shown: list[Day] = []
     first = 0
     for begin, end in pairwise(midnights):

@@ -1,4 +1,4 @@
-"""The overview of a cluster as pieces of load: of a model, and of a model on a node. Pure."""
+"""The overview of a cluster as pieces of load: for a model, or for a model on one node. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ _FREE: Final = attrgetter("free")
 
 
 def pieces_of(overview: Overview, model: str) -> list[Piece]:
-    """All that takes devices of a model."""
+    """Everything that uses devices of a model."""
     found = [Piece(_whose(each), each.count, each.start, each.end) for each in overview.booked.get(model, ())]
     return [*found, *_blocked(overview, model, None)]
 
@@ -34,7 +34,7 @@ def pieces_on(overview: Overview, model: str, node: str) -> list[Piece]:
 
 
 def free_at(overview: Overview, model: str, instant: datetime) -> int:
-    """How many of a model are free at an instant of the overview's span."""
+    """The number of free devices of a model at an instant of the overview's span."""
     capacity = overview.capacity.total(model)
     found = load.steps(pieces_of(overview, model), instant, instant + _MOMENT, capacity=capacity)
     return found[0].free
@@ -46,12 +46,12 @@ def steps_on(pieces: Iterable[Piece], range_: CalendarRange, capacity: int) -> t
 
 
 def at(found: Sequence[Step], instant: datetime) -> Step:
-    """The step of an instant; the first where it has none."""
+    """The step that contains an instant; the first if none does."""
     return next((step for step in found if step.start <= instant < step.end), found[0])
 
 
 def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
-    """The chart in words, for those who do not see it."""
+    """The chart in words, for people who cannot see it."""
     ahead = [step for step in found if step.end > clock.now]
     least, most = min(ahead, key=_FREE), max(ahead, key=_FREE)
     if least.free == most.free:
@@ -68,7 +68,7 @@ def _whose(booked: Booked) -> Kind:
 
 
 def _blocked(overview: Overview, model: str, node: str | None) -> Iterator[Piece]:
-    """Maintenance, and devices that somebody else has granted for some time."""
+    """Maintenance, and devices that are granted to others for some time."""
     on_nodes = overview.capacity.devices.get(model, {})
     for block in overview.blocks:
         if block.node in on_nodes and block.model in {None, model} and node in {None, block.node}:

@@ -1,4 +1,4 @@
-"""*My bookings*: what one has, how long still, and what can be done with it."""
+"""*My bookings*: the user's bookings, their remaining time, and the possible actions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ _LONGEST_NUMBER: Final = 18
 
 @dataclass(frozen=True)
 class Notice:
-    """A message about what the last form has done."""
+    """A message about the result of the last form."""
 
     verdict: str
     message: str
@@ -55,7 +55,7 @@ class MinePages:
         return self._page(visit, notice=self._notice(visit))
 
     def check(self, booking_id: str, verb: ChangeVerb) -> Response:
-        """``POST /mine/ID/VERB/check``: what a change would be answered."""
+        """``POST /mine/ID/VERB/check``: the answer that a change would get."""
         visit = self._frame.visit()
         answer = self._dry_run(visit, booking_id, verb)
         if is_fragment():
@@ -105,12 +105,12 @@ class MinePages:
         return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine{query}{anchor}"})
 
     def _refused(self, visit: Visit, booking_id: str, verb: str, answer: Answer) -> Response:
-        """The page again; a user who may not see the booking learns that, and nothing about the booking."""
+        """The page again with the refusal; a booking that the user may not see is reported as unknown."""
         self._parts.bookings.show(visit.who, booking_id)
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
     def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
-        """What the form asks for; a message where it cannot be read."""
+        """The change that the form requests; a message if it cannot be parsed."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
         if verb == "resize":
@@ -124,7 +124,7 @@ class MinePages:
             return Change(end=instant)
         record = self._parts.bookings.show(visit.who, booking_id)
         zone = visit.clock.zone
-        # As many days as before, also where clocks change in between.
+        # As many days as before, even if clocks change in between.
         length = durations.between(record.start, record.end, zone)
         return Change(start=instant, end=durations.after(instant, length, zone))
 
@@ -162,7 +162,7 @@ class MinePages:
         risks = self._risks(visit, page.entries)
         cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
         if at and not any(act.answer for card in cards for act in card.acts):
-            # Its card is gone, or has become another, since the form was seen.
+            # Its card has disappeared, or changed, since the form was shown.
             notice = Notice("bad", " ".join([at[2].message, *at[2].violations]))
         following = f"/mine?{urlencode({'continue': page.following})}" if page.following else None
         return self._frame.page(
@@ -170,7 +170,7 @@ class MinePages:
         )
 
     def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
-        """Id -> why, of those that cannot be kept; nothing is known of that while the capacity is not."""
+        """Id -> why, of the bookings that cannot be kept; empty while the capacity is not known."""
         if self._parts.unknown_capacity():
             return {}
         found = self._parts.bookings.at_risk(records)
@@ -211,7 +211,7 @@ class MinePages:
         return self._frame.page("mine.html", visit, rows=rows, following=following, notice=None, past=True)
 
     def _all(self, visit: Visit) -> Iterator[Record]:
-        """Everything of a user's. Rules let one person have some dozens a year."""
+        """All bookings of a user. Rules limit them to a few dozen a year."""
         after = None
         while True:
             page = self._parts.bookings.list(
@@ -242,7 +242,7 @@ _NOTICES: Final = {
     "cancelled": "Cancelled: {} ({}).",
     "stored": f"{{}} ({{}}) {UNWRITTEN}",
 }
-"""Parameter of the query -> what has happened to the booking that it names."""
+"""Query parameter -> message about the booking that it names."""
 
 
 def _opened(act: Act, verb: str, answer: Answer) -> Act:
@@ -259,7 +259,7 @@ def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
 
 
 def _impossible(decision: Decision, visit: Visit) -> Answer:
-    """There is one field: every message is next to it."""
+    """The answer that the change is impossible; all messages go next to the only field."""
     instead = "; ".join(alternative_texts(decision.alternatives, visit.clock))
     return Answer(
         "bad",
@@ -276,10 +276,10 @@ def _is_over(record: Record, now: datetime) -> bool:
 
 
 def _version() -> str | None:
-    """Of what the form's reader saw."""
+    """The version of the booking that the form was shown with."""
     return request.form.get("version") or None
 
 
 def _number(text: str) -> int:
-    """A whole number; 0 where it is none."""
+    """A whole number; 0 if it is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

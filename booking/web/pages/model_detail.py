@@ -1,4 +1,4 @@
-"""What the row of a model shows when it is opened: its nodes, and everything as tables. Pure."""
+"""The contents of an opened model row: its nodes, and everything as tables. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,13 +45,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Inside:
-    """What a row shows when it is opened."""
+    """The contents of an opened row."""
 
     title: str
     when: str
-    """At which instant ``free`` is meant."""
+    """The instant at which ``free`` is measured."""
     dates: tuple[tuple[str, int], ...]
-    """Days as people read them, and as a narrow column shows them."""
+    """Days in full, and as a narrow column shows them."""
     heads: tuple[Head, ...]
     nodes: tuple[Node, ...]
     days: tuple[Cell, ...]
@@ -99,7 +99,7 @@ def _reason(block: Block, range_: CalendarRange) -> str:
 
 
 def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[Booker, ...]:
-    """Bookings of the shown weeks, by start; none if only one's own are visible: they have their own page."""
+    """Bookings of the shown weeks, by start; none if the user sees only their own, listed elsewhere."""
     axis = range_.axis
     visible = [
         (each.start, each.user, each)

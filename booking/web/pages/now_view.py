@@ -1,4 +1,4 @@
-"""*Now* as a template reads it: nodes with their devices, what there is in all, and who goes next. Pure."""
+"""*Now* as a template reads it: nodes with their devices, totals, and who would be evicted next. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ WORDS: Final[Mapping[DeviceState, str]] = {
     "unhealthy": "unhealthy",
     "partitioned": "partitioned",
 }
-"""State -> what people read, in the order in which they are counted."""
+"""State -> word for people, in the order in which states are counted."""
 CLASSES: Final[Mapping[HolderClass, str]] = {
     "booked": "booked",
     "protected": "protected",
@@ -37,13 +37,13 @@ CLASSES: Final[Mapping[HolderClass, str]] = {
     "expired": "booking over",
     "opportunistic": "not booked",
 }
-"""By what right a pod holds a GPU that no booking covers -> what people read."""
+"""The right by which a pod holds a GPU that no booking covers -> word for people."""
 _AWAY: Final = "away"
 _AWAY_WORD: Final = "out of reach"
 _GIB: Final = 1024
 """MiB in a GiB."""
 _MOST: Final = 8
-"""Pods of a model that are shown in the order of eviction at most."""
+"""Maximum number of pods of a model that are shown in the order of eviction."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tile:
     is_mine: bool
     use: "Load | None"
     squatters: tuple[str, ...]
-    """A message for each process on it that it does not belong to."""
+    """A message for each process on it whose pod does not hold it."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Load:
     """How busy a device is, in texts."""
 
     percent: int | None
-    """Per cent of the time; None: the card does not say."""
+    """Percentage of the time; None if the card does not report it."""
     memory: str
-    """Memory in use, of all."""
+    """Memory in use, out of the total."""
     heat: str
     """Temperature and power, as far as they are known."""
 
@@ -81,7 +81,7 @@ class Holder:
 
     name: str
     address: str | None
-    """Address of its explanation; None for a pod that the reader may not see."""
+    """Address of its explanation; None for a pod that the viewer may not see."""
     user: str
     until: str
     memory: str
@@ -104,7 +104,7 @@ class NodeCard:
 
 @dataclass(frozen=True)
 class Turn:
-    """Somebody in the order of eviction."""
+    """A pod in the order of eviction."""
 
     place: int
     name: str
@@ -164,7 +164,7 @@ def _card(node: NodeNow, blocks: Sequence[Block], clock: SiteClock, user: str) -
 
 
 def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> Tile:
-    """A device; a free one of a node whose agent does not answer is given to nobody."""
+    """A device; a free one is shown as unavailable if its node's agent does not respond."""
     is_lost = is_away and device.state == "free"
     return Tile(
         index=device.index,
@@ -181,7 +181,7 @@ def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> T
 
 
 def _word(device: DeviceNow) -> str:
-    """A device's state in words; of one that pods have without a booking, by what right they have it."""
+    """A device's state in words; if pods hold it without a booking, the right by which they do."""
     if device.state != "opportunistic":
         return WORDS[device.state]
     rights = dict.fromkeys(CLASSES[pod.holder_class] for pod in device.pods)

@@ -1,4 +1,4 @@
-"""A booking that cannot be kept: why, and what its owner could have instead. Pure."""
+"""A booking that cannot be kept: why, and the alternatives for its owner. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _MOST_GPUS: Final = 6
 
 @dataclass(frozen=True)
 class Offer:
-    """What it can be changed to at once: a button, and what the form brings back."""
+    """A change that would be accepted at once: a button, and the values that its form submits."""
 
     title: str
     why: str
@@ -37,13 +37,13 @@ class Risk:
     message: str
     offers: tuple[Offer, ...]
     others: tuple[str, ...]
-    """What could be booked once it is cancelled: a change cannot change the model."""
+    """Alternatives that require cancelling it first: a change cannot change the model."""
 
 
 def risk_of(
     record: Record, blocks: Iterable[Block], instead: Sequence[Alternative], clock: SiteClock
 ) -> Risk:
-    """Why a booking cannot be kept as things are, and what would be accepted in its place."""
+    """Why a booking cannot be kept at present, and what would be accepted in its place."""
     is_running = record.state(clock.now) == "active"
     mine = [each for each in instead if _becomes(record, each, clock, is_running=is_running)]
     # A running one is released, not cancelled, and a user who has released waits before booking again.
@@ -56,7 +56,7 @@ def risk_of(
 
 
 def taken(start: str, end: str, count: str) -> Change | Answer:
-    """What an offer's form brought back; a message where nobody can read it."""
+    """The change in a submitted offer; a message if it cannot be parsed."""
     unreadable = Answer("bad", "Nothing was changed: load the page again, and choose again.")
     if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_GPUS):
         return unreadable
@@ -81,7 +81,7 @@ def _cause(record: Record, blocks: Iterable[Block], clock: SiteClock) -> str:
 
 
 def _becomes(record: Record, other: Alternative, clock: SiteClock, *, is_running: bool) -> bool:
-    """Whether a change of the booking is enough."""
+    """Whether the alternative can be reached by a change of the booking."""
     is_alike = other.model == record.model and (other.count == 1 or other.topology == record.topology)
     return is_alike and (other.start <= clock.now or not is_running)
 
@@ -97,7 +97,7 @@ def _offer(other: Alternative, clock: SiteClock, *, is_running: bool) -> Offer:
 
 
 def alternative_texts(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
-    """Each in a few words: what, from when until when, and the difference."""
+    """Each alternative in a few words: what, from when until when, and the difference."""
     for each in others:
         yield f"{gpus(each.count, each.model)}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"
 

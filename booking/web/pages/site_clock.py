@@ -1,4 +1,4 @@
-"""Instants as the site's clocks show them, and back. Pure."""
+"""Instants in the site's local time, and back. Pure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -7,7 +7,7 @@ from typing import Final
 from booking import durations, wording
 
 _FIELD: Final = "%Y-%m-%dT%H:%M"
-"""What a browser's field for date and time sends and takes."""
+"""The format of a browser's field for date and time."""
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKEND: Final = 5
@@ -21,26 +21,26 @@ class BadTimeError(ValueError):
 
 @dataclass(frozen=True)
 class SiteClock:
-    """The clocks of the site, seen at one instant."""
+    """The site's clock at one instant."""
 
     zone: tzinfo
-    """Of the IANA database: its text is its name."""
+    """From the IANA database: its text is its name."""
     now: datetime
 
     @property
     def name(self) -> str:
-        """The zone as people read it: ``Europe/Stockholm (CET)``."""
+        """The zone's name for people: ``Europe/Stockholm (CET)``."""
         short = self.now.astimezone(self.zone).tzname()
         return str(self.zone) if short in {None, str(self.zone)} else f"{self.zone} ({short})"
 
     def moment(self, instant: datetime) -> str:
-        """``Wed 25 Nov 09:00``; with the year where it is not this one."""
+        """``Wed 25 Nov 09:00``; with the year if it is not the present one."""
         local = instant.astimezone(self.zone)
         clock = f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
         return f"{self.day(instant)} {clock}"
 
     def day(self, instant: datetime) -> str:
-        """``Wed 25 Nov``; with the year where it is not this one."""
+        """``Wed 25 Nov``; with the year if it is not the present one."""
         local = instant.astimezone(self.zone)
         year = "" if local.year == self.now.astimezone(self.zone).year else f" {local.year}"
         return f"{_DAYS[local.weekday()]} {local.day} {_MONTHS[local.month - 1]}{year}"
@@ -62,15 +62,15 @@ class SiteClock:
         return instant.astimezone(self.zone).weekday() >= _WEEKEND
 
     def field(self, instant: datetime) -> str:
-        """For a form's field; with seconds where there are any, which the field must allow then."""
+        """The value for a form's field; with seconds if there are any, which the field must then allow."""
         local = instant.astimezone(self.zone)
         return f"{local:{_FIELD}:%S}" if local.second else f"{local:{_FIELD}}"
 
     def read(self, text: str) -> datetime:
-        """What a form's field says, in UTC; a time that the clocks show twice is the first of the two.
+        """The instant in a form's field, in UTC; of a time that the clocks show twice, the first.
 
         Raises:
-            BadTimeError: it is none.
+            BadTimeError: it is not an instant.
         """
         try:
             wall = datetime.fromisoformat(text.strip())
@@ -99,7 +99,7 @@ class SiteClock:
         return durations.words(durations.between(start, end, self.zone))
 
     def localized(self, message: str) -> str:
-        """A message with its instants (``wording.instant``) as these clocks show them."""
+        """A message with its instants (``wording.instant``) in local time."""
         return wording.with_local_times(message, self.moment)
 
     def until(self, instant: datetime) -> str:

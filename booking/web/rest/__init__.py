@@ -1,6 +1,6 @@
-"""The REST API: one table of routes, from which the server's addresses and the OpenAPI document are made."""
+"""The REST API: one table of routes, from which the server's paths and the OpenAPI document are made."""
 
 from typing import Final
 
 NAME: Final = "rest"
-"""Of the blueprint: Flask puts it before every endpoint's name."""
+"""Name of the blueprint: Flask puts it before every endpoint's name."""

@@ -1,4 +1,4 @@
-"""What administrators do, by REST: maintenance, exemptions, evictions, GPUs; and what they read."""
+"""Administration by REST: maintenance, exemptions, evictions, GPUs, audit and refused requests."""
 
 from http import HTTPStatus
 

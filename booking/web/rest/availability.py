@@ -10,7 +10,7 @@ from booking.web.rest.responses import Availability, model_answer
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 SPAN: Final = timedelta(days=28)
-"""The span that is shown without an explicit end."""
+"""The span without an explicit end."""
 
 
 class AvailabilityViews:
@@ -20,7 +20,7 @@ class AvailabilityViews:
         self._parts = parts
 
     def show(self, asked: ReadRequest[WhichSpan, Nothing]) -> Reply:
-        """Steps of free GPUs, of one model or of all, from now on for 28 days or as the query says."""
+        """Steps of free GPUs, of one model or of all, in the query's span; by default the next 28 days."""
         unknown = self._parts.unknown_capacity()
         if unknown:
             raise unavailable(unknown)

@@ -1,4 +1,4 @@
-"""From the table of routes to a Flask blueprint: access, parsing, answers."""
+"""Turns the table of routes into a Flask blueprint: access, parsing, answers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from booking.web.rest.routes import NOBODY, ReadRequest, Route, response_of
 
 
 def blueprint_of(routes: Iterable[Route[Any, Any]], guard: RequestGuard, *, root: str) -> Blueprint:
-    """The addresses of a table, below ``root``."""
+    """The routes of a table, below ``root``."""
     made = Blueprint(NAME, __name__, url_prefix=root)
     for route in routes:
         path = route.path.replace("{", "<").replace("}", ">")

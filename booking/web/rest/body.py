@@ -1,4 +1,4 @@
-"""A request's body as one JSON object, and everything about it that is ambiguous or no JSON at all. Pure."""
+"""A request's body as one JSON object; ambiguities and invalid JSON are refused. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from booking.web.rest.parsing import Given
 LONGEST_BODY: Final = 64 * 1024
 """Bytes of a body at most."""
 _LONGEST_NUMBER: Final = 20
-"""Digits of a whole number that is still read as one."""
+"""Digits of a whole number that is still parsed as one."""
 
 
 class FieldWording:
@@ -47,10 +47,10 @@ FIELDS: Final = FieldWording()
 
 
 def parsed(text: bytes) -> Given:
-    """A JSON object from its text; keys count as duplicated at any depth.
+    """Parse a JSON object; keys count as duplicated at any depth.
 
     Raises:
-        ProblemError: 400, it is none.
+        ProblemError: 400, it is not one.
     """
     duplicated: set[str] = set()
 

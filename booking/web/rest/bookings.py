@@ -55,7 +55,7 @@ class BookingViews:
         return self._booked(record)
 
     def create_earliest(self, asked: ReadRequest[DryRun, SlotBody]) -> Reply:
-        """``POST /slots/booking``: the first slot that there is, found and booked in one step."""
+        """``POST /slots/booking``: the first slot, found and booked in one step."""
         body, key = asked.body.made(), key_of(asked)
         request = slot_request_of(body)
         if asked.query.dry_run:
@@ -68,7 +68,7 @@ class BookingViews:
         )
 
     def list(self, asked: ReadRequest[WhichBookings, Nothing]) -> Reply:
-        """``GET /bookings``: one's own, an administrator's everybody's, by start."""
+        """``GET /bookings``: the caller's, for an administrator all users', by start."""
         query = asked.query
         is_about_time = query.state is not None or query.start is not None or query.end is not None
         filters = Filters(
@@ -95,7 +95,7 @@ class BookingViews:
         return Reply(body=answer, headers={"ETag": tag_of(record)})
 
     def change(self, asked: ReadRequest[DryRun, ChangeBody]) -> Reply:
-        """``PATCH /bookings/{id}``: longer, shorter, later, larger: in one transaction or not at all."""
+        """``PATCH /bookings/{id}``: longer, shorter, later, larger; in one transaction or not at all."""
         body = asked.body.made()
         booking, key = asked.path["id"], key_of(asked)
         wanted = expected(asked.headers)
@@ -117,7 +117,7 @@ class BookingViews:
         return self._end(asked, "release")
 
     def cancel(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
-        """``DELETE /bookings/{id}``: a planned one is taken back."""
+        """``DELETE /bookings/{id}``: a planned one is cancelled."""
         return self._end(asked, "cancel")
 
     def _end(self, asked: ReadRequest[DryRun, EndBody], verb: Ending) -> Reply:
@@ -139,7 +139,7 @@ class BookingViews:
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
 
     def _before(self, who: Principal, key: Key | None, *, judges: bool = True) -> Record | None:
-        """What the request was answered before, where nothing can be guaranteed now (``MirrorBarrier``)."""
+        """The earlier answer to the request, if nothing can be guaranteed now (``MirrorBarrier``)."""
         return self._guarantee.answered_before(lambda: self._parts.bookings.replayed(who, key), judges=judges)
 
     def _booked(self, record: Record) -> Reply:
@@ -154,7 +154,7 @@ class BookingViews:
         *,
         at_risk: bool = False,
     ) -> Reply:
-        """What was stored: 202 instead when it is not in the cluster in time."""
+        """The stored booking; status 202 instead if it is not in the cluster in time."""
         mirrored = self._guarantee.written(record)
         note = None if mirrored else NOT_YET
         now = self._parts.clock.now()
@@ -167,7 +167,7 @@ class BookingViews:
         )
 
     def _of_pods(self, record: Record, *, mirrored: bool) -> str | None:
-        """What becomes of the pods of a booking that was given back: they end once the cluster knows."""
+        """What happens to the pods of a released booking: they end once the cluster knows."""
         if not record.released:
             return None
         return (end_effects.after if mirrored else end_effects.before)(self._parts.terms)
@@ -180,8 +180,8 @@ class BookingViews:
         return Reply(body=_would_be(decision, user or asked.who.user))
 
     def _malformed(self, asked: ReadRequest[DryRun, BookingBody], request: SlotLike) -> ProblemError:
-        """What cannot be read, and what the rules say about the rest."""
-        # Read it was, and refused, where it is no 400: the key is this request's.
+        """The problem with everything that cannot be parsed, and what the rules say about the rest."""
+        # Unless it is a 400, it was parsed and refused: the key belongs to this request.
         if request.problem is REFUSED and not asked.query.dry_run:
             self._parts.bookings.spend(asked.who, key_of(asked))
         if self._parts.unknown_capacity() or "user" in request.unread:

@@ -19,10 +19,11 @@ def tag_of(record: Record) -> str:
 
 
 def expected(headers: Headers) -> frozenset[str] | None:
-    """The versions one of which the client wants to change; None: any.
+    """The versions that the client accepts for the change; None: any.
 
-    A malformed header, or tags that are none of ours, match no version: the current one is always different.
-    The service compares in the transaction: a retry with a key gets the answer of the once fresh request.
+    A malformed header, or tags that are not ours, match no version: the current one always differs. The
+    service compares in the transaction: a retry with a key gets the answer of the request that was once up to
+    date.
     """
     if_match = headers.get(IF_MATCH)
     if if_match is None or if_match.strip() == "*":

@@ -1,4 +1,4 @@
-"""Names of requests: ``Idempotency-Key``. Sent again, a request is answered as before and done once."""
+"""``Idempotency-Key``: a repeated request is answered as before and takes effect once."""
 
 import re
 from typing import Any, Final
@@ -17,10 +17,10 @@ KEYS: Final = rf"[!-~]{{1,{LONGEST_KEY}}}"
 
 
 def key_of(asked: ReadRequest[Any, Any]) -> Key | None:
-    """The request's name, with all that it says.
+    """The request's key, with a digest of everything in the request.
 
     Raises:
-        ProblemError: 400, it is none.
+        ProblemError: 400, the header is malformed.
     """
     text = asked.headers.get(KEY)
     if text is None:

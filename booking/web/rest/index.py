@@ -1,4 +1,4 @@
-"""The index of the API: for people, and as OpenAPI document for programs."""
+"""The index of the API: for people, and as an OpenAPI document for programs."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -21,11 +21,11 @@ class IndexView:
         self._addresses: dict[str, str] = {}
 
     def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
-        """Take the routes to list."""
+        """Set the routes to list."""
         self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
 
     def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
-        """The list of routes, and how to get and show a token; the same for everybody."""
+        """The list of routes, and how to get and present a token; the same for all callers."""
         del asked
         answer = Index(
             name="GPU Booking",
@@ -46,15 +46,15 @@ class DocumentView:
         self._routes: Sequence[Route[Any, Any]] = ()
 
     def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
-        """Take the routes to describe."""
+        """Set the routes to describe."""
         self._routes = routes
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        """Made when somebody first asks: it takes longer than all else that a server's start is."""
+        """Built at the first request: it takes longer than the rest of the server's start."""
         return document(self._routes, root=self._root, version=VERSION)
 
     def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
-        """The OpenAPI document; the same for everybody."""
+        """The OpenAPI document; the same for all callers."""
         del asked
         return Reply(body=self._document)

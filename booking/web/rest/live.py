@@ -1,4 +1,4 @@
-"""What the cluster is doing now, by REST."""
+"""The current state of the cluster, by REST."""
 
 from booking.web.interfaces import Parts
 from booking.web.rest.routes import Nothing, ReadRequest, Reply

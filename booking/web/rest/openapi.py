@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of routes and the types in it."""
+"""The OpenAPI 3.1 document, made from the table of routes and its types."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ Routes = Sequence[Route[Any, Any]]
 
 
 def document(routes: Routes, *, root: str, version: str) -> Json:
-    """The document.
+    """Build the document.
 
     Args:
         routes: the table.
-        root: before every path.
+        root: prefix of every path.
         version: of the API.
     """
     paths: dict[str, Json] = {}

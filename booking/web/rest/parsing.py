@@ -17,23 +17,23 @@ from booking.web.fields import HINT, READ, BadFieldError, BeyondError, Reader, c
 from booking.web.problems import MALFORMED, REFUSED, Kind, ProblemError, ProblemViolation
 
 _NAMED: Final = 20
-"""Unknown fields that a complaint names at most."""
+"""Maximum number of unknown fields that complaints name."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
 class Given:
-    """Names and values as they came."""
+    """Names and values as received."""
 
     values: Mapping[str, Any]
     duplicated: frozenset[str] = frozenset()
-    """Names that came more than once: what they mean is anybody's guess."""
+    """Names that occur more than once: their meaning is ambiguous."""
 
 
 @dataclass(frozen=True)
 class Read(Generic[T]):
-    """What could be read of a struct, and what could not."""
+    """What could be parsed of a struct, and what could not."""
 
     kind: type[T]
     values: Mapping[str, Any]
@@ -41,9 +41,9 @@ class Read(Generic[T]):
     complaints: tuple[ProblemViolation, ...]
     """Everything that cannot be read; empty when the struct is what was meant."""
     unread: frozenset[str]
-    """Fields that are there, or should be, and cannot be read."""
+    """Fields that are present, or should be, and cannot be parsed."""
     are_beyond: bool = False
-    """Whether all that is wrong is beyond the calendar: what was meant is clear."""
+    """Whether everything that is wrong is beyond the calendar: the meaning is clear."""
 
     def made(self) -> T:
         """The struct.
@@ -55,7 +55,7 @@ class Read(Generic[T]):
         return self.kind(**self.values)
 
     def demand(self) -> None:
-        """Refuse what could not be read.
+        """Refuse a request that could not be parsed completely.
 
         Raises:
             ProblemError: 400 with everything that is wrong.
@@ -66,12 +66,12 @@ class Read(Generic[T]):
 
     @property
     def problem(self) -> Kind:
-        """What it is when something is wrong."""
+        """The kind of problem if something is wrong."""
         return REFUSED if self.are_beyond else MALFORMED
 
 
 class Wording(Protocol):
-    """How a complaint about one name is said."""
+    """The wording of complaints about one name."""
 
     def missing(self, name: str, message: str) -> ProblemViolation:
         """A required field is missing."""
@@ -99,7 +99,7 @@ class Wording(Protocol):
 
 
 def read(kind: type[T], given: Given, wording: Wording) -> Read[T]:
-    """Read the fields of a struct.
+    """Parse the fields of a struct.
 
     Args:
         kind: its type.
@@ -122,7 +122,7 @@ def read(kind: type[T], given: Given, wording: Wording) -> Read[T]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct, and how it is read."""
+    """A field of a struct, and how it is parsed."""
 
     attribute: str
     name: str
@@ -131,7 +131,7 @@ class Field:
     is_required: bool
     takes_null: bool
     hint: str
-    """What to do where it is missing."""
+    """What to do if it is missing."""
 
 
 @cache
@@ -167,7 +167,7 @@ def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
 
 @dataclass
 class _Reading:
-    """The fields of one request, and what was found wrong with them."""
+    """The fields of one request, and the complaints about them."""
 
     given: Given
     wording: Wording
@@ -175,7 +175,7 @@ class _Reading:
     complaints: list[ProblemViolation] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     is_readable: bool = True
-    """Whether the errors are in values that could be read."""
+    """Whether all complaints are about values that could be parsed."""
 
     def read(self, wanted: Field) -> None:
         """Read one field into ``values``, or add a complaint."""
@@ -197,12 +197,12 @@ class _Reading:
                 self._add_problem(name, self.wording.unreadable(name, str(error)))
 
     def _is_missing(self, wanted: Field) -> bool:
-        """A required field that is null says nothing, either."""
+        """Whether the field is missing; a required field that is null counts as missing, too."""
         value = self.given.values.get(wanted.name, msgspec.UNSET)
         return value is msgspec.UNSET or (value is None and wanted.is_required)
 
     def name_what_is_not_known(self, known: tuple[str, ...]) -> None:
-        """Complain of names that nobody knows: a slip of the pen would otherwise do something else."""
+        """Complain about unknown names: otherwise a typing mistake would have another effect."""
         nested = sorted(self.given.duplicated - set(self.given.values))
         unknown = [name for name in self.given.values if name not in known]
         self.is_readable = not (nested or unknown)

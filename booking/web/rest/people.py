@@ -13,7 +13,7 @@ class PeopleViews:
         self._parts = parts
 
     def me(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
-        """The caller, and the limits that hold for them now, of one model where the query names it."""
+        """The caller, and their limits now, for one model if the query names it."""
         who = asked.who
         answer = Me(
             user=who.user,
@@ -25,5 +25,5 @@ class PeopleViews:
         return Reply(body=answer)
 
     def policy(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
-        """What holds for everybody, of one model where the query names it."""
+        """The policy for all users, for one model if the query names it."""
         return Reply(body=self._parts.policy(asked.query.model))

@@ -1,4 +1,4 @@
-"""The query of a request: parameters that are known, once each. An unknown one may be a slip."""
+"""The query of a request: known parameters, once each. An unknown one may be a typing mistake."""
 
 from typing import Final, TypeVar
 
@@ -53,7 +53,7 @@ PARAMETERS: Final = ParameterWording()
 
 
 def query_as(kind: type[T]) -> Read[T]:
-    """The query of the request that is being answered."""
+    """The query of the present request."""
     given = request.args.to_dict(flat=False)
     values = {name: texts[0] for name, texts in given.items()}
     duplicated = frozenset(name for name, texts in given.items() if len(texts) > 1)

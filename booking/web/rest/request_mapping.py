@@ -1,4 +1,4 @@
-"""From bodies to what the service is asked; and from its refusals to the fields that they are about. Pure."""
+"""Maps bodies to requests to the service, and its refusals to the fields that they are about. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from booking.web.rest.parsing import Read
 from booking.web.rest.requests import BookingBody
 
 LENGTH: Final = "length"
-"""What ``end`` or ``duration`` say, together with ``start``."""
+"""The value of ``end`` or ``duration``, together with ``start``."""
 _ANY_LENGTH: Final = timedelta(days=1)
 
 _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
@@ -32,15 +32,16 @@ _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
     "longest": ("end", frozenset({LENGTH})),
     "capacity": (None, frozenset({"model", "count", "start", LENGTH})),
 }
-"""Rule -> the field that it is about, and all that its answer rests on (a rule not named here: on all)."""
+"""Rule -> the field that it is about, and all fields that its verdict depends on (without an entry: on
+all)."""
 
 
 @dataclass(frozen=True)
 class SlotLike:
     """The booking request of a body.
 
-    Unreadable values are replaced by harmless ones, so that the rules can still judge the rest; ``unread``
-    shows which of their answers mean nothing then.
+    Values that cannot be parsed are replaced by harmless ones, so that the rules can still check the rest;
+    ``unread`` shows which of their verdicts are then meaningless.
     """
 
     request: BookingRequest
@@ -48,9 +49,9 @@ class SlotLike:
     """Everything that cannot be used; empty when the request is what was meant."""
     unread: frozenset[str]
     by_duration: bool
-    """Whether the length was said as ``duration``."""
+    """Whether the length was given as ``duration``."""
     problem: Kind
-    """What it is when there are complaints."""
+    """The kind of problem if there are complaints."""
 
     def refused(
         self,
@@ -58,7 +59,7 @@ class SlotLike:
         earliest_start: datetime | None = None,
         alternatives: Sequence[Alternative] = (),
     ) -> ProblemError:
-        """Complaints, and those violations that rest on nothing unread, with their fields."""
+        """The complaints, and those violations that depend on nothing unread, with their fields."""
         certain = [
             violation_answer(violation, self._field(violation.rule))
             for violation in violations
@@ -79,10 +80,10 @@ class SlotLike:
 
 
 def booking_request_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> SlotLike:
-    """What a body asks for.
+    """The request in a body.
 
     Args:
-        body: as it was read.
+        body: the parsed body.
         now: aware UTC; a duration without a start begins with it.
         zone: the site's, in which days are counted.
     """
@@ -135,7 +136,7 @@ def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
         return _Span(values.get("start"), end)
     if duration is None:
         return unsaid
-    # The start is said, too: "a day from now" is a day, though seconds pass until it is judged.
+    # The start is given, too: "a day from now" is a day, though seconds pass until it is evaluated.
     return _Span(begin, durations.after(begin, durations.read(duration), zone))
 
 

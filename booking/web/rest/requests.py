@@ -1,4 +1,4 @@
-"""What can be asked by REST: bodies and queries. Their types read them and describe them in OpenAPI."""
+"""Bodies and queries of the REST API. Their types parse them and describe them in OpenAPI."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -141,9 +141,9 @@ class WhichAudit(
     """Which changes: of one thing, by one user, or all."""
 
     subject: Text | None = None
-    """Id of a booking, block or exemption, or the name of what else was changed."""
+    """Id of a booking, block or exemption, or the name of another changed object."""
     actor: Text | None = None
-    """User id of who made the change."""
+    """User id of the actor."""
     limit: PageLength = 100
     after: Text | None = None
 

@@ -1,4 +1,4 @@
-"""What the REST API answers: instants in RFC 3339 UTC, lengths in ISO 8601."""
+"""Answers of the REST API: instants in RFC 3339 UTC, lengths in ISO 8601."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -29,8 +29,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     end: Instant
     created: Instant
     version: str
-    """The ETag, without its quotes: another one as soon as anybody has changed it. A place in the plan is no
-    matter of it."""
+    """The ETag, without its quotes: it changes with every change that a user makes. The place in the plan
+    does not count."""
     released: Instant | None = None
     cancelled: Instant | None = None
     created_by: str | None = None
@@ -42,20 +42,20 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     policy: str | None = None
     """Version of the policy under which it was accepted."""
     nodes: tuple[Place, ...] = ()
-    """Where the plan has it, until it is used."""
+    """Its place in the plan, until pods use it."""
     at_risk: bool = False
-    """Whether it cannot be kept as things are: devices have disappeared. Nothing is cancelled by itself."""
+    """Whether it cannot be kept at present: devices have disappeared. It is not cancelled automatically."""
     alternatives: tuple[Offer, ...] = ()
-    """What could be had instead then, by a change; of another model or topology by cancelling it and booking
-    again. Only when one booking is shown."""
+    """Alternatives then: by a change; for another model or topology, by cancelling it and booking again. Only
+    if a single booking is shown."""
     mirrored: bool | None = None
-    """Only after a change: whether it is written in the cluster already."""
+    """Only after a change: whether it is already written in the cluster."""
     note: str | None = None
-    """What that means, when it does not."""
+    """What that means, if it is not."""
     pods: str | None = None
-    """Only where it ends by what was asked, or would end: what becomes of its pods."""
+    """Only if the request ends it, or would: what happens to its pods."""
     dry_run: bool = False
-    """Whether it would become this, and nothing was changed."""
+    """Whether this is the would-be result, and nothing was changed."""
 
 
 class BookingPage(
@@ -93,9 +93,9 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     model: str | None
-    """None: of every model."""
+    """None: all models."""
     count: int | None
-    """None: all of the node."""
+    """None: all GPUs of the node."""
     start: Instant
     end: Instant
     reason: str
@@ -117,13 +117,14 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     """Whole healthy GPUs at present."""
     steps: tuple[Step, ...]
-    """Without gaps, from the span's start to its end; devices under maintenance then are no capacity."""
+    """Without gaps, from the span's start to its end; the capacity excludes devices in maintenance at the
+    time."""
     nodes: Mapping[str, int]
     """Node -> whole healthy GPUs of the model at present."""
     blocks: tuple[Maintenance, ...]
     """Maintenance in the span."""
     bookings: tuple[BookedAnswer, ...]
-    """Yours in the span; an administrator's answer, and everybody's where the policy shows names, has all."""
+    """The caller's in the span; all for an administrator, or if the policy shows names."""
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +140,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
 
     user: str
     name: str
-    """The raw name, as the cluster or the identity provider says it."""
+    """The raw name from the cluster or the identity provider."""
     groups: tuple[str, ...]
     is_administrator: bool
     limits: Mapping[str, Any]
@@ -169,7 +170,7 @@ class AddedBlock(Block, frozen=True, kw_only=True):
     """Maintenance that was added."""
 
     at_risk: tuple[AtRisk, ...] = ()
-    """Bookings during it that cannot be kept as things are, by start. Nothing is cancelled by itself."""
+    """Bookings during it that cannot be kept at present, by start. None is cancelled automatically."""
 
 
 class WouldBlock(Maintenance, frozen=True, kw_only=True):
@@ -193,7 +194,7 @@ class WouldExempt(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     limits: Mapping[str, Any]
     model: str | None
-    """None: of every model."""
+    """None: all models."""
     start: Instant
     end: Instant
     reason: str
@@ -245,14 +246,14 @@ class WouldEvict(Eviction, frozen=True, kw_only=True):
 
     dry_run: bool
     user: str | None
-    """To whom it belongs; None: to nobody."""
+    """Its owner; None if it has none."""
     booking: str | None
-    """The booking that covers it, which does not keep it."""
+    """The booking that covers it, which does not protect it."""
     node: str
     gpus: int
-    """GPUs that it holds at most at one time."""
+    """The most GPUs that it holds at one time."""
     controller: str | None
-    """What makes another in its place (``Job/train``); None: nothing does."""
+    """The controller that replaces it (``Job/train``); None without one."""
 
 
 class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,15 +279,15 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     """How to get a token."""
     header: str
-    """How to show a token."""
+    """How to present a token."""
     addresses: Mapping[str, str]
     example: Mapping[str, Any]
     openapi: str
-    """Address of the document about all this."""
+    """Address of the OpenAPI document."""
 
 
 def would_block(block: Block, at_risk: tuple[AtRisk, ...]) -> WouldBlock:
-    """Maintenance that nobody has stored: it has no id, and nobody has ordered it."""
+    """Maintenance from a dry run: it has no id, and no one who ordered it."""
     return WouldBlock(
         dry_run=True,
         node=block.node,
@@ -300,7 +301,7 @@ def would_block(block: Block, at_risk: tuple[AtRisk, ...]) -> WouldBlock:
 
 
 def would_exempt(exemption: Exemption) -> WouldExempt:
-    """An exemption that nobody has stored."""
+    """An exemption from a dry run."""
     return WouldExempt(
         dry_run=True,
         user=exemption.user,

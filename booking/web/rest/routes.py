@@ -1,4 +1,4 @@
-"""What a route of the REST API is: an entry of the table that makes both addresses and OpenAPI document."""
+"""A route of the REST API: an entry of the table that makes both paths and OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,19 +25,19 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 NOBODY: Final = Principal(user="", name="")
-"""The caller of a route that is open to anybody."""
+"""The caller of a route that needs no authentication."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRequest(Generic[Q, B]):
-    """A request that has been read."""
+    """A parsed request."""
 
     who: Principal
     query: Q
     body: Read[B]
-    """``made()`` refuses what cannot be read."""
+    """``made()`` refuses a body that cannot be parsed."""
     raw: bytes
-    """The body as it came, before it was read."""
+    """The body as received, before it was parsed."""
     path: Mapping[str, str]
     headers: Headers
 
@@ -60,12 +60,12 @@ class Header:
     pattern: str | None = None
     longest: int | None = None
     required: bool = True
-    """Of an answer: whether each with this status has it. Those of a request are all optional."""
+    """For an answer: whether every answer with this status has it. Headers of a request are all optional."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a route may answer with one status, for the OpenAPI document."""
+    """A possible answer of a route with one status, for the OpenAPI document."""
 
     body: type[msgspec.Struct] | type[dict[str, Any]]
     about: str
@@ -85,7 +85,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Route(Generic[Q, B]):
-    """One method of one address."""
+    """One method of one path."""
 
     method: Method
     path: str
@@ -96,7 +96,7 @@ class Route(Generic[Q, B]):
     view: Callable[[ReadRequest[Q, B]], Reply | Response]
     query: type[Q]
     body: type[B]
-    """Type of the body; ``Nothing``: none is read."""
+    """Type of the body; ``Nothing``: no body is read."""
     answers: Mapping[HTTPStatus, Answer]
     access: Access = "signed-in"
     body_is_optional: bool = False

@@ -1,4 +1,4 @@
-"""When GPUs could be had, by REST."""
+"""When GPUs are available, by REST."""
 
 from booking import durations
 from booking.records import SlotRequest

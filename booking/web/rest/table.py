@@ -1,4 +1,4 @@
-"""The table of routes: every address of the REST API, what it takes and what it answers."""
+"""The table of routes: every path of the REST API, its requests and its answers."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -51,7 +51,7 @@ _LATER: Final = Answer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_T
 
 
 def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], ...]:
-    """Every route; the index and the document are about all of them, themselves included."""
+    """All routes; the index and the document describe all of them, themselves included."""
     bookings, administration = BookingViews(parts, root=root), AdministrationViews(parts)
     routes = (
         *_bookings(bookings),

@@ -13,7 +13,7 @@ from cluster.objects.maintenance import MaintenanceBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """What placement checks are made of: values alone."""
+    """The inputs of placement checks: plain values."""
 
     instant: SupplySnapshot
     bookings: Mapping[str, Booking]
@@ -25,7 +25,7 @@ class PlanInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """What the check of one model is made of."""
+    """The inputs of one model's check."""
 
     model: str
     devices: Mapping[str, int]
@@ -46,7 +46,7 @@ def placement_checks(inputs: PlanInputs, models: Iterable[str]) -> dict[str, Pla
 def model_inputs(
     inputs: PlanInputs, models: Iterable[str], supplies: Mapping[str, NodeSupply]
 ) -> list[ModelInputs]:
-    """What the checks of some models are made of.
+    """The inputs of the checks of some models.
 
     Args:
         inputs: the instant.

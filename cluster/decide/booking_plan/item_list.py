@@ -1,4 +1,4 @@
-"""Items in their order, in pieces that are shared with the rows that were made from this one."""
+"""A sorted list of items that is never changed: copies share the pieces in which they do not differ."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
@@ -6,11 +6,11 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 LENGTH: Final = 64
-"""Items of a piece, or up to twice as many."""
+"""Number of items in a new piece; a piece is split when it has twice as many."""
 
 
 class Item(NamedTuple):
-    """Devices of one booking that lie on one node as long as it lasts."""
+    """Devices of one booking that stay on one node for as long as it lasts."""
 
     start: int
     key: str
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
 
 class ItemList:
-    """Items by their start. It is never changed."""
+    """Items sorted by start. It is never changed."""
 
     __slots__ = ("_begins", "_pieces")
 
@@ -48,7 +48,7 @@ class ItemList:
         return self._with(at, [piece] if piece else [])
 
     def since(self, start: int) -> Iterator[Item]:
-        """Those that begin at an instant or later."""
+        """The items that begin at an instant or later."""
         at = max(0, bisect_left(self._begins, (start,)) - 1)
         for piece in islice(self._pieces, at, at + 1):
             yield from piece[bisect_left(piece, (start,)) :]

@@ -1,17 +1,17 @@
 """All nodes with devices of one model, and a place on them for every item.
 
 A ``ModelPlan`` is the present plan and is never changed. A ``PlanAttempt`` is an attempt on top of it: it
-adds items, moves others where it must, and is thrown away or stored. It never puts more on a node than the
-node has at that time, so whatever it finds can be kept; it may fail to find what a longer search would.
+adds items, moves others if it must, and is thrown away or stored. It never puts more on a node than the
+node has at that time, so any plan that it finds is valid; it may miss one that a longer search would find.
 
-The search has a limit of steps and reads no clock, so its result is the same everywhere:
+The search has a limit of steps and reads no clock, so its result is the same everywhere. It tries in turn:
 
 1. the node with the smallest room that is large enough (best fit);
-2. where there is none, room is made on a node: items that are in the way, and have not begun, find another
-   place in the same way, to a small depth;
-3. at last all items that overlap, directly or through others, and may be moved are placed again, the largest
-   first and then by their start, with backtracking. For single devices on nodes without blocks that order
-   always succeeds where the sum fits (interval graphs are perfect).
+2. if there is none, to make room on a node: items that are in the way and have not begun are placed elsewhere
+   in the same way, to a small depth;
+3. at last, to place again all movable items that overlap, directly or through others: the largest first, then
+   by start, with backtracking. For single devices on nodes without blocks that order always succeeds if the
+   sum fits (interval graphs are perfect).
 """
 
 from bisect import bisect_left
@@ -26,18 +26,18 @@ from cluster.decide.booking_plan.node_plan import NodePlan
 from cluster.decide.booking_plan.timeline import INDEFINITELY, Load
 
 STEPS: Final = 2_000
-"""Places that are tried for one request."""
+"""Number of places to try for one request."""
 DEPTH: Final = 4
-"""So many items in a row make room for each other."""
+"""Length of the longest chain of items that make room for each other."""
 CROWD: Final = 600
 """At most this many items are placed again together."""
 SPANS: Final = 100
-"""Spans of time for which a plan remembers what is free on its nodes."""
+"""Number of time spans for which a plan caches what is free on its nodes."""
 
 _ANYWHERE: Final[Mapping[Item, str]] = {}
 
 Block = tuple[str, int, int, int]
-"""``(node, start, end, count)``: these devices cannot be had then."""
+"""``(node, start, end, count)``: so many devices are not available then."""
 
 
 Placed = tuple[Item, str]
@@ -55,7 +55,7 @@ class ModelPlan:
         placed: Iterable[Placed] = (),
         blocks: Iterable[Block] = (),
     ) -> None:
-        """Items whose node is unknown here, or is gone, are left to the repair of the plan."""
+        """Items whose node is not in ``devices`` become ``unplaced``, for the repair of the plan."""
         items: dict[str, list[Item]] = {}
         unplaced: list[Item] = []
         for item, node in placed:
@@ -78,7 +78,7 @@ class ModelPlan:
     def rooms(self, start: int, end: int) -> list[Room]:
         """(devices that are free all the time, node) of every node, the smallest room first.
 
-        It is cached for the next caller, and never changed.
+        The list is cached: do not change it.
         """
         found = self._rooms.get((start, end))
         if found is None:
@@ -89,7 +89,7 @@ class ModelPlan:
         return found
 
     def changed(self, without: Iterable[Placed], more: Iterable[Placed]) -> "ModelPlan":
-        """Another one, without some and with others."""
+        """A copy without some placed items and with others."""
         made = ModelPlan({})
         made.node_plans = dict(self.node_plans)
         unplaced = set(self.unplaced)
@@ -104,9 +104,9 @@ class ModelPlan:
         return made
 
     def overfull(self, start: int) -> Iterator[tuple[str, int, int]]:
-        """(node, from, until): where more is placed than there is, from ``start`` on."""
+        """(node, from, until) wherever more is placed than the node has, from ``start`` on."""
         for name, node_plan in self.node_plans.items():
-            # Usually there is none, and that is known without checking every change.
+            # Usually none is, which the highest level shows without a check of every change.
             if node_plan.load.most(start, INDEFINITELY) <= node_plan.devices:
                 continue
             turns = [*node_plan.load.levels_in(start, INDEFINITELY), (INDEFINITELY, 0)]
@@ -115,7 +115,7 @@ class ModelPlan:
                     yield name, at, until
 
     def first_gap(self, not_before: int, length: int, size: int) -> int | None:
-        """The first instant from which one node, as everything is placed, has room for that long."""
+        """The first instant from which a node has room for so long, with nothing moved; None without one."""
         found = (
             node_plan.load.first_gap(not_before, length, node_plan.devices - size)
             for node_plan in self.node_plans.values()
@@ -125,7 +125,7 @@ class ModelPlan:
 
 
 class PlanAttempt:
-    """An attempt to place more in a plan. The plan stays as it is."""
+    """An attempt to place more items in a plan, which itself stays as it is."""
 
     def __init__(
         self,
@@ -138,8 +138,8 @@ class PlanAttempt:
 
         Args:
             plan: the present plan.
-            fixed_until: what begins by then is not moved for others.
-            steps: how long it searches at most.
+            fixed_until: items that begin by then are not moved for others.
+            steps: maximum length of the search.
         """
         self._fixed_until = fixed_until
         self._pinned: set[Item] = set()
@@ -147,55 +147,55 @@ class PlanAttempt:
         self._plan = plan
         self._node_plans = dict(plan.node_plans)
         self._touched: dict[str, int] = {}
-        """Node -> how often it is in the journal: all others are as in the plan."""
+        """Node -> how often it is in the journal. Nodes that are not here are as in the plan."""
         self._journal: list[tuple[Item, str | None, str, NodePlan]] = []
-        """(what was put or taken, where it had been placed, on which node, that node before)."""
+        """(item put or taken, its node in ``_home`` before, the node concerned, that node's plan before)."""
         self._home: dict[Item, str] = {}
         self._left = steps
 
     @property
     def places(self) -> Mapping[Item, str]:
-        """Item -> node, of everything that was placed or moved."""
+        """Item -> node, of every item that was placed or moved."""
         return self._home
 
     @property
     def left(self) -> int:
-        """How many more places it may try."""
+        """The number of places that it may still try."""
         return max(0, self._left)
 
     def node_plan(self, node: str) -> NodePlan | None:
-        """A node as it would be."""
+        """A node as it is after the attempt so far; None for an unknown one."""
         return self._node_plans.get(node)
 
     def plan(self) -> ModelPlan:
-        """The resulting plan; the attempt must not go on."""
+        """The resulting plan. The attempt must not be used afterwards: both share their state."""
         made = ModelPlan({})
         made.node_plans = self._node_plans
         return made
 
     # --- what is known from elsewhere ----------------------------------------------------------------
     def put(self, item: Item, node: str) -> None:
-        """This is where it is, whether that fits or not."""
+        """Place an item on a node, whether it fits or not."""
         self._note(item, self._home.get(item), node)
         self._node_plans[node] = self._node_plans[node].plus(item)
         self._home[item] = node
 
     def take(self, item: Item, node: str) -> None:
-        """It is not there."""
+        """Remove an item from its node."""
         self._note(item, self._home.pop(item, None), node)
         self._node_plans[node] = self._node_plans[node].minus(item)
 
     def fix(self, items: Iterable[Item]) -> None:
-        """These are not moved either: their pods run where they are."""
+        """Do not move these items either: their pods run where they are."""
         self._pinned.update(items)
 
     # --- searching -----------------------------------------------------------------------------------
     def place_all(self, items: Sequence[Item], only: Mapping[Item, str] = _ANYWHERE) -> bool:
-        """Find a place for all of these; where there is none, nothing has changed.
+        """Find a place for all these items. Returns False, and changes nothing, if there is none.
 
         Args:
-            items: without a place now.
-            only: nodes on which some of them must be.
+            items: items without a place.
+            only: item -> the node on which it must be, for some of them.
         """
         mark = len(self._journal)
         self._only = only
@@ -212,7 +212,7 @@ class PlanAttempt:
         return False
 
     def _direct(self, item: Item) -> bool:
-        """Put an item on the node where the least room is left over; False where none has room."""
+        """Put an item on the node where the least room is left over; False if no node has room."""
         _, node = next(self._larger(item), (0, None))
         if node is None:
             return False
@@ -220,7 +220,7 @@ class PlanAttempt:
         return True
 
     def _larger(self, item: Item) -> Iterator[Room]:
-        """(room, node) where it finds room, the smallest that is large enough first, then by name."""
+        """(room, node) of the nodes with enough room, the smallest first, then by name."""
         some = sorted(room for room in self._named(item) if room[0] >= item.size)
         if item in self._only:
             return iter(some)
@@ -239,7 +239,7 @@ class PlanAttempt:
         return (name for _, name in merge(untouched, some) if self._node_plans[name].devices >= item.size)
 
     def _named(self, item: Item) -> Iterator[Room]:
-        """(room, node) of those that are checked one by one: all that it may be on, or that are touched."""
+        """(room, node) of the nodes to check one by one: the item's only node, or all touched ones."""
         only = self._only.get(item)
         names = self._touched if only is None else [only] if only in self._node_plans else []
         return ((self._node_plans[name].room(item.start, item.end), name) for name in names)
@@ -255,7 +255,7 @@ class PlanAttempt:
     def _clear(
         self, item: Item, node: str, out: tuple[Item, ...], locked: frozenset[Item], *, depth: int
     ) -> bool:
-        """Make room on a node and place the item there, and those that had to go elsewhere."""
+        """Make room on a node, place the item there, and place elsewhere the items that had to go."""
         node_plan, mark = self._node_plans[node], len(self._journal)
         at, level = node_plan.load.busiest(item.start, item.end)
         if level + item.size <= node_plan.devices:
@@ -278,7 +278,7 @@ class PlanAttempt:
         return False
 
     def _replan(self, items: Sequence[Item]) -> bool:
-        """Place again everything that is connected with these."""
+        """Place these items, and place again all movable items that overlap with them."""
         limit = min(CROWD, self.left)
         if len(items) > limit:
             return False
@@ -307,7 +307,7 @@ class PlanAttempt:
         return False
 
     def _crowd(self, items: Sequence[Item], limit: int) -> list[Placed]:
-        """Movable items that overlap with these, directly or through others; not all, where they are many."""
+        """Movable items that overlap with these, directly or through others; not all if there are many."""
         start, end = min(item.start for item in items), max(item.end for item in items)
         while True:
             found = [

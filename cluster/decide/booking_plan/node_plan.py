@@ -1,4 +1,4 @@
-"""One node of a booking plan: its devices of one model, and what has its place there."""
+"""One node of a booking plan: its devices of one model, and the items that have their place there."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,43 +12,43 @@ class NodePlan:
     """A node's devices of one model, and what is planned on them. It is never changed."""
 
     devices: int
-    """That can be had now."""
+    """Number of devices that are available now."""
     load: Timeline
-    """What is taken of them over time, by items and by blocks."""
+    """How many of them are taken over time, by items and by blocks."""
     items: ItemList
-    """What has its place here."""
+    """The items that have their place here."""
     longest: int
-    """No item is longer."""
+    """No item is longer than this."""
 
     @classmethod
     def of(cls, devices: int, items: Sequence[Item], blocks: Iterable[Load]) -> "NodePlan":
-        """A node with all of these."""
+        """A node with these items and blocks."""
         load = Timeline.of([*((item.start, item.end, item.size) for item in items), *blocks])
         return cls(devices, load, ItemList(items), max((item.end - item.start for item in items), default=0))
 
     def plus(self, item: Item) -> "NodePlan":
-        """Where this has its place, too."""
+        """A copy on which this item has its place, too."""
         load = self.load.plus(item.start, item.end, item.size)
         return NodePlan(self.devices, load, self.items.plus(item), max(self.longest, item.end - item.start))
 
     def minus(self, item: Item) -> "NodePlan":
-        """Where this has its place no more."""
+        """A copy on which this item has no place any more."""
         load = self.load.plus(item.start, item.end, -item.size)
         return NodePlan(self.devices, load, self.items.minus(item), self.longest)
 
     def room(self, start: int, end: int) -> int:
-        """How many devices are free all the time; negative where more are taken than there are."""
+        """How many devices are free all the time; negative if more are taken than there are."""
         return self.devices - self.load.most(start, end)
 
     def blocked(self, start: int, end: int) -> Timeline:
-        """What is taken in ``[start, end)`` by whatever has no place here: maintenance."""
+        """What is taken in ``[start, end)`` by anything but items, which is maintenance."""
         load = self.load
         for item in self.overlapping(start, end):
             load = load.plus(item.start, item.end, -item.size)
         return load
 
     def overlapping(self, start: int, end: int) -> Iterator[Item]:
-        """What has its place here at some time of ``[start, end)``, by its start."""
+        """The items that overlap with ``[start, end)``, by start."""
         for item in self.items.since(max(BEGINNING, start - self.longest)):
             if item.start >= end:
                 return

@@ -1,7 +1,7 @@
-"""Where may a pod be placed that is never evicted: does every booking keep its place (law L5)?
+"""Where a pod that is never evicted may be placed, so that every booking keeps its place (law L5).
 
 A pod that may be evicted is no danger to a booking. A pod that stays indefinitely, such as one of a namespace
-that an administrator protects, or a DaemonSet's, is like a lost device. Used by the extender, and by the
+that an administrator protects, or a DaemonSet's, is like a lost device. Used by the extender, and for the
 explanation why such a pod waits.
 """
 
@@ -14,7 +14,7 @@ from cluster.decide.booking_plan.supply import NodeSupply, node_supply
 
 
 class PermanentPods:
-    """Which nodes can take a pod that stays, at one instant. Keeps the plans that it has made."""
+    """Which nodes can take a pod that is never evicted, at one instant. Caches the plans that it makes."""
 
     def __init__(self, inputs: PlanInputs, supplies: Mapping[str, NodeSupply] | None = None) -> None:
         """Take the instant.
@@ -31,9 +31,9 @@ class PermanentPods:
         """Whether every booking keeps its place when this many devices of a node are taken for good.
 
         Args:
-            node: its name.
-            devices: how many.
-            models: of which, in label form; empty for any: then whichever of the node's it is.
+            node: the node's name.
+            devices: number of devices.
+            models: the models that they may be of, in label form; empty for any model of the node.
         """
         theirs = self._known().get(node)
         there = [model for model in theirs.devices if not models or model in models] if theirs else []

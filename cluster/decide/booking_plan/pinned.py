@@ -1,4 +1,4 @@
-"""Bookings as items, and what their pods say about where these are."""
+"""Bookings as items of a plan, and how the pods that already run determine where the items are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cluster.decide.booking_plan.timeline import Load
 NO_NODE: Final = ""
 """The node of an item that has no place."""
 OFF_PLAN: Final = 1_000_000
-"""Serials of pods that run off the node of their booking begin here."""
+"""The first serial of items for pods that run on another node than their booking is planned on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PlannedBooking:
     def placed(self) -> list[Placed]:
         """Its items, with their nodes or ``NO_NODE``: one for a whole booking, else one for each device.
 
-        A plan for more devices than it has is one from before it shrank.
+        If the plan is for more devices than the booking has, it is from before the booking shrank.
         """
         if self.is_whole:
             at = self.plan[0][0] if len(self.plan) == 1 and self.plan[0][1] >= self.count else NO_NODE
@@ -45,12 +45,12 @@ class PlannedBooking:
 
 
 def is_whole(count: int, topology: str) -> bool:
-    """Whether a booking needs one node for all its devices; one device always has one."""
+    """Whether a booking needs one node for all its devices; False for a single device, which always does."""
     return count > 1 and topology == "single-node"
 
 
 def planned(places: Sequence[Placed]) -> tuple[tuple[str, int], ...]:
-    """(node, devices) of a booking's items, by node."""
+    """(node, number of devices) of a booking's items, sorted by node; without off-plan items."""
     found: dict[str, int] = {}
     for item, node in places:
         if item.serial < OFF_PLAN:
@@ -59,7 +59,7 @@ def planned(places: Sequence[Placed]) -> tuple[tuple[str, int], ...]:
 
 
 def off_plan_pods(placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Placed]:
-    """Pods that run where their booking has no place, or not enough: they hold their devices all the same.
+    """Items for pods that run where their booking has no place, or too little: they hold their devices, too.
 
     Args:
         placed: the booking's items and their nodes.
@@ -91,7 +91,7 @@ class Pinned:
         """From bookings that are not over.
 
         Args:
-            model_plan: the nodes, with maintenance, and everything where it is planned.
+            model_plan: the nodes with maintenance, and with all items where they are planned.
             planned_bookings: bookings that have pods.
             pins: booking -> node -> devices that its pods have there.
         """
@@ -102,7 +102,7 @@ class Pinned:
         return cls(model_plan, spans)
 
     def fits(self, node: str, start: int, end: int) -> bool:
-        """Whether a node bears all of its pods in all of ``[start, end)``."""
+        """Whether a node has devices for all booked pods on it, throughout ``[start, end)``."""
         node_plan = self.model_plan.node_plans[node]
         load = node_plan.blocked(start, end)
         for begin, until, count in self.spans.get(node, ()):
@@ -115,17 +115,17 @@ def pin(
 ) -> list[Placed]:
     """Put a booking's items where its pods run.
 
-    A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
-    other nodes than the rest, its place stays and those pods count in addition: when they end, the booking of
-    one node is still kept. Single devices follow their pods, but not to a node that cannot bear all that run
-    there, because of maintenance or an unhealthy device: the place that was found for them elsewhere stays
-    theirs, and their pods count in addition.
+    A whole booking follows its pods to a node with room for all of it. If there is no such node, or if pods
+    run on several, the booking keeps one place and the pods elsewhere count in addition: when they end, the
+    booking still has its one node. Single devices follow their pods, but not to a node that has too few
+    devices for all pods on it, because of maintenance or an unhealthy device: then they keep the place that
+    was found for them elsewhere, and their pods count in addition.
 
     Args:
         attempt: in which the booking is placed as it is planned.
         placed: its items and their nodes, none of them ``NO_NODE``.
         pods: node -> devices that its pods have there.
-        held: what the pods of all bookings have.
+        held: the devices that the pods of all bookings have.
 
     Returns:
         The items that may not be moved, with their nodes.

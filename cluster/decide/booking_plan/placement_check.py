@@ -1,9 +1,9 @@
-"""May a booked pod be placed on a node: does the plan of all bookings still hold with it there?
+"""Whether a booked pod may be placed on a node: whether the plan of all bookings still holds with it there.
 
-Asked by the extender, which binds, and by the reclaimer, which keeps devices for pods: both say the same.
-The bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
-Nothing is searched, and every node is right, where a model has no booking that needs one node for all its
-devices and no maintenance: single devices find a place wherever the sum fits.
+Used by the extender, which binds pods, and by the reclaimer, which holds devices for them: both decide alike.
+Bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
+If a model has no maintenance and no booking that needs one node for all its devices, nothing is searched and
+every node is allowed: single devices find a place wherever the sum fits.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.maintenance import MaintenanceBlock
 
 STEPS: Final = 200
-"""Places that are tried for one pod and node."""
+"""Number of places to try for one pod and node."""
 
 Pins = Mapping[str, Mapping[str, int]]
 """Booking -> node -> devices that its pods have there, or that are kept there for them."""
@@ -37,7 +37,7 @@ Pins = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Spare:
-    """What is planned for a booking and not in use by its pods."""
+    """The items of a booking that its pods do not use yet."""
 
     placed: list[Placed]
     sizes: Mapping[str, int]
@@ -53,11 +53,11 @@ class _Spare:
 
 @dataclass(slots=True, eq=False)
 class PlacementCheck:
-    """Everything that is booked of one model, at one instant. Remembers what it has answered."""
+    """All bookings of one model, at one instant. Caches its answers."""
 
     plan: ModelPlan
     placed: Mapping[str, list[Placed]]
-    """Booking -> its items and where they are, ``NO_NODE`` those that have no place."""
+    """Booking -> its items and their nodes, ``NO_NODE`` for items without a place."""
     pinned: Mapping[str, list[Placed]]
     """Booking -> items that stay where its pods are."""
     now: int
@@ -69,11 +69,11 @@ class PlacementCheck:
     _stay: frozenset[Item] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Items that no search moves."""
+        """Collect the items that no search moves."""
         self._stay = frozenset(item for some in self.pinned.values() for item, _ in some)
 
     def allows(self, booking: str, node: str, need: int) -> bool:
-        """Whether a pod of the booking may be placed there that needs so many devices."""
+        """Whether a pod of the booking that needs so many devices may be placed there."""
         key = (booking, node, need)
         if key not in self._answers:
             self._answers[key] = self._allows(*key)
@@ -84,11 +84,11 @@ class PlacementCheck:
         return self._spare(booking).sizes.get(node, 0)
 
     def holds(self, *, with_begun: bool = False) -> bool:
-        """Whether every booking has a place with all pods where they are; some not yet begun may move.
+        """Whether every booking has a place while all pods stay; bookings that have not begun may move.
 
         Args:
-            with_begun: bookings that have begun, and have no pods there, may be moved too: what the plan
-                controller will do where a node has too little.
+            with_begun: bookings that have begun but have no pods there may be moved, too, as the plan
+                controller will do if a node has too little.
         """
         return self._repaired(with_begun=with_begun) is not None
 
@@ -108,7 +108,7 @@ class PlacementCheck:
         return attempt if attempt.place_all(lifted) else None
 
     def allows_permanent(self, node: str, devices: int) -> bool:
-        """Whether all bookings that can have a place keep one without this many devices of a node."""
+        """Whether all bookings that have or can get a place keep one without this many devices of a node."""
         plan = self._steady()
         node_plan = plan.node_plans.get(node)
         if node_plan is None or node_plan.room(self.now, INDEFINITELY) >= devices:
@@ -121,7 +121,7 @@ class PlacementCheck:
         return self._permanent_fits[key]
 
     def _steady(self) -> ModelPlan:
-        """Everybody in a place for whom there is one: the plan controller will see to it."""
+        """The plan as the plan controller will make it: all bookings placed for which there is a place."""
         if self._plan is None:
             attempt = self._repaired(with_begun=True) or self._attempt(self.now)
             node_plans = self.plan.node_plans
@@ -131,7 +131,7 @@ class PlacementCheck:
         return self._plan
 
     def _spare(self, booking: str) -> _Spare:
-        """Items of which no pod of the booking has said where they are; a whole one is never used up."""
+        """The booking's items that no pod of it uses; the item of a whole booking is never used up."""
         if booking not in self._spares:
             placed = self.placed.get(booking, [])
             if not _is_one(placed):
@@ -143,7 +143,7 @@ class PlacementCheck:
     def _allows(self, booking: str, node: str, need: int) -> bool:
         spare = self._spare(booking).placed
         if not spare or node not in self.plan.node_plans:
-            # It is not known here, or has more pods than devices: nothing is planned for it to be kept to.
+            # The booking is unknown here, or has more pods than devices: there is no plan to keep to.
             return booking not in self.placed and node in self.plan.node_plans
         if _is_one(spare):
             return self._allows_whole(spare[0], node, need)
@@ -162,12 +162,12 @@ class PlacementCheck:
         return self._moves([(stray, NO_NODE)], node)
 
     def _moves(self, placed: Sequence[Placed], node: str) -> bool:
-        """Whether these can be there, everything else finding a place."""
+        """Whether these items can be there while all others find a place."""
         items = [item for item, _ in placed]
         start, end = min(item.start for item in items), max(item.end for item in items)
         if self.plan.node_plans[node].room(start, end) >= sum(item.size for item in items):
             return True
-        # Of two nodes that have the same, with others' items of the same spans, both will do or neither.
+        # Two nodes with as many devices, and with others' items of the same spans, get the same answer.
         alike = (tuple(placed), *self._like(node))
         if alike not in self._found:
             attempt = self._attempt(self.now)
@@ -178,7 +178,7 @@ class PlacementCheck:
         return self._found[alike]
 
     def _like(self, node: str) -> tuple[object, ...]:
-        """All of a node that a search depends on."""
+        """Everything about a node that a search depends on."""
         node_plan = self.plan.node_plans[node]
         items = [(one.start, one.end, one.size, one in self._stay) for one in node_plan.items]
         return node_plan.devices, tuple(node_plan.load.spans()), tuple(items)
@@ -199,17 +199,16 @@ def placement_check(
     now: datetime,
     is_all: bool = False,
 ) -> PlacementCheck | None:
-    """What is booked of a model; None where every node is right for every pod of a booking.
+    """The check of a model; None if every node is allowed for every pod of a booking.
 
     Args:
         model: in label form.
-        bookings: all that are known.
-        devices: node -> devices of the model that can be had.
+        bookings: all known bookings.
+        devices: node -> available devices of the model.
         blocks: node -> maintenance.
         pins: where pods of bookings are.
         now: this instant.
-        is_all: whether places matter to the caller even where they do not matter to bookings: None then where
-            nothing is booked.
+        is_all: make a check even if places do not matter to bookings: then None only if nothing is booked.
     """
     live = [b for b in bookings if b.spec.model == model and b.spec.end > now]
     loads = tuple(_loads(model, devices, blocks, now))
@@ -225,7 +224,7 @@ def placement_check(
     for planned in planned_bookings:
         items = planned.placed()
         if planned.key in pins and not all(node in devices for _, node in items):
-            # It has no place, but its pods run: no other booking may use their devices.
+            # The booking has no place, but its pods run: no other booking may use their devices.
             pinned[planned.key] = [
                 each for each in off_plan_pods(items, pins[planned.key]) if each[1] in devices
             ]
@@ -241,7 +240,7 @@ def placement_check(
 
 
 def _is_one(placed: Sequence[Placed]) -> bool:
-    """Whether it needs one node for all its devices."""
+    """Whether these are the items of a booking that needs one node for all its devices."""
     return len(placed) == 1 and placed[0][0].size > 1
 
 
@@ -261,7 +260,7 @@ def planned_booking(booking: Booking) -> PlannedBooking:
 def _loads(
     model: str, devices: Mapping[str, int], blocks: Mapping[str, tuple[MaintenanceBlock, ...]], now: datetime
 ) -> Iterable[Block]:
-    """Maintenance of the nodes that have the model; never more of a node than it has."""
+    """Maintenance of the nodes that have the model; never for more devices than a node has."""
     for node in sorted(blocks.keys() & devices.keys()):
         steps = Timeline.of(
             (

@@ -1,6 +1,6 @@
-"""A stretch of load over time: some steps in a row.
+"""A stretch of load over time: some consecutive steps.
 
-It is never changed, so any number of calendars share it, with all that has been found out about it.
+It is never changed, so any number of timelines share it together with what it has cached.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,22 +9,22 @@ from operator import sub
 from typing import Final, NamedTuple
 
 LENGTH: Final = 64
-"""Steps of a stretch, or up to twice as many."""
+"""Number of steps of a stretch; a stretch is split when it has twice as many."""
 
 
 class Gaps(NamedTuple):
-    """When a stretch stays within a ceiling that it exceeds at some time."""
+    """When a stretch stays within a ceiling, if it exceeds the ceiling at some time."""
 
     until: int
-    """The first instant at which it exceeds it."""
+    """The first instant at which it exceeds the ceiling."""
     longest: int
-    """How long it stays within, at most, before it exceeds it again."""
+    """The longest time that it stays within the ceiling before it exceeds it again."""
     since: int | None
-    """From when on it stays within to its end; None where it exceeds it there."""
+    """The instant from which it stays within the ceiling to its end; None if it exceeds it there."""
 
 
 class Segment:
-    """Instants, and the level from each of them on."""
+    """Instants, and the level that begins at each of them."""
 
     __slots__ = ("_gaps", "highest", "levels", "times")
 
@@ -32,10 +32,10 @@ class Segment:
         self.times, self.levels = times, levels
         self.highest = max(levels)
         self._gaps: dict[int, Gaps] = {}
-        """Ceiling -> gaps, of ceilings that were asked for."""
+        """Ceiling -> gaps: a cache."""
 
     def gaps(self, ceiling: int) -> Gaps:
-        """When it stays within a ceiling, which is lower than its highest level."""
+        """When it stays within a ceiling, which must be lower than its highest level."""
         found = self._gaps.get(ceiling)
         if found is None:
             begins, ends = self._within(ceiling)
@@ -44,15 +44,15 @@ class Segment:
         return found
 
     def first_gap(self, length: int, ceiling: int) -> int:
-        """When the first gap begins that is so long and ends within the stretch; there is one."""
+        """The beginning of the first gap that is so long and ends within the stretch; there must be one."""
         begins, ends = self._within(ceiling)
         return next(begin for begin, end in zip(begins, ends, strict=False) if end - begin >= length)
 
     def _within(self, ceiling: int) -> tuple[list[int], list[int]]:
-        """(when it begins to be within a ceiling, when it exceeds it again).
+        """(instants at which gaps begin, instants at which they end): a gap is within the ceiling.
 
-        One of each for every step that exceeds it: nothing lies between two in a row. One more beginning,
-        where it is within at the end.
+        There is one of each for every step that exceeds the ceiling; the gap between two such steps in a row
+        is empty. If the stretch ends within the ceiling, there is one more beginning.
         """
         times = self.times
         over = [index for index, level in enumerate(self.levels) if level > ceiling]
@@ -63,7 +63,7 @@ class Segment:
 
 
 def cut(times: Sequence[int], levels: Sequence[int]) -> Iterator[Segment]:
-    """Stretches of about the same length."""
+    """Split steps into stretches of about the same length."""
     pieces = max(1, len(times) // LENGTH)
     if pieces == 1:
         yield Segment(times, levels)

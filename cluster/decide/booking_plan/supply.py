@@ -1,12 +1,12 @@
 """What a node can give to bookings at one instant.
 
-A device can be had when it is healthy, its node is not gone, and its holder leaves when a booked pod needs
-it: no pod, an opportunistic pod, a booked one (it is part of its booking), or one that is leaving and does
-not hang. Held devices that have not been identified are subtracted from every model that the node has (law
-L6: what is unknown is not guaranteed).
+A device is available if it is healthy, its node is not gone, and it is free or its holder leaves when a
+booked pod needs it: an opportunistic pod, a booked one (the device is part of its booking), or a terminating
+one that does not hang. Held devices that have not been identified are subtracted from every model that the
+node has (law L6: what is unknown is not guaranteed).
 
-A node is gone when its agent has given no sign of life for an hour. Nothing is bound there from 75 seconds
-on, but machines reboot and agents are replaced: no booking of next week is the worse for that.
+A node is gone when its agent has given no sign of life for an hour. Already after 75 seconds nothing is bound
+there, but machines reboot and agents are replaced: that does not endanger a booking of next week.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ GONE_AFTER: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplySnapshot:
-    """What is known of the cluster."""
+    """What is known of the cluster at one instant."""
 
     now: datetime
     views: Mapping[str, NodeView]
@@ -44,7 +44,7 @@ class SupplySnapshot:
     quiet: frozenset[str] = frozenset()
     """Nodes whose agents have given no sign of life for some time: nothing is bound there (law L6)."""
     gone: frozenset[str] = frozenset()
-    """Those that have given none for ``GONE_AFTER``."""
+    """Nodes whose agents have given no sign of life for ``GONE_AFTER``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class NodeSupply:
     """What one node has for bookings."""
 
     models: Mapping[str, str]
-    """UUID -> model of the devices that can be had."""
+    """UUID -> model, of the available devices."""
     devices: Mapping[str, int]
-    """Model -> how many can be had; every model that the node has."""
+    """Model -> number of available devices, for every model that the node has."""
     pins: Mapping[str, int]
     """Booking -> devices that its pods have here."""
 
@@ -91,7 +91,7 @@ def whole_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
 
 
 def _stays(holding: Holding, instant: SupplySnapshot) -> bool:
-    """Whether a holder does not leave for a booked pod."""
+    """Whether the holder stays when a booked pod needs its devices."""
     pod = instant.pods.get(holding.uid)
     if pod is None:  # only the node's agent knows of it
         return True

@@ -1,8 +1,7 @@
-"""So many devices in use over time: a step function that others are made from, and that is asked fast.
+"""The number of devices in use over time: an immutable step function that is cheap to extend and to query.
 
-It is kept as stretches, which it shares with those that were made from it. So one with a little more costs
-the stretches where that is, and a list of them; what was found out about a stretch is known to all that have
-it.
+It consists of stretches, which it shares with the timelines that were made from it. So a timeline with a
+little more load costs a list and the stretches that differ, and what a stretch has cached serves all of them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,7 +33,7 @@ class Timeline:
 
     @classmethod
     def of(cls, loads: Iterable[Load]) -> "Timeline":
-        """The sum of all these."""
+        """The sum of these loads."""
         changes: dict[int, int] = {}
         for start, end, amount in loads:
             if start < end:
@@ -46,10 +45,10 @@ class Timeline:
         return made._with(0, 1, times, list(accumulate((by for _, by in turns), initial=0)))
 
     def plus(self, start: int, end: int, amount: int) -> "Timeline":
-        """With so much more in ``[start, end)``; less with a negative amount."""
+        """A copy with so much more in ``[start, end)``, or less if the amount is negative."""
         if start >= end or not amount:
             return self
-        # From the step before the first one that changes; what is short is joined with what is before it.
+        # From the stretch before the first step that changes; short stretches are joined with the one before.
         low, high = bisect_left(self._begins, start) - 1, bisect_right(self._begins, end)
         if low and sum(len(stretch.times) for stretch in self._stretches[low:high]) < LENGTH // 2:
             low -= 1
@@ -64,7 +63,7 @@ class Timeline:
         return self._with(low, high, times, levels)
 
     def _with(self, low: int, high: int, times: list[int], levels: list[int]) -> "Timeline":
-        """With these steps in place of some stretches."""
+        """A copy with these steps in place of the stretches from ``low`` to ``high``."""
         made, stretches = Timeline(), list(cut(times, levels))
         made._stretches = [*self._stretches[:low], *stretches, *self._stretches[high:]]
         made._begins = [*self._begins[:low], *(each.times[0] for each in stretches), *self._begins[high:]]
@@ -72,7 +71,7 @@ class Timeline:
 
     # --- asking --------------------------------------------------------------------------------------
     def most(self, start: int, end: int) -> int:
-        """The highest level in ``[start, end)``, which is not empty."""
+        """The highest level in ``[start, end)``, which must not be empty."""
         first, last = bisect_right(self._begins, start) - 1, bisect_left(self._begins, end) - 1
         head, tail = self._stretches[first], self._stretches[last]
         begin, stop = bisect_right(head.times, start) - 1, bisect_left(tail.times, end)
@@ -91,7 +90,7 @@ class Timeline:
         return list(self._levels_in(start, end))
 
     def spans(self) -> list[Load]:
-        """``(start, end, level)`` wherever it is not nothing."""
+        """``(start, end, level)`` wherever the level is not zero."""
         times = chain.from_iterable(stretch.times for stretch in self._stretches)
         levels = chain.from_iterable(stretch.levels for stretch in self._stretches)
         return [
@@ -112,10 +111,10 @@ class Timeline:
         return self._stretches[-1].times[-1]
 
     def first_gap(self, not_before: int, length: int, ceiling: int) -> int | None:
-        """The first instant from ``not_before`` on from which the level stays within ``ceiling`` so long.
+        """The first instant from ``not_before`` on after which the level is within ``ceiling`` for so long.
 
         Returns:
-            ``not_before`` or an instant at which the level falls; None when it never does.
+            ``not_before`` or an instant at which the level falls; None if there is no such instant.
         """
         since: int | None = None
         for stretch in self._from(not_before):
@@ -134,7 +133,7 @@ class Timeline:
         return since
 
     def _from(self, start: int) -> Iterator[Segment]:
-        """What is from an instant on."""
+        """The stretches from an instant on, the first of them cut."""
         following = bisect_right(self._begins, start)
         here = self._stretches[following - 1]
         index = bisect_right(here.times, start)
@@ -159,7 +158,7 @@ class Timeline:
 
 
 def _turn(times: list[int], levels: list[int], at: int) -> int:
-    """The index of the step that begins at this instant, made where there was none."""
+    """The index of the step that begins at this instant; a missing one is inserted."""
     index = bisect_left(times, at)
     if index == len(times) or times[index] != at:
         times.insert(index, at)

@@ -1,6 +1,6 @@
 """What an eviction destroys: the GPU time that a pod has worked since it started or saved its state.
 
-Costs grow with time; what they grow from does not, and is read from a pod once (``Work``).
+Costs grow with time. The instants that they are counted from do not, and are read from a pod once (``Work``).
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from cluster.objects.quantity import QuantityError
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 SECOND: Final = 1_000_000
-"""In microseconds: whole numbers, so that equal sums are equal."""
+"""A second in microseconds. They are whole numbers, so sums can be compared exactly."""
 
 
 def microseconds(instant: datetime) -> int:
-    """Since 1970."""
+    """Whole microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a pod says about its work. Instants in microseconds since 1970, None where nothing is said."""
+    """What a pod says about its work. Instants are microseconds since 1970, None if the pod names none."""
 
     start: int | None = None
     checkpoint: int | None = None
@@ -35,13 +35,13 @@ class Work:
     """How often it was evicted before."""
 
     def since(self, now: int) -> int:
-        """When it started; one that has not begun, or begins in the future by its clock, does now."""
+        """When it started; ``now`` if it has not started, or its clock puts the start into the future."""
         return now if self.start is None else min(self.start, now)
 
     def saved(self, now: int) -> int:
-        """Up to when its work is not lost: its newest checkpoint, clamped to what is possible.
+        """The instant up to which its work is saved: its newest checkpoint, clamped to what is possible.
 
-        An answer to the notice that lies in the future does not count.
+        An answer to the notice (``done``) that lies in the future does not count.
         """
         start = self.since(now)
         said = [start] if self.checkpoint is None else [start, min(self.checkpoint, now)]
@@ -50,12 +50,12 @@ class Work:
         return max(said)
 
     def lost(self, gpus: int, now: int, restart: int) -> int:
-        """GPU-microseconds that its eviction destroys; ``restart``: microseconds of each of its GPUs."""
+        """GPU-microseconds that its eviction destroys; ``restart`` is what starting again costs per GPU."""
         return gpus * (now - self.saved(now) + restart)
 
     @property
     def latest(self) -> int | None:
-        """``saved`` is never later than this, whatever now is; None where it may be now."""
+        """``saved`` is never later than this, at any time; None if it may be as late as now."""
         if self.start is None:
             return None
         return max(self.start, self.checkpoint or self.start, self.done or self.start)
@@ -73,7 +73,7 @@ def work_of(pod: Pod) -> Work:
 
 
 def _started(pod: Pod) -> datetime | None:
-    """When the containers that have its GPUs began to run; while none does, when the kubelet took it on."""
+    """When the first container with GPUs began to run; if none runs, when the kubelet accepted the pod."""
     try:
         working = {need.name for need in container_needs(pod)}
     except QuantityError:

@@ -1,8 +1,7 @@
 """The cheapest set of victims on one node: exact, minimal and the same for the same inputs (law L3).
 
-Cheapest is least lost work, then fewest evictions suffered before, then fewest victims, then the newest pods.
-A set in which somebody could be spared costs no less than the set without them and has one victim more: so it
-is never chosen.
+Cheapest means least lost work, then fewest earlier evictions, then fewest victims, then the newest pods. A
+set with a needless victim costs no less than the set without it and has one victim more: it is never chosen.
 """
 
 from collections.abc import Iterator
@@ -11,16 +10,16 @@ from heapq import heappop, heappush
 from typing import Final
 
 MOST_HOLDERS: Final = 16
-"""Victims among which every set is tried out; of more, the cheapest so many."""
+"""``sets`` tries every set of at most so many victims: of more, it takes the cheapest ones."""
 
 Price = tuple[int, int, int, tuple[int, ...], tuple[str, ...]]
-"""Lost GPU-microseconds, evictions suffered before, victims, their starts (newest first, negative), uids.
+"""Lost GPU-microseconds, earlier evictions, number of victims, starts (newest first, negative), uids.
 
-Smaller is better. Adding one pod to two sets never changes which of them is the better: what ``cheapest`` and
-``sets`` build upon.
+Smaller is better. Adding the same pod to two sets never changes which of them is better: ``cheapest`` and
+``sets`` rely on that.
 """
 Rank = tuple[Price, bool, int, str]
-"""The smallest is the best of all nodes: price, whether it waits, how many are busy, name."""
+"""Price, whether it waits, number of busy devices, node name. The smallest rank of all nodes is the best."""
 NOBODY: Final[Price] = (0, 0, 0, (), ())
 
 
@@ -30,7 +29,7 @@ class Victim:
 
     uid: str
     devices: tuple[str, ...]
-    """Those of its devices that the booked pod could use."""
+    """The devices of it that the booked pod could use."""
     cost: int
     """What its eviction destroys, in GPU-microseconds."""
     since: int
@@ -41,14 +40,14 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class NodeCandidate:
-    """What one node has of the model that is needed: UUIDs, nothing twice."""
+    """What one node has of the model that is needed: UUIDs, none of them twice."""
 
     node: str
     free: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
     """Held by terminating pods."""
     coming: tuple[str, ...] = ()
-    """Held by pods that will be evicted for another reason: these can be kept then."""
+    """Held by pods that will be evicted for another reason: the devices can be held once those terminate."""
     victims: tuple[Victim, ...] = ()
     going: frozenset[str] = frozenset()
     """Uids of the pods that will be evicted for another reason."""
@@ -62,7 +61,7 @@ class VictimSelection:
     devices: tuple[str, ...]
     victims: tuple[Victim, ...]
     waits: bool
-    """It needs devices in ``coming``: they can be kept once their holder is terminating."""
+    """It needs devices in ``coming``, which can be held once their holder is terminating."""
     busy: int
     """How many of the devices are still held."""
     rank: Rank
@@ -78,7 +77,7 @@ def select_victims(candidate: NodeCandidate, need: int) -> VictimSelection | Non
 def taking(
     candidate: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
 ) -> VictimSelection:
-    """The choice of these victims, which have enough. ``waits``: for the room that ``going`` pods leave."""
+    """The selection of these victims, which must be enough. ``waits``: for the room of ``going`` pods."""
     victims = tuple(sorted(victims, key=lambda victim: victim.uid))
     there = (*candidate.free, *candidate.leaving, *candidate.coming)
     devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
@@ -91,7 +90,7 @@ def taking(
 
 
 def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | None:
-    """The cheapest victims with at least ``missing`` devices together; None when all have too few."""
+    """The cheapest victims with at least ``missing`` devices together; None if all have too few."""
     having = [victim for victim in victims if victim.devices]
     if missing == 1:
         one = min(having, key=lambda victim: price((victim,)), default=None)
@@ -113,12 +112,12 @@ def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | 
 def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ...]]:
     """All sets of victims with at least ``missing`` devices together, the cheapest first.
 
-    For a node that the pod does not suit with the cheapest: it may need more than devices.
+    For a node that the cheapest set does not make suitable: the pod may need more than devices.
     """
     order = sorted(victims, key=lambda victim: price((victim,)))[:MOST_HOLDERS]
     if missing <= 0:
         yield ()
-    # From each set come the one with the next pod as well, and the one with the next instead of its last.
+    # Each set leads to two: one with the next pod added, one with the next pod in place of its last.
     waiting: list[tuple[Price, tuple[int, ...]]] = [(price((one,)), (0,)) for one in order[:1]]
     while waiting:
         _, chosen = heappop(waiting)
@@ -132,7 +131,7 @@ def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ..
 
 
 def price(victims: tuple[Victim, ...]) -> Price:
-    """What a set of victims costs."""
+    """The price of a set of victims."""
     if len(victims) == 1:
         one = victims[0]
         return (one.cost, one.evictions, 1, (-one.since,), (one.uid,))

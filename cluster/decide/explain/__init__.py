@@ -1,7 +1,7 @@
 """Explains every decision to people, from API objects only (law L8). Pure: equal objects give equal texts.
 
-``why_waiting`` is the message of a pod's Event, ``hold_message`` that of another; ``explain_pod`` is the full
-explanation of a pod and includes both.
+``why_waiting`` and ``hold_message`` are the messages of two Events of a pod; ``explain_pod`` is the full
+explanation of a pod, and includes both.
 """
 
 from cluster.decide.explain.pod import explain_pod

@@ -56,13 +56,13 @@ def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
 
 
 def _kind(device: Device) -> str:
-    """Its model; with the profile of a MIG device whose model does not name it."""
+    """The device's model, followed by its MIG profile unless the model names that already."""
     is_said = device.profile is None or device.profile in device.model
     return device.model if is_said else f"{device.model}, {device.profile}"
 
 
 def _choice(pod: Pod, has: frozenset[str], booking: Booking | None) -> Iterator[str]:
-    """What chose its devices, and by which criterion."""
+    """Who chose its devices, and by which criterion."""
     try:
         assignment = assignment_of(pod)
     except AssignmentError:
@@ -119,7 +119,7 @@ def _unbooked(pod: Pod, snapshot: ExplanationSnapshot, granted: datetime | None)
 
 
 def leaving(pod: Pod, snapshot: ExplanationSnapshot) -> Iterator[str]:
-    """A pod that is terminating."""
+    """Sentences about a pod that is terminating, or has been ordered to go."""
     if order := order_of(pod):
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
     if is_stuck(pod, snapshot.now):

@@ -27,7 +27,7 @@ class Covered:
 
     @property
     def booking(self) -> Booking | None:
-        """The one that covers the pod."""
+        """The booking that covers the pod."""
         return self.found.cover
 
 
@@ -47,7 +47,7 @@ def covered(pod: Pod, snapshot: ExplanationSnapshot) -> Covered:
 
 
 def _asks(pod: Pod, snapshot: ExplanationSnapshot) -> Candidate | None:
-    """With the devices that it holds: a booking covers the pod's devices, not its request."""
+    """The pod as a candidate with the devices that it holds: a booking covers those, not its request."""
     found, holding = candidate(pod, held=None, models={}), snapshot.holding(pod)
     if found is None or holding is None:
         return found

@@ -1,4 +1,4 @@
-"""Messages about the pods that have the GPUs that would fit a waiting pod, and until when."""
+"""Messages about the pods that hold GPUs which would fit a waiting pod, and until when they do."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ class _Taken:
     """A GPU that would fit, and its holder."""
 
     holder: Pod | None
-    """None where no pod has it yet: it is kept for a waiting pod."""
+    """None if no pod has it yet: it is kept for a waiting pod."""
     booked: bool
     until: datetime | None
-    """When its holder's time is over; None where that is unknown."""
+    """When its holder's time is over; None if that is unknown."""
 
 
 def holders(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot, may_name: MayName) -> Iterator[str]:
-    """Which of the GPUs that would fit are taken, by which pods, and until when; empty where none is taken.
+    """Which of the GPUs that would fit are taken, by which pods, and until when; nothing if none is taken.
 
     Args:
         pod: the waiting pod.
-        request: the pod's.
+        request: the pod's request.
         snapshot: the cluster.
         may_name: which pods may be named.
     """

@@ -15,26 +15,26 @@ _ONE: Final = re.compile(r"(\d+) ((?:(?!, \d+ ).)+)", re.DOTALL)
 _NO_GPU: Final = f"Insufficient {names.GPU_RESOURCE}"
 _NO_MIG: Final = f"Insufficient {names.MIG_RESOURCE_PREFIX}"
 _OURS: Final = tuple(f" [{cause.code}]" for cause in ALL)
-"""How a reason ends that comes from the extender."""
+"""The endings of reasons that come from the extender."""
 
 
 def said(pod: Pod) -> str | None:
-    """The message of the condition ``PodScheduled``; None where the pod is bound or was not tried yet."""
+    """The message of the condition ``PodScheduled``; None if the pod is bound or was not tried yet."""
     conditions = pod.status.conditions or ()
     found = next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
     return found.message if found and found.message else None
 
 
 def whole(pod: Pod) -> str | None:
-    """The whole message, for people; None where there is none."""
+    """The whole message, for people; None if there is none."""
     message = said(pod)
     return f"The scheduler says: {message.rstrip('.')}." if message else None
 
 
 def of_its_own(pod: Pod) -> str | None:
-    """The part that only kube-scheduler knows: its own filters, a failed attempt; None without any.
+    """The part that only kube-scheduler knows (its own filters, a failed attempt); None if there is none.
 
-    The extender's reasons are left out: they are explained as they are now.
+    The extender's reasons are left out: other messages explain them as they are now.
     """
     message = said(pod)
     if message is None or not _HEAD.match(message):

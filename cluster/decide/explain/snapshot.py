@@ -33,7 +33,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationSnapshot:
-    """The cluster at one instant: values alone."""
+    """The cluster at one instant: plain values."""
 
     now: datetime
     pods: Mapping[str, Pod]
@@ -67,7 +67,7 @@ class ExplanationSnapshot:
         )
 
     def holding(self, pod: Pod) -> Holding | None:
-        """The holding of a bound pod, with drift counted in."""
+        """The holding of a bound pod, including drift."""
         node_snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (
             next((one for one in node_snapshot[0].holdings if one.uid == pod.metadata.uid), None)
@@ -76,13 +76,13 @@ class ExplanationSnapshot:
         )
 
     def needed_by(self, uid: str) -> Pod | None:
-        """The booked pod for which this one must leave."""
+        """The booked pod for which this one must leave; None if there is none."""
         waiting = sorted(other for other, hold in self.holds.items() if uid in hold.victims)
         return next((self.pods[other] for other in waiting if other in self.pods), None)
 
 
 def at(moment: datetime) -> str:
-    """An instant as text: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
+    """An instant as text: ``2026-03-02 09:00 UTC``, with seconds unless they are zero."""
     form = "%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC"
     return moment.astimezone(UTC).strftime(form)
 

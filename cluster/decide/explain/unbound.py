@@ -21,7 +21,7 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
 _NODES: Final = 4
-"""Number of nodes that are named one by one; the others are counted."""
+"""Number of nodes that are named; the others are counted."""
 _FOREVER: Final = {
     node_fit.TAINTED: "a toleration of the node's taint",
     node_fit.NOT_SELECTED: "another node selector or node affinity",
@@ -52,9 +52,9 @@ class Waits:
     because: tuple[str, ...]
     would_change: tuple[str, ...] = ()
     is_settled: bool = False
-    """Whether it does not wait for another pod to leave."""
+    """Whether the pod waits for anything else than another pod's leaving."""
     is_hopeless: bool = False
-    """Whether neither a pod's leaving nor a booking would help."""
+    """Whether neither the leaving of a pod nor a booking would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Asking:
 
     request: GpuRequest
     booking: Booking | None
-    """The one that covers the pod."""
+    """The booking that covers the pod."""
 
 
 def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_name: MayName) -> Waits:
@@ -72,7 +72,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
     Args:
         pod: the waiting pod.
         snapshot: the cluster.
-        booking: the one that covers it.
+        booking: the booking that covers it.
         may_name: which pods may be named.
     """
     if gates := other_gates(pod):
@@ -139,7 +139,7 @@ def _key(why: str) -> str:
 
 
 def _reasons(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot) -> dict[str | None, list[str]]:
-    """Reason -> the nodes with it; None -> those that have free GPUs for the pod."""
+    """Reason -> the nodes with it; None -> the nodes that have free GPUs for the pod."""
     found: dict[str | None, list[str]] = {}
     for name, (view, agent) in sorted(snapshot.node_snapshots.items()):
         if view.published or view.fault:
@@ -170,7 +170,7 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnaps
 
 
 def _planned(nodes: Iterable[str], booking: Booking | None, snapshot: ExplanationSnapshot) -> Iterator[str]:
-    """Used when the GPUs of these nodes are guaranteed: not every reader may learn to whom."""
+    """How many other bookings are planned on these nodes. None is named: not every reader may know whose."""
     for node in nodes:
         there = [one for one in snapshot.bookings.values() if _is_beside(one, booking, node, snapshot)]
         if there:

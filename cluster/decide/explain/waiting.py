@@ -1,7 +1,7 @@
 """Why a pod waits, for the whole cluster (law L8).
 
-The extender answers node by node; kube-scheduler asks it only about nodes that its own filters leave. For
-a pod that is too big for every node, or while the cluster is full, it is not asked: this module answers then.
+The extender answers node by node, and kube-scheduler asks it only about nodes that pass its own filters. For
+a pod that is too big for every node, or while the cluster is full, it is not asked: then this module answers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,12 +31,12 @@ LASTING: Final = frozenset(
 
 
 def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None:
-    """A message when no node can serve the pod now, with the code of its reason.
+    """The reason why no node can serve the pod now: a message with its code.
 
-    None when a node can, when GPUs are not the reason, and for a pod with a hold: see ``hold_message``.
+    None if a node can, if GPUs are not the reason, and for a pod with a hold: see ``hold_message``.
 
     Args:
-        request: the pod's.
+        request: the pod's request.
         views: all nodes.
     """
     if request.hold:
@@ -47,7 +47,7 @@ def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None
 
 
 def hold_message(hold: Hold) -> str:
-    """The message for a booked pod while its victims leave: from the hold alone, so it stays the same."""
+    """The message for a booked pod while its victims leave. It depends only on the hold, so it is stable."""
     number, leaving = len(hold.devices), len(hold.victims)
     while_ = f" while {counted(leaving, 'pod')} without a booking leave{'s' if leaving == 1 else ''}"
     return (
@@ -90,7 +90,7 @@ def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: 
 def _taken(
     request: GpuRequest, nodes: list[NodeView], resource: str, needed: int, *, kind: str
 ) -> Iterator[Reason]:
-    """Why the existing devices cannot be had: their health, and their holders."""
+    """Why the existing devices are not available: their health, or their holders."""
     healthy = sum(matching_count(view.healthy_by_model.get(resource, {}), request) for view in nodes)
     if not healthy:
         yield reasons.UNHEALTHY.of_all(f"None of the {kind} in this cluster is healthy.")

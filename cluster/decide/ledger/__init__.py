@@ -1,7 +1,7 @@
-"""Who holds which amount of which device.
+"""Which pod holds which amount of which device.
 
-``Ledger`` is fed with whole objects in any order and keeps one ``NodeView`` per node. Pure: no clock, no
-lock, no I/O; its owner guards it with one lock. Used by the extender.
+``Ledger`` takes whole objects in any order and keeps one ``NodeView`` per node. It is pure: no clock, no
+lock, no I/O. Its owner, ``cluster.cache``, guards it with one lock.
 """
 
 from cluster.decide.ledger.amounts import WHOLE

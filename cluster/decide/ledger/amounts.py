@@ -1,4 +1,4 @@
-"""Amounts of devices, in thousandths: a whole GPU is all of it, a share is less."""
+"""Amounts of devices in thousandths: ``WHOLE`` is a whole GPU, a share is less."""
 
 from typing import Final
 

@@ -1,13 +1,13 @@
-"""Which names have changed since when: for any number of readers, each with a number of its own.
+"""Which names have changed since a number, for any number of readers that each remember their own number.
 
-Only the last change of each name is remembered, and names that come and go are not remembered indefinitely: a
-reader that has not asked for so long that something is forgotten must read everything.
+Only the last change of each name is remembered, and names that come and go are forgotten at some time: a
+reader that has not asked since then must read everything.
 """
 
 from typing import Final
 
 SPARE: Final = 1_000
-"""Names beyond twice those that exist whose last change is remembered."""
+"""So many names are remembered in addition to twice the number of existing ones."""
 
 
 class Changes:
@@ -17,12 +17,12 @@ class Changes:
         self._last: dict[str, int] = {}
         """Name -> number of its last change, the newest last."""
         self._forgotten = 0
-        """Changes up to this number are not known one by one any more."""
+        """Some changes up to this number are forgotten."""
         self.number = 0
-        """Of the newest change."""
+        """The number of the newest change."""
 
     def note(self, name: str, *, existing: int) -> None:
-        """A name has changed; so many exist."""
+        """Record that a name has changed, while ``existing`` names exist."""
         self.number += 1
         self._last.pop(name, None)
         self._last[name] = self.number
@@ -30,12 +30,12 @@ class Changes:
             self._forgotten = self._last.pop(next(iter(self._last)))
 
     def since(self, number: int) -> list[str] | None:
-        """Names that have changed after a number, the newest first; None where it may have been any."""
+        """Names that have changed after a number, the newest first; None if it may have been any name."""
         found = self.numbered_since(number)
         return None if found is None else list(found)
 
     def numbered_since(self, number: int) -> dict[str, int] | None:
-        """The same, with the number of each one's last change."""
+        """As ``since``, with the number of each name's last change."""
         if number < self._forgotten:
             return None
         found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What one pod holds, read from the pod alone."""
+"""The devices that one pod holds, read from the pod and corrected by what its node reports."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ class Holding:
     node: str
     devices: Amounts
     asked: Mapping[str, int] = field(default_factory=dict)
-    """Resource -> how many devices the pod asks for; empty for one whose devices are known."""
+    """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Resource -> the number of devices that the pod holds and that are not known by UUID."""
+    """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
     known_as: str = ""
-    """The uid by which the kubelet, and so the node's agent, knows it: a static pod's is not its mirror's."""
+    """The uid by which the kubelet and the node's agent know it: a static pod's differs from its mirror's."""
 
 
 def holding_of(pod: Pod) -> Holding | None:
     """What a bound, living pod holds by its annotation; None for a pod that holds nothing.
 
-    A terminating pod still holds. A pod that was bound without an assignment, or with one that cannot be
-    read or says nothing about it, holds as many unknown devices as it asks for.
+    A terminating pod still holds its devices. A pod that was bound without an assignment, or with one that
+    cannot be read, holds as many unknown devices as it requests.
     """
     node = pod.spec.node_name
     if not node or is_terminal(pod):
@@ -48,20 +48,20 @@ def holding_of(pod: Pod) -> Holding | None:
 
 
 def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
-    """The holding on a node whose devices are known: those that the pod can have been given for what it asks.
+    """The holding, without assigned devices that the pod cannot have got for its request.
 
-    Which the others are that it asks for is not known.
+    As many devices count as unknown in their place.
 
     Args:
-        holding: by the pod's own annotations.
-        devices: of the node, by UUID.
+        holding: from the pod's own annotations.
+        devices: UUID -> device, of the node.
     """
     if not holding.asked:
         return holding
     rest = dict(holding.asked)
     counted = {uuid for uuid in holding.devices if uuid not in devices}
     known = [devices[uuid] for uuid in holding.devices if uuid in devices]
-    # Whole GPUs first: for them there is one name, for MIG devices there are two.
+    # Whole GPUs first: they can be requested under one name only, MIG devices under two.
     for device in sorted(known, key=lambda device: device.profile is not None):
         resource = next((name for name in asked_as(device) if rest.get(name)), None)
         if resource:
@@ -75,15 +75,15 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
 
 
 def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapping[str, Device]) -> Holding:
-    """The holding as the node's agent reports it, where it reports anything about the pod.
+    """The holding as the node's agent reports it, if it reports anything about the pod.
 
-    Of a pod without an assignment, the devices that the agent has not yet reported by UUID stay
-    unknown: containers are served one after the other.
+    If the pod has no assignment, the devices that the agent has not reported by UUID yet stay unknown: the
+    kubelet allocates for one container after the other.
 
     Args:
-        holding: by the pod's own annotations.
-        drift: what the agent says, by the kubelet's uids.
-        devices: of the node, by UUID.
+        holding: from the pod's own annotations.
+        drift: the kubelet's uid of a pod -> what the agent reports.
+        devices: UUID -> device, of the node.
     """
     said = drift.get(holding.known_as or holding.uid)
     if said is None:
@@ -105,5 +105,5 @@ def _asked(pod: Pod) -> dict[str, int]:
     try:
         return demand(container_needs(pod))
     except QuantityError:
-        # The API server refuses such pods; one that exists all the same must not stop the ledger.
+        # The API server refuses such pods; if one exists anyway, it must not stop the ledger.
         return {}

@@ -1,6 +1,6 @@
-"""Devices that are kept for pods by holds: which pods may have them meanwhile (design of the chain, step 5).
+"""Holds: devices that are kept for a waiting pod.
 
-A hold counts only while its pod lives and is not bound, and only when it can be read.
+A hold counts only while its pod lives and is not bound, and only if it can be read.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ OnHold = dict[str, str]
 
 
 def standing_hold(pod: Pod) -> Hold | None:
-    """The hold on a living pod that waits; None where there is none that counts."""
+    """The hold on a living pod that waits; None if there is none that counts."""
     if pod.spec.node_name or not is_live(pod):
         return None
     try:
@@ -24,9 +24,9 @@ def standing_hold(pod: Pod) -> Hold | None:
 
 
 def devices_on_hold(holds: Mapping[str, Hold]) -> OnHold:
-    """For whom each device of one node is kept.
+    """For which pod each device of one node is kept.
 
-    Two holds that name one device (should not happen): it is kept for the older one, then the smaller uid.
+    If two holds name one device (which should not happen), the older one counts, then the smaller uid.
 
     Args:
         holds: pod uid -> its hold, all on the same node.

@@ -1,9 +1,9 @@
 """The ledger: whole objects in, views of nodes out.
 
-Every view is a function of the newest objects that were seen, never of the order in which they came: a pod
-before its node, an event twice, an older state after a newer one, a deletion before the creation, all end
-in the same ledger. That also makes the ledger after a restart equal to the one before it (law L9). What its
-owner says of nominated pods (``serve``) counts until it says otherwise.
+Every view is a function of the newest objects that were seen, never of the order in which they came. A pod
+before its node, an event twice, an older state after a newer one, a deletion before the creation: all lead to
+the same ledger. So the ledger after a restart equals the one before it, too (law L9). Only the models that
+the owner names for nominated pods (``serve``) come from elsewhere, and count until the next call.
 """
 
 from collections import OrderedDict
@@ -29,17 +29,17 @@ TOMBSTONES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AssumedBind:
-    """A bind that we decided and whose event is not here yet."""
+    """A bind that we decided and whose event has not arrived yet."""
 
     pod: Pod
-    """As it was when it was decided."""
+    """The pod as it was at the decision."""
     node: str
     assignment: Assignment
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What we keep of a Node."""
+    """The parts of a Node that the ledger keeps."""
 
     meta: Meta
     devices: tuple[Device, ...] | None
@@ -49,12 +49,12 @@ class _Known:
 
     @property
     def matters(self) -> tuple[object, ...]:
-        """What a view is made of."""
+        """The parts that a view is made of."""
         return self.devices, self.drift, self.fault, self.is_cordoned
 
 
 class Ledger:
-    """Who holds which amount of which device, node by node."""
+    """Which pod holds which amount of which device, node by node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Known] = {}
@@ -71,17 +71,17 @@ class Ledger:
         self._views: dict[str, NodeView] = {}
         self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
-        """Node -> devices of which more is held than there is, as the node was seen last."""
+        """Node -> devices that are held more than once, in the node's last view."""
         self._conflicts_seen: dict[str, int] = {}
         self._changes = Changes()
 
-    # --- what objects say ----------------------------------------------------------------------------
+    # --- objects -------------------------------------------------------------------------------------
 
     def apply_node(self, node: Node) -> bool:
-        """A Node as it is now: its inventory and what its agent says about drifted pods.
+        """Take over a Node: its inventory, and what its agent reports about drifted pods.
 
         Returns:
-            False for an older state than the one that is known: it changes nothing.
+            False if the state is older than the known one; then nothing changes.
         """
         name = node.metadata.name
         known = self._nodes.get(name)
@@ -89,7 +89,7 @@ class Ledger:
             return False
         fresh = _known(node)
         self._nodes[name] = fresh
-        # Nodes change often (conditions, images); views only with what matters here.
+        # Nodes change often (conditions, images), but views change only with what matters here.
         if known is None or known.matters != fresh.matters:
             self._stale(name)
         return True
@@ -103,7 +103,7 @@ class Ledger:
         """A Pod as it is now. Once it is seen bound, its assumed bind is dropped.
 
         Returns:
-            False for an older state than the one that is known, or one of a deleted pod: it changes nothing.
+            False if the state is older than the known one, or the pod was deleted; then nothing changes.
         """
         uid = pod.metadata.uid
         known = self._pods.get(uid)
@@ -144,7 +144,7 @@ class Ledger:
         self._set_nomination(uid, None)
 
     def _versions(self, uid: str) -> Iterator[str]:
-        """The resourceVersions in which the pod has been seen, by an event or by a decision."""
+        """The resourceVersions at which the pod has been seen, in an event or by a decision."""
         if known := self._pods.get(uid):
             yield known.resource_version
         if assumption := self._assumed.get(uid):
@@ -153,9 +153,9 @@ class Ledger:
     # --- what we decided -----------------------------------------------------------------------------
 
     def assume(self, pod: Pod, node: str, assignment: Assignment) -> None:
-        """Count a bind that we decided until its event comes, or ``forget_assumed`` takes it back.
+        """Count a bind that we decided until its event arrives, or ``forget_assumed`` takes it back.
 
-        Does nothing for a pod that is already seen bound or gone: the objects say it all.
+        Does nothing if the pod was already seen bound or gone.
         """
         uid = pod.metadata.uid
         if uid in self._tombstones or uid in self._holdings:
@@ -164,17 +164,17 @@ class Ledger:
         self._set_holding(uid, holding_with(uid, node, assignment))
 
     def forget_assumed(self, uid: str) -> None:
-        """Take back what was assumed about a pod; nothing happens when the pod was seen bound meanwhile."""
+        """Take back the assumed bind of a pod; does nothing if the pod was seen bound meanwhile."""
         if self._assumed.pop(uid, None):
             self._set_holding(uid, None)
 
     def assumption(self, uid: str) -> AssumedBind | None:
-        """The bind of a pod that is not seen yet."""
+        """The assumed bind of a pod; None if there is none."""
         return self._assumed.get(uid)
 
     @property
     def assumed(self) -> dict[str, AssumedBind]:
-        """Pod uid -> bind that is not seen yet."""
+        """Pod uid -> its assumed bind; the dict is the caller's own."""
         return dict(self._assumed)
 
     @property
@@ -190,14 +190,14 @@ class Ledger:
         """What a pod holds, as is written on it or by an assumed bind; None for one that holds nothing."""
         return self._holdings.get(uid)
 
-    # --- what decisions see --------------------------------------------------------------------------
+    # --- views ---------------------------------------------------------------------------------------
 
     def view(self, name: str) -> NodeView:
-        """A node as it is now; one without inventory when the node is unknown."""
+        """A node as it is now; a view without inventory if the node is unknown."""
         found = self._views.get(name)
         if found is None:
             found = self._snapshot(name)
-            # Somebody may ask for any name.
+            # Callers may ask for any name: views of unknown nodes are not kept.
             if name in self._nodes or name in self._on_node or name in self._holds_on:
                 self._views[name] = found
         return found
@@ -219,7 +219,7 @@ class Ledger:
         return found
 
     def changed_since(self, generation: int) -> list[str] | None:
-        """Nodes whose views have changed after a generation; None where too much has: read all of them."""
+        """Nodes whose views have changed since a generation; None if that is not known: read all of them."""
         return self._changes.since(generation)
 
     def exists(self, name: str) -> bool:
@@ -227,17 +227,20 @@ class Ledger:
         return name in self._nodes
 
     def nomination(self, uid: str) -> str | None:
-        """The node for which a waiting pod is meant."""
+        """The node for which a waiting pod is nominated; None if it is for none."""
         known = self._nominated.get(uid)
         return known.node if known else None
 
     @property
     def nominated(self) -> frozenset[str]:
-        """Uids of the waiting pods that are meant for a node."""
+        """Uids of the waiting pods that are nominated for a node."""
         return frozenset(self._nominated)
 
     def serve(self, models: Mapping[str, str]) -> None:
-        """For these waiting pods, the devices are of their booking's model, whatever they request."""
+        """Set uid -> model of the booking, for nominated pods with one: they get that model.
+
+        It replaces what the previous call set.
+        """
         for uid, meant in self._nominated.items():
             if self._served.get(uid) != models.get(uid):
                 self._stale(meant.node)
@@ -245,7 +248,7 @@ class Ledger:
 
     @property
     def holds(self) -> dict[str, Hold]:
-        """Pod uid -> hold that counts; the dict is the caller's own."""
+        """Pod uid -> its hold, if that counts; the dict is the caller's own."""
         return dict(self._holds)
 
     def nodes(self) -> tuple[str, ...]:
@@ -259,7 +262,7 @@ class Ledger:
 
     @property
     def conflicts_seen(self) -> dict[str, int]:
-        """Node -> how often a device was seen to be held more than once that had not been so before.
+        """Node -> how often a device was newly found to be held more than once.
 
         The dict is the caller's own.
         """

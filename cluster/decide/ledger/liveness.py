@@ -1,8 +1,8 @@
 """Whether a node's agent is alive, derived from its Lease (law L6: an agent unresponsive for 75 s).
 
-A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
-its event came late (``observed_renewal``); only at first sight the age is computed from the Lease's text
-and the wall clock. So a wrong clock on some node does not matter once two renewals were seen.
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless its
+event came late (``observed_renewal``). Only at first sight the age is computed from ``renewTime`` and the
+wall clock. So a wrong clock on some node does not matter once two renewals were seen.
 Pure: instants are passed in.
 """
 
@@ -23,7 +23,7 @@ UNRESPONSIVE_AFTER: Final = 75.0
 AgentState = Literal[
     "alive", "unresponsive", "stopping", "unseen", "unconfirmed", "kubelet-rejecting", "kubelet-short"
 ]
-"""The state of a node's agent. Only the part that binds pods distinguishes the last three (``serving``)."""
+"""The state of a node's agent. Only the part that binds pods knows the last three (``serving``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Renewal:
     holder: str | None
     renewed: datetime
     at: float
-    """From when on it counts."""
+    """The monotonic instant from which it counts."""
     seen: float
     stopping: bool
 
@@ -47,7 +47,7 @@ class Liveness:
         self._changes = Changes()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
-        """A Lease as it is now; Leases that are not an agent's are ignored.
+        """Take over a Lease; Leases that are not an agent's are ignored.
 
         Args:
             lease: any Lease of the product's namespace.
@@ -116,18 +116,18 @@ class Liveness:
         return self._renewals.get(node)
 
     def due(self, node: str, *, monotonic: float) -> float | None:
-        """When its state changes by time alone, unless it shows a sign of life before; None: not at all."""
+        """When its state changes unless its agent gives a sign of life before; None if it does not change."""
         known = self._renewals.get(node)
         if known is None or known.stopping or _is_unresponsive(known, monotonic):
             return None
         return known.at + UNRESPONSIVE_AFTER
 
     def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
-        """Nodes whose agents have given no sign of life for so many seconds, whether or not they released."""
+        """Nodes whose agents gave no sign of life for so many seconds, even if they released their Lease."""
         return frozenset(node for node, known in self._renewals.items() if monotonic - known.at >= seconds)
 
     def state(self, node: str, *, monotonic: float) -> AgentState:
-        """How the node's agent is doing at this instant."""
+        """The state of the node's agent at this instant."""
         known = self._renewals.get(node)
         if known is None:
             return "unseen"

@@ -1,7 +1,7 @@
-"""How the devices of a node are made and joined, whatever they are called: nodes of one kind are built alike.
+"""The shape of a node: its devices and their links, without UUIDs. Nodes of one kind have the same shape.
 
-What depends on nothing but that, and on which of the devices are free, needs to be worked out once for all of
-them. Devices are known by their place in the order of index and UUID.
+What depends only on the shape, and on which devices are free, is computed once for all of them. A device is
+known by its place in the order of index and UUID.
 """
 
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from typing import Final
 from cluster.objects.inventory import Device
 
 BUILDS: Final = 1_000
-"""Builds that are remembered: kinds of machines, and what becomes of them when a link fails."""
+"""Number of shapes to cache: kinds of machines, and variants of them with failed links."""
 
 _Sketch = tuple[int, str, str | None, str | None, int | None, tuple[tuple[int, int], ...]]
-"""Index, model, profile, resource where it is said, NUMA node, and the links by place."""
+"""Index, model, profile, resource if one is named, NUMA node, and (place, links) of linked devices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeShape:
-    """The same object for nodes that are built alike."""
+    """The shape of a node: the same object for all nodes with that shape."""
 
     devices: tuple[Device, ...]
-    """With names of the same order in place of UUIDs; all of them healthy, and none a part of another."""
+    """With names that sort alike in place of UUIDs; all of them healthy, and none a part of another."""
 
 
 def shape_of(devices: tuple[Device, ...], places: Mapping[str, int]) -> NodeShape:
-    """The build of a node with these devices.
+    """The shape of a node with these devices.
 
     Args:
-        devices: in their order.
-        places: UUID -> place of each.
+        devices: in the order of index and UUID.
+        places: UUID -> place in that order.
     """
     return _shape(tuple(_sketch(device, places) for device in devices))
 

@@ -1,6 +1,6 @@
-"""Pods that kube-scheduler means to place on a node once their victims have left (``nominatedNodeName``).
+"""Pods that kube-scheduler will place on a node once their victims have left (``nominatedNodeName``).
 
-Its own filters keep room for them in numbers of devices; which devices would suit them only we know.
+kube-scheduler's own filters reserve a number of devices for them, but only we know which devices suit them.
 """
 
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from cluster.objects.quantity import QuantityError
 
 @dataclass(frozen=True, slots=True)
 class Nominated:
-    """A waiting pod that is meant for a node."""
+    """A waiting pod that is nominated for a node."""
 
     uid: str
     node: str
     priority: int
     demand: dict[str, int]
-    """Resource -> devices."""
+    """Resource -> number of devices."""
     selector: DeviceSelector
 
     def served(self, model: str | None) -> "Nominated":
-        """With devices of a model, that of its booking; None where it has none."""
+        """A copy that takes devices of its booking's model only; itself if ``model`` is None."""
         return replace(self, selector=replace(self.selector, models=frozenset({model}))) if model else self
 
 
 def nominated(pod: Pod) -> Nominated | None:
-    """For which node a pod is meant; None for one that is bound, ends, or asks for no GPU."""
+    """The pod's nomination; None if it has none, is bound, is ending, or requests no GPU."""
     node = pod.status.nominated_node_name
     if not node or pod.spec.node_name or not is_live(pod):
         return None

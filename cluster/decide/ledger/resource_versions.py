@@ -1,7 +1,7 @@
-"""Which of two states of one object is the newer.
+"""Which of two states of one object is newer.
 
-``resourceVersion`` of the same object may be compared as a number (promised since Kubernetes 1.35, true of
-etcd before). States that cannot be compared count in the order in which they come.
+``resourceVersion`` of the same object may be compared as a number (promised since Kubernetes 1.35, and true
+of etcd before). If states cannot be compared, the later one to arrive counts as newer.
 """
 
 from cluster.objects.meta import Meta

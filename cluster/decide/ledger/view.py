@@ -24,38 +24,38 @@ class NodeView:
     published: bool = False
     """Whether the node's agent has written an inventory."""
     fault: str | None = None
-    """Why what the agent has written cannot be used; the node gives nothing then."""
+    """Why the agent's annotations cannot be used; the node then gives no devices. None if they can."""
     holdings: tuple[Holding, ...] = ()
-    """What pods hold here, by uid. May name devices that the inventory does not know."""
+    """What pods hold here, sorted by uid. May name devices that the inventory does not have."""
     held: Amounts = field(default_factory=dict)
-    """UUID -> thousandths held by all pods together; above ``WHOLE`` where two pods name one device."""
+    """UUID -> thousandths held by all pods together; above ``WHOLE`` if two pods name one device."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Resource -> the number of devices that pods hold and that are not known by UUID."""
+    """Resource -> number of devices that pods hold and whose UUIDs are unknown."""
     on_hold: OnHold = field(default_factory=dict)
     """UUID -> uid of the waiting pod for which a hold keeps it, even if another pod holds it now."""
     is_cordoned: bool = False
     nominated: tuple[Nominated, ...] = ()
-    """Waiting pods that kube-scheduler means to place here, without devices of their own so far; by uid."""
+    """Pods nominated for this node that have neither devices nor a hold yet, sorted by uid."""
 
     @cached_property
     def all_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> every device that can be requested, unhealthy and held ones too."""
+        """Resource -> model -> every device that can be requested, including unhealthy and held ones."""
         parents = {device.parent for device in self.devices}
         return _grouped(device for device in self.devices if device.uuid not in parents)
 
     @cached_property
     def healthy_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> devices that work."""
+        """Resource -> model -> healthy devices, free or not."""
         return _filtered(self.all_by_model, lambda device: device.is_healthy)
 
     @cached_property
     def unheld_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> healthy devices of which no pod holds anything, those on hold too."""
+        """Resource -> model -> healthy devices that no pod holds, including those on hold."""
         return _filtered(self.healthy_by_model, lambda device: not self.held.get(device.uuid))
 
     @cached_property
     def free_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> healthy devices that no pod holds and that are not on hold for any."""
+        """Resource -> model -> healthy devices that no pod holds and that are not on hold."""
         if not self.on_hold:
             return self.unheld_by_model
         return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.on_hold)
@@ -72,16 +72,16 @@ class NodeView:
 
     @cached_property
     def shape(self) -> NodeShape:
-        """How its devices are made and joined: the same object for nodes that are built alike."""
+        """Its devices and their links without UUIDs: the same object for nodes that are built alike."""
         return shape_of(tuple(sorted(self.devices, key=_place)), self.places)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """Devices of which more is held than there is (law L1 is broken), by UUID."""
+        """UUIDs of devices that are held more than once (law L1 is broken), sorted."""
         return tuple(sorted(uuid for uuid, amount in self.held.items() if amount > WHOLE))
 
     def without(self, uid: str) -> "NodeView":
-        """The same node if a pod held nothing there."""
+        """The node as it would be if this pod held nothing there."""
         holdings = tuple(each for each in self.holdings if each.uid != uid)
         if holdings == self.holdings:
             return self
@@ -89,11 +89,11 @@ class NodeView:
         return replace(self, holdings=holdings, held=held, unknown=unknown)
 
     def holding(self, devices: frozenset[str]) -> "NodeView":
-        """The same node if another pod held these devices as well."""
+        """The node as it would be if another pod held these devices, too."""
         return replace(self, held={**self.held, **dict.fromkeys(devices, WHOLE)}) if devices else self
 
     def holders(self, uuid: str) -> tuple[str, ...]:
-        """The pods that hold something of a device, by uid."""
+        """Uids of the pods that hold a device or a share of it, sorted."""
         return tuple(each.uid for each in self.holdings if uuid in each.devices)
 
 
@@ -110,13 +110,13 @@ def view_of(
     """The view of a node.
 
     Args:
-        name: the node's.
-        devices: its inventory, None when there is none.
+        name: the node's name.
+        devices: its inventory; None if there is none.
         fault: why its annotations cannot be used.
-        holdings: what pods hold on it, in the order of their uids.
-        on_hold: the devices of it that holds name.
-        is_cordoned: whether no new pods are wanted there.
-        nominated: the pods nominated to it, in the order of their uids.
+        holdings: what pods hold on it, sorted by uid.
+        on_hold: its devices that are on hold.
+        is_cordoned: whether the node is cordoned.
+        nominated: the pods nominated for it, sorted by uid.
     """
     held, unknown = _summed(holdings)
     return NodeView(
@@ -134,7 +134,7 @@ def view_of(
 
 
 def _summed(holdings: Iterable[Holding]) -> tuple[Amounts, dict[str, int]]:
-    """What is held of known devices, and how many unknown ones are held."""
+    """The sums of ``NodeView.held`` and ``NodeView.unknown``."""
     held: Amounts = {}
     unknown: dict[str, int] = {}
     for each in holdings:

@@ -1,7 +1,7 @@
 """Would kube-scheduler place a pod on a node, devices aside, once some pods had left?
 
-The reclaimer checks every node that it plans with: a pod that the scheduler would not put there must not cost
-anybody's work. Source: kube-scheduler 1.37. One file each checks: ``node_resources_fit`` (CPU,
+The reclaimer checks every node that it plans with: nothing may be evicted for a pod that the scheduler would
+not put there. Source: kube-scheduler 1.37. There is one file for each check: ``node_resources_fit`` (CPU,
 memory, storage, extended resources but GPUs, number of pods), ``node_ports`` of the host, ``volume_binding``,
 ``inter_pod_affinity`` (both ways), ``pod_topology_spread``; and ``cluster.decide.node_fit``: readiness,
 taints, node selector and affinity.
@@ -11,8 +11,8 @@ taints, node selector and affinity.
     why = checker.why_not(node, without=victims)    # None: it would be placed there; else a constant message
     around = around.placing(pod, node.metadata.name, without=victims)   # for the next pod of one plan
 
-``without`` names uids. Terminating pods count as gone already. ``placing`` gives the cluster as it will be;
-call it as well for existing holds (their pod, their node, their victims).
+``without`` has uids. Terminating pods count as gone already. ``placing`` returns the cluster as it will be;
+call it for existing holds, too (their pod, their node, their victims).
 
 Not checked: how many CSI volumes a node can attach, storage capacity, dynamic resource allocation, volumes
 written into the pod itself (``gcePersistentDisk`` and the like), pods nominated by preemption, and a resize

@@ -1,4 +1,4 @@
-"""Which pods a label selector and a term of pod affinity speak of."""
+"""Which pods a label selector or a term of pod affinity selects."""
 
 from collections.abc import Mapping
 
@@ -20,13 +20,13 @@ class Term(msgspec.Struct, frozen=True, gc=False):
     namespace_selector: LabelSelector | None = None
 
     def speaks_of(self, namespace: str, about: Labels, labels: Labels) -> bool:
-        """Whether a pod with these labels, in a namespace with those (``about``), is meant."""
+        """Whether the term selects a pod with ``labels`` in a namespace with the labels ``about``."""
         inside = namespace in self.namespaces or selects(self.namespace_selector, about)
         return inside and selects(self.selector, labels)
 
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
-    """A term that is matched with very many pods: its namespaces are resolved."""
+    """A term whose namespaces are resolved, because it is matched with very many pods."""
 
     topology_key: str
     selector: LabelSelector | None
@@ -34,12 +34,12 @@ class Reach(msgspec.Struct, frozen=True, gc=False):
     """None for all."""
 
     def includes(self, namespace: str, labels: Labels) -> bool:
-        """Whether a pod in this namespace with these labels is meant."""
+        """Whether the term selects a pod in this namespace with these labels."""
         return (self.namespaces is None or namespace in self.namespaces) and selects(self.selector, labels)
 
 
 def reach_of(term: Term, namespaces: Mapping[str, Namespace]) -> Reach:
-    """The term, for the namespaces that there are."""
+    """The term with its namespaces resolved among the existing ones."""
     chosen = term.namespace_selector
     found: frozenset[str] | None = None
     if chosen is None or not is_empty(chosen):
@@ -54,7 +54,7 @@ def terms_of(affinity: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
 
 
 def _term(written: PodAffinityTerm, namespace: str) -> Term:
-    """Where nothing says of which namespaces it speaks, it is the pod's own."""
+    """The term as written; if it names no namespaces, it is about the pod's own."""
     namespaces = frozenset(written.namespaces or ())
     if not namespaces and written.namespace_selector is None:
         namespaces = frozenset((namespace,))
@@ -67,7 +67,7 @@ def _term(written: PodAffinityTerm, namespace: str) -> Term:
 
 
 def selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Whether all of the selector holds; none selects nothing."""
+    """Whether labels match all of the selector; a missing selector matches nothing."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in (selector.match_labels or {}).items()) and all(
@@ -76,5 +76,5 @@ def selects(selector: LabelSelector | None, labels: Labels) -> bool:
 
 
 def is_empty(selector: LabelSelector) -> bool:
-    """Whether it selects everything because it is empty."""
+    """Whether the selector is empty, and so selects everything."""
     return not selector.match_labels and not selector.match_expressions

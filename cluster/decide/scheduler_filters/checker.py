@@ -1,4 +1,4 @@
-"""Checks for one pod that is to be placed: computed once per pod where possible, the rest per node."""
+"""The checks for one pod: computed once per pod as far as possible, the rest per node."""
 
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Constraint(Protocol):
-    """A condition that depends on more than the node; falsy where the pod has none of its kind."""
+    """A condition that depends on more than the node; falsy if the pod has none of its kind."""
 
     def rejection(self, node: Node, without: frozenset[str], /) -> str | None:
         """Why the pod may not be on the node once these pods are gone."""
@@ -28,7 +28,7 @@ class Constraint(Protocol):
 
 
 class Checker:
-    """Where a pod would be placed, in the cluster of one instant. Created by ``checker_for``."""
+    """Where one pod would be placed, in the cluster of one instant. Created by ``checker_for``."""
 
     def __init__(self, pod: Pod, around: ClusterObjects) -> None:
         self._pod = pod
@@ -41,7 +41,7 @@ class Checker:
         self._known = around.known.setdefault(_node_terms(pod), {})
 
     def unresolvable_reason(self, node: Node) -> str | None:
-        """Why the pod would not be placed on the node whichever pods leave it; None without such a reason."""
+        """Why the pod would not be placed on the node whichever pods leave it; None if there is no reason."""
         name = node.metadata.name
         if name not in self._known:
             self._known[name] = affinity_rejection(self._pod, node)
@@ -51,7 +51,7 @@ class Checker:
         """Why the pod would not be placed on the node once these pods are gone; None if it would.
 
         Args:
-            node: one of the cluster's.
+            node: a node of the cluster.
             without: uids; terminating pods count as gone anyway.
         """
         if unresolvable := self.unresolvable_reason(node):

@@ -1,4 +1,4 @@
-"""The cluster around a pod that is to be placed, at one instant. Values alone: no lock, no clock."""
+"""The cluster around a pod to be scheduled, at one instant. Plain values: no lock, no clock."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ class ClusterObjects:
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> namespace."""
     known: dict[bytes, dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
-    """Answers about nodes so far, by what pods require of a node whatever else runs there."""
+    """Cache: what pods require of a node, whatever else runs there -> node -> reason, None if it suits."""
 
     def pods_on(self, node: str) -> NodePods:
         """The pods on a node."""

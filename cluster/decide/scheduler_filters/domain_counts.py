@@ -1,9 +1,9 @@
-"""Pods counted by where they are, and counted again as if some of them had left."""
+"""Numbers of pods per topology domain, also as they would be if some pods had left."""
 
 from collections.abc import Iterable
 
 Domain = tuple[str, str]
-"""A topology key and a node's value of it."""
+"""A topology key and a value of it."""
 
 
 class DomainCounts:
@@ -16,7 +16,7 @@ class DomainCounts:
         self._least: int | None = None
 
     def add(self, uid: str, domains: Iterable[Domain]) -> None:
-        """A pod, and where it counts."""
+        """Count a pod in these domains."""
         for domain in domains:
             self._counts[domain] = self._counts.get(domain, 0) + 1
             self._of.setdefault(uid, []).append(domain)
@@ -24,7 +24,7 @@ class DomainCounts:
         self._least = None
 
     def open(self, domain: Domain) -> None:
-        """There is such a domain, whether or not a pod is in it."""
+        """Add a domain, whether or not a pod is in it."""
         self._counts.setdefault(domain, 0)
         self._least = None
 
@@ -33,19 +33,19 @@ class DomainCounts:
         return len(self._counts)
 
     def count(self, domain: Domain, without: frozenset[str]) -> int:
-        """Pods in a domain, these not counted."""
+        """Pods in a domain, not counting those in ``without``."""
         return self._counts.get(domain, 0) - self._fewer(without).get(domain, 0)
 
     def total(self, without: frozenset[str]) -> int:
-        """Pods in all domains, these not counted."""
+        """Pods in all domains, not counting those in ``without``."""
         return self._total - sum(self._fewer(without).values())
 
     def least(self, without: frozenset[str]) -> int:
-        """Pods in the domain that has the fewest, these not counted; 0 where there is no domain."""
+        """Pods in the domain that has the fewest, not counting ``without``; 0 if there is no domain."""
         if self._least is None:
             self._least = min(self._counts.values(), default=0)
         fewer = self._fewer(without)
-        # None can have got more: the least is the old one, or one that has lost some.
+        # No domain has gained a pod: the least is the old one, or a domain that has lost some.
         return min([self._least, *(self._counts[domain] - lost for domain, lost in fewer.items())])
 
     def _fewer(self, uids: frozenset[str]) -> dict[Domain, int]:

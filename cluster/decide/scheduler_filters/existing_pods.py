@@ -1,4 +1,4 @@
-"""Pods that are on nodes already, as far as they matter to one that is to come: there are many of them."""
+"""Pods that are on nodes already, reduced to what matters for another pod: there are many of them."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from cluster.decide.scheduler_filters.resource_amounts import Amounts, requests
 from cluster.objects.pods import Container, Pod, is_live
 
 Taken = tuple[str, str, int]
-"""A port of the host: address, protocol, number."""
+"""A host port: address, protocol, number."""
 
 EVERYWHERE: Final = "0.0.0.0"
 _NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -26,14 +26,14 @@ class ExistingPod(msgspec.Struct, frozen=True, gc=False):
     labels: Mapping[str, str]
     requests: Amounts
     anti_affinity: tuple[Term, ...] = ()
-    """Its required anti-affinity: pods that it does not want near."""
+    """Its required anti-affinity."""
     ports: tuple[Taken, ...] = ()
     claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims that it mounts."""
 
 
 class NodePods(msgspec.Struct, frozen=True, gc=False):
-    """All pods of a node that stay, and the sum of what they hold."""
+    """The pods on a node that are not terminating, and the sum of their requests."""
 
     others: tuple[ExistingPod, ...] = ()
     used: Mapping[str, int] = _NOTHING
@@ -41,9 +41,9 @@ class NodePods(msgspec.Struct, frozen=True, gc=False):
 
 
 def other_of(pod: Pod) -> ExistingPod | None:
-    """The part of a pod that counts; None for one that has ended or is terminating.
+    """The part of a pod that matters; None for one that has ended or is terminating.
 
-    A terminating pod still holds what it has, and will have freed it when its place is taken.
+    A terminating pod still has its resources, but will have freed them when another takes its place.
     """
     if not is_live(pod):
         return None
@@ -76,7 +76,7 @@ def node_pods_of(others: Iterable[ExistingPod]) -> NodePods:
 
 
 def ports_of(pod: Pod) -> tuple[Taken, ...]:
-    """Ports of the host that the pod takes: those of app containers and of sidecars."""
+    """Host ports that the pod uses: those of app containers and sidecars."""
     sidecars = (one for one in pod.spec.init_containers or () if one.is_sidecar)
     return tuple(taken for one in (*(pod.spec.containers or ()), *sidecars) for taken in _taken(one))
 

@@ -1,4 +1,4 @@
-"""Required pod affinity and anti-affinity, the pod's own and that of the pods that are there already.
+"""Required pod affinity and anti-affinity: the pod's own, and the anti-affinity of existing pods.
 
 Source: kube-scheduler 1.37, InterPodAffinity.
 """
@@ -19,7 +19,7 @@ ALONE: Final = "no pod is there that the pod must be near"
 
 
 class PodAffinity:
-    """What one pod wants of others, and others of it."""
+    """One pod's affinity and anti-affinity to others, and others' anti-affinity to it."""
 
     def __init__(self, pod: Pod, around: ClusterObjects) -> None:
         self._namespace = pod.metadata.namespace
@@ -34,7 +34,7 @@ class PodAffinity:
             self._count_others(around)
 
     def __bool__(self) -> bool:
-        """Whether any node could be out of the question for it."""
+        """Whether any node could be excluded."""
         return bool(self._near or self._anti_affinity_counts or self._existing_anti_affinity_counts)
 
     def rejection(self, node: Node, without: frozenset[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Are the ports of the host that a pod takes free. Source: kube-scheduler 1.37, NodePorts."""
+"""Whether the host ports that a pod uses are free. Source: kube-scheduler 1.37, NodePorts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TAKEN: Final = "another pod has a port of the node that the pod asks for"
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of the host that one pod takes."""
+    """The host ports that one pod uses."""
 
     asked: tuple[Taken, ...]
 
@@ -26,5 +26,5 @@ class Ports:
 
 
 def _clash(mine: Taken, theirs: Taken) -> bool:
-    """One port of one protocol: at the same address, or one of them at all addresses."""
+    """Whether two ports clash: same number and protocol, at the same address or one of them at all."""
     return mine[1:] == theirs[1:] and (mine[0] == theirs[0] or EVERYWHERE in (mine[0], theirs[0]))

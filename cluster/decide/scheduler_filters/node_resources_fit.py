@@ -1,4 +1,4 @@
-"""Is enough of the node free: CPU, memory, storage, extended resources that are no GPUs, places for pods.
+"""Whether enough is free on the node: CPU, memory, storage, extended resources but GPUs, number of pods.
 
 Source: kube-scheduler 1.37, NodeResourcesFit.
 """
@@ -17,15 +17,15 @@ CROWDED: Final = "the node has as many pods as it takes"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one pod asks for."""
+    """What one pod requests."""
 
     asked: Amounts
 
     def rejection(self, node: Node, on_node: NodePods, gone: Sequence[ExistingPod]) -> str | None:
         """Why the node has not enough of it free, once these of its pods are gone.
 
-        A resource that a node does not speak of it has not got. One that does not even say how many pods it
-        takes has not been described by a kubelet yet, and what it does not speak of is no hindrance.
+        A node has none of a resource that is missing from its ``allocatable``. But if even the number of pods
+        is missing, no kubelet has described the node yet, and missing resources are ignored.
         """
         has = node.status.allocatable or {}
         described = PODS in has

@@ -20,25 +20,25 @@ UNEVEN: Final = "the pods of its kind would be spread too unevenly"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One constraint, and how many pods of the kind each domain has."""
+    """One constraint, and how many of the pods that it counts each domain has."""
 
     written: SpreadConstraint
     selector: LabelSelector | None
     itself: int
-    """1 where the pod is of the kind itself."""
+    """1 if the constraint counts the pod itself, else 0."""
     tally: DomainCounts
 
     def is_broken(self, value: str, without: frozenset[str]) -> bool:
-        """Whether the pod in this domain would be too many."""
+        """Whether the pod would exceed the allowed skew in this domain."""
         here = self.tally.count((self.written.topology_key, value), without)
         least = self.tally.least(without)
         if len(self.tally) < (self.written.min_domains or 1):
-            least = 0  # domains that are still to come have none of them
+            least = 0  # domains that are still missing have no pods
         return here + self.itself - least > self.written.max_skew
 
 
 class Spread:
-    """The constraints of one pod."""
+    """The spread constraints of one pod that must hold."""
 
     def __init__(self, pod: Pod, around: ClusterObjects) -> None:
         constraints = pod.spec.topology_spread_constraints or ()
@@ -48,11 +48,11 @@ class Spread:
             self._count(pod, around)
 
     def __bool__(self) -> bool:
-        """Whether there is any that must hold."""
+        """Whether there are any."""
         return bool(self._rules)
 
     def rejection(self, node: Node, without: frozenset[str]) -> str | None:
-        """Why the pod may not be on the node, these pods being gone."""
+        """Why the pod may not be on the node once these pods are gone; None if it may."""
         labels = node.metadata.labels or {}
         for rule in self._rules:
             value = labels.get(rule.written.topology_key)
@@ -63,7 +63,7 @@ class Spread:
         return None
 
     def _count(self, pod: Pod, around: ClusterObjects) -> None:
-        """Nodes that lack one of the labels count for none of the constraints."""
+        """Count the pods per domain; nodes that lack one of the labels count for none of the constraints."""
         keys = {rule.written.topology_key for rule in self._rules}
         for name, node in around.nodes.items():
             labels = node.metadata.labels or {}
@@ -75,7 +75,7 @@ class Spread:
                     continue
                 domain = (rule.written.topology_key, labels[rule.written.topology_key])
                 rule.tally.open(domain)
-                # For a selector that selects everything the scheduler counts only the pod itself.
+                # With a selector that selects everything, the scheduler counts only the pod itself.
                 if rule.selector is not None and not is_empty(rule.selector):
                     for other in kin:
                         if selects(rule.selector, other.labels):

@@ -1,4 +1,4 @@
-"""What pods ask for and nodes have, in whole units: thousandths of a core, bytes, pieces.
+"""What pods request and nodes have, in whole units: thousandths of a core, bytes, pieces.
 
 Source: kube-scheduler 1.37, NodeResourcesFit; KEP-753 (sidecars), KEP-2837 (resources of a whole pod).
 """
@@ -12,18 +12,18 @@ from cluster.objects.pods import Container, Pod
 from cluster.objects.quantity import QuantityError, parse_amount
 
 Amounts = tuple[tuple[str, int], ...]
-"""Resource and how much of it, sorted, nothing of which it is none."""
+"""(resource, amount), sorted; resources with an amount of zero are left out."""
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
 _NANO: Final = 10**9
 _OF_WHOLE_PODS: Final = (CPU, "memory", "hugepages-")
 _SHARED: Final = 4096
-"""Distinct texts and requests that are kept: pods of one kind ask for the same."""
+"""Number of distinct texts and requests to cache: pods of one kind request the same."""
 
 
 def requests(pod: Pod) -> Amounts:
-    """What a node must have free for the pod, GPUs aside: those are counted by device."""
+    """What a node must have free for the pod; without GPUs, which are counted by device."""
     total = _sum(pod.spec.containers or ())
     peak: dict[str, int] = {}
     sidecars: dict[str, int] = {}
@@ -51,20 +51,20 @@ def _shared(total: Amounts) -> Amounts:
 
 
 def units(name: str, amount: int) -> int:
-    """Billionths of a resource in the units in which it is counted, rounded up."""
+    """Billionths of a resource converted to the units in which it is counted, rounded up."""
     unit = _NANO // 1000 if name == CPU else _NANO
     return -(-amount // unit)
 
 
 @lru_cache(maxsize=_SHARED)
 def capacity(name: str, text: str | int) -> int:
-    """What a node says that it has of a resource, in the same units."""
+    """An amount in a node's ``allocatable``, in the units in which the resource is counted."""
     return units(name, nano(str(text)))
 
 
 @lru_cache(maxsize=_SHARED)
 def nano(text: str) -> int:
-    """Billionths of what a quantity means. What cannot be read is nothing: the API server refuses it."""
+    """A quantity in billionths; 0 if it cannot be read, which the API server refuses."""
     try:
         return int(parse_amount(text) * _NANO)
     except QuantityError:
@@ -85,6 +85,6 @@ def _add(total: dict[str, int], container: Container) -> None:
 
 
 def _raise(total: dict[str, int], least: Mapping[str, int]) -> None:
-    """Nothing of ``total`` less than in ``least``."""
+    """Raise each amount in ``total`` to at least that in ``least``."""
     for name, amount in least.items():
         total[name] = max(total.get(name, 0), amount)

@@ -1,4 +1,4 @@
-"""Can the pod have its volumes on a node.
+"""Whether a pod can have its volumes on a node.
 
 Source: kube-scheduler 1.37, VolumeBinding, VolumeZone and VolumeRestrictions.
 """
@@ -36,7 +36,7 @@ _ZONES: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of volumes that say where they are, and the newer name of each."""
+"""Labels that say in which zone or region a volume is -> the newer name of each."""
 _STORAGE: Final = "storage"
 _FILES: Final = "Filesystem"
 
@@ -60,7 +60,7 @@ class Volumes:
         return self._mounts
 
     def rejection(self, node: Node, without: frozenset[str]) -> str | None:
-        """Why it cannot have them on the node, these pods being gone."""
+        """Why the pod cannot have its volumes on the node once these pods are gone; None if it can."""
         if self._problem:
             return self._problem
         if self._users - without:
@@ -70,7 +70,7 @@ class Volumes:
         return None if self._can_be_bound(node) else NONE_TO_BIND
 
     def _take_in(self, mount: PodVolume, pod: Pod) -> str | None:
-        """Check one of the volumes: why the pod cannot run anywhere; None where it can."""
+        """Take in one volume. Returns why the pod cannot run on any node because of it; None if it can."""
         claim = self._around.claims.get(f"{pod.metadata.namespace}/{_claim_name(mount, pod)}")
         if claim is None or (mount.ephemeral and not _is_owned(claim, pod)):
             return NO_CLAIM
@@ -89,7 +89,7 @@ class Volumes:
         return None
 
     def _can_be_bound(self, node: Node) -> bool:
-        """Each claim that waits for the node finds a volume there, or one can be made; smallest first."""
+        """Whether each claim that waits for a node finds a volume here or can get one; smallest first."""
         chosen: set[str] = set()
         to_make: list[VolumeClaim] = []
         for claim in sorted(self._pending, key=_size):
@@ -104,7 +104,7 @@ class Volumes:
         return all(_can_be_made(self._around.classes[claim.storage_class], node) for claim in to_make)
 
     def _volume_for(self, claim: VolumeClaim, node: Node, chosen: set[str]) -> Volume | None:
-        """The volume that is kept for the claim, or else the smallest that is free."""
+        """The volume that is reserved for the claim, or else the smallest free one; None if there is none."""
         fitting = [
             volume
             for volume in self._around.volumes.values()
@@ -118,7 +118,7 @@ class Volumes:
 
 
 def _users(mounts: list[PodVolume], pod: Pod, around: ClusterObjects) -> frozenset[str]:
-    """Pods that use a claim of this one which one pod at a time may use."""
+    """Uids of pods that use a claim of this pod which only one pod at a time may use."""
     namespace = pod.metadata.namespace
     named = {v.persistent_volume_claim.claim_name for v in mounts if v.persistent_volume_claim}
     claims = {name: around.claims.get(f"{namespace}/{name}") for name in named}
@@ -130,7 +130,7 @@ def _users(mounts: list[PodVolume], pod: Pod, around: ClusterObjects) -> frozens
 
 
 def _claim_name(mount: PodVolume, pod: Pod) -> str:
-    """An ephemeral volume's claim is named after pod and volume."""
+    """The name of a volume's claim; an ephemeral volume's claim is named after pod and volume."""
     named = mount.persistent_volume_claim
     return named.claim_name if named else f"{pod.metadata.name}-{mount.name}"
 
@@ -147,7 +147,7 @@ def _reaches(volume: Volume, node: Node) -> bool:
 
 
 def _is_in_zone(volume: Volume, node: Node) -> bool:
-    """Whether the node is where the volume's labels say that it is; a node without zones is everywhere."""
+    """Whether the node is in the zone and region of the volume's labels; True for a node without any."""
     labels = node.metadata.labels or {}
     if labels.keys().isdisjoint(_ZONES):
         return True
@@ -169,7 +169,7 @@ def _can_be_made(kind: StorageClass, node: Node) -> bool:
 
 
 def _could_be(volume: Volume, claim: VolumeClaim) -> bool:
-    """Whether the volume is, or may become, the claim's, wherever it is."""
+    """Whether the volume belongs to the claim or may be bound to it, wherever it is."""
     spec, wanted, owner = volume.spec, claim.spec, volume.spec.claim_ref
     if volume.metadata.deletion_timestamp or _capacity(volume) < _size(claim):
         return False

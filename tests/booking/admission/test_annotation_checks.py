@@ -27,7 +27,7 @@ from tests.booking.admission.fake_cluster_view import a_pod, reviewed
         ("note", "whatever"),
     ],
 )
-def test_what_can_be_read_is_not_mentioned(key: str, text: str) -> None:
+def test_a_readable_value_is_not_mentioned(key: str, text: str) -> None:
     assert list(unreadable({key: text})) == []
 
 
@@ -47,16 +47,16 @@ def test_what_can_be_read_is_not_mentioned(key: str, text: str) -> None:
         (names.ON_EVICT, "", "one of recreate-without-gpu, requeue, delete"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_reported_with_what_can(key: str, text: str, hint: str) -> None:
+def test_an_unreadable_value_is_reported_with_a_hint(key: str, text: str, hint: str) -> None:
     (message,) = unreadable({key: text})
     assert message == f"{key} is {hint}, not {text!r}: ignored."
 
 
-def test_the_values_for_an_eviction_are_those_that_the_reclaimer_knows() -> None:
+def test_the_accepted_values_for_an_eviction_are_those_of_the_reclaimer() -> None:
     assert set(ON_EVICT) == COMEBACK_BY_ANNOTATION.keys()
 
 
-def test_the_creator_of_a_pod_is_warned() -> None:
+def test_the_creator_of_a_pod_is_warned_about_an_unreadable_value() -> None:
     _, outcome = reviewed(a_pod(annotations={names.REQUESTED_NOTICE: "5m"}))
     assert len(outcome.warnings) == 2
     assert outcome.warnings[1].startswith(f"{names.REQUESTED_NOTICE} is a duration")

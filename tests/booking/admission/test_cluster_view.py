@@ -12,7 +12,7 @@ from cluster.objects.namespaces import Namespace
 from tests.fakes.objects import EPOCH, a_booking, a_pod
 
 
-def test_a_namespace_is_as_administrators_wrote_it() -> None:
+def test_a_namespace_has_the_values_that_administrators_wrote() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     view = CachedClusterView(cache)
     assert view.namespace("lab") == PodNamespace(name="lab")
@@ -21,7 +21,7 @@ def test_a_namespace_is_as_administrators_wrote_it() -> None:
     assert view.namespace("lab") == PodNamespace(name="lab", owner="alice", is_protected=True)
 
 
-def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> None:
+def test_labels_are_resolved_for_users_with_bookings_and_users_in_the_settings() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     anybody = (Rule(source="jupyterhub", match=".+"),)
     view = CachedClusterView(cache, rules=anybody, known=["bob@b"])
@@ -34,7 +34,7 @@ def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> N
     assert "alice-40a" not in view.users_by_label()
 
 
-def test_a_new_pod_is_among_its_users_pods() -> None:
+def test_a_new_pod_counts_among_its_users_pods() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     booking = a_booking()
     cache.apply_booking(booking)

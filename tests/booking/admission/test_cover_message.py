@@ -60,35 +60,35 @@ def said(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
 
 
 class TestMessages:
-    def test_covered(self) -> None:
+    def test_a_covered_pod_gets_the_message_of_its_booking(self) -> None:
         booking = a_booking("b-1", count=2, end=EPOCH + timedelta(days=4, hours=8))
         assert said(a_new_pod(2), bookings=[booking]) == (
             f"Your booking of 2 x {A100} (b-1) covers this pod until Fri 2026-11-27 17:00 UTC"
         )
 
-    def test_none(self) -> None:
+    def test_a_pod_without_a_running_booking_gets_the_message_that_there_is_none(self) -> None:
         over = a_booking("b-0", start=EPOCH - HOUR, end=NOW)
         assert said(a_new_pod(), bookings=[]) == "No running booking"
         assert said(a_new_pod(), bookings=[over]) == "No running booking"
 
-    def test_later(self) -> None:
+    def test_a_pod_before_its_booking_gets_the_message_when_it_begins(self) -> None:
         coming = a_booking("b-2", start=NOW + HOUR)
         other = a_booking("b-1", model=A6000, start=NOW + timedelta(minutes=1))
         assert said(a_new_pod(1, A100), bookings=[coming, other]) == (
             f"Your booking of 1 x {A100} (b-2) starts Mon 2026-11-23 11:00 UTC"
         )
 
-    def test_another_model(self) -> None:
+    def test_a_pod_of_another_model_gets_the_message_with_the_booked_model(self) -> None:
         assert said(a_new_pod(1, A6000, "X"), bookings=[a_booking()]) == (
             f"Your booking of 1 x {A100} (b-1) is not for this pod, which accepts {A6000} or X"
         )
 
-    def test_another_namespace(self) -> None:
+    def test_a_pod_in_another_namespace_gets_the_message_with_the_booked_namespace(self) -> None:
         assert said(a_new_pod(), bookings=[a_booking(namespace="lab")]) == (
             f"Your booking of 1 x {A100} (b-1) is for pods of namespace lab"
         )
 
-    def test_too_small(self) -> None:
+    def test_a_pod_with_too_many_gpus_gets_the_message_with_the_booked_number(self) -> None:
         assert said(a_new_pod(4), bookings=[a_booking(count=2)]) == (
             f"Your booking of 2 x {A100} (b-1) is too small for this pod, which asks for 4 GPUs"
         )
@@ -101,28 +101,30 @@ class TestMessages:
             (["c", "b", "a"], "pods a, b and 1 more"),
         ],
     )
-    def test_used_up(self, others: list[str], end: str) -> None:
+    def test_a_pod_for_which_the_booking_is_used_up_gets_the_message_with_its_pods(
+        self, others: list[str], end: str
+    ) -> None:
         booking = a_booking(count=len(others))
         assert said(a_new_pod(), *map(an_older_pod, others), bookings=[booking]) == (
             f"Your booking of {len(others)} x {A100} (b-1) is used up by {end}"
         )
 
-    def test_not_enough_left(self) -> None:
+    def test_a_pod_for_which_too_few_gpus_are_left_gets_the_message_with_the_number(self) -> None:
         assert said(a_new_pod(2), an_older_pod("a"), bookings=[a_booking(count=2)]) == (
             f"Your booking of 2 x {A100} (b-1) has 1 GPU left besides those of pod a, and this pod asks for 2"
         )
 
-    def test_a_pod_of_another_namespace_is_named_with_it(self) -> None:
+    def test_a_pod_of_another_namespace_is_named_with_its_namespace(self) -> None:
         other = in_namespace(an_older_pod("a"), "lab")
         assert said(a_new_pod(), other, bookings=[a_booking()]).endswith("used up by pod lab/a")
 
-    def test_profiles(self) -> None:
+    def test_a_pod_of_mig_profiles_gets_the_message_that_bookings_are_of_whole_gpus(self) -> None:
         pod = PodBuilder("new", uid=NEW).of("alice").asks(1, resource="nvidia.com/mig-1g.10gb").obj
         assert said(pod, bookings=[a_booking()]) == (
             "Bookings cover whole GPUs, and this pod asks for other devices"
         )
 
-    def test_the_nearest_booking_is_named(self) -> None:
+    def test_the_message_names_the_nearest_booking(self) -> None:
         elsewhere = a_booking("b-1", namespace="lab")
         small = a_booking("b-2", start=EPOCH + timedelta(minutes=1))
         assert "(b-2) is too small" in said(a_new_pod(2), bookings=[elsewhere, small])
@@ -163,15 +165,15 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
-def test_covered_is_said_if_and_only_if_it_is_so(case: Case) -> None:
+def test_the_message_says_covered_exactly_when_the_pod_is_covered(case: Case) -> None:
     found = case.verdict()
     event(found.kind)
     assert found.cover == user_coverage(case.bookings, (case.new, *case.others)).covered.get(NEW)
 
 
 @given(cases())
-def test_what_is_named_would_bring_the_pod_nearer_to_its_cover(case: Case) -> None:
-    """Otherwise it would send somebody after the wrong thing."""
+def test_correcting_the_named_reason_brings_the_pod_nearer_to_its_cover(case: Case) -> None:
+    """Otherwise the message would point users to the wrong thing."""
     order = ["namespace", "model", "count", "used-up", "covered"]
     found, booking = case.verdict(), case.verdict().booking
     if found.kind in {"covered", "none", "later"} or booking is None:
@@ -182,7 +184,7 @@ def test_what_is_named_would_bring_the_pod_nearer_to_its_cover(case: Case) -> No
 
 
 def _mended(case: Case, kind: str, booking: Booking) -> Case:
-    """The case as it would be if what the reason names were otherwise."""
+    """The case in which the named reason is corrected."""
     new = case.new
     if kind == "namespace":
         return Case(in_namespace(new, booking.spec.namespace or ""), case.others, case.bookings)
@@ -196,7 +198,7 @@ def _mended(case: Case, kind: str, booking: Booking) -> Case:
         return Case(smaller, case.others, case.bookings)
     users = {pod.metadata.uid for pod in case.verdict().users}
     left = tuple(pod for pod in case.others if pod.metadata.uid not in users)
-    # Whom they leave may take their place: in the end only the new pod is there.
+    # Pods without cover may take their place: in the end only the new pod is there.
     return _mended(Case(new, left, case.bookings), kind, booking) if users else Case(new, (), case.bookings)
 
 
@@ -206,7 +208,7 @@ def candidate_models(pod: Pod) -> frozenset[str]:
 
 
 @given(cases())
-def test_a_booking_to_come_will_cover_the_pod_where_it_is_alone(case: Case) -> None:
+def test_a_future_booking_in_the_message_would_cover_the_pod_if_it_were_alone(case: Case) -> None:
     found = case.verdict()
     if found.kind == "later" and found.booking and found.asks:
         alone = entitlement([found.booking], [found.asks], found.booking.spec.start)
@@ -214,7 +216,7 @@ def test_a_booking_to_come_will_cover_the_pod_where_it_is_alone(case: Case) -> N
 
 
 @given(cases())
-def test_none_is_said_only_where_no_booking_runs(case: Case) -> None:
+def test_the_message_says_that_there_is_none_only_while_no_booking_runs(case: Case) -> None:
     if case.verdict().kind == "none":
         assert not any(booking.is_running(NOW) for booking in case.bookings)
 
@@ -227,7 +229,7 @@ def test_none_is_said_only_where_no_booking_runs(case: Case) -> None:
 )
 @example(name="0" * 60, count=10, gpus=3, others=8)
 @example(name="0" * 60, count=12, gpus=12, others=10)
-def test_messages_are_short_whatever_the_names(name: str, count: int, gpus: int, others: int) -> None:
+def test_messages_are_short_for_names_of_any_length(name: str, count: int, gpus: int, others: int) -> None:
     pods = [an_older_pod(f"{number}{name}") for number in range(others)]
     where = in_namespace(a_new_pod(gpus, A6000, name), "x" * 63)
     for booking in (a_booking(name, model=name, count=count), a_booking(name, namespace=name)):

@@ -87,30 +87,30 @@ def asked(server: TlsServer, body: bytes = b"abc", path: str = "/admit?timeout=3
 
 
 def connected(server: TlsServer) -> ssl.SSLSocket:
-    """A client that has shaken hands and says nothing."""
+    """A client that has completed the handshake and sends nothing."""
     plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     return context().wrap_socket(plain, server_hostname="localhost")
 
 
 class TestAnswers:
-    def test_a_client_that_believes_the_authority_is_answered(self, server: TlsServer) -> None:
+    def test_a_client_that_trusts_the_authority_is_answered(self, server: TlsServer) -> None:
         assert asked(server) == (200, "3")
 
-    def test_another_authority_is_not_believed(self, server: TlsServer) -> None:
+    def test_a_client_of_another_authority_refuses_the_server(self, server: TlsServer) -> None:
         stranger = ssl.create_default_context(cadata=new_authority(CLOCK.now()).certificate.decode())
         pool = urllib3.HTTPSConnectionPool("127.0.0.1", server.port, ssl_context=stranger, retries=False)
         with pytest.raises(urllib3.exceptions.SSLError):
             pool.request("POST", "/admit", body=b"")
         pool.close()
 
-    def test_tls_1_2_is_spoken_too(self, server: TlsServer) -> None:
+    def test_tls_1_2_is_supported_too(self, server: TlsServer) -> None:
         older = context()
         older.maximum_version = ssl.TLSVersion.TLSv1_2
         plain = socket.create_connection(("127.0.0.1", server.port), timeout=20)
         with older.wrap_socket(plain, server_hostname="localhost") as client:
             assert client.version() == "TLSv1.2"
 
-    def test_connections_are_kept(self, server: TlsServer) -> None:
+    def test_connections_are_kept_alive(self, server: TlsServer) -> None:
         with clients(server) as pool:
             for _ in range(3):
                 assert pool.request("POST", "/admit", body=b"x").status == 200
@@ -124,14 +124,14 @@ class TestAnswers:
             ("GET", "/admit", 405, "/admit answers POST alone.\n"),
         ],
     )
-    def test_anything_else_is_refused_with_a_message(
+    def test_other_requests_are_refused_with_a_message(
         self, server: TlsServer, method: str, path: str, status: int, message: str
     ) -> None:
         with clients(server) as pool:
             answer = pool.request(method, path)
             assert (answer.status, answer.data.decode()) == (status, message)
 
-    def test_the_longest_body_is_read_and_a_longer_one_is_not(
+    def test_a_body_is_read_up_to_the_longest_length_and_a_longer_one_is_refused(
         self, server: TlsServer, registry: CollectorRegistry
     ) -> None:
         assert asked(server, bytes(LONGEST)) == (200, str(LONGEST))
@@ -141,13 +141,13 @@ class TestAnswers:
         refused = registry.get_sample_value("gpu_booking_admission_requests_total", {"outcome": "413"})
         assert refused == 1
 
-    def test_a_long_body_that_does_not_say_its_length_is_cut_off(self, server: TlsServer) -> None:
+    def test_a_long_body_without_a_length_is_cut_off(self, server: TlsServer) -> None:
         with connected(server) as client:
             client.sendall(b"POST /admit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
             client.sendall(b"%x\r\n" % (LONGEST + 1) + bytes(LONGEST + 1) + b"\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
 
-    def test_a_body_that_does_not_come_is_not_waited_for(self, server: TlsServer) -> None:
+    def test_a_body_that_does_not_arrive_in_time_is_answered_with_408(self, server: TlsServer) -> None:
         with connected(server) as client:
             client.sendall(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
             assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
@@ -168,7 +168,7 @@ def test_answers_do_not_wait_for_an_acknowledgement() -> None:
 
 
 class TestPatience:
-    def test_idle_and_slow_clients_stall_nobody(self, server: TlsServer) -> None:
+    def test_idle_and_slow_clients_do_not_delay_others(self, server: TlsServer) -> None:
         with contextlib.ExitStack() as open_clients:
             for _ in range(60):
                 open_clients.enter_context(socket.create_connection(("127.0.0.1", server.port)))
@@ -178,7 +178,7 @@ class TestPatience:
             for _ in range(20):
                 assert asked(server) == (200, "3")
 
-    def test_it_ends_though_clients_never_finish(self, endpoint: Endpoint) -> None:
+    def test_the_server_closes_even_when_clients_never_finish(self, endpoint: Endpoint) -> None:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
         server.present(a_certificate())
         with connected(server) as slow, connected(server):
@@ -188,7 +188,9 @@ class TestPatience:
                 socket.create_connection(("127.0.0.1", server.port), timeout=5)
         assert f"https-{server.port}" not in {thread.name for thread in threading.enumerate()}
 
-    def test_what_was_begun_is_answered_at_the_end(self, registry: CollectorRegistry) -> None:
+    def test_a_request_that_was_begun_is_answered_while_the_server_closes(
+        self, registry: CollectorRegistry
+    ) -> None:
         begun, go_on = threading.Event(), threading.Event()
 
         def slow(body: bytes) -> Reply:
@@ -211,14 +213,14 @@ class TestPatience:
 
 
 class TestCertificates:
-    def test_before_the_first_one_nobody_is_served(self, endpoint: Endpoint) -> None:
+    def test_no_client_is_served_before_the_first_certificate(self, endpoint: Endpoint) -> None:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", server.port), timeout=5)
         assert server.problem() is None
         server.close()
 
-    def test_another_one_takes_over(self, server: TlsServer) -> None:
+    def test_a_new_certificate_replaces_the_former_one(self, server: TlsServer) -> None:
         second = a_certificate()
         server.present(second)
         for _ in range(5):
@@ -226,7 +228,7 @@ class TestCertificates:
             assert served == second.certificate.decode()
         assert asked(server) == (200, "3")
 
-    def test_nobody_who_shakes_hands_meanwhile_is_met_with_half_a_pair(self, server: TlsServer) -> None:
+    def test_no_handshake_fails_while_certificates_are_replaced(self, server: TlsServer) -> None:
         refused: list[str] = []
         over = threading.Event()
 
@@ -248,7 +250,9 @@ class TestCertificates:
             client.join(20)
         assert refused == []
 
-    def test_what_was_begun_is_answered_under_the_former_one(self, registry: CollectorRegistry) -> None:
+    def test_a_request_that_was_begun_is_answered_under_the_former_certificate(
+        self, registry: CollectorRegistry
+    ) -> None:
         begun, go_on = threading.Event(), threading.Event()
 
         def slow(body: bytes) -> Reply:
@@ -268,9 +272,7 @@ class TestCertificates:
             successor.join(20)
         assert answers == [(200, "3")]
 
-    def test_keys_are_never_on_the_disk_so_that_a_killed_process_leaves_none(
-        self, endpoint: Endpoint
-    ) -> None:
+    def test_keys_are_never_on_disk_so_that_a_killed_process_leaves_none(self, endpoint: Endpoint) -> None:
         written: list[str] = []
 
         def on_audit_event(event: str, args: tuple[Any, ...]) -> None:
@@ -280,12 +282,12 @@ class TestCertificates:
         sys.addaudithook(on_audit_event)
         with serving(endpoint) as server:
             assert asked(server) == (200, "3")
-        # Modules may be compiled there: the checkout of a proof is a temporary folder.
+        # Modules may be compiled there: the checkout may be a temporary folder.
         assert not [path for path in written if path.startswith(gettempdir()) and "__pycache__" not in path]
 
 
 class TestTrouble:
-    def test_an_address_that_is_taken_is_reported(self, endpoint: Endpoint) -> None:
+    def test_an_address_that_is_in_use_is_reported(self, endpoint: Endpoint) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(ServeError, match=rf"Cannot listen on 127\.0\.0\.1 port {port}"):
@@ -303,7 +305,9 @@ class TestTrouble:
         assert asked(server) == (200, "3")
         assert server.problem() is None
 
-    def test_closing_twice_and_presenting_afterwards_do_nothing(self, server: TlsServer) -> None:
+    def test_closing_again_and_presenting_a_certificate_afterwards_do_nothing(
+        self, server: TlsServer
+    ) -> None:
         server.close()
         server.close()
         server.present(a_certificate())

@@ -40,37 +40,37 @@ NOT_READY = [{"type": "Ready", "status": "False"}]
 
 
 class TestFree:
-    def test_where_a_node_has_one(self) -> None:
+    def test_a_gpu_is_free_where_a_node_has_a_free_one(self) -> None:
         assert Cluster(a_node("n0"), a_node("n1", a100(0, "n1"))).room() == "free"
 
-    def test_one_that_is_known_to_be_free_is_enough(self) -> None:
+    def test_one_gpu_that_is_known_to_be_free_is_enough(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
         cluster.cache.remove_lease(a_lease("n0"))
         assert cluster.room() == "free"
 
 
 class TestFull:
-    def test_where_all_are_held(self) -> None:
+    def test_no_gpu_is_free_where_all_are_held(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         cluster.cache.apply_pod(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
         assert cluster.room() == "full"
 
-    def test_where_all_are_unhealthy(self) -> None:
+    def test_no_gpu_is_free_where_all_are_unhealthy(self) -> None:
         assert Cluster(a_node("n0", a100(0, health="unhealthy"))).room() == "full"
 
-    def test_where_no_node_has_enough_or_the_model(self) -> None:
+    def test_no_gpu_is_free_where_no_node_has_enough_or_the_model(self) -> None:
         cluster = Cluster(a_node("n0", a100(0), a6000(1)))
         assert cluster.room(a_pod().asks(3).obj) == "full"
         assert cluster.room(a_pod().asks(2).wants(A6000).obj) == "full"
         assert cluster.room(a_pod().asks(2).wants(A6000, A100).obj) == "free"
 
-    def test_where_what_is_free_is_kept_for_somebody(self) -> None:
+    def test_no_gpu_is_free_where_the_remaining_ones_are_held_for_a_booked_pod(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
         cluster.cache.apply_pod(a_pod("booked").asks(1).with_annotation(names.HOLD, hold).obj)
         assert cluster.room() == "full"
 
-    def test_where_the_node_does_not_suit_the_pod_however_little_is_known_of_it(self) -> None:
+    def test_no_gpu_is_free_on_an_unsuitable_node_even_when_little_is_known_of_it(self) -> None:
         down = with_status(a_node("n0", a100(0)), conditions=NOT_READY)
         cluster = Cluster(down, a_node("n1", a100(0, "n1")))
         cluster.cache.remove_lease(a_lease("n0"))
@@ -79,44 +79,46 @@ class TestFull:
 
 
 class TestUnknown:
-    def test_where_no_node_has_published(self) -> None:
+    def test_free_gpus_are_unknown_where_no_node_has_published(self) -> None:
         assert Cluster().room() == "unknown"
         assert Cluster(a_node("n0")).room() == "unknown"
 
-    def test_where_one_that_has_gpus_has_not_published(self) -> None:
+    def test_free_gpus_are_unknown_where_a_node_with_gpus_has_not_published(self) -> None:
         has = with_status(a_node("n0"), capacity={names.GPU_RESOURCE: "1"})
         held = a_node("n1", a100(0, "n1", health="unhealthy"))
         assert Cluster(has, held).room() == "unknown"
 
-    def test_where_an_agent_has_not_reported_or_is_unresponsive(self) -> None:
+    def test_free_gpus_are_unknown_where_an_agent_has_not_reported_or_is_unresponsive(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         cluster.clock.advance(UNRESPONSIVE_AFTER + 1)
         assert cluster.room() == "unknown"
         cluster.cache.remove_lease(a_lease("n0"))
         assert cluster.room() == "unknown"
 
-    def test_where_an_agent_is_stopping(self) -> None:
+    def test_free_gpus_are_unknown_where_an_agent_is_stopping(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         cluster.cache.apply_lease(a_lease("n0", version=2, stopping=True))
         assert cluster.room() == "unknown"
 
-    def test_where_what_an_agent_wrote_cannot_be_read(self) -> None:
+    def test_free_gpus_are_unknown_where_an_agents_annotations_are_unreadable(self) -> None:
         cluster = Cluster(a_node("n0", a100(0), drift="{"))
         assert cluster.room() == "unknown"
 
-    def test_where_nobody_knows_which_device_a_pod_holds(self) -> None:
+    def test_free_gpus_are_unknown_where_the_devices_of_a_pod_are_unknown(self) -> None:
         cluster = Cluster(a_node("n0", a100(0)))
         cluster.cache.apply_pod(a_pod("a").asks(1).on("n0").obj)
         assert cluster.room() == "unknown"
 
-    def test_where_the_pod_cannot_be_read(self) -> None:
+    def test_free_gpus_are_unknown_where_the_pod_cannot_be_read(self) -> None:
         wrong = {"spec": {"containers": [{"resources": {"limits": {names.GPU_RESOURCE: "half"}}}]}}
         assert Cluster(a_node("n0", a100(0))).room(msgspec.convert(wrong, Pod)) == "unknown"
 
     @given(
         st.sampled_from(["free", "held", "unresponsive"]), st.sampled_from(["held", "unresponsive", "free"])
     )
-    def test_l6_full_is_said_only_where_every_node_is_known_to_be(self, first: str, second: str) -> None:
+    def test_l6_full_is_reported_only_where_every_node_is_known_to_be_full(
+        self, first: str, second: str
+    ) -> None:
         cluster = Cluster(a_node("n0", a100(0)), a_node("n1", a100(0, "n1")))
         for name, how in (("n0", first), ("n1", second)):
             if how == "held":
@@ -140,7 +142,7 @@ class TestSpokenFor:
     def is_spoken_for(self, cluster: Cluster, pod: PodBuilder) -> bool:
         return CachedClusterView(cluster.cache).is_spoken_for(pod.obj)
 
-    def test_while_those_that_wait_leave_enough_it_is_not(self) -> None:
+    def test_a_free_gpu_is_spoken_for_only_when_waiting_pods_need_all_of_them(self) -> None:
         new, first = a_pod("new").asks(1).wants(A100), a_pod("first").asks(1).wants(A100)
         assert not self.is_spoken_for(self.cluster(), new)
         assert not self.is_spoken_for(self.cluster(first), new)
@@ -151,7 +153,7 @@ class TestSpokenFor:
         others = [a_pod(f"p{number}").asks(1).wants(A6000) for number in range(3)]
         assert not self.is_spoken_for(self.cluster(*others), a_pod("new").asks(1).wants(A100))
 
-    def test_nor_does_a_pod_that_is_bound_ends_or_waits_for_somebody_elses_gate(self) -> None:
+    def test_a_pod_that_is_bound_terminating_or_behind_another_gate_does_not_count(self) -> None:
         others = (
             a_pod("bound").asks(1).wants(A100).on("n0", {"main": ("GPU-n0-0",)}),
             a_pod("ends").asks(1).wants(A100).terminating(),

@@ -12,18 +12,18 @@ HOSTS = ("webhook.example", "127.0.0.1")
 KEYS = renewed(None, HOSTS, EPOCH)
 
 
-def believes(keys: Keys, other: Keys) -> bool:
-    """Whether who believes these authorities believes the other's certificate."""
+def trusts(keys: Keys, other: Keys) -> bool:
+    """Whether a client that trusts these authorities trusts the other's certificate."""
     end = b"-----END CERTIFICATE-----\n"
     pems = [pem + end for pem in keys.authorities.split(end) if pem.strip()]
     return any(vouches(pem, other.server.certificate, HOSTS) for pem in pems)
 
 
-def test_new_keys_believe_themselves() -> None:
-    assert believes(KEYS, KEYS)
+def test_new_keys_trust_their_own_certificate() -> None:
+    assert trusts(KEYS, KEYS)
 
 
-def test_they_survive_their_secret() -> None:
+def test_keys_are_read_back_from_their_secret() -> None:
     assert keys_in(data_of(KEYS)) == KEYS
 
 
@@ -35,10 +35,10 @@ def test_a_certificate_is_renewed_under_the_same_authority() -> None:
     later = renewed(KEYS, HOSTS, EPOCH + timedelta(days=276))
     assert later.authorities == KEYS.authorities
     assert later.server != KEYS.server
-    assert believes(KEYS, later)
+    assert trusts(KEYS, later)
 
 
-def test_another_name_needs_another_certificate() -> None:
+def test_another_host_name_needs_another_certificate() -> None:
     later = renewed(KEYS, (*HOSTS, "another.example"), EPOCH)
     assert later.authorities == KEYS.authorities
     assert vouches(later.authorities, later.server.certificate, ["another.example"])
@@ -47,55 +47,55 @@ def test_another_name_needs_another_certificate() -> None:
 DUE = timedelta(days=3600)
 
 
-def test_the_next_authority_is_believed_before_anything_is_signed_by_it() -> None:
+def test_the_next_authority_is_trusted_before_it_signs_anything() -> None:
     announced = renewed(KEYS, HOSTS, EPOCH + DUE)
     assert announced.authorities.count(b"BEGIN CERTIFICATE") == 2
-    assert believes(KEYS, announced)
+    assert trusts(KEYS, announced)
     assert announced.successor is not None
 
 
-def test_it_waits_until_every_client_knows_it() -> None:
+def test_the_next_authority_signs_only_once_every_client_knows_it() -> None:
     announced = renewed(KEYS, HOSTS, EPOCH + DUE)
     assert renewed(announced, HOSTS, EPOCH + DUE + KNOWN_AFTER - timedelta(seconds=1)) is announced
 
 
-def test_when_it_signs_certificates_of_both_are_believed() -> None:
+def test_when_the_next_authority_signs_certificates_of_both_are_trusted() -> None:
     announced = renewed(KEYS, HOSTS, EPOCH + DUE)
     later = renewed(announced, HOSTS, EPOCH + DUE + KNOWN_AFTER)
     assert later.successor is None
-    assert not believes(KEYS, later)
-    assert believes(announced, later)
-    assert believes(later, later)
-    assert believes(later, KEYS)
+    assert not trusts(KEYS, later)
+    assert trusts(announced, later)
+    assert trusts(later, later)
+    assert trusts(later, KEYS)
     assert renewed(later, HOSTS, EPOCH + DUE + timedelta(days=1)) is later
 
 
 @pytest.mark.parametrize("value", [None, "", "?", "eA=="])
-def test_a_lost_key_of_the_next_authority_announces_another(value: str | None) -> None:
+def test_when_the_next_authoritys_key_is_lost_another_authority_is_announced(value: str | None) -> None:
     announced = renewed(KEYS, HOSTS, EPOCH + DUE)
     damaged = {k: v for k, v in {**data_of(announced), "next.key": value}.items() if v is not None}
     again = renewed(keys_in(damaged), HOSTS, EPOCH + DUE + KNOWN_AFTER)
     assert again.successor not in (None, announced.successor)
-    assert believes(again, announced)
+    assert trusts(again, announced)
 
 
-def test_an_authority_that_has_ended_is_replaced_at_once() -> None:
+def test_an_expired_authority_is_replaced_at_once() -> None:
     later = renewed(KEYS, HOSTS, EPOCH + timedelta(days=3651))
-    assert believes(later, later)
-    assert not believes(KEYS, later)
+    assert trusts(later, later)
+    assert not trusts(KEYS, later)
 
 
 @pytest.mark.parametrize("part", ["ca.crt", "ca.key"])
 @pytest.mark.parametrize("value", [None, "", "?", "eA=="])
-def test_without_a_whole_authority_everything_is_made_again(part: str, value: str | None) -> None:
+def test_without_a_complete_authority_all_keys_are_made_again(part: str, value: str | None) -> None:
     data = {key: text for key, text in {**data_of(KEYS), part: value}.items() if text is not None}
     later = renewed(keys_in(data), HOSTS, EPOCH)
-    assert believes(later, later)
-    assert not believes(KEYS, later)
+    assert trusts(later, later)
+    assert not trusts(KEYS, later)
 
 
 @pytest.mark.parametrize("part", ["tls.crt", "tls.key"])
 def test_a_broken_certificate_is_made_again(part: str) -> None:
     later = renewed(keys_in({**data_of(KEYS), part: "eA=="}), HOSTS, EPOCH)
     assert later.authorities == KEYS.authorities
-    assert believes(KEYS, later)
+    assert trusts(KEYS, later)

@@ -1,4 +1,4 @@
-"""What admission writes on a GPU pod, and what it leaves: field by field (laws L2, L7)."""
+"""What admission writes on a GPU pod and what it leaves, field by field (laws L2, L7)."""
 
 import copy
 from typing import Any, Final
@@ -33,7 +33,7 @@ def annotations_of(raw: dict[str, Any], whose: Ownership = BOB) -> dict[str, str
     return annotations
 
 
-def test_the_object_that_came_is_not_changed() -> None:
+def test_the_received_object_is_not_changed() -> None:
     raw = pod(annotations={"mine": "x"}, priorityClassName="theirs")
     before = copy.deepcopy(raw)
     admitted(raw, BOB, a_booking("b"), SCHEDULER, is_queued=True)
@@ -84,7 +84,7 @@ def test_a_priority_that_was_computed_for_another_class_is_dropped(given: str | 
     ],
     ids=["none", "empty", "theirs", "the default", "ours", "ours of the other mode"],
 )
-def test_what_the_user_gave_and_does_not_get_is_remembered_and_nothing_of_ours(
+def test_replaced_values_of_the_user_are_recorded_and_our_own_are_not(
     given: dict[str, str], scheduler: str | None, class_name: str | None
 ) -> None:
     found = replaced_in(annotations_of(pod(**given)))
@@ -92,13 +92,13 @@ def test_what_the_user_gave_and_does_not_get_is_remembered_and_nothing_of_ours(
     assert (names.REPLACED in annotations_of(pod(**given))) is bool(scheduler or class_name)
 
 
-def test_what_was_remembered_before_stays_on_a_pod_of_our_reclaimer() -> None:
+def test_recorded_values_stay_on_a_pod_of_our_reclaimer() -> None:
     raw = pod(annotations={names.REPLACED: "kept"}, schedulerName="theirs")
     assert annotations_of(raw)[names.REPLACED] == "kept"
 
 
 @pytest.mark.parametrize("key", [names.USER, names.BOOKING, names.TERMINATE_AT])
-def test_law_l7_what_a_pod_brought_about_its_user_and_cover_is_rewritten(key: str) -> None:
+def test_law_l7_user_and_cover_annotations_of_a_new_pod_are_rewritten(key: str) -> None:
     nobody = Ownership(why="It is nobody's")
     assert key not in annotations_of(pod(annotations={key: "forged", "mine": "x"}), nobody)
     assert annotations_of(pod(annotations={key: "forged", "mine": "x"}))["mine"] == "x"
@@ -112,7 +112,7 @@ def test_law_l7_what_a_pod_brought_about_its_user_and_cover_is_rewritten(key: st
     ],
     ids=["somebody's", "nobody's"],
 )
-def test_a_pod_says_whose_it_is_or_why_it_is_nobodys(
+def test_a_pod_has_an_annotation_with_its_owner_or_why_it_has_none(
     whose: Ownership, user: str | None, why: str | None
 ) -> None:
     found = annotations_of(pod(), whose)
@@ -120,13 +120,13 @@ def test_a_pod_says_whose_it_is_or_why_it_is_nobodys(
     assert found[names.ADMITTED] == "true"
 
 
-def test_why_a_pod_of_our_reclaimer_is_nobodys_is_not_explained_again() -> None:
+def test_the_recorded_reason_why_a_reclaimers_pod_has_no_owner_is_kept() -> None:
     raw = pod(annotations={names.NOBODY: "As before."})
     assert annotations_of(raw, Ownership(why="It came back without a user"))[names.NOBODY] == "As before."
 
 
 @pytest.mark.parametrize("is_queued", [True, False])
-def test_a_pod_waits_behind_our_gate_only_where_it_is_queued(*, is_queued: bool) -> None:
+def test_a_pod_gets_our_gate_only_when_it_is_queued(*, is_queued: bool) -> None:
     gates = [{"name": "theirs"}]
     found = spec_of(pod(schedulingGates=gates), is_queued=is_queued)["schedulingGates"]
     assert found == gates + ([{"name": names.QUEUE}] if is_queued else [])
@@ -170,7 +170,7 @@ FROM: Final = {"envFrom": [{"configMapRef": {"name": "c"}}]}
         "no GPU: from no object",
     ],
 )
-def test_law_l2_no_container_names_its_own_gpus(
+def test_law_l2_no_container_chooses_its_own_gpus(
     group: str, container: dict[str, Any], env: list[dict[str, str]] | None
 ) -> None:
     raw: dict[str, Any] = {"metadata": {}, "spec": {group: [{"name": "c", **container}]}}
@@ -184,7 +184,7 @@ def test_law_l2_no_container_names_its_own_gpus(
 # --- without its GPU -----------------------------------------------------------------------------------
 
 
-def test_a_stripped_pod_asks_for_no_gpu_and_says_why() -> None:
+def test_a_stripped_pod_requests_no_gpu_and_has_the_reason_as_an_annotation() -> None:
     found = stripped(pod(annotations={"mine": "x"}), "Why.", SCHEDULER)
     assert found["metadata"]["annotations"] == {"mine": "x", names.STRIPPED: "Why."}
     (container,) = found["spec"]["containers"]
@@ -218,6 +218,6 @@ def test_a_stripped_pod_keeps_class_and_priority_unless_they_are_for_gpus(given:
     assert {key: spec[key] for key in computed if key in spec} == (computed if stays else {})
 
 
-def test_a_stripped_pod_waits_behind_no_gate_of_ours() -> None:
+def test_a_stripped_pod_does_not_get_our_gate() -> None:
     raw = pod(schedulingGates=[{"name": names.QUEUE}, {"name": "theirs"}])
     assert stripped(raw, "Why.", SCHEDULER)["spec"]["schedulingGates"] == [{"name": "theirs"}]

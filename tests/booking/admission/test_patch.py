@@ -16,12 +16,12 @@ OBJECTS = st.dictionaries(KEYS, LEAVES | INNER | st.dictionaries(KEYS, INNER, ma
 
 
 @given(OBJECTS, OBJECTS)
-def test_the_patch_makes_one_object_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_the_patch_turns_one_object_into_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert applied(before, patch(before, after)) == after
 
 
 @given(OBJECTS)
-def test_nothing_to_do_is_no_step(before: dict[str, Any]) -> None:
+def test_equal_objects_need_no_step(before: dict[str, Any]) -> None:
     assert patch(before, before) == ()
 
 
@@ -29,7 +29,7 @@ def test_names_are_escaped_as_in_json_pointers() -> None:
     assert patch({}, {"a/b~c": 1}) == (Operation("add", "/a~1b~0c", 1),)
 
 
-def test_only_what_differs_is_touched_in_the_order_of_the_paths() -> None:
+def test_only_differences_are_patched_in_the_order_of_the_paths() -> None:
     before = {"b": {"x": 1, "y": 2}, "a": 1, "same": [1]}
     steps = patch(before, {"b": {"x": 1, "y": 3, "z": 4}, "same": [1]})
     assert steps == (

@@ -1,4 +1,4 @@
-"""What a new pod asks for, and which of its keys are ours alone to write."""
+"""What a new pod requests, and which of its keys only we may write."""
 
 import copy
 from typing import Any, Final
@@ -46,7 +46,7 @@ def asking(amount: Any, *, resource: str = names.GPU_RESOURCE, part: str = "limi
         "nothing",
     ],
 )
-def test_what_is_no_pod_is_refused_with_a_message(raw: dict[str, Any]) -> None:
+def test_an_object_that_is_not_a_pod_is_refused_with_a_message(raw: dict[str, Any]) -> None:
     with pytest.raises(BadPodError, match=r"^The object is not a pod: .*\.$"):
         pod_reader.read(raw)
 
@@ -69,7 +69,7 @@ def test_what_is_no_pod_is_refused_with_a_message(raw: dict[str, Any]) -> None:
         ("0k", False),
     ],
 )
-def test_any_amount_but_nothing_counts_and_one_that_cannot_be_read_does(
+def test_every_amount_but_zero_counts_as_a_request_even_an_unreadable_one(
     group: str, part: str, amount: Any, *, asks: bool
 ) -> None:
     raw = {"metadata": {}, "spec": {group: [{"name": "other"}, asking(amount, part=part)]}}
@@ -87,7 +87,7 @@ def test_any_amount_but_nothing_counts_and_one_that_cannot_be_read_does(
         ("nvidia.com/gpumemory", False),
     ],
 )
-def test_gpus_and_mig_devices_count_and_nothing_else(resource: str, *, asks: bool) -> None:
+def test_only_gpus_and_mig_devices_count(resource: str, *, asks: bool) -> None:
     assert pod_reader.asks_for_gpus(pod_reader.read(pod(asking("1", resource=resource)))) is asks
 
 
@@ -96,7 +96,7 @@ def test_gpus_and_mig_devices_count_and_nothing_else(resource: str, *, asks: boo
     [{"name": "c"}, {"name": "c", "resources": None}, {"name": "c", "resources": {"limits": None}}],
     ids=["no resources", "resources of null", "limits of null"],
 )
-def test_a_container_without_resources_asks_for_nothing(container: dict[str, Any]) -> None:
+def test_a_container_without_resources_requests_nothing(container: dict[str, Any]) -> None:
     assert not pod_reader.asks_for_gpus(pod_reader.read(pod(container)))
 
 
@@ -121,7 +121,7 @@ PLACES: Final = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_law_l7_a_key_of_ours_is_found_and_removed_wherever_it_is_and_others_stay(place: str) -> None:
+def test_law_l7_our_keys_are_found_and_removed_everywhere_and_others_stay(place: str) -> None:
     ours, theirs = PLACES[place](names.QUEUE), PLACES[place]("example.com/x")
     assert our_keys(ours) == [names.QUEUE]
     assert our_keys(without_ours(ours)) == []
@@ -149,7 +149,7 @@ def test_each_key_is_named_once_in_order() -> None:
 
 
 @given(keys=st.lists(st.sampled_from([*OURS, *THEIRS]), unique=True))
-def test_law_l7_nothing_of_ours_is_left_and_nothing_of_theirs_is_lost(keys: list[str]) -> None:
+def test_law_l7_none_of_our_keys_is_left_and_none_of_the_users_is_lost(keys: list[str]) -> None:
     raw = marked(*keys)
     before = copy.deepcopy(raw)
     after = without_ours(raw)
@@ -184,7 +184,7 @@ def test_law_l7_nothing_of_ours_is_left_and_nothing_of_theirs_is_lost(keys: list
         "none at all",
     ],
 )
-def test_our_gate_is_set_once_or_taken_off_and_others_stay(
+def test_our_gate_is_set_once_or_removed_and_others_stay(
     gates: list[str] | None, after: list[str] | None, *, set_it: bool
 ) -> None:
     spec: dict[str, Any] = {"nodeName": "n"}
@@ -206,7 +206,7 @@ def test_our_gate_is_set_once_or_taken_off_and_others_stay(
     ],
     ids=["the first", "another value", "taken off", "not there", "an empty value"],
 )
-def test_an_annotation_is_written_or_taken_off_and_others_stay(
+def test_an_annotation_is_written_or_removed_and_others_stay(
     annotations: dict[str, str] | None, value: str | None, after: dict[str, str]
 ) -> None:
     raw = {"metadata": {"name": "p", "annotations": annotations}, "spec": {}}

@@ -48,7 +48,7 @@ CAME_BACK = {
 
 
 class TestCovered:
-    def test_it_gets_its_user_booking_end_scheduler_and_class(self) -> None:
+    def test_a_covered_pod_gets_its_user_booking_end_scheduler_and_class(self) -> None:
         pod, outcome = reviewed(a_pod())
         assert annotations(pod) == {
             names.ADMITTED: "true",
@@ -64,11 +64,11 @@ class TestCovered:
             "Your booking of 1 x NVIDIA-A100-SXM4-80GB (b-1) covers this pod until Wed 2026-11-25 09:00 UTC.",
         )
 
-    def test_numbers_that_were_computed_for_another_class_are_dropped(self) -> None:
+    def test_priority_numbers_computed_for_another_class_are_dropped(self) -> None:
         pod, _ = reviewed(a_pod())
         assert not {"priority", "preemptionPolicy"} & pod["spec"].keys()
 
-    def test_nothing_else_is_touched(self) -> None:
+    def test_other_fields_are_not_changed(self) -> None:
         before = a_pod(labels={"app": "x"}, finalizers=["example.org/x"], annotations={"note": "n"})
         pod, _ = reviewed(before)
         assert pod["metadata"]["labels"] == {"app": "x"}
@@ -76,13 +76,13 @@ class TestCovered:
         assert annotations(pod)["note"] == "n"
         assert pod["spec"]["containers"] == before["spec"]["containers"]
 
-    def test_what_was_replaced_is_kept(self) -> None:
+    def test_the_replaced_values_are_recorded(self) -> None:
         pod, _ = reviewed(a_pod(spec={"priorityClassName": "batch", "schedulerName": "mine"}))
         kept = Replaced(scheduler_name="mine", priority_class_name="batch")
         assert replaced_in(annotations(pod)) == kept
 
-    def test_the_scheduler_of_the_other_mode_never_comes_back(self) -> None:
-        """Where the cluster's own schedules pods with GPUs, nobody runs it: a pod would wait indefinitely."""
+    def test_our_scheduler_is_never_recorded_as_the_users_choice(self) -> None:
+        """Where the cluster's own scheduler places GPU pods, ours does not run: a pod would never start."""
         asked = a_pod(spec={"schedulerName": names.SCHEDULER_NAME})
         pod, _ = reviewed(asked, scheduler="default-scheduler")
         assert pod["spec"]["schedulerName"] == "default-scheduler"
@@ -93,7 +93,7 @@ class TestCovered:
         assert outcome.kind == "opportunistic"
         assert names.BOOKING not in annotations(pod)
 
-    def test_it_is_the_newest_and_last_whatever_it_says(self) -> None:
+    def test_a_new_pod_comes_last_for_cover_whatever_its_metadata_says(self) -> None:
         view = FakeClusterView()
         says = a_pod(uid="0", creationTimestamp="1999-01-01T00:00:00Z", annotations=dict(OURS))
         reviewed(says, "alice", view)
@@ -109,39 +109,41 @@ class TestCovered:
 
 
 class TestNotCovered:
-    def test_it_is_opportunistic_and_its_creator_is_warned(self) -> None:
+    def test_an_uncovered_pod_is_opportunistic_and_its_creator_is_warned(self) -> None:
         pod, outcome = reviewed(a_pod(), "bob")
         assert annotations(pod)[names.USER] == "bob"
         assert not {names.BOOKING, names.TERMINATE_AT} & annotations(pod).keys()
         assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
         assert outcome.warnings == (f"No running booking: {MAY_BE_EVICTED}",)
 
-    def test_while_cover_is_unknown_nobody_counts_as_booked(self) -> None:
+    def test_no_pod_counts_as_booked_while_cover_is_unknown(self) -> None:
         pod, outcome = reviewed(a_pod(), is_certain=False)
         assert outcome.kind == "opportunistic"
         assert annotations(pod)[names.USER] == "alice"
         assert "cannot be read now" in outcome.warnings[0]
 
-    def test_a_class_that_fits_keeps_its_numbers(self) -> None:
+    def test_a_matching_class_keeps_its_priority_numbers(self) -> None:
         given = {"priorityClassName": names.OPPORTUNISTIC_CLASS, "schedulerName": names.SCHEDULER_NAME}
         pod, outcome = reviewed(a_pod(spec=given), "bob")
         assert [step.path for step in outcome.patch] == ["/metadata/annotations"]
         assert annotations(pod) == {names.ADMITTED: "true", names.USER: "bob"}
 
-    def test_a_class_of_ours_that_was_asked_for_never_comes_back(self) -> None:
+    def test_our_priority_class_is_never_recorded_as_the_users_choice(self) -> None:
         pod, _ = reviewed(a_pod(spec={"priorityClassName": names.BOOKED_CLASS}), "bob")
         assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
         assert replaced_in(annotations(pod)).priority_class_name is None
 
 
 class TestWhoAsks:
-    def test_a_controllers_pod_is_the_namespaces_owners(self) -> None:
+    def test_a_controllers_pod_belongs_to_the_owner_of_the_namespace(self) -> None:
         view = FakeClusterView(namespaces={"default": PodNamespace(name="default", owner="alice")})
         pod, outcome = reviewed(a_pod(), JOBS, view)
         assert annotations(pod)[names.USER] == "alice"
         assert outcome.kind == "booked"
 
-    def test_without_one_it_is_nobodys_and_the_warning_says_what_would_change_that(self) -> None:
+    def test_a_controllers_pod_in_an_unowned_namespace_has_no_owner_and_the_warning_names_the_cure(
+        self,
+    ) -> None:
         pod, outcome = reviewed(a_pod(), JOBS)
         assert names.USER not in annotations(pod)
         assert outcome.kind == "opportunistic"
@@ -154,33 +156,33 @@ class TestWhoAsks:
             f" so this pod is nobody's: {MAY_BE_EVICTED}"
         )
 
-    def test_a_person_in_somebodys_namespace_is_who_they_are(self) -> None:
+    def test_a_person_in_another_users_namespace_keeps_their_own_name(self) -> None:
         view = FakeClusterView(namespaces={"default": PodNamespace(name="default", owner="alice")})
         assert annotations(reviewed(a_pod(), "bob", view)[0])[names.USER] == "bob"
 
-    def test_a_trusted_creator_says_for_whom(self) -> None:
+    def test_a_trusted_creator_names_the_owner(self) -> None:
         pod, outcome = reviewed(a_pod(annotations={names.HUB_USER: "alice"}), HUB)
         assert annotations(pod)[names.USER] == "alice"
         assert outcome.kind == "booked"
 
-    def test_a_trusted_creator_that_says_nothing_creates_nobodys_pods(self) -> None:
+    def test_pods_of_a_trusted_creator_that_names_no_owner_have_none(self) -> None:
         pod, outcome = reviewed(a_pod(), HUB)
         assert names.USER not in annotations(pod)
         assert names.HUB_USER in outcome.warnings[0]
 
-    def test_nobody_else_may_say_for_whom(self) -> None:
+    def test_only_a_trusted_creator_may_name_the_owner(self) -> None:
         pod, outcome = reviewed(a_pod(annotations={names.HUB_USER: "alice"}), "bob")
         assert annotations(pod)[names.USER] == "bob"
         assert outcome.kind == "opportunistic"
 
     @pytest.mark.parametrize("creator", ["alice", "bob", HUB, "system:serviceaccount:default:default"])
-    def test_messages_are_short(self, creator: str) -> None:
+    def test_warnings_are_short(self, creator: str) -> None:
         _, outcome = reviewed(a_pod(annotations=dict(OURS)), creator)
         assert all(len(message) <= 256 for message in outcome.warnings)
 
 
 class TestForgedKeys:
-    def test_they_are_overwritten_or_removed_everywhere(self) -> None:
+    def test_forged_keys_are_overwritten_or_removed_everywhere(self) -> None:
         pod, outcome = reviewed(
             a_pod(annotations=dict(OURS), labels=dict(OURS), finalizers=[names.COMEBACK, "example.org/x"]),
             "bob",
@@ -195,7 +197,7 @@ class TestForgedKeys:
         assert "ignored, only GPU Booking writes such keys" in outcome.warnings[1]
         assert set(outcome.forged) == {*OURS, names.COMEBACK}
 
-    def test_a_pod_without_gpus_is_only_cleaned(self) -> None:
+    def test_a_pod_without_gpus_only_loses_forged_keys(self) -> None:
         before = a_pod(gpus=0, annotations={**OURS, "note": "n"}, labels={names.USER: "x", "app": "x"})
         pod, outcome = reviewed(before)
         assert outcome.kind == "cleaned"
@@ -203,13 +205,13 @@ class TestForgedKeys:
         assert pod["metadata"]["labels"] == {"app": "x"}
         assert pod["spec"] == before["spec"]
 
-    def test_a_label_alone_is_removed_too(self) -> None:
+    def test_a_forged_label_alone_is_removed_too(self) -> None:
         pod, _ = reviewed(a_pod(gpus=0, labels={names.TERMINATE_AT: "never"}))
         assert pod["metadata"]["labels"] == {}
 
 
 class TestOurReclaimer:
-    def test_what_comes_back_without_a_gpu_is_untouched(self) -> None:
+    def test_a_pod_that_comes_back_without_a_gpu_is_not_changed(self) -> None:
         before = a_pod(
             gpus=0,
             annotations=dict(CAME_BACK),
@@ -220,7 +222,7 @@ class TestOurReclaimer:
         assert (outcome.kind, outcome.patch, outcome.warnings) == ("untouched", (), ())
         assert pod == before
 
-    def test_what_comes_back_with_a_gpu_keeps_everything_of_ours(self) -> None:
+    def test_a_pod_that_comes_back_with_a_gpu_keeps_our_annotations(self) -> None:
         before = a_pod(
             annotations=dict(CAME_BACK), labels={names.COMEBACK: "true"}, finalizers=[names.COMEBACK]
         )
@@ -231,17 +233,17 @@ class TestOurReclaimer:
         assert pod["metadata"]["finalizers"] == [names.COMEBACK]
         assert outcome.kind == "booked"
 
-    def test_a_stale_booking_on_it_is_not_kept(self) -> None:
+    def test_a_stale_booking_on_a_returning_pod_is_removed(self) -> None:
         stale = {**CAME_BACK, names.USER: "bob", names.BOOKING: "b-0", names.TERMINATE_AT: "x"}
         pod, _ = reviewed(a_pod(annotations=stale), OURSELVES)
         assert not {names.BOOKING, names.TERMINATE_AT} & annotations(pod).keys()
 
-    def test_what_was_replaced_first_stays(self) -> None:
+    def test_the_first_recorded_values_of_a_returning_pod_are_kept(self) -> None:
         first = {**CAME_BACK, names.REPLACED: '{"schedulerName":"mine"}'}
         pod, _ = reviewed(a_pod(annotations=first), OURSELVES)
         assert annotations(pod)[names.REPLACED] == '{"schedulerName":"mine"}'
 
-    def test_why_it_was_nobodys_first_stays(self) -> None:
+    def test_the_first_reason_why_a_returning_pod_has_no_owner_is_kept(self) -> None:
         pod, _ = reviewed(
             a_pod(annotations={names.RECREATED_FROM: "uid-1", names.NOBODY: "First."}), OURSELVES
         )
@@ -259,7 +261,7 @@ class TestWhatIsAPodWithGpus:
     @pytest.mark.parametrize("where", ["limits", "requests"])
     @pytest.mark.parametrize("kind", ["containers", "initContainers"])
     @pytest.mark.parametrize("resource", [names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"])
-    def test_any_amount_anywhere_counts(
+    def test_any_amount_of_gpus_in_any_container_counts(
         self, resource: str, kind: str, where: str, amount: str | int
     ) -> None:
         pod = a_pod(gpus=0)
@@ -269,13 +271,13 @@ class TestWhatIsAPodWithGpus:
     @pytest.mark.parametrize(
         "resources", [{}, {"limits": None}, {"limits": {names.GPU_RESOURCE: "0"}}, {"limits": {"cpu": "1"}}]
     )
-    def test_nothing_is_nothing(self, resources: Json) -> None:
+    def test_a_pod_without_an_amount_of_gpus_is_not_changed(self, resources: Json) -> None:
         pod = a_pod(gpus=0)
         pod["spec"]["containers"][0]["resources"] = resources
         pod["spec"]["initContainers"] = None
         assert reviewed(pod)[1] == Outcome(kind="untouched")
 
-    def test_a_pod_of_profiles_is_never_covered_by_a_booking_of_whole_gpus(self) -> None:
+    def test_a_pod_of_mig_profiles_is_never_covered_by_a_booking_of_whole_gpus(self) -> None:
         pod = a_pod(gpus=0)
         pod["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/mig-1g.10gb": "1"}
         assert reviewed(pod)[1].kind == "opportunistic"
@@ -283,7 +285,7 @@ class TestWhatIsAPodWithGpus:
     @pytest.mark.parametrize(
         "bad", [{}, {"metadata": {}}, {"metadata": {}, "spec": 1}, {"metadata": [], "spec": {}}]
     )
-    def test_what_is_no_pod_is_refused(self, bad: Json) -> None:
+    def test_an_object_that_is_not_a_pod_is_refused(self, bad: Json) -> None:
         with pytest.raises(BadPodError, match="not a pod"):
             reviewed(bad)
 
@@ -293,12 +295,12 @@ class TestRealRequests:
         pod: Json = msgspec.json.decode((FIXTURES / file).read_bytes())["request"]["object"]
         return pod
 
-    def test_a_users_pod(self) -> None:
+    def test_a_real_pod_of_a_user_is_admitted(self) -> None:
         pod, outcome = reviewed(self.pod_in("create_user.json"))
         assert outcome.kind == "booked"
         assert annotations(pod)[names.USER] == "alice"
 
-    def test_a_jobs_pod_has_no_name_and_no_user(self) -> None:
+    def test_a_real_pod_of_a_job_has_no_name_and_no_owner(self) -> None:
         before = self.pod_in("create_job_controller.json")
         pod, outcome = reviewed(before, JOBS)
         assert outcome.kind == "opportunistic"

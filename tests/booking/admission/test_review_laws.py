@@ -1,4 +1,4 @@
-"""Law L7 over every pod that somebody may send: nobody gives themselves a user, a class or an end time."""
+"""Law L7 over every pod that may be sent: nobody gives their pod a user, a class or an end time."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Covering(FakeClusterView):
-    """A booking covers whatever may be covered, or nothing does."""
+    """A booking covers every pod that may be covered, or there is none."""
 
     def __init__(self, booking: Booking | None, has: FreeGpus = "free") -> None:
         super().__init__(has=has, namespaces={"default": PodNamespace(name="default", owner="alice")})
@@ -108,7 +108,7 @@ def maias(pod: Json, creator: str, *, maia: bool) -> Json:
     maia=st.booleans(),
     is_certain=st.booleans(),
 )
-def test_l7_no_key_of_ours_has_a_value_of_theirs(
+def test_l7_no_key_of_ours_has_a_value_of_the_users(
     *,
     pod: Json,
     creator: str,
@@ -155,7 +155,7 @@ def test_l7_no_key_of_ours_has_a_value_of_theirs(
 
 
 @given(pods())
-def test_what_neither_asks_for_gpus_nor_carries_our_keys_is_untouched(pod: Json) -> None:
+def test_a_pod_that_neither_requests_gpus_nor_has_our_keys_is_not_changed(pod: Json) -> None:
     _, outcome = reviewed(pod, "bob", Covering(None))
     concerns_us = asked_for(pod) or any(ours_on(pod))
     assert (outcome.kind == "untouched") == (not concerns_us)
@@ -163,7 +163,7 @@ def test_what_neither_asks_for_gpus_nor_carries_our_keys_is_untouched(pod: Json)
 
 
 @given(pods(), st.sampled_from(["bob", HUB, OURSELVES]))
-def test_a_second_review_at_most_forgets_what_was_replaced(pod: Json, creator: str) -> None:
+def test_a_second_review_at_most_drops_the_record_of_replaced_values(pod: Json, creator: str) -> None:
     once, _ = reviewed(pod, creator, Covering(BOOKING))
     twice, _ = reviewed(once, creator, Covering(BOOKING))
     if creator != OURSELVES:
@@ -172,6 +172,6 @@ def test_a_second_review_at_most_forgets_what_was_replaced(pod: Json, creator: s
 
 
 @given(pod=pods(), unbooked=UNBOOKED, maia=st.booleans())
-def test_what_we_create_ourselves_is_never_stripped(*, pod: Json, unbooked: str, maia: bool) -> None:
+def test_pods_that_we_create_ourselves_are_never_stripped(*, pod: Json, unbooked: str, maia: bool) -> None:
     _, outcome = reviewed(pod, OURSELVES, Covering(None, "full"), unbooked=unbooked, maia=maia)
     assert outcome.kind in {"opportunistic", "untouched"}

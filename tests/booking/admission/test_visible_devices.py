@@ -32,20 +32,20 @@ def containers_after(*containers: Json, group: str = "containers", creator: str 
 @pytest.mark.parametrize("said", [ALL, FROM, VOID])
 @pytest.mark.parametrize("creator", ["alice", "bob"])
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
-def test_a_container_with_a_gpu_does_not_say_which(said: Json, creator: str, group: str) -> None:
+def test_the_variable_is_removed_from_a_container_with_a_gpu(said: Json, creator: str, group: str) -> None:
     (after,) = containers_after({**WITH_GPU, "env": [OTHER, said]}, group=group, creator=creator)
     assert after == {**WITH_GPU, "env": [OTHER]}
 
 
 @pytest.mark.parametrize("said", [ALL, FROM, VOID])
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
-def test_a_container_without_a_gpu_next_to_it_sees_none(said: Json, group: str) -> None:
+def test_a_container_without_a_gpu_in_a_gpu_pod_sees_no_gpu(said: Json, group: str) -> None:
     other = {"name": "other", "env": [said, OTHER, said]}
     *_, after = containers_after(WITH_GPU, other, group=group)
     assert after == {"name": "other", "env": [OTHER, VOID]}
 
 
-def test_what_a_named_object_may_say_is_overruled() -> None:
+def test_a_variable_from_a_config_map_is_overridden() -> None:
     source = {"envFrom": [{"configMapRef": {"name": "x"}}]}
     with_gpu, other = containers_after({**WITH_GPU, **source}, {"name": "other", **source})
     assert with_gpu == {**WITH_GPU, **source}
@@ -53,7 +53,7 @@ def test_what_a_named_object_may_say_is_overruled() -> None:
 
 
 @pytest.mark.parametrize("env", [None, [], [OTHER]])
-def test_a_container_that_says_nothing_of_it_is_left_alone(env: list[Json] | None) -> None:
+def test_a_container_without_the_variable_is_left_alone(env: list[Json] | None) -> None:
     before = [{**WITH_GPU, "env": env}, {"name": "other", "env": env}]
     assert containers_after(*before) == before
 

@@ -1,4 +1,4 @@
-"""The webhook's answer to one request, from bytes to bytes."""
+"""The webhook's answer to one request, as bytes in and bytes out."""
 
 import base64
 from datetime import datetime
@@ -110,7 +110,7 @@ def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: Collecto
     assert counted == 1
 
 
-def test_l2_a_booking_that_the_watch_has_not_delivered_yet_keeps_a_pod_its_gpu(
+def test_l2_a_pod_keeps_its_gpu_request_when_the_watch_has_not_delivered_its_booking_yet(
     admit: Webhook, cache: FailingClusterView
 ) -> None:
     cache.lags, cache.bookings, cache.has = cache.bookings, (), "full"
@@ -120,7 +120,7 @@ def test_l2_a_booking_that_the_watch_has_not_delivered_yet_keeps_a_pod_its_gpu(
     assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"
 
 
-def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
+def test_a_pod_without_a_booking_starts_without_a_gpu_when_none_is_free(
     admit: Webhook, cache: FailingClusterView
 ) -> None:
     cache.bookings, cache.has = (), "full"
@@ -129,7 +129,7 @@ def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
     assert not asks_for_gpus(read(pod))
 
 
-def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(
+def test_l6_a_pod_keeps_its_gpu_request_when_the_bookings_cannot_be_read(
     admit: Webhook, cache: FailingClusterView
 ) -> None:
     cache.bookings, cache.has = (), "full"
@@ -140,9 +140,7 @@ def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(
     assert "Bookings cannot be read now" in answer["warnings"][0]
 
 
-def test_l7_forged_keys_are_reported_with_who_brought_them(
-    admit: Webhook, registry: CollectorRegistry
-) -> None:
+def test_l7_forged_keys_are_reported_with_their_sender(admit: Webhook, registry: CollectorRegistry) -> None:
     pod = msgspec.json.decode(USERS)["request"]["object"]
     forged = {f"{names.USER}-{number}": "x" for number in range(50)}
     pod["metadata"]["annotations"] = forged
@@ -155,7 +153,7 @@ def test_l7_forged_keys_are_reported_with_who_brought_them(
     assert registry.get_sample_value("gpu_booking_admission_reserved_keys_removed_total") == 1
 
 
-def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: FailingClusterView) -> None:
+def test_requests_about_anything_but_new_pods_are_allowed(admit: Webhook, cache: FailingClusterView) -> None:
     for body in (
         (FIXTURES / "binding.json").read_bytes(),
         changed(operation="UPDATE"),
@@ -174,7 +172,7 @@ def test_a_dry_run_is_answered_like_any_other(admit: Webhook) -> None:
 
 
 class TestWithoutACache:
-    def test_before_the_first_one_nothing_is_answered(
+    def test_requests_before_the_first_cache_are_answered_with_503(
         self, admit: Webhook, cache: FailingClusterView
     ) -> None:
         cache.problem = "The pods of the cluster have not been read yet."
@@ -183,7 +181,7 @@ class TestWithoutACache:
         assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
         assert reply.body.decode() == "The pods of the cluster have not been read yet.\n"
 
-    def test_l6_with_one_that_is_too_old_nobody_new_counts_as_booked(
+    def test_l6_no_new_pod_counts_as_booked_with_a_stale_cache(
         self, admit: Webhook, cache: FailingClusterView
     ) -> None:
         assert admit.problem() is None
@@ -219,7 +217,7 @@ class TestBadBodies:
             USERS.replace(b'"spec": {', b'"spec": {"x":' + b"[" * 50_000 + b"]" * 50_000 + b",", 1),
         ],
     )
-    def test_they_are_refused_with_a_message(self, admit: Webhook, body: bytes) -> None:
+    def test_bad_bodies_are_refused_with_a_message(self, admit: Webhook, body: bytes) -> None:
         reply = admit(body)
         assert reply.status == HTTPStatus.BAD_REQUEST
         message = reply.body.decode()

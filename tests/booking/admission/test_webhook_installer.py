@@ -20,7 +20,7 @@ HOSTS = ("webhook.example",)
 
 
 class Replica:
-    """One controller, as far as the webhook's installation goes."""
+    """One controller, as far as the installation of the webhook is concerned."""
 
     def __init__(self, kube: FakeKube, clock: FakeClock) -> None:
         self.kube = kube
@@ -28,7 +28,7 @@ class Replica:
         self.installed = WebhookInstaller(kube, clock, self.present, namespace=names.NAMESPACE, hosts=HOSTS)
 
     def present(self, pair: KeyPair) -> None:
-        assert vouches(bundle(self.kube), pair.certificate, HOSTS), "served before it is believed"
+        assert vouches(bundle(self.kube), pair.certificate, HOSTS), "served before its authority is trusted"
         self.served.append(pair)
 
 
@@ -70,7 +70,9 @@ def writes(kube: FakeKube) -> list[str]:
     return [call.verb for call in kube.calls if call.verb not in {"GET", "LIST", "WATCH"}]
 
 
-def test_the_first_round_makes_keys_is_believed_and_serves(kube: FakeKube, replica: Replica) -> None:
+def test_the_first_round_creates_keys_publishes_the_authority_and_serves(
+    kube: FakeKube, replica: Replica
+) -> None:
     replica.installed.round()
     secret = kube.raw(SECRETS, names.WEBHOOK_KEYS, namespace=names.NAMESPACE)
     assert secret["type"] == "kubernetes.io/tls"
@@ -87,7 +89,7 @@ def test_nothing_else_of_the_configuration_changes(kube: FakeKube, replica: Repl
     assert after == before
 
 
-def test_a_round_without_need_writes_nothing(kube: FakeKube, replica: Replica) -> None:
+def test_a_round_without_changes_writes_nothing(kube: FakeKube, replica: Replica) -> None:
     replica.installed.round()
     kube.calls.clear()
     replica.installed.round()
@@ -95,7 +97,7 @@ def test_a_round_without_need_writes_nothing(kube: FakeKube, replica: Replica) -
     assert len(replica.served) == 1
 
 
-def test_two_replicas_that_start_at_once_serve_the_same(
+def test_two_replicas_that_start_at_once_serve_the_same_certificate(
     kube: FakeKube, clock: FakeClock, replica: Replica
 ) -> None:
     rival = Replica(kube, clock)
@@ -104,7 +106,9 @@ def test_two_replicas_that_start_at_once_serve_the_same(
     assert replica.served == rival.served
 
 
-def test_a_restarted_replica_serves_what_is_there(kube: FakeKube, clock: FakeClock, replica: Replica) -> None:
+def test_a_restarted_replica_serves_the_stored_certificate(
+    kube: FakeKube, clock: FakeClock, replica: Replica
+) -> None:
     replica.installed.round()
     restarted = Replica(kube, clock)
     kube.calls.clear()
@@ -113,7 +117,7 @@ def test_a_restarted_replica_serves_what_is_there(kube: FakeKube, clock: FakeClo
     assert writes(kube) == []
 
 
-def test_a_certificate_is_renewed_by_one_and_served_by_both(
+def test_a_certificate_is_renewed_by_one_replica_and_served_by_both(
     kube: FakeKube, clock: FakeClock, replica: Replica
 ) -> None:
     rival = Replica(kube, clock)
@@ -128,7 +132,7 @@ def test_a_certificate_is_renewed_by_one_and_served_by_both(
     assert bundle(kube) == before
 
 
-def test_a_new_authority_is_believed_for_a_while_before_its_certificate_is_served(
+def test_a_new_authority_is_published_for_a_while_before_it_signs_the_served_certificate(
     kube: FakeKube, clock: FakeClock, replica: Replica
 ) -> None:
     replica.installed.round()
@@ -161,7 +165,7 @@ class TestGivenKeys:
         kube.put(SECRETS, {"metadata": metadata, "data": data})
         return keys.server
 
-    def test_they_are_served_as_they_come_and_nothing_is_written(
+    def test_given_keys_are_served_unchanged_and_nothing_is_written(
         self, kube: FakeKube, clock: FakeClock, replica: Replica
     ) -> None:
         first = self.given(kube, clock)
@@ -171,12 +175,14 @@ class TestGivenKeys:
         assert replica.served == [first, second]
         assert writes(kube) == []
 
-    def test_while_there_are_none_it_says_what_is_missing(self, kube: FakeKube, replica: Replica) -> None:
+    def test_missing_given_keys_are_reported(self, kube: FakeKube, replica: Replica) -> None:
         with pytest.raises(ApiError, match=names.WEBHOOK_KEYS):
             replica.installed.round()
         assert replica.served == writes(kube) == []
 
-    def test_half_a_pair_is_not_served(self, kube: FakeKube, clock: FakeClock, replica: Replica) -> None:
+    def test_an_incomplete_pair_is_not_served(
+        self, kube: FakeKube, clock: FakeClock, replica: Replica
+    ) -> None:
         first = self.given(kube, clock)
         replica.installed.round()
         metadata = {"name": names.WEBHOOK_KEYS, "namespace": names.NAMESPACE}
@@ -186,7 +192,7 @@ class TestGivenKeys:
         assert replica.installed.problem() is None
 
 
-def test_a_bundle_that_somebody_changed_is_put_right(kube: FakeKube, replica: Replica) -> None:
+def test_a_changed_bundle_is_corrected(kube: FakeKube, replica: Replica) -> None:
     replica.installed.round()
     right = bundle(kube)
     kube.put(MUTATING_WEBHOOKS, configuration(clientConfig={"service": {"name": "s"}, "caBundle": "eA=="}))
@@ -194,7 +200,7 @@ def test_a_bundle_that_somebody_changed_is_put_right(kube: FakeKube, replica: Re
     assert bundle(kube) == right
 
 
-def test_a_secret_that_was_lost_is_made_again(kube: FakeKube, replica: Replica) -> None:
+def test_a_lost_secret_is_created_again(kube: FakeKube, replica: Replica) -> None:
     replica.installed.round()
     kube.delete(SECRETS, names.WEBHOOK_KEYS, namespace=names.NAMESPACE)
     replica.installed.round()
@@ -216,7 +222,9 @@ def test_keys_from_elsewhere_are_used(kube: FakeKube, clock: FakeClock, replica:
 
 
 class TestRun:
-    def test_it_tries_again_soon_until_it_succeeds_and_then_every_minute(self, clock: FakeClock) -> None:
+    def test_rounds_are_retried_soon_until_one_succeeds_and_then_run_every_minute(
+        self, clock: FakeClock
+    ) -> None:
         kube = FakeKube(clock)
         replica, stop = Replica(kube, clock), threading.Event()
         thread = threading.Thread(target=replica.installed.run, args=(stop,), daemon=True)
@@ -237,7 +245,7 @@ class TestRun:
         thread.join(10)
         assert not thread.is_alive()
 
-    def test_an_api_server_that_is_away_costs_nobody_the_webhook(
+    def test_the_webhook_keeps_serving_while_the_api_server_is_unreachable(
         self, kube: FakeKube, clock: FakeClock, replica: Replica
     ) -> None:
         replica.installed.round()

@@ -1,4 +1,4 @@
-"""What cannot be had of a model over time: maintenance, what MAIA has granted, and pauses."""
+"""Which GPUs of a model are unavailable over time: by maintenance, MAIA's grants, and pauses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ SECOND: Final = timedelta(seconds=1)
 def taken(
     *blocks: Block, capacity: Capacity = DEVICES, now: int = 1, pauses: Sequence[Grant] = ()
 ) -> list[Load]:
-    """(node, from hour, until hour, devices) of the A100s that cannot be had."""
+    """(node, from hour, until hour, devices) of the A100s that are unavailable."""
     found = blocks_of(A100, capacity, blocks, hour(now), pauses=pauses)
     zero = seconds(hour(0))
     return [(node, (start - zero) // 3600, (end - zero) // 3600, count) for node, start, end, count in found]
@@ -32,7 +32,7 @@ def granted(*grants: Grant, model: str = A100) -> Capacity:
     return replace(DEVICES, grants={model: grants})
 
 
-def test_where_nothing_is_blocked_everything_can_be_had() -> None:
+def test_without_blocks_everything_is_available() -> None:
     assert blocks_of(A100, DEVICES, (), hour(0)) == ()
 
 
@@ -41,7 +41,7 @@ def test_a_block_without_a_number_takes_all_devices_of_its_node() -> None:
     assert taken(a_block("n0", 2, 6, count=3)) == [("n0", 2, 6, 3)]
 
 
-def test_a_block_takes_those_of_its_model_or_of_every_model() -> None:
+def test_a_block_takes_devices_of_its_model_or_of_every_model() -> None:
     assert taken(a_block("n0", 2, 6, model=A100)) == [("n0", 2, 6, 4)]
     assert taken(a_block("n0", 2, 6, model=A6000)) == []
     assert blocks_of(A6000, DEVICES, [a_block("n0", 2, 6)], hour(0))[0][-1] == 1
@@ -66,17 +66,17 @@ def test_blocks_of_one_node_that_overlap_are_added_up_to_what_it_has() -> None:
     assert taken(*blocks) == [("n0", 2, 4, 3), ("n0", 4, 6, 4), ("n0", 6, 8, 2)]
 
 
-def test_the_nodes_are_in_the_order_of_their_names() -> None:
+def test_the_nodes_are_ordered_by_name() -> None:
     blocks = (a_block("n1", 2, 6), a_block("n0", 3, 5))
     assert [load[0] for load in taken(*blocks)] == ["n0", "n1"]
 
 
-def test_what_others_have_granted_cannot_be_had_from_now_until_then() -> None:
+def test_devices_that_maia_has_granted_are_unavailable_until_the_grants_end() -> None:
     capacity = granted(Grant("n0", 1, hour(5)), Grant("n0", 2, hour(3)))
     assert taken(capacity=capacity) == [("n0", 1, 3, 3), ("n0", 3, 5, 1)]
 
 
-def test_what_others_have_granted_of_another_model_takes_nothing() -> None:
+def test_a_grant_of_another_model_takes_nothing() -> None:
     assert taken(capacity=granted(Grant("n0", 1, hour(5)), model=A6000)) == []
 
 
@@ -85,7 +85,7 @@ def test_a_grant_that_is_over_takes_nothing(until: int) -> None:
     assert taken(capacity=granted(Grant("n0", 1, hour(until)))) == []
 
 
-def test_pauses_take_what_they_say_besides_blocks_and_grants() -> None:
+def test_pauses_take_their_devices_besides_blocks_and_grants() -> None:
     capacity = replace(granted(Grant("n0", 1, hour(4))), pauses={A100: (Grant("n1", 2, hour(2)),)})
     found = taken(a_block("n0", 3, 6, count=1), capacity=capacity, pauses=[Grant("n0", 2, hour(2))])
     assert found == [("n0", 1, 2, 3), ("n0", 2, 3, 1), ("n0", 3, 4, 2), ("n0", 4, 6, 1)]

@@ -1,4 +1,4 @@
-"""A calendar follows the database, and does not keep what is over indefinitely."""
+"""A calendar follows the database, and does not keep past bookings indefinitely."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ class Ledger:
         return [record for record in self.records.values() if record.change > change]
 
 
-def test_what_is_over_is_forgotten_before_there_is_much_of_it() -> None:
+def test_past_bookings_are_forgotten_before_there_are_many() -> None:
     ledger, calendars, now = Ledger(), Calendars(), day(0)
     for _ in range(10 * FEW):
         ledger.add(now, now + HOUR)
@@ -57,7 +57,7 @@ def test_what_is_over_is_forgotten_before_there_is_much_of_it() -> None:
         now += HOUR
 
 
-def test_a_large_calendar_is_read_seldom() -> None:
+def test_a_large_calendar_is_rarely_read() -> None:
     ledger, calendars = Ledger(), Calendars()
     for _ in range(8 * FEW):
         ledger.add(day(0), day(2))
@@ -84,7 +84,7 @@ def loads(calendar: Calendar) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_cancelled_bookings_and_those_without_length_do_not_count() -> None:
+def test_cancelled_bookings_and_bookings_of_zero_length_do_not_count() -> None:
     made = calendar_of([single("a"), single("b", cancelled=day(0)), pair("c", 2, 2), pair("d", 3, 2)], 7)
     assert (made.change, set(made.records), made.wholes, made.found, made.age) == (7, {"a"}, {}, 1, 0)
     assert loads(made) == [(1, 3, 1)]
@@ -99,14 +99,14 @@ def test_a_change_replaces_what_was_booked_before() -> None:
 @pytest.mark.parametrize(
     "changed", [single("a", cancelled=day(0)), single("a", 2, 2)], ids=["cancelled", "empty"]
 )
-def test_a_booking_that_counts_no_more_takes_nothing(changed: Record) -> None:
+def test_a_booking_that_no_longer_counts_takes_nothing(changed: Record) -> None:
     before = calendar_of([single("a")])
     made = before.after([changed, single("new", cancelled=day(0))], 2)
     assert (dict(made.records), loads(made), made.age) == ({}, [], 2)
     assert loads(before) == [(1, 3, 1)]
 
 
-def test_whether_a_booking_of_one_node_is_still_to_be_kept() -> None:
+def test_a_calendar_knows_whether_bookings_of_one_node_remain() -> None:
     made = calendar_of([pair("a", 1, 3), pair("b", 1, 5), single("c", 1, 9)])
     second = timedelta(seconds=1)
     assert made.has_wholes(day(5) - second)
@@ -124,7 +124,7 @@ def test_bookings_of_one_node_are_followed_through_changes() -> None:
     assert fewer.after([single("d")], 4).wholes == {"b": day(3)}
 
 
-def test_the_plan_is_made_once_for_the_same_devices_and_blocks_and_again_for_others() -> None:
+def test_a_plan_is_made_once_for_the_same_devices_and_blocks_and_again_for_others() -> None:
     made, block = calendar_of([single("a")]), ("n0", seconds(day(0)), seconds(day(9)), 1)
     first = made.plan({"n0": 2}, ())
     assert made.plan({"n0": 2}, ()) is first
@@ -158,7 +158,7 @@ class Writing(Ledger):
     has_written = True
 
 
-def test_what_a_transaction_has_written_is_seen_by_nobody_else() -> None:
+def test_only_the_transaction_itself_sees_what_it_has_written() -> None:
     ledger, calendars = Ledger(), Calendars()
     ledger.add(day(1), day(3))
     stored = calendars.of(A100, ledger, day(0))
@@ -172,7 +172,7 @@ def test_what_a_transaction_has_written_is_seen_by_nobody_else() -> None:
     assert set(loads(calendars.of(A100, ledger, day(0)))) == {(1, 3, 1), (4, 6, 1)}
 
 
-def test_a_transaction_that_sees_an_older_state_reads_its_own_and_the_newest_stays() -> None:
+def test_a_transaction_with_an_older_state_reads_its_own_and_the_newest_calendar_is_kept() -> None:
     ledger, older, calendars = Ledger(), Ledger(), Calendars()
     ledger.add(day(1), day(3))
     older.records = dict(ledger.records)

@@ -1,4 +1,4 @@
-"""What a cluster can give to bookings at one instant, and what of it not for a while (laws L5 and L6)."""
+"""What a cluster can give to bookings at one instant, and which devices only later (laws L5 and L6)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -51,7 +51,7 @@ def test_the_devices_of_every_model_are_counted_node_by_node() -> None:
     assert supply(an_instant(), EvictionSettings()) == Capacity(devices)
 
 
-def test_the_nodes_are_in_the_order_of_their_names_however_they_came() -> None:
+def test_the_nodes_are_ordered_by_name() -> None:
     held = [granted(holding(f"p-{name}", name, 0)) for name in ("n2", "n0", "n1")]
     there = {name: (a100(0, name),) for name in ("n2", "n0", "n1")}
     instant = replace(an_instant(*held, **there), quiet=frozenset(there))
@@ -71,7 +71,7 @@ def test_a_cluster_without_nodes_has_nothing() -> None:
     assert supply(instant, WITH_MAIA) == Capacity()
 
 
-def test_where_the_pods_of_a_booking_run_is_reported_for_each_of_its_nodes() -> None:
+def test_the_pods_of_a_booking_are_reported_for_each_of_its_nodes() -> None:
     pods = [holding("a", "n0", 0, 1), holding("b", "n1", 0), holding("c", "n1", 1), holding("d", "n1", 2)]
     one, two = a_booking("b-1"), a_booking("b-2")
     cover = {"uid-a": one, "uid-b": one, "uid-c": one, "uid-d": two}
@@ -80,13 +80,13 @@ def test_where_the_pods_of_a_booking_run_is_reported_for_each_of_its_nodes() -> 
 
 
 # --- what MAIA has granted -----------------------------------------------------------------------------
-def test_what_maia_has_granted_cannot_be_had_until_then_one_device_after_the_other() -> None:
+def test_each_device_that_maia_has_granted_is_unavailable_until_the_grant_ends() -> None:
     instant = an_instant(holding("other", "n1", 1), granted(holding("pair", "n1", 0, 2)))
     assert grants(instant) == {A100: (Grant("n1", 1, UNTIL),), A6000: (Grant("n1", 1, UNTIL),)}
     assert grants(an_instant(granted(holding("pair", "n0", 0, 1)))) == {A100: (Grant("n0", 1, UNTIL),) * 2}
 
 
-def test_a_grant_of_maia_means_nothing_where_maia_does_not_count() -> None:
+def test_a_grant_of_maia_is_ignored_where_maia_is_not_honoured() -> None:
     assert grants(an_instant(granted(holding("one", "n0", 0))), EvictionSettings()) == {}
 
 
@@ -96,25 +96,25 @@ def test_a_grant_of_maia_counts_until_its_last_microsecond() -> None:
     assert grants(replace(instant, now=UNTIL)) == {}
 
 
-def test_what_a_booking_covers_is_not_granted_by_maia_and_can_be_had() -> None:
+def test_a_granted_device_of_a_covered_pod_is_available() -> None:
     instant = an_instant(granted(holding("one", "n0", 0)), granted(holding("two", "n1", 0)))
     assert grants(replace(instant, cover={"uid-one": a_booking()})) == {A100: (Grant("n1", 1, UNTIL),)}
 
 
-def test_the_grant_to_a_pod_that_is_no_longer_known_is_not_counted_besides_its_devices() -> None:
+def test_an_unknown_pod_makes_its_devices_unavailable_and_its_grant_is_not_added() -> None:
     instant = replace(an_instant(granted(holding("one", "n0", 0))), pods={})
     found = supply(instant, WITH_MAIA)
     assert (found.grants, found.devices[A100]) == ({}, {"n0": 1, "n1": 2})
 
 
-def test_a_granted_device_that_cannot_be_had_anyhow_is_not_taken_twice() -> None:
+def test_a_granted_device_that_is_unavailable_anyway_is_not_taken_twice() -> None:
     instant = an_instant(granted(holding("one", "n0", 0, 1)), n0=(a100(0, health="unhealthy"), a100(1)))
     found = supply(instant, WITH_MAIA)
     assert (found.devices, found.grants) == ({A100: {"n0": 1}}, {A100: (Grant("n0", 1, UNTIL),)})
 
 
 # --- nodes whose agent is unresponsive -------------------------------------------------------------------
-def test_l6_nothing_new_can_be_booked_of_an_unresponsive_node_for_a_while() -> None:
+def test_l6_no_new_booking_can_start_on_an_unresponsive_node_for_a_while() -> None:
     instant = replace(an_instant(), quiet=frozenset({"n1"}))
     then = EPOCH + PAUSE
     found = supply(instant, EvictionSettings())
@@ -131,7 +131,7 @@ def test_a_machine_has_a_quarter_of_an_hour_to_reboot() -> None:
     [((0,), {A100: 1, A6000: 1}), ((0, 1), {A6000: 1}), ((2,), {A100: 2}), ((0, 1, 2), {})],
     ids=str,
 )
-def test_booked_pods_go_on_with_their_devices_of_an_unresponsive_node(
+def test_booked_pods_keep_their_devices_of_an_unresponsive_node(
     indices: tuple[int, ...], left: dict[str, int]
 ) -> None:
     instant = an_instant(holding("mine", "n1", *indices), holding("elsewhere", "n0", 0))
@@ -146,13 +146,13 @@ def test_devices_of_pods_without_a_booking_on_an_unresponsive_node_cannot_be_boo
     assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 2, EPOCH + PAUSE),)}
 
 
-def test_an_unhealthy_device_of_a_booked_pod_leaves_the_pause_as_it_is() -> None:
+def test_an_unhealthy_device_of_a_booked_pod_does_not_change_the_pause() -> None:
     instant = an_instant(holding("mine", "n0", 0), n0=(a100(0, health="unhealthy"), a100(1)))
     instant = replace(instant, cover={"uid-mine": a_booking()}, quiet=frozenset({"n0"}))
     assert supply(instant, EvictionSettings()).pauses == {A100: (Grant("n0", 1, EPOCH + PAUSE),)}
 
 
-def test_a_node_that_has_nothing_to_give_has_no_pause() -> None:
+def test_a_node_without_available_devices_has_no_pause() -> None:
     instant = replace(an_instant(), quiet=frozenset({"n0", "n1"}), gone=frozenset({"n0"}))
     found = supply(instant, EvictionSettings())
     assert found.devices[A100] == {"n0": 0, "n1": 2}

@@ -63,7 +63,7 @@ def fixed(current_plan: CurrentPlan) -> list[tuple[str, int]]:
     return sorted((item.key, item.serial) for item in current_plan.fixed)
 
 
-# --- where items must be that pods are among them -------------------------------------------------------
+# --- where items must be so that pods are among them ----------------------------------------------------
 def where(booking: PlannedBooking, here: Mapping[int, str], pods: Mapping[str, int]) -> dict[int, str]:
     """Serial -> node at which the item must be; ``here``: where it is planned."""
     items = [item for item, _ in booking.placed()]
@@ -83,7 +83,7 @@ def where(booking: PlannedBooking, here: Mapping[int, str], pods: Mapping[str, i
     ],
     ids=["planned", "nowhere", "some run there", "none run there", "where most run", "the first of equals"],
 )
-def test_a_booking_of_one_node_is_where_its_pods_run(
+def test_a_booking_of_one_node_lies_where_its_pods_run(
     here: Mapping[int, str], pods: Mapping[str, int], expected: Mapping[int, str]
 ) -> None:
     assert where(planned_booking(whole("b", size=3)), here, pods) == expected
@@ -105,27 +105,27 @@ def test_a_booking_of_one_node_is_where_its_pods_run(
     ],
     ids=str,
 )
-def test_of_single_devices_as_many_as_pods_run_on_a_node_are_there_and_the_others_where_they_are_planned(
+def test_single_devices_lie_where_pods_run_and_the_remaining_ones_where_they_are_planned(
     here: Mapping[int, str], pods: Mapping[str, int], expected: Mapping[int, str]
 ) -> None:
     assert where(planned_booking(booked("b", count=3)), here, pods) == expected
 
 
-def test_only_those_items_are_bound_that_are_asked_for() -> None:
+def test_only_the_given_items_follow_the_pods() -> None:
     booking = planned_booking(booked("b", count=3))
     first, _, last = (item for item, _ in booking.placed())
     assert follow(booking, {first: "n0"}, {"n1": 9}, [last]) == {last: "n1"}
 
 
 # --- as it is planned -----------------------------------------------------------------------------------
-def test_where_no_pods_run_everything_is_where_it_is_planned() -> None:
+def test_without_pods_everything_lies_where_it_is_planned() -> None:
     current_plan = plan_of([booked("a", ("n0", 1)), whole("b", "n1")])
     assert on(current_plan) == {"n0": {"a": 1}, "n1": {"b": 2}}
     assert (current_plan.placed, current_plan.fixed, current_plan.pods) == ({}, frozenset(), {})
     assert current_plan.moved({}) == {}
 
 
-def test_what_begins_within_a_minute_is_not_moved_for_others() -> None:
+def test_a_booking_that_begins_within_a_minute_is_not_moved_for_others() -> None:
     assert timedelta(seconds=60) == FIXED_AHEAD
     assert plan_of([]).fixed_until == seconds(hour(1)) + 60
     for later, is_moved in ((60, False), (61, True)):
@@ -137,11 +137,11 @@ def test_what_begins_within_a_minute_is_not_moved_for_others() -> None:
         assert current_plan.attempt(STEPS).place_all(pair) == is_moved
 
 
-def test_an_attempt_has_the_steps_that_it_is_given() -> None:
+def test_an_attempt_has_the_given_number_of_steps() -> None:
     assert plan_of([]).attempt(7).left == 7
 
 
-def test_what_is_fixed_is_not_moved_in_an_attempt() -> None:
+def test_fixed_bookings_are_not_moved_in_an_attempt() -> None:
     records = [booked("a", ("n0", 1), start=2), booked("b", ("n1", 1), start=2)]
     pair = items_of(whole("new", start=2))
     assert plan_of(records).attempt(STEPS).place_all(pair)
@@ -159,7 +159,7 @@ def test_single_devices_follow_their_pods() -> None:
     assert fixed(current_plan) == [("a", 1)]
 
 
-def test_pods_that_run_where_they_are_planned_move_nothing_and_stay() -> None:
+def test_pods_that_run_where_they_are_planned_move_nothing() -> None:
     current_plan = plan_of([booked("a", ("n0", 2)), whole("b", "n1")], {"a": {"n0": 1}, "b": {"n1": 1}})
     assert (current_plan.placed, fixed(current_plan)) == ({}, [("a", 0), ("b", 0)])
 
@@ -170,13 +170,13 @@ def test_a_booking_of_one_node_follows_its_pods_where_there_is_room_for_all_of_i
     assert current_plan.moved({}) == {"a": (Place("n1", 2),)}
 
 
-def test_pods_of_a_booking_of_one_node_that_has_no_room_there_count_in_addition() -> None:
+def test_pods_count_in_addition_where_their_booking_of_one_node_has_no_room() -> None:
     current_plan = plan_of([whole("a", "n0"), booked("b", ("n1", 1))], {"a": {"n1": 1}})
     assert on(current_plan) == {"n0": {"a": 2}, "n1": {"a*": 1, "b": 1}}
     assert (current_plan.placed, fixed(current_plan)) == ({}, [("a", OFF_PLAN)])
 
 
-def test_where_pods_of_several_bookings_run_and_one_has_room_it_is_the_first_by_name() -> None:
+def test_when_only_one_of_several_bookings_can_follow_its_pods_it_is_the_first_by_name() -> None:
     keys = [f"b-{number}" for number in range(8)]
     records = [whole(key, f"n{number}") for number, key in enumerate(keys)]
     devices = {f"n{number}": 2 for number in range(9)}
@@ -198,7 +198,7 @@ def test_pods_count_until_their_booking_is_over() -> None:
 
 
 # --- the booking that is being changed ------------------------------------------------------------------
-def test_the_booking_that_is_being_changed_takes_no_place_and_the_nodes_of_its_pods_are_known() -> None:
+def test_the_booking_that_is_changed_takes_no_place_and_the_nodes_of_its_pods_are_known() -> None:
     changing = booked("a", ("n0", 2))
     current_plan = plan_of(
         [changing, booked("b", ("n1", 1))], {"a": {"n1": 1}, "b": {"n1": 1}}, changing=changing
@@ -208,14 +208,14 @@ def test_the_booking_that_is_being_changed_takes_no_place_and_the_nodes_of_its_p
     assert fixed(current_plan) == [("b", 0)]
 
 
-def test_pods_of_the_booking_that_is_being_changed_move_no_other_and_others_pods_still_count() -> None:
+def test_pods_of_the_booking_that_is_changed_move_no_other_and_other_pods_still_count() -> None:
     changing = booked("a", ("n0", 1))
     records = [changing, booked("b", ("n0", 1)), booked("c", ("n0", 1))]
     pins = {"a": {"n0": 1}, "b": {"n1": 1}, "c": {"n1": 1}}
     assert on(plan_of(records, pins, changing=changing)) == {"n0": {}, "n1": {"b": 1, "c": 1}}
 
 
-def test_a_booking_that_is_being_changed_and_has_no_place_or_is_not_stored_takes_nothing_away() -> None:
+def test_a_changed_booking_without_a_place_or_not_stored_takes_nothing() -> None:
     lost, new = booked("a", ("n9", 1)), booked("new", ("n0", 1))
     other = booked("b", ("n0", 1))
     for changing in (lost, new):
@@ -225,7 +225,7 @@ def test_a_booking_that_is_being_changed_and_has_no_place_or_is_not_stored_takes
 
 
 @pytest.mark.parametrize(("later", "has_begun"), [(-60, True), (60, True), (61, False)])
-def test_what_begins_within_a_minute_has_begun(later: int, *, has_begun: bool) -> None:
+def test_a_booking_that_begins_within_a_minute_counts_as_begun(later: int, *, has_begun: bool) -> None:
     changing = a_record(hour(1) + later * SECOND, hour(9), id="a")
     assert plan_of([changing], changing=changing).has_begun == has_begun
     assert not plan_of([changing]).has_begun
@@ -239,23 +239,23 @@ def bounds(changing: Record, pods: Mapping[str, int] | None = None, *, now: int 
     return [sorted(only.values()) for only in found]
 
 
-def test_what_has_not_begun_may_at_last_be_anywhere() -> None:
+def test_a_booking_that_has_not_begun_may_lie_anywhere_in_the_last_round() -> None:
     assert bounds(booked("a", ("n0", 1), ("n1", 1), start=2)) == [["n0", "n1"], []]
     assert bounds(booked("a", ("n0", 1), start=2), {"n1": 1}) == [["n1"], []]
 
 
-def test_what_has_begun_stays() -> None:
+def test_a_booking_that_has_begun_stays_on_its_node() -> None:
     assert bounds(booked("a", ("n0", 1))) == [["n0"]]
     assert bounds(whole("a", "n0"), {"n1": 1}) == [["n1"]]
 
 
-def test_what_has_no_place_may_be_anywhere_at_once() -> None:
+def test_a_booking_without_a_place_may_lie_anywhere_from_the_first_round() -> None:
     for start in (0, 2):
         assert bounds(booked("a", start=start)) == [[]]
         assert bounds(booked("a", ("n9", 1), start=start)) == [[]]
 
 
-def test_an_unknown_node_binds_none_of_several_devices() -> None:
+def test_a_device_planned_on_an_unknown_node_is_bound_nowhere() -> None:
     assert bounds(booked("a", ("n0", 1), ("n9", 1))) == [["n0"]]
 
 
@@ -264,7 +264,7 @@ def off_plan(changing: Record, pods: Mapping[str, int], only: Mapping[Item, str]
     return [(node, item) for item, node in current_plan.off_plan(planned_booking(changing), only)]
 
 
-def test_pods_on_other_nodes_than_all_of_their_booking_count_there_by_the_names_of_the_nodes() -> None:
+def test_pods_off_the_node_of_their_booking_count_where_they_run_ordered_by_node_name() -> None:
     changing = whole("a", "n0")
     (item,) = items_of(changing)
     pods = {"n1": 2, "n0": 1, "n9": 1}
@@ -275,7 +275,7 @@ def test_pods_on_other_nodes_than_all_of_their_booking_count_there_by_the_names_
     ]
 
 
-def test_pods_of_single_devices_are_nowhere_else() -> None:
+def test_pods_of_single_devices_never_count_in_addition() -> None:
     changing = booked("a", ("n0", 2))
     assert off_plan(changing, {"n1": 1}, {}) == []
 
@@ -288,7 +288,7 @@ def test_a_booking_of_a_lost_node_finds_another_and_one_that_is_over_needs_none(
     assert (on(plan_of([lost], now=5)), plan_of([lost], now=5).placed) == ({"n0": {}, "n1": {}}, {})
 
 
-def test_devices_on_nodes_that_are_there_stay_when_others_of_the_booking_are_lost() -> None:
+def test_devices_on_existing_nodes_stay_when_others_of_the_booking_are_lost() -> None:
     found = plan_of([booked("a", ("n1", 1), ("n9", 1)), booked("b", ("n1", 1))])
     assert on(found) == {"n0": {"a": 1}, "n1": {"a": 1, "b": 1}}
     assert found.moved({}) == {"a": (Place("n0", 1), Place("n1", 1))}
@@ -300,7 +300,7 @@ def test_a_booking_that_finds_no_place_takes_no_room_and_keeps_its_plan() -> Non
     assert found.placed == {}
 
 
-def test_of_bookings_without_a_place_those_with_pods_are_first_then_the_earliest_and_then_by_name() -> None:
+def test_bookings_without_a_place_are_placed_by_pods_then_start_then_name() -> None:
     def first(*records: Record, pins: Mapping[str, Mapping[str, int]] | None = None) -> set[str]:
         return set(plan_of(records, pins, devices={"n0": 1}).placed)
 
@@ -324,12 +324,12 @@ def test_l5_pods_of_a_booking_without_a_place_hold_their_devices() -> None:
     assert (found.placed, fixed(found)) == ({}, [("a", OFF_PLAN)])
 
 
-def test_single_devices_without_a_place_find_one_though_their_pods_node_is_full() -> None:
+def test_single_devices_without_a_place_find_one_even_when_their_pods_node_is_full() -> None:
     found = plan_of([booked("a"), booked("b", ("n0", 2))], {"a": {"n0": 1}, "b": {"n0": 2}})
     assert on(found) == {"n0": {"b": 2, "a*": 1}, "n1": {"a": 1}}
 
 
-def test_for_a_booking_without_a_place_others_move_that_have_not_begun() -> None:
+def test_bookings_that_have_not_begun_move_for_one_without_a_place() -> None:
     records = [whole("a", start=2), booked("b", ("n0", 1), start=2), booked("c", ("n1", 1), start=2)]
     found = plan_of(records)
     assert on(found, at=3) == {"n0": {"a": 2}, "n1": {"b": 1, "c": 1}}
@@ -338,7 +338,7 @@ def test_for_a_booking_without_a_place_others_move_that_have_not_begun() -> None
     assert on(begun, at=3) == {"n0": {"b": 1}, "n1": {"c": 1}}
 
 
-def test_for_a_booking_without_a_place_no_pods_are_moved() -> None:
+def test_no_booking_with_pods_moves_for_one_without_a_place() -> None:
     lost = whole("a", start=2)
     records = [lost, booked("b", ("n0", 1), start=2), booked("c", ("n1", 1), start=2)]
     assert plan_of(records).placed.keys() == {"a", "b"}
@@ -357,15 +357,13 @@ def test_l5_pods_of_a_booking_without_a_place_are_not_moved_for_the_next_one() -
     assert found.placed == {}
 
 
-def test_of_a_booking_with_pods_that_has_lost_a_node_the_rest_stays_and_what_is_lost_goes_to_the_pods() -> (
-    None
-):
+def test_a_booking_that_lost_a_node_keeps_its_other_devices_and_its_lost_ones_follow_the_pods() -> None:
     devices = {"n0": 2, "n1": 2, "n2": 1}
     found = plan_of([booked("a", ("n0", 1), ("n9", 1))], {"a": {"n1": 1}}, devices=devices)
     assert on(found) == {"n0": {"a": 1}, "n1": {"a": 1}, "n2": {}}
 
 
-def test_a_booking_that_is_being_changed_finds_no_place_by_itself() -> None:
+def test_no_place_is_sought_for_the_booking_that_is_changed() -> None:
     lost, other = whole("a", "n9"), booked("b", ("n8", 1))
     found = plan_of([lost, other], changing=lost)
     assert on(found) == {"n0": {"b": 1}, "n1": {}}
@@ -373,14 +371,14 @@ def test_a_booking_that_is_being_changed_finds_no_place_by_itself() -> None:
 
 
 # --- what an attempt has moved --------------------------------------------------------------------------
-def test_what_an_attempt_moves_is_reported_together_with_what_follows_its_pods() -> None:
+def test_moves_of_an_attempt_are_reported_together_with_bookings_that_follow_their_pods() -> None:
     records = [booked("a", ("n0", 1)), booked("b", ("n0", 1), start=2), booked("c", ("n1", 1), start=2)]
     current_plan = plan_of(records, {"a": {"n1": 1}})
     (b,), (c,) = (items_of(record) for record in records[1:])
     assert current_plan.moved({b: "n1", c: "n1"}) == {"a": (Place("n1", 1),), "b": (Place("n1", 1),)}
 
 
-def test_what_is_moved_back_to_where_the_store_has_it_is_not_reported() -> None:
+def test_a_booking_moved_back_to_its_stored_place_is_not_reported() -> None:
     records = [booked("a", ("n0", 2))]
     current_plan = plan_of(records, {"a": {"n1": 1}})
     items = items_of(records[0])

@@ -68,7 +68,7 @@ def midnight(now: datetime, day: int) -> datetime:
     ],
 )
 @pytest.mark.parametrize("topology", ["any", "single-node"])
-def test_a_gap_of_days_that_are_shorter_than_those_from_now_on_is_found(
+def test_a_gap_is_found_where_days_are_shorter_than_now(
     now: datetime, gap: int, days: int, topology: Topology
 ) -> None:
     start, end = midnight(now, gap), midnight(now, gap + days)
@@ -92,7 +92,7 @@ def test_a_gap_of_days_that_are_shorter_than_those_from_now_on_is_found(
     _TOPOLOGIES,
 )
 @settings(max_examples=300)
-def test_the_earliest_start_is_the_one_that_trying_every_hour_finds(
+def test_the_earliest_start_is_the_one_found_by_trying_every_hour(
     now: datetime, loads: list[tuple[int, int, int]], length: Duration, step: int, topology: Topology
 ) -> None:
     records = [
@@ -110,7 +110,7 @@ def test_the_earliest_start_is_the_one_that_trying_every_hour_finds(
     assert free_capacity.earliest(wanted, days) == expected
 
 
-def test_where_one_node_has_room_and_the_buffer_is_not_kept_the_search_goes_on() -> None:
+def test_the_search_goes_on_where_a_node_has_room_but_the_buffer_is_not_kept() -> None:
     """For forty hours the sum would do every other hour, and no node; then a node would, and not the sum."""
     world = World({"n0": 2, "n1": 2, "n2": 1}, now=hour(1))
     spans_of = {"n0": [(0, 40, 1)], "n1": [(0, 40, 1), (40, 50, 2)], "n2": [(40, 50, 1)]}

@@ -38,7 +38,7 @@ _BLOCKS = st.lists(
 
 @given(_REQUESTS, _NODES, _BLOCKS)
 @settings(max_examples=150)
-def test_every_accepted_booking_has_a_place_and_refused_is_only_what_has_none(
+def test_a_booking_is_accepted_with_a_place_and_refused_only_when_there_is_none(
     requests: list[tuple[int, int, int, Topology]], devices: dict[str, int], blocks: list[Block]
 ) -> None:
     world = World(devices, blocks)
@@ -60,7 +60,7 @@ def test_every_accepted_booking_has_a_place_and_refused_is_only_what_has_none(
 
 @given(_REQUESTS, _NODES, _BLOCKS, st.data())
 @settings(max_examples=100)
-def test_through_changes_and_cancellations_and_time_the_witness_stays_valid(
+def test_the_witness_stays_valid_through_changes_cancellations_and_time(
     requests: list[tuple[int, int, int, Topology]],
     devices: dict[str, int],
     blocks: list[Block],
@@ -95,7 +95,7 @@ def test_through_changes_and_cancellations_and_time_the_witness_stays_valid(
 
 @given(_REQUESTS, _NODES, st.data())
 @settings(max_examples=100)
-def test_when_devices_come_and_go_plans_are_mended_and_nobody_is_at_risk_without_need(
+def test_when_devices_change_plans_are_repaired_and_no_booking_is_at_risk_without_need(
     requests: list[tuple[int, int, int, Topology]], devices: dict[str, int], data: st.DataObject
 ) -> None:
     world = World(devices)
@@ -110,7 +110,7 @@ def test_when_devices_come_and_go_plans_are_mended_and_nobody_is_at_risk_without
     assert bool(outcome.at_risk) == (not is_possible(cut, world.devices))
     rest = [r for r in cut if r.id not in outcome.at_risk]
     assert is_possible(rest, world.devices)
-    # Where nothing but single devices is booked any more, nobody needs a place.
+    # Where only single devices are booked, no booking needs a place.
     if any(r.topology == "single-node" and r.count > 1 for r in live):
         assert world.spoilt(outcome.at_risk) is None
 
@@ -159,7 +159,7 @@ def test_the_sum_is_not_enough_for_a_booking_on_one_node() -> None:
     assert world.book(9, 11, 2) is not None
 
 
-def test_a_single_device_does_not_take_the_node_that_is_planned_for_others() -> None:
+def test_a_single_device_does_not_take_a_node_planned_for_others() -> None:
     world = World({"n0": 2, "n1": 1})
     assert world.book(5, 9, 2) is not None
     assert world.book(1, 7, 1, "any") is not None
@@ -186,7 +186,7 @@ def test_a_planned_booking_is_moved_for_another_and_a_running_one_is_not() -> No
     assert world.free_capacity().place(wanted, hour(6), hour(8)) is None
 
 
-def test_a_running_booking_is_extended_where_its_pods_run_or_not_at_all() -> None:
+def test_a_running_booking_is_extended_only_where_its_pods_run() -> None:
     world = World({"n0": 2, "n1": 2})
     running = a_record(
         id="b-run", start=hour(0), end=hour(4), count=2, topology="single-node", plan=(Place("n0", 2),)
@@ -242,7 +242,7 @@ def test_a_whole_booking_follows_its_pods_where_all_of_it_fits() -> None:
     assert not outcome.at_risk
 
 
-def test_the_place_of_a_booking_that_is_over_stays_as_it_was() -> None:
+def test_the_place_of_a_past_booking_stays() -> None:
     world = World({"n0": 2, "n1": 2})
     for key, node in {"b-lost": "n9", "b-there": "n0"}.items():
         world.records[key] = a_record(id=key, start=hour(0), end=hour(2), count=1, plan=(Place(node, 1),))
@@ -258,7 +258,7 @@ def test_the_place_of_a_booking_that_is_over_stays_as_it_was() -> None:
     assert under_way.moved.keys() == {"b-lost", "b-there"}
 
 
-def test_a_single_device_is_extended_into_no_place_of_another() -> None:
+def test_a_single_device_is_not_extended_into_the_place_of_another() -> None:
     world = World({"n0": 2, "n1": 1})
     for key, start, end in (("b-long", 1, 12), ("b-late", 13, 14)):
         world.records[key] = a_record(id=key, start=hour(start), end=hour(end), plan=(Place("n1", 1),))
@@ -272,7 +272,7 @@ def test_a_single_device_is_extended_into_no_place_of_another() -> None:
     assert world.keep() == Outcome()
 
 
-def test_a_booking_for_one_node_that_is_over_closes_no_place() -> None:
+def test_a_past_booking_of_one_node_does_not_make_places_necessary() -> None:
     world = World({"n0": 2, "n1": 1})
     over, later = (
         a_record(id=key, start=hour(start), end=hour(start + 2), count=2, topology="single-node")
@@ -314,7 +314,7 @@ def test_the_policys_buffer_stays_unbooked() -> None:
     )
 
 
-def test_those_booked_first_and_those_whose_pods_run_keep_their_place() -> None:
+def test_earlier_bookings_and_bookings_with_running_pods_keep_their_place() -> None:
     world = World({"n0": 1, "n1": 1})
 
     def booked(name: str, day: int, **more: object) -> Record:
@@ -330,14 +330,14 @@ def test_those_booked_first_and_those_whose_pods_run_keep_their_place() -> None:
 
 
 @pytest.mark.parametrize("topology", ["any", "single-node"])
-def test_nothing_is_lacking_in_an_empty_span(topology: Topology) -> None:
+def test_an_empty_span_never_lacks_capacity(topology: Topology) -> None:
     world = World({"n0": 1})
     assert (
         world.free_capacity().lacking(CapacityRequest(count=9, topology=topology), hour(2), hour(2)) is None
     )
 
 
-def test_every_model_has_its_own_room() -> None:
+def test_each_model_has_its_own_capacity() -> None:
     world = World({"n0": 1})
     calendar = calendar_of([])
     capacities = PlannedCapacities(capacity=world.capacity, now=START, calendar_of=lambda _model: calendar)

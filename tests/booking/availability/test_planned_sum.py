@@ -51,7 +51,7 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
         ),
     ],
 )
-def test_a_shortage_says_what_there_is_and_what_is_left_free_and_never_less_than_nothing(
+def test_a_shortage_reports_the_total_and_the_free_gpus_and_never_fewer_than_zero(
     count: int, buffer: int, free: int, said: str
 ) -> None:
     world = World({"n0": 4})
@@ -63,7 +63,7 @@ def test_a_shortage_says_what_there_is_and_what_is_left_free_and_never_less_than
     assert short.message == f"Of the 4 GPUs of model {A100}{span}"
 
 
-def test_of_single_devices_that_would_take_a_planned_node_it_is_reported_how_many_would_not() -> None:
+def test_a_shortage_counts_only_devices_that_take_no_planned_node() -> None:
     world = World({"n0": 2, "n1": 2})
     assert world.book(1, 5, 2) is not None
     for key, start, end in (("b-a", 1, 3), ("b-b", 3, 5)):
@@ -77,7 +77,7 @@ def test_of_single_devices_that_would_take_a_planned_node_it_is_reported_how_man
 
 
 @pytest.mark.parametrize("model", [A100, "another"])
-def test_a_booking_that_is_changed_is_not_in_its_own_way_and_in_no_way_of_another_model(model: str) -> None:
+def test_a_changed_booking_frees_its_own_devices_and_does_not_affect_another_model(model: str) -> None:
     world = World({"n0": 2})
     mine = a_record(id="b-mine", start=hour(2), end=hour(6), count=2, model=model, plan=(Place("n0", 2),))
     his = a_record(id="b-his", start=hour(2), end=hour(6), count=1, plan=(Place("n0", 1),))
@@ -90,8 +90,8 @@ def test_a_booking_that_is_changed_is_not_in_its_own_way_and_in_no_way_of_anothe
     assert capacities(A100).lacking(the_sum(2), hour(3), hour(5)) is not None
 
 
-def test_a_place_that_is_not_easily_found_is_none_while_nobody_has_booked_a_node() -> None:
-    """Each node is free for one half of the time. The sum fits, so somebody will move in time."""
+def test_a_place_is_not_needed_while_no_booking_needs_a_whole_node() -> None:
+    """Each node is free for one half of the time. The sum fits, so another booking will move in time."""
     world = World({"n0": 1, "n1": 1})
     for key, start, node in (("b-0", 2, "n0"), ("b-1", 4, "n1")):
         world.records[key] = a_record(id=key, start=hour(start), end=hour(start + 2), plan=(Place(node, 1),))
@@ -117,7 +117,7 @@ def test_a_place_that_is_not_easily_found_is_none_while_nobody_has_booked_a_node
         (3, 0, 0, 1, None),
     ],
 )
-def test_the_earliest_start_of_single_devices_is_where_the_sum_fits_for_so_long(
+def test_the_earliest_start_of_single_devices_is_where_the_sum_fits_for_the_whole_length(
     count: int, buffer: int, not_before: int, length: int, start: int | None
 ) -> None:
     world = World({"n0": 2})

@@ -1,4 +1,4 @@
-"""Pods of a booking that cannot be kept run on: what they hold is planned for nobody else."""
+"""Pods of a booking that cannot be kept run on: their devices are planned for no other booking."""
 
 from booking.records import Place
 from tests.booking.availability.world import World, hour
@@ -18,14 +18,14 @@ def _torn() -> World:
     return world
 
 
-def test_l5_a_booking_with_the_place_of_such_a_pod_is_at_risk() -> None:
+def test_l5_a_booking_planned_on_the_devices_of_such_pods_is_at_risk() -> None:
     world = _torn()
     assert world.keep().at_risk == {"b-torn"}
     world.records["b-one"] = a_record(id="b-one", start=hour(2), end=hour(4), plan=(Place("n1", 1),))
     assert world.keep().at_risk == {"b-torn", "b-one"}
 
 
-def test_l5_a_pod_on_another_node_than_its_booking_is_in_the_way_of_others_too() -> None:
+def test_l5_a_pod_off_the_node_of_its_booking_displaces_other_bookings_too() -> None:
     world = World({"n0": 2, "n1": 1})
     world.records["b-pair"] = a_record(
         id="b-pair", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)

@@ -47,7 +47,7 @@ def kept(
     now: int = 0,
     **devices: int,
 ) -> Outcome:
-    """What becomes of bookings of A100s on nodes with so many of them."""
+    """The outcome for bookings of A100s on nodes with so many of them."""
     capacity = Capacity({A100: devices}, pins=pins or {})
     return replanned(A100, calendar_of(records), capacity, hour(now), blocks=blocks)
 
@@ -56,8 +56,8 @@ def risks(*records: Record, **more: object) -> list[str]:
     return sorted(kept(*records, **more).at_risk)
 
 
-# --- everybody's bookings -------------------------------------------------------------------------------
-def test_bookings_of_every_model_are_judged_by_what_there_is_of_it() -> None:
+# --- all bookings ---------------------------------------------------------------------------------------
+def test_bookings_of_each_model_are_judged_by_the_devices_of_that_model() -> None:
     records = [
         booked("a"),
         booked("b", model=A6000),
@@ -69,7 +69,7 @@ def test_bookings_of_every_model_are_judged_by_what_there_is_of_it() -> None:
     assert at_risk([], capacity, hour(0)) == frozenset()
 
 
-def test_bookings_that_are_over_or_cancelled_are_not_at_risk_and_put_nobody_at_risk() -> None:
+def test_past_and_cancelled_bookings_are_not_at_risk_and_put_no_other_at_risk() -> None:
     capacity = Capacity({A100: {"n0": 1}})
     over = booked("over", start=0, end=5, age=9)
     gone = booked("gone", age=9, cancelled=hour(0))
@@ -84,19 +84,19 @@ def test_maintenance_puts_bookings_at_risk() -> None:
     assert at_risk([booked("a")], capacity, hour(0), [a_block("n0", 9, 12)]) == frozenset()
 
 
-def test_where_nothing_is_booked_any_more_there_is_nothing_to_do() -> None:
+def test_without_bookings_there_is_nothing_to_do() -> None:
     assert kept(n0=1) == kept(whole("a", "n9", end=5), now=5, n0=0) == Outcome()
     assert kept(booked("a", end=5), now=4, n0=0) == Outcome(at_risk=frozenset({"a"}))
 
 
 # --- single devices: the sum ----------------------------------------------------------------------------
-def test_as_many_devices_as_there_are_can_be_booked_and_not_one_more() -> None:
+def test_all_existing_devices_can_be_booked_and_not_one_more() -> None:
     full = [booked("a", count=2), booked("b")]
     assert risks(*full, n0=2, n1=1) == []
     assert risks(*full, booked("c", age=0), n0=2, n1=1) == ["c"]
 
 
-def test_where_single_devices_are_planned_does_not_matter_and_they_keep_their_plans() -> None:
+def test_single_devices_keep_their_plans_wherever_they_are_planned() -> None:
     assert kept(booked("a", ("n9", 1)), booked("b", ("n0", 1)), n0=2) == Outcome()
 
 
@@ -105,18 +105,18 @@ def test_one_booking_may_end_when_the_next_begins() -> None:
     assert risks(booked("a", end=6), booked("b", start=5, age=0), n0=1) == ["b"]
 
 
-def test_who_booked_last_is_at_risk_and_of_those_at_once_the_last_by_name() -> None:
+def test_the_latest_booking_is_at_risk_and_among_simultaneous_ones_the_last_by_name() -> None:
     assert risks(booked("a", age=1), booked("b", age=2), n0=1) == ["a"]
     assert risks(booked("b"), booked("a"), n0=1) == ["b"]
 
 
-def test_whose_pods_run_is_kept_before_those_who_booked_earlier() -> None:
+def test_a_booking_with_running_pods_is_kept_before_earlier_ones() -> None:
     records = [booked("a", start=0, age=2), booked("b", start=0, age=1)]
     assert risks(*records, pins={"b": {"n0": 1}}, now=1, n0=1) == ["a"]
     assert risks(*records, pins={"a": {"n0": 1}, "b": {"n0": 1}}, now=1, n0=1) == ["b"]
 
 
-def test_what_was_is_over_and_puts_nobody_at_risk() -> None:
+def test_past_load_puts_no_booking_at_risk() -> None:
     records = [booked("a", start=0, end=4), booked("b", start=0, end=2, age=0)]
     assert risks(*records, now=1, n0=1) == ["b"]
     assert risks(*records, now=2, n0=1) == []
@@ -124,20 +124,18 @@ def test_what_was_is_over_and_puts_nobody_at_risk() -> None:
     assert risks(long, records[1], late, now=2, n0=1) == ["c"]
 
 
-def test_bookings_one_after_the_other_are_not_in_each_others_way_where_a_third_is_in_both_their_ways() -> (
-    None
-):
+def test_consecutive_bookings_are_kept_when_a_third_overlaps_both() -> None:
     records = [booked("a", end=5, age=3), booked("b", start=5, age=2), booked("c", age=1)]
     assert risks(*records, n0=1) == ["c"]
 
 
-def test_a_booking_that_is_too_large_is_passed_over_for_a_smaller_one_that_came_later() -> None:
+def test_a_booking_that_is_too_large_is_skipped_for_a_later_smaller_one() -> None:
     records = [booked("a", age=3), booked("b", age=2, count=2), booked("c", age=1)]
     assert risks(*records, n0=2) == ["b"]
 
 
 # --- bookings of one node -------------------------------------------------------------------------------
-def test_a_booking_of_one_node_needs_one_and_the_sum_does_not_do() -> None:
+def test_a_booking_of_one_node_needs_a_single_node_and_the_sum_is_not_enough() -> None:
     assert risks(whole("a"), n0=1, n1=1) == ["a"]
     assert risks(whole("a"), n0=2) == []
 
@@ -148,24 +146,22 @@ def test_a_booking_of_one_node_that_is_over_makes_no_places_necessary() -> None:
     assert kept(*records, now=4, n0=4).plans == {"b": (Place("n0", 1),)}
 
 
-def test_everybody_who_has_a_good_place_keeps_it() -> None:
+def test_bookings_with_a_valid_place_keep_it() -> None:
     assert kept(whole("a", "n1"), booked("b", ("n0", 1)), n0=2, n1=2) == Outcome()
 
 
-def test_a_booking_of_a_lost_node_moves_and_nobody_else() -> None:
+def test_only_the_booking_of_a_lost_node_moves() -> None:
     found = kept(whole("a", "n9"), booked("b", ("n0", 1)), n0=2, n1=2)
     assert found == Outcome(plans={"a": (Place("n1", 2),)})
 
 
 @pytest.mark.parametrize(("ages", "moves"), [((2, 1), "b"), ((1, 2), "a"), ((1, 1), "b")])
-def test_where_a_node_has_too_few_the_latest_booking_goes_elsewhere(
-    ages: tuple[int, int], moves: str
-) -> None:
+def test_when_a_node_has_too_few_devices_the_latest_booking_moves(ages: tuple[int, int], moves: str) -> None:
     records = [booked("a", ("n0", 1), age=ages[0]), booked("b", ("n0", 1), age=ages[1]), whole("w", "n1")]
     assert kept(*records, n0=1, n1=2, n2=1) == Outcome(plans={moves: (Place("n2", 1),)})
 
 
-def test_only_as_many_move_as_must_and_from_every_node_that_has_too_few() -> None:
+def test_only_as_many_bookings_move_as_must_and_from_every_node_with_too_few_devices() -> None:
     names = {"n0": "abc", "n1": "de"}
     records = [
         booked(key, (node, 1), age=ord("z") - ord(key)) for node, keys in names.items() for key in keys
@@ -174,13 +170,13 @@ def test_only_as_many_move_as_must_and_from_every_node_that_has_too_few() -> Non
     assert found == Outcome(plans=dict.fromkeys("bce", (Place("n3", 1),)))
 
 
-def test_of_two_that_meet_only_while_the_node_has_too_few_one_moves() -> None:
+def test_one_of_two_bookings_moves_when_the_node_is_too_small_only_for_their_overlap() -> None:
     records = [booked("a", ("n0", 1), end=5, age=3), booked("b", ("n0", 1), start=4, age=2)]
     rest = [booked("c", ("n0", 1), start=9, end=11, age=0), whole("w", "n1")]
     assert kept(*records, *rest, n0=1, n1=2, n2=1) == Outcome(plans={"b": (Place("n2", 1),)})
 
 
-def test_what_was_too_much_before_now_moves_nobody() -> None:
+def test_load_beyond_the_capacity_in_the_past_moves_no_booking() -> None:
     records = [
         booked("a", ("n0", 1), start=0, end=9),
         booked("b", ("n0", 1), start=0, end=3),
@@ -190,36 +186,36 @@ def test_what_was_too_much_before_now_moves_nobody() -> None:
     assert kept(*records, now=2, n0=1, n1=2, n2=1).plans.keys() == {"b"}
 
 
-def test_pods_stay_and_the_booking_that_was_made_before_moves() -> None:
+def test_an_earlier_booking_moves_before_one_with_running_pods() -> None:
     records = [booked("a", ("n0", 1), start=0, age=9), booked("b", ("n0", 1), start=0), whole("w", "n1")]
     found = kept(*records, pins={"b": {"n0": 1}}, now=1, n0=1, n1=2, n2=1)
     assert found == Outcome(plans={"a": (Place("n2", 1),)})
 
 
-def test_a_booking_follows_its_pods_and_those_that_have_no_room_there_any_more_move() -> None:
+def test_a_booking_follows_its_pods_and_displaced_bookings_move() -> None:
     records = [booked("a", ("n0", 1), start=0), booked("b", ("n1", 1), age=9), whole("w", "n2")]
     found = kept(*records, pins={"a": {"n1": 1}}, now=1, n0=1, n1=1, n2=2)
     assert found == Outcome(plans={"a": (Place("n1", 1),), "b": (Place("n0", 1),)})
 
 
 # --- ranked again ---------------------------------------------------------------------------------------
-def test_where_not_all_find_a_place_the_latest_is_at_risk_and_keeps_none() -> None:
+def test_when_not_all_find_a_place_the_latest_is_at_risk_and_loses_its_place() -> None:
     records = [whole("a", "n0", age=3), whole("b", "n1", age=2), whole("c", "n2", age=1)]
     assert kept(*records, n0=2, n1=2) == Outcome(plans={"c": ()}, at_risk=frozenset({"c"}))
     assert kept(records[0], whole("c", age=0), n0=2) == Outcome(at_risk=frozenset({"c"}))
 
 
-def test_who_booked_first_has_a_place_before_those_whose_node_is_still_there() -> None:
+def test_the_earlier_booking_gets_a_place_before_one_whose_node_still_exists() -> None:
     records = [whole("a", "n9", age=2), whole("b", "n0", age=1)]
     assert kept(*records, n0=2) == Outcome(plans={"a": (Place("n0", 2),), "b": ()}, at_risk=frozenset({"b"}))
 
 
-def test_where_all_are_ranked_again_who_can_keeps_the_place_that_is_planned() -> None:
+def test_when_all_are_ranked_again_bookings_keep_their_planned_places_where_possible() -> None:
     records = [whole("a", "n1", age=3), whole("b", "n0", age=2), whole("c", age=1)]
     assert kept(*records, n0=2, n1=2) == Outcome(at_risk=frozenset({"c"}))
 
 
-def test_where_all_are_ranked_again_others_move_for_those_who_booked_later() -> None:
+def test_when_all_are_ranked_again_earlier_bookings_may_move_for_later_ones() -> None:
     records = [
         booked("a", ("n0", 1), age=3),
         booked("b", ("n1", 1), age=2),
@@ -230,7 +226,7 @@ def test_where_all_are_ranked_again_others_move_for_those_who_booked_later() -> 
     assert found == Outcome(plans={"a": (Place("n1", 1),), "c": (Place("n0", 2),)}, at_risk=frozenset({"d"}))
 
 
-def test_l5_pods_hold_their_devices_though_their_booking_has_no_place_any_more() -> None:
+def test_l5_pods_hold_their_devices_even_when_their_booking_has_lost_its_place() -> None:
     """Two of three devices of a node are gone: the pod has the last one, and the next booking none."""
     records = [whole("a", "n0", size=3, start=0, age=3), booked("b", ("n0", 1), age=2), booked("c", age=1)]
     found = kept(*records, pins={"a": {"n0": 1}}, now=1, n0=1, n1=1)
@@ -244,13 +240,13 @@ def test_l5_pods_off_the_node_of_their_booking_hold_their_devices_besides_it() -
     assert found.at_risk == {"b", "x"}
 
 
-def test_where_all_are_ranked_again_a_booking_goes_where_its_pods_run() -> None:
+def test_when_all_are_ranked_again_a_booking_moves_to_where_its_pods_run() -> None:
     records = [whole("a", "n0", start=0), whole("x", age=0), whole("y", age=0)]
     found = kept(*records, pins={"a": {"n1": 1}}, now=1, n0=2, n1=2, n2=1)
     assert (found.plans["a"], len(found.at_risk)) == ((Place("n1", 2),), 1)
 
 
-def test_where_all_are_ranked_again_no_booking_whose_pods_run_is_moved_for_one_without() -> None:
+def test_when_all_are_ranked_again_no_booking_with_running_pods_moves_for_one_without() -> None:
     records = [booked("a", ("n0", 1), age=3), booked("b", ("n1", 1), age=3), whole("x", age=0)]
     assert kept(*records, n0=2, n1=2).at_risk == frozenset()
     pins = {"a": {"n0": 1}, "b": {"n1": 1}}
@@ -264,7 +260,7 @@ def test_pods_on_a_node_that_is_gone_hold_nothing() -> None:
     )
 
 
-def test_what_others_have_granted_makes_places_necessary_and_cannot_be_had() -> None:
+def test_a_grant_of_maia_makes_its_device_unavailable_and_places_necessary() -> None:
     capacity = Capacity({A100: {"n0": 1, "n1": 1}}, grants={A100: (Grant("n0", 1, hour(5)),)})
     records = [booked("a", ("n0", 1), age=2), booked("b", ("n0", 1), start=5, age=1)]
     found = replanned(A100, calendar_of(records), capacity, hour(0))

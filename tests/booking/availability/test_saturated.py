@@ -1,4 +1,4 @@
-"""Calendars that fill up until little fits any more, all of it wanted on one node.
+"""Calendars that fill up until little fits any more, all of them for one node.
 
 Plain capacity, "so many are free", accepts calendars of which most have no placement at all: 222 of 300 in
 the experiment that this repeats (3 nodes with 4 GPUs, up to 4 of them on one node). Of ours none may.
@@ -52,7 +52,7 @@ def test_plain_capacity_accepts_calendars_without_a_placement() -> None:
     assert 200 <= len(impossible) <= 250
 
 
-def test_l5_no_calendar_of_ours_is_without_a_placement_and_they_are_as_full() -> None:
+def test_l5_every_calendar_of_ours_has_a_placement_and_they_are_as_full() -> None:
     ours = plain = 0
     for seed in SEEDS[:100]:
         world = World(DEVICES)
@@ -64,7 +64,7 @@ def test_l5_no_calendar_of_ours_is_without_a_placement_and_they_are_as_full() ->
     assert ours > 0.98 * plain
 
 
-def test_l5_what_has_no_placement_is_at_risk_to_the_last_booking_too_many() -> None:
+def test_l5_in_calendars_without_a_placement_every_booking_too_many_is_at_risk() -> None:
     """The calendars that plain capacity accepts, read as they are by the search for risks."""
     for seed in SEEDS[:15]:
         world = World(DEVICES)

@@ -47,7 +47,7 @@ def found(load: Timeline, table: Table, *, ceiling: int = 0, start: datetime = S
 
 
 # --- what is in use ------------------------------------------------------------------------------------
-def test_the_sum_is_free_while_no_more_is_in_use_than_may_be() -> None:
+def test_the_sum_is_free_while_the_load_is_within_the_limit() -> None:
     load = Sum(a_load((1, 2, 2), (2, 3, 3)), ceiling=2)
     at = [seconds(hour(number)) for number in range(5)]
     assert load.is_free(at[0], at[2])
@@ -68,7 +68,7 @@ def a_plan(**taken: Sequence[tuple[int, int, int]]) -> ModelPlan:
     return ModelPlan(dict.fromkeys(taken, 2), placed)
 
 
-def test_one_node_must_have_all_the_devices_all_the_time() -> None:
+def test_one_node_must_have_all_devices_for_the_whole_length() -> None:
     plan = a_plan(n0=[(0, 4, 1)], n1=[(2, 6, 2)])
     at = [seconds(hour(number)) for number in range(9)]
     one, two = OneNode(plan, 1), OneNode(plan, 2)
@@ -80,7 +80,7 @@ def test_one_node_must_have_all_the_devices_all_the_time() -> None:
     assert not two.is_free(at[4] - 1, at[8])
 
 
-def test_the_gap_of_one_node_is_the_first_of_any() -> None:
+def test_the_first_gap_of_any_node_counts() -> None:
     two = OneNode(a_plan(n0=[(0, 4, 1)], n1=[(0, 2, 2), (3, 6, 1)]), 2)
     at = [seconds(hour(number)) for number in range(9)]
     assert two.first_gap(at[0], 3600) == at[2]
@@ -89,20 +89,20 @@ def test_the_gap_of_one_node_is_the_first_of_any() -> None:
     assert OneNode(ModelPlan({}), 1).first_gap(at[0], 1) is None
 
 
-def test_what_is_in_use_of_one_node_changes_when_that_of_any_node_does() -> None:
+def test_the_load_of_one_node_changes_whenever_any_node_changes() -> None:
     two = OneNode(a_plan(n0=[(1, 4, 1)], n1=[(2, 3, 2)]), 2)
     at = [seconds(hour(number)) for number in range(9)]
     assert [two.next_change(at[number]) for number in range(5)] == [at[1], at[2], at[3], at[4], None]
     assert OneNode(ModelPlan({}), 1).next_change(at[0]) is None
 
 
-def test_an_instant_is_read_as_it_is_counted_in_utc() -> None:
+def test_instants_are_read_back_in_utc() -> None:
     assert instant(seconds(START)) == START
     assert instant(seconds(START)).tzinfo == START.tzinfo
 
 
 # --- the search ----------------------------------------------------------------------------------------
-def test_where_nothing_is_in_use_the_first_start_is_the_one_that_is_asked_for() -> None:
+def test_without_load_the_first_start_is_the_requested_one() -> None:
     assert found(a_load(), Table()) == 0
     assert found(a_load(), Table(), start=hour(3)) == 3
 
@@ -114,11 +114,11 @@ def test_a_booking_may_end_when_the_next_begins_and_begin_when_the_last_ends() -
     assert found(a_load((0, 1, 1), (2, 9, 1)), Table(HOUR + SECOND)) == 9
 
 
-def test_where_always_too_much_is_in_use_there_is_no_start() -> None:
+def test_there_is_no_start_where_the_load_is_always_too_high() -> None:
     assert found(a_load((0, 1, 1)), Table(), ceiling=-1) is None
 
 
-def test_a_gap_is_taken_from_the_next_start_of_the_timetable_if_it_is_long_enough_then() -> None:
+def test_a_gap_is_used_from_the_next_possible_start_if_it_is_long_enough_then() -> None:
     load = a_load((0, 1.5, 1), (4, 9, 1))
     assert found(load, Table(2 * HOUR)) == 2
     assert found(load, Table(2 * HOUR + SECOND)) == 9
@@ -126,22 +126,22 @@ def test_a_gap_is_taken_from_the_next_start_of_the_timetable_if_it_is_long_enoug
     assert found(load, Table(2 * HOUR, step=3)) == 9
 
 
-def test_a_gap_that_no_start_meets_is_passed_over_at_the_next_change() -> None:
+def test_a_gap_that_no_start_meets_is_skipped() -> None:
     load = a_load((0, 1.25, 1), (1.75, 2.5, 1), (3.5, 9, 1))
     assert found(load, Table(HOUR / 2)) == 3
     assert found(load, Table(HOUR)) == 9
 
 
-def test_a_gap_before_the_start_that_is_asked_for_does_not_count() -> None:
+def test_a_gap_before_the_requested_start_does_not_count() -> None:
     assert found(a_load((2, 4, 1)), Table(HOUR), start=hour(1)) == 1
     assert found(a_load((2, 4, 1)), Table(HOUR), start=hour(2)) == 4
 
 
-def test_a_start_with_a_longer_booking_than_the_gap_is_passed_over() -> None:
+def test_a_start_with_a_longer_booking_than_the_gap_is_skipped() -> None:
     load = a_load((1, 2, 1), (4, 9, 1))
     longer = ((START, 2 * HOUR), (hour(2), HOUR))
     assert found(load, Table(HOUR, lengths=longer)) == 2
-    # What is needed from the first start on is looked for, though less would do from the second.
+    # The length from the first start on counts, though a shorter one would do from the second.
     assert found(a_load((1, 2, 1), (4, 9, 1)), Table(3 * HOUR, lengths=((hour(2), 2 * HOUR),))) == 9
 
 
@@ -152,7 +152,7 @@ def test_bookings_of_half_a_day_may_be_up_to_four_hours_shorter_from_a_later_sta
     assert found(load, Table(day, lengths=((hour(1), day - longer),))) == 1
 
 
-def test_a_gap_that_would_do_for_a_day_with_fewer_hours_and_not_for_this_one_is_passed_over() -> None:
+def test_a_gap_that_fits_only_a_day_with_fewer_hours_is_skipped() -> None:
     assert found(a_load((10, 20, 1)), Table(12 * HOUR)) == 20
     assert found(a_load((10, 20, 1), (29, 30, 1)), Table(12 * HOUR)) == 30
 
@@ -163,6 +163,6 @@ def test_bookings_that_are_shorter_than_half_a_day_are_equally_long_from_every_s
     assert found(load, Table(day, lengths=((hour(1), 11 * HOUR),))) == 90
 
 
-def test_a_booking_without_length_is_looked_for_as_one_of_a_second() -> None:
+def test_a_booking_of_zero_length_is_searched_for_as_one_of_a_second() -> None:
     assert found(a_load((0, 1, 1)), Table(timedelta())) == 1
     assert found(a_load((0, 1, 1)), Table(-HOUR)) == 1

@@ -1,4 +1,4 @@
-"""A node whose agent is unresponsive for minutes is no reason to refuse, or to fear for, what comes later."""
+"""A node whose agent is unresponsive for minutes neither prevents nor endangers later bookings."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,20 +14,20 @@ PAIR = CapacityRequest(count=2, topology="single-node")
 
 
 class Unresponsive(World):
-    """n0 is unresponsive; a quarter of an hour is let pass before anything new can be booked of it."""
+    """n0 is unresponsive: new bookings of it can start only in a quarter of an hour."""
 
     @property
     def capacity(self) -> Capacity:
         return replace(super().capacity, pauses={A100: (Grant("n0", 2, START + QUARTER),)})
 
 
-def test_what_begins_after_the_pause_is_guaranteed_as_ever() -> None:
+def test_a_booking_that_begins_after_the_pause_is_accepted() -> None:
     world = Unresponsive({"n0": 2})
     assert world.book(1, 3, 2) is not None
     assert world.book(200, 300, 2) is not None
 
 
-def test_what_begins_at_once_is_guaranteed_on_other_nodes_alone() -> None:
+def test_a_booking_that_begins_at_once_is_accepted_only_on_other_nodes() -> None:
     world = Unresponsive({"n0": 2, "n1": 2})
     at_once = world.book(0, 3, 2)
     assert at_once is not None
@@ -38,7 +38,7 @@ def test_what_begins_at_once_is_guaranteed_on_other_nodes_alone() -> None:
     assert world.free_capacity().lacking(PAIR, START + QUARTER, hour(3)) is None
 
 
-def test_nobody_is_at_risk_and_nobody_is_moved() -> None:
+def test_no_booking_is_at_risk_and_none_is_moved() -> None:
     world = World({"n0": 2, "n1": 2})
     for start in (0, 1, 9):
         assert world.book(start, start + 1, 2) is not None

@@ -1,4 +1,4 @@
-"""A small calendar, and everything that can be asked of it by trying all there is."""
+"""A small calendar, and answers about it that are found by trying everything."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ def a_block(node: str, start: int, end: int, count: int | None = None, model: st
 
 @dataclass(frozen=True)
 class Lasting:
-    """Any start from an instant on, for so long."""
+    """Any start from an instant on, for a fixed length."""
 
     not_before: datetime
     length: timedelta
@@ -152,7 +152,7 @@ def is_possible(
     blocks: Sequence[Block] = (),
     bound: Mapping[str, tuple[Place, ...]] | None = None,
 ) -> bool:
-    """Whether all of these could be honoured, by trying everything; ``bound``: who must be where."""
+    """Whether all of these could be honoured, by trying everything; ``bound``: fixed nodes."""
     wanted: list[tuple[Record, int, str | None]] = []
     for record in sorted(records, key=lambda one: (one.start, one.id)):
         homes: list[str | None] = [p.node for p in (bound or {}).get(record.id, ()) for _ in range(p.count)]

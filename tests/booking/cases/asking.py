@@ -1,4 +1,4 @@
-"""Cases for tests: ``broken(count=2)`` is what alice is refused who asks for two days of the only model."""
+"""Cases for tests: ``broken(count=2)`` are the rules that alice breaks by two days of the only model."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def outcome(
     maintenance: tuple[Maintained, ...] = (),
     **more: Any,
 ) -> Outcome:
-    """What comes of one case: alice asks now for two days, unless something else is said."""
+    """The outcome of one case: alice requests two days from now on, unless given otherwise."""
     of_case = {key: more.pop(key) for key in OF_CASE if key in more}
     is_timed = {"duration", "end"} & more.keys() or "change" in of_case
     request = Asked(**more) if is_timed else Asked(duration="2d", **more)

@@ -26,7 +26,7 @@ def refused(file: Path, text: str) -> str:
     return str(refusal.value)
 
 
-def test_the_example_answers_as_it_says() -> None:
+def test_the_example_gets_the_answers_that_it_expects() -> None:
     outcomes = replay_file(ROOT / "docs" / "examples" / "policy-cases.yaml")
     assert len(outcomes) >= 10
     assert [outcome for outcome in outcomes if outcome.differs] == []
@@ -37,7 +37,7 @@ def test_the_example_answers_as_it_says() -> None:
     }
 
 
-def test_without_a_policy_file_it_is_the_manual(file: Path) -> None:
+def test_without_a_policy_file_the_manual_applies(file: Path) -> None:
     (outcome,) = replayed(file, f"{HEAD}{CASE}}}")
     assert (outcome.differs, outcome.broken) == (None, ())
 
@@ -60,7 +60,7 @@ def test_the_policy_is_found_next_to_the_file(file: Path) -> None:
     assert outcome.differs is None
 
 
-def test_bookings_of_one_node_are_kept_in_a_case_too(file: Path) -> None:
+def test_bookings_of_one_node_stay_on_one_node_in_a_case_too(file: Path) -> None:
     booked = "{user: bob, count: 1, start: 2026-03-01T09:00:00Z, end: 2026-03-09T09:00:00Z}"
     history = f"history:\n  - {booked}\n  - {booked.replace('count: 1', 'count: 2')}\n"
     two = CASE.replace("duration: 2d", "duration: 2d, count: 2")
@@ -84,7 +84,7 @@ FIRST_NODE = "maintenance: [{node: n0, start: 2026-03-03T09:00:00Z, end: 2026-03
     ],
 )
 @pytest.mark.parametrize("place", ["file", "case"])
-def test_what_is_maintained_cannot_be_had(
+def test_gpus_under_maintenance_cannot_be_booked(
     file: Path, maintenance: str, count: int, expected: str, place: str
 ) -> None:
     case = CASE.replace("duration: 2d", f"duration: 2d, count: {count}, topology: any")
@@ -96,7 +96,7 @@ def test_what_is_maintained_cannot_be_had(
     assert outcome.differs is None
 
 
-def test_maintenance_of_one_model_leaves_the_others_of_its_node(file: Path) -> None:
+def test_maintenance_of_one_model_leaves_the_other_models_of_its_node(file: Path) -> None:
     head = "capacity: {A100: {n0: 1}, L40: {n0: 1}}\n"
     case = CASE.replace("duration: 2d", "duration: 2d, model: A100")
     maintenance = FIRST_NODE.replace("n0", "n0, model: L40")
@@ -104,7 +104,7 @@ def test_maintenance_of_one_model_leaves_the_others_of_its_node(file: Path) -> N
     assert outcome.broken == ()
 
 
-def test_a_booking_that_maintenance_leaves_no_room_for_is_there_all_the_same(file: Path) -> None:
+def test_a_booking_without_room_because_of_maintenance_still_counts(file: Path) -> None:
     history = f"history: [{{{BOOKED}, count: 2}}, {{{BOOKED}, count: 2}}]\n"
     (outcome,) = replayed(file, f"{HEAD}{history}{FIRST_NODE}\n{CASE}, expect: [capacity]}}")
     assert outcome.differs is None
@@ -138,7 +138,7 @@ def test_an_exemption_counts_while_it_holds(file: Path, dates: str, expected: st
     assert outcome.differs is None
 
 
-def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
+def test_a_mistake_is_reported_with_the_file_name(file: Path) -> None:
     assert refused(file, "cases: 1").startswith(f"{file}: The case file is refused: ")
     assert refused(file, f"{HEAD}{CASE}, change: b-7}}").startswith(f"{file}: The case 'one': ")
 
@@ -198,7 +198,7 @@ def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_with_a_message(file: Path, text: str, expected: str) -> None:
+def test_a_nonsensical_file_is_refused_with_a_message(file: Path, text: str, expected: str) -> None:
     assert expected in refused(file, text)
 
 
@@ -207,7 +207,7 @@ def test_a_broken_policy_is_reported_with_its_lines(file: Path) -> None:
     assert "Line 1, defaults.cooldown" in refused(file, f"policy: p.yaml\n{HEAD}{CASE}}}")
 
 
-def test_a_file_that_is_not_there_or_not_text_is_refused(file: Path) -> None:
+def test_a_file_that_is_missing_or_not_text_is_refused(file: Path) -> None:
     with pytest.raises(CaseFileError, match="cannot be read"):
         replay_file(file)
     file.write_bytes(b"\xff\xfe")

@@ -1,4 +1,4 @@
-"""Cases in which a booking is changed: what is not said stays as it is."""
+"""Cases in which a booking is changed: whatever the case does not name stays as it is."""
 
 from typing import Any
 
@@ -42,26 +42,26 @@ def changed(had: Booked, *others: Booked, policy: Policy | None = None, **asked:
         (PLANNED, {"count": 5, "topology": "any"}, {"more-than-exist"}),
     ],
 )
-def test_a_change_is_held_to_the_rules_of_what_it_changes(
+def test_a_change_is_held_to_the_rules_about_what_it_changes(
     had: Booked, asked: dict[str, Any], rules: set[str]
 ) -> None:
     assert changed(had, **asked) == rules
 
 
-def test_what_somebody_has_is_free_for_their_own_change_and_for_nobody_else() -> None:
+def test_the_gpus_of_a_booking_are_free_only_for_its_own_change() -> None:
     assert changed(RUNNING, capacity=ONE_GPU, end=day(4)) == set()
     assert changed(RUNNING, booked("bob", 4, 6), capacity=ONE_GPU, end=day(4)) == set()
     assert changed(RUNNING, booked("bob", 4, 6), capacity=ONE_GPU, end=day(5)) == {"capacity"}
     assert broken(user="bob", history=(RUNNING,), capacity=ONE_GPU) == {"capacity"}
 
 
-def test_the_number_of_gpus_stays_where_it_is_not_said() -> None:
+def test_the_number_of_gpus_stays_when_it_is_not_given() -> None:
     two = booked("alice", -2, 3, id="mine", count=2)
     assert changed(two, booked("bob", 3, 6, count=2), booked("carol", 3, 6), end=day(4)) == {"capacity"}
     assert changed(two, booked("bob", 3, 6, count=2), booked("carol", 3, 6), end=day(4), count=1) == set()
 
 
-def test_the_topology_stays_where_it_is_not_said() -> None:
+def test_the_topology_stays_when_it_is_not_given() -> None:
     spread = booked("alice", 2, 5, id="mine", count=2, topology="any")
     others = (booked("bob", 2, 6), booked("carol", 2, 6, topology="single-node"))
     full = (*others, booked("dora", 5, 6, count=2))
@@ -69,7 +69,7 @@ def test_the_topology_stays_where_it_is_not_said() -> None:
     assert changed(spread, *full, end=day(6)) == {"capacity"}
 
 
-def test_the_model_is_that_of_the_booking_where_there_are_several() -> None:
+def test_the_model_of_the_booking_is_used_when_there_are_several_models() -> None:
     two = {"A100": {"n0": 1}, "L40": {"n1": 1}}
     mine = booked("alice", -2, 3, id="mine", model="L40")
     assert changed(mine, capacity=two, end=day(4)) == set()
@@ -100,22 +100,22 @@ def test_the_model_is_that_of_the_booking_where_there_are_several() -> None:
         ),
     ],
 )
-def test_what_is_running_is_extended_only_by_whom_the_policy_allows(
+def test_a_running_booking_is_extended_only_where_the_policy_allows_it(
     asked: dict[str, Any], rules: set[str]
 ) -> None:
     assert changed(RUNNING, policy=NO_EXTENSION, **asked) == rules
 
 
-def test_what_has_not_begun_may_be_moved_where_nothing_is_extended() -> None:
+def test_a_planned_booking_may_be_moved_even_where_no_extension_is_allowed() -> None:
     assert changed(PLANNED, policy=NO_EXTENSION, end=day(6)) == set()
 
 
-def test_a_change_is_no_second_booking() -> None:
+def test_a_change_does_not_count_as_a_second_booking() -> None:
     assert changed(PLANNED, end=day(6)) == set()
     assert broken(history=(PLANNED,), start=day(30)) == {"one-planned"}
 
 
-def test_an_extension_keeps_its_distance_from_the_user_s_next_booking() -> None:
+def test_an_extension_keeps_the_cooldown_before_the_users_next_booking() -> None:
     following = booked("alice", 20, 22)
     assert changed(RUNNING, following, end=day(6)) == set()
     assert changed(RUNNING, following, end=day(7)) == {"cooldown"}

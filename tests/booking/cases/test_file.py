@@ -24,7 +24,7 @@ FILE = {"capacity": {"A100": {"n0": 2}}, "cases": [CASE]}
 
 
 def read(**more: Any) -> CaseFile:
-    """A file as somebody writes it: instants are not quoted."""
+    """A file as people write it: instants are not quoted."""
     return read_cases(msgspec.yaml.encode({**FILE, **more}).decode().replace("'", ""))
 
 
@@ -45,7 +45,7 @@ def test_a_file_needs_capacity_and_cases_and_nothing_else() -> None:
     assert read(cases=[]).cases == ()
 
 
-def test_what_cases_share_is_listed_at_the_top_and_what_is_a_case_s_own_with_it() -> None:
+def test_shared_history_and_maintenance_are_at_the_top_and_a_cases_own_are_with_it() -> None:
     bob, node = {"user": "bob", **SPAN}, {"node": "n0", **SPAN}
     shared = read(policy="p.yaml", history=[bob], maintenance=[node])
     assert shared.policy == "p.yaml"
@@ -54,7 +54,7 @@ def test_what_cases_share_is_listed_at_the_top_and_what_is_a_case_s_own_with_it(
     assert shared.maintenance == (Maintained(node="n0", start=day(0), end=day(2)),)
 
 
-def test_a_booking_is_one_gpu_of_the_only_model_unless_it_says_more() -> None:
+def test_a_booking_is_one_gpu_of_the_only_model_by_default() -> None:
     plain = Booked(user="bob", start=day(0), end=day(2))
     assert (plain.count, plain.model, plain.id, plain.topology, plain.waived) == (1, "", "", None, False)
     stored = {"user": "bob", **SPAN, "count": 3, "topology": "any", "waived": True, "released": SPAN["end"]}
@@ -62,7 +62,7 @@ def test_a_booking_is_one_gpu_of_the_only_model_unless_it_says_more() -> None:
     assert (found.count, found.topology, found.waived, found.released) == (3, "any", True, day(2))
 
 
-def test_an_exemption_says_what_differs_and_where_it_matters_for_what_and_when() -> None:
+def test_an_exemption_names_its_limits_and_optionally_its_model_and_span() -> None:
     exemptions = of_case(exemptions=[{"limits": {"cooldown": "0d"}}, {"limits": {}, "model": "A100", **SPAN}])
     assert exemptions.exemptions == (
         Exempted(limits={"cooldown": "0d"}),
@@ -74,7 +74,7 @@ def test_an_exemption_says_what_differs_and_where_it_matters_for_what_and_when()
     ("written", "hours"),
     [("2026-03-02T09:00:00Z", 0), ("2026-03-02T09:00:00+01:00", -1), ("2026-03-02T09:00:00-05:30", 5.5)],
 )
-def test_an_instant_says_its_offset(written: str, hours: float) -> None:
+def test_an_instant_has_an_offset(written: str, hours: float) -> None:
     assert of_case(now=written).now == day(0) + timedelta(hours=hours)
 
 
@@ -105,7 +105,7 @@ def test_an_instant_without_an_offset_is_refused(written: object) -> None:
         ({"case": []}, "unknown field `case`"),
     ],
 )
-def test_what_is_not_expected_is_refused_with_its_place(more: dict[str, Any], where: str) -> None:
+def test_an_unexpected_key_or_value_is_refused_with_its_place(more: dict[str, Any], where: str) -> None:
     said = refused(**more)
     assert said.startswith("The case file is refused: ")
     assert said.endswith(".")

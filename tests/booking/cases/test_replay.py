@@ -69,7 +69,7 @@ def test_the_manual_answers_as_the_server_would(request_: dict[str, Any], rules:
         ({"longest": Duration(1), "max_gpus_per_booking": 1}, {"count": 2}, {"longest", "too-many-gpus"}),
     ],
 )
-def test_a_policy_s_limits_are_asked(
+def test_the_limits_of_the_policy_apply(
     limits: dict[str, Any], request_: dict[str, Any], rules: set[str]
 ) -> None:
     assert broken(a_policy(**limits), **request_) == rules
@@ -97,7 +97,7 @@ def test_a_policy_s_limits_are_asked(
         (booked("alice", 0, 2, waived=True), {"no-active-overlap"}),
     ],
 )
-def test_what_somebody_has_had_has_or_will_have_counts_for_them(booking: Any, rules: set[str]) -> None:
+def test_past_running_and_planned_bookings_of_the_user_count(booking: Any, rules: set[str]) -> None:
     assert broken(history=(booking,)) == rules
 
 
@@ -115,7 +115,7 @@ def test_what_somebody_has_had_has_or_will_have_counts_for_them(booking: Any, ru
         ((booked("bob", -1, 5, count=4, topology="any"),), 1, {"capacity"}),
     ],
 )
-def test_of_others_only_their_gpus_count_and_only_while_they_have_them(
+def test_bookings_of_others_count_only_for_their_gpus_while_they_last(
     bookings: tuple[Any, ...], count: int, rules: set[str]
 ) -> None:
     assert broken(history=bookings, count=count) == rules
@@ -129,14 +129,16 @@ def test_a_planned_booking_makes_room_where_it_keeps_a_place() -> None:
     assert broken(history=history[:2], start=day(1), count=2) == set()
 
 
-def test_bookings_of_one_model_leave_the_others() -> None:
+def test_bookings_of_one_model_do_not_affect_the_others() -> None:
     history = (booked("bob", -1, 5, model="A100", count=2),)
     assert broken(capacity=TWO_MODELS, history=history, model="L40") == set()
     assert broken(capacity=TWO_MODELS, history=history, model="A100") == {"capacity"}
 
 
 @pytest.mark.parametrize("ids", [("mine", "mine"), ("b-2", ""), ("", "b-1")])
-def test_two_bookings_of_one_id_are_refused_since_a_change_could_mean_either(ids: tuple[str, str]) -> None:
+def test_two_bookings_with_the_same_id_are_refused_since_a_change_could_mean_either(
+    ids: tuple[str, str],
+) -> None:
     history = tuple(booked("bob", -1, 5, id=each) for each in ids)
     with pytest.raises(CaseFileError, match=r"booking 2 has the id '\S+' of one before it"):
         broken(history=history)
@@ -182,7 +184,7 @@ def test_the_narrowest_scope_of_the_case_s_user_and_model_counts(
     assert broken(TIERED, duration=f"{days}d1s", **asked) == {"longest"}
 
 
-def test_the_days_of_a_duration_are_those_of_the_site_s_zone() -> None:
+def test_the_days_of_a_duration_are_days_of_the_sites_zone() -> None:
     """On 2026-03-29 the clocks of Stockholm are turned forward: that day has 23 hours."""
     one_day = {"shortest": Duration(1), "longest": Duration(1)}
     spring = day(26) + timedelta(hours=11)
@@ -225,7 +227,7 @@ def test_an_answer_is_compared_with_the_expected_rules_in_any_order(
     assert outcome(expect=expect, duration=duration).differs == differs
 
 
-def test_an_earliest_start_that_there_is_not_is_called_never() -> None:
+def test_a_missing_earliest_start_is_reported_as_never() -> None:
     found = outcome(a_policy(max_gpus_per_booking=0), expect=("too-many-gpus",), earliest_start=day(1))
     assert found.differs == "The earliest start should be 2026-03-03 09:00 UTC, and it is never."
 
@@ -243,7 +245,7 @@ def test_every_case_has_its_own_outcome_in_order_and_none_changes_the_next() -> 
     assert [(each.name, each.broken) for each in found] == [("one", ()), ("two", ())]
 
 
-def test_what_a_case_adds_is_gone_in_the_next() -> None:
+def test_history_and_maintenance_of_one_case_are_gone_in_the_next() -> None:
     request = Asked(duration="2d", count=4, topology="any")
     busy = OneCase(
         name="busy",
@@ -265,7 +267,7 @@ def test_a_cancelled_booking_needs_no_place() -> None:
     )
 
 
-def test_two_gpus_that_are_booked_already_are_on_one_node_unless_the_file_says_any() -> None:
+def test_two_gpus_booked_already_are_on_one_node_unless_the_file_says_any() -> None:
     apart = {"A100": {"n0": 1, "n1": 1}}
     with pytest.raises(CaseFileError, match="does not fit"):
         outcome(history=(booked("bob", -1, 5, count=2),), capacity=apart)

@@ -1,4 +1,4 @@
-"""The command line as somebody uses it: against a booking server that really answers, over HTTP."""
+"""The command line as users run it: against a booking server that really answers, over HTTP."""
 
 import io
 import threading
@@ -16,14 +16,14 @@ from tests.booking.web.served import Served
 
 
 class Screen(io.StringIO):
-    """The error stream of a user at a terminal, who does something once it shows something."""
+    """The error stream of a terminal, which notes when something is shown."""
 
     def __init__(self) -> None:
         super().__init__()
         self.spoke = threading.Event()
 
     def isatty(self) -> bool:
-        """Yes."""
+        """Always."""
         return True
 
     def write(self, text: str) -> int:
@@ -34,14 +34,14 @@ class Screen(io.StringIO):
 
 
 class Terminal:
-    """Alice's, or somebody else's."""
+    """The terminal of alice or another user."""
 
     def __init__(self, served: Served, url: str) -> None:
         self.served = served
         self.url = url
 
     def run(self, *words: str, user: str = "alice", **environ: str | None) -> Result:
-        """One command, whatever comes of it."""
+        """Run one command, which may fail."""
         given = {
             server_connection.URL: self.url,
             server_connection.TOKEN: f"{user}-token",

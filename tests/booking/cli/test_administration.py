@@ -18,7 +18,7 @@ def bob(terminal: Terminal) -> Terminal:
     return terminal
 
 
-def test_maintenance_is_planned_seen_and_taken_back(bob: Terminal) -> None:
+def test_maintenance_is_planned_listed_and_cancelled(bob: Terminal) -> None:
     made = json.loads(
         bob.says(
             *(
@@ -45,13 +45,13 @@ def test_maintenance_is_planned_seen_and_taken_back(bob: Terminal) -> None:
     assert bob.says("admin", "blocks", user="bob") == ""
 
 
-def test_a_block_says_whose_booking_cannot_be_kept(bob: Terminal) -> None:
+def test_a_block_reports_which_booking_cannot_be_kept(bob: Terminal) -> None:
     booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
     said = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
     assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in said
 
 
-def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
+def test_a_user_gets_other_limits_for_a_while(bob: Terminal) -> None:
     assert "14 days" in bob.fails("book", A100, "--for", "20d")
     made = bob.says(
         *("admin", "exempt", "alice", "longest=P30D", "--to", "+30d", "--reason", "thesis", "-o", "name"),
@@ -64,7 +64,7 @@ def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
     assert "14 days" in bob.fails("book", A100, "--for", "20d")
 
 
-def test_a_limit_that_says_nothing_is_refused_before_anything_is_asked(bob: Terminal) -> None:
+def test_a_limit_without_a_value_is_refused_before_any_request(bob: Terminal) -> None:
     said = bob.fails(
         "admin", "exempt", "alice", "longest", "--to", "fri", "--reason", "x", user="bob", status=2
     )
@@ -102,7 +102,7 @@ def test_other_users_are_refused(terminal: Terminal, words: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     ("limit", "value"), [("max_planned=3", 3), ("may_extend=false", False), ("horizon=null", None)]
 )
-def test_limits_that_are_no_lengths_are_set_as_what_they_are(
+def test_limits_that_are_not_lengths_are_set_with_their_own_type(
     bob: Terminal, limit: str, value: object
 ) -> None:
     words = ("admin", "exempt", "alice", limit, "--to", "+30d", "--reason", "thesis", "--model", "a6000")
@@ -119,7 +119,7 @@ def test_entries_without_an_id_are_named_by_their_number(bob: Terminal, what: st
     assert bob.says("admin", what, "-o", "name", user="bob").strip().isdecimal()
 
 
-def test_everybodys_bookings_are_seen_with_whose_they_are_and_ones_own_without(bob: Terminal) -> None:
+def test_all_bookings_are_listed_with_their_users_and_ones_own_without(bob: Terminal) -> None:
     bob.says("book", A100, "--for", "2d")
     assert bob.says("bookings", user="bob") == ""
     titles, row = bob.says("bookings", "-A", user="bob").splitlines()
@@ -129,7 +129,7 @@ def test_everybodys_bookings_are_seen_with_whose_they_are_and_ones_own_without(b
     assert "Only administrators may see everybody's bookings" in bob.fails("bookings", "-A")
 
 
-def test_whatever_is_done_is_said_to_programs_as_well(bob: Terminal) -> None:
+def test_every_action_has_an_output_for_programs_too(bob: Terminal) -> None:
     def said(*words: str) -> str:
         return bob.says("admin", *words, user="bob")
 
@@ -164,7 +164,7 @@ MORE_THAN_A_PAGE = 101
 """One request is answered with a hundred entries, where it does not say how many."""
 
 
-def test_maintenance_and_exemptions_are_listed_to_the_last(bob: Terminal) -> None:
+def test_maintenance_and_exemptions_are_listed_to_the_last_page(bob: Terminal) -> None:
     store, now = bob.served.store, bob.served.clock.now()
     span = {"start": now, "end": now + timedelta(days=3)}
     made: dict[str, Any] = {"reason": "because", "created_by": "bob", "created": now, **span}

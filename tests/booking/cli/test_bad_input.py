@@ -1,4 +1,4 @@
-"""Impossible bookings and harmful input: each is refused in a sentence, and nothing is stored."""
+"""Impossible bookings and harmful input: each is refused with a message, and nothing is stored."""
 
 import ssl
 import threading
@@ -52,7 +52,7 @@ def test_a_booking_that_cannot_be_made_is_refused_with_a_message(
         pytest.param(("--gpus", "many", *FOR), id="no number"),
     ],
 )
-def test_words_that_cannot_be_read_are_refused_before_anything_is_booked(
+def test_unreadable_arguments_are_refused_before_anything_is_booked(
     terminal: Terminal, words: tuple[str, ...]
 ) -> None:
     assert "Error: " in terminal.fails("book", A100, *words, status=2)
@@ -65,7 +65,7 @@ def test_an_unknown_model_is_refused_with_the_known_ones(terminal: Terminal) -> 
 
 
 @pytest.mark.parametrize("text", HARM)
-def test_no_word_does_harm_or_draws_on_the_terminal(terminal: Terminal, text: str) -> None:
+def test_no_argument_does_harm_or_draws_on_the_terminal(terminal: Terminal, text: str) -> None:
     commands = [
         ("book", text, *FOR),
         ("book", A100, "--namespace", text, *FOR),
@@ -91,7 +91,7 @@ def test_too_many_requests_are_refused_with_when_to_ask_again(terminal: Terminal
     assert "does not answer" not in said
 
 
-def test_while_the_database_is_away_the_servers_message_is_shown(terminal: Terminal) -> None:
+def test_the_servers_message_is_shown_while_the_database_is_missing(terminal: Terminal) -> None:
     served = terminal.served
     away = served.file.with_suffix(".away")
     served.file.rename(away)
@@ -107,7 +107,7 @@ def test_while_the_database_is_away_the_servers_message_is_shown(terminal: Termi
     "url",
     ["gpu.example.org", "ftp://127.0.0.1", "http://", "http://exa mple", "http://[::1", "http://a:99999"],
 )
-def test_a_wrong_address_is_refused_with_how_one_is_given(terminal: Terminal, url: str) -> None:
+def test_a_wrong_address_is_refused_with_how_to_give_one(terminal: Terminal, url: str) -> None:
     done = terminal.run("bookings", **{server_connection.URL: url})
     assert done.exit_code == 1
     assert f"'{url}' is not the address of a booking server: write it with --url" in done.stderr
@@ -167,20 +167,20 @@ def test_a_file_that_cannot_be_used_is_refused_before_any_request(terminal: Term
     ],
     ids=" ".join,
 )
-def test_a_name_that_is_empty_means_nobody_and_nothing(terminal: Terminal, words: tuple[str, ...]) -> None:
-    """As of a variable that is not set: it must not mean oneself, or all there is."""
+def test_an_empty_name_is_refused(terminal: Terminal, words: tuple[str, ...]) -> None:
+    """As from an unset variable: it must mean neither oneself nor everything."""
     terminal.served.signing_in.administrators.add("alice")
     assert "it is empty." in terminal.fails(*words, status=2)
     assert terminal.served.stored == 0
 
 
 @pytest.mark.parametrize("text", ["vision/", "/train", "a/b/c", "pod/a/b", "pods/"])
-def test_a_wrong_pod_is_refused_with_how_one_is_written(terminal: Terminal, text: str) -> None:
+def test_a_wrong_pod_is_refused_with_how_to_write_one(terminal: Terminal, text: str) -> None:
     for words in (("why", text), ("admin", "evict", text, "--reason", "x")):
         assert "is not a pod: write its NAME, or NAMESPACE/NAME." in terminal.fails(*words, status=2)
 
 
-def test_a_pod_is_in_one_namespace(terminal: Terminal) -> None:
+def test_contradicting_namespaces_of_a_pod_are_refused(terminal: Terminal) -> None:
     said = terminal.fails("why", "vision/train", "-n", "genomics", status=2)
     assert "'vision/train' is in the namespace 'vision', and --namespace names another" in said
 
@@ -246,7 +246,7 @@ def test_a_server_without_a_trusted_certificate_is_reported_with_how_to_trust_it
 
 
 @pytest.mark.parametrize("text", [".", "..", "..."])
-def test_points_alone_are_an_id_and_no_way_to_another_address(terminal: Terminal, text: str) -> None:
+def test_an_id_of_dots_does_not_lead_to_another_address(terminal: Terminal, text: str) -> None:
     """A client that sends an address with ``.`` or ``..`` in it leaves them out before."""
     terminal.served.signing_in.administrators.add("alice")
     for words in (("bookings", text), ("release", text), ("cancel", text, "--dry-run")):

@@ -18,14 +18,14 @@ def booked(terminal: Terminal, *words: str, user: str = "alice") -> str:
     return said.removeprefix("booking/")
 
 
-def test_a_booking_by_a_part_of_the_models_name_is_made_and_shown(terminal: Terminal) -> None:
+def test_a_booking_can_be_made_with_a_part_of_the_models_name(terminal: Terminal) -> None:
     said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d")
     assert said.startswith("Booked as b-")
     assert f"1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC)." in said
     assert terminal.served.stored == 1
 
 
-def test_a_dry_run_says_the_same_and_stores_nothing(terminal: Terminal) -> None:
+def test_a_dry_run_shows_the_same_and_stores_nothing(terminal: Terminal) -> None:
     said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d", "--dry-run")
     assert (
         said
@@ -34,24 +34,24 @@ def test_a_dry_run_says_the_same_and_stores_nothing(terminal: Terminal) -> None:
     assert terminal.served.stored == 0
 
 
-def test_everything_that_is_wrong_is_said_with_what_would_be_right(terminal: Terminal) -> None:
+def test_all_errors_are_reported_with_what_would_be_accepted(terminal: Terminal) -> None:
     said = terminal.fails("book", A100, "--gpus", "9", "--for", "15d")
     assert "9 GPUs of model" in said
     assert "A booking lasts at most 14 days" in said
     assert terminal.served.stored == 0
 
 
-def test_until_when_must_be_said_once(terminal: Terminal) -> None:
+def test_the_end_must_be_given_exactly_once(terminal: Terminal) -> None:
     for words in ((), ("--to", "fri", "--for", "2d")):
         assert "--to, or how long with --for" in terminal.fails("book", A100, *words, status=2)
 
 
-def test_a_time_that_cannot_be_read_is_refused_before_any_request(terminal: Terminal) -> None:
+def test_an_unreadable_time_is_refused_before_any_request(terminal: Terminal) -> None:
     said = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
     assert "'soonish' is not a time: write for example" in said
 
 
-def test_bookings_are_listed_with_what_is_left_of_them(terminal: Terminal) -> None:
+def test_bookings_are_listed_with_the_time_that_is_left(terminal: Terminal) -> None:
     identifier = booked(terminal)
     titles, row = terminal.says("bookings").splitlines()
     assert titles.split()[:4] == ["ID", "MODEL", "GPUS", "STATE"]
@@ -61,7 +61,7 @@ def test_bookings_are_listed_with_what_is_left_of_them(terminal: Terminal) -> No
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_programs_get_what_the_server_said(terminal: Terminal, form: str, read: object) -> None:
+def test_programs_get_the_servers_answer(terminal: Terminal, form: str, read: object) -> None:
     assert callable(read)
     identifier = booked(terminal)
     assert [each["id"] for each in read(terminal.says("bookings", "-o", form))["bookings"]] == [identifier]
@@ -77,7 +77,7 @@ def test_a_booking_is_extended_shortened_and_released(terminal: Terminal) -> Non
     assert "ended" in terminal.says("bookings", "--past")
 
 
-def test_an_extension_that_is_refused_leaves_the_booking_as_it_was(terminal: Terminal) -> None:
+def test_a_refused_extension_does_not_change_the_booking(terminal: Terminal) -> None:
     identifier = booked(terminal)
     before = terminal.says("bookings", identifier, "-o", "json")
     assert "A booking lasts at most 14 days" in terminal.fails("extend", identifier, "--by", "20d")
@@ -92,13 +92,13 @@ def test_a_planned_booking_moves_as_a_whole_and_is_cancelled(terminal: Terminal)
     assert terminal.says("cancel", identifier) == f"Cancelled {identifier}.\n"
 
 
-def test_nobody_touches_a_booking_of_somebody_else(terminal: Terminal) -> None:
+def test_nobody_can_change_a_booking_of_another_user(terminal: Terminal) -> None:
     identifier = booked(terminal)
     for words in (("extend", identifier, "--by", "1d"), ("release", identifier), ("cancel", identifier)):
         assert f"no booking '{identifier}'" in terminal.fails(*words, user="bob")
 
 
-def test_the_earliest_slots_are_those_after_what_is_booked(terminal: Terminal) -> None:
+def test_the_earliest_slots_come_after_the_existing_bookings(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
     all_of_them = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d")
     rows = terminal.says(*all_of_them, "--after", "now").splitlines()
@@ -112,7 +112,9 @@ def test_a_user_who_may_not_book_now_is_shown_why_instead_of_when(terminal: Term
     assert f"Your booking {identifier} runs until" in terminal.fails("earliest", A100, "--for", "1d")
 
 
-def test_an_administrator_books_for_others_and_ends_it_with_a_reason(terminal: Terminal) -> None:
+def test_an_administrator_books_for_another_user_and_ends_the_booking_with_a_reason(
+    terminal: Terminal,
+) -> None:
     assert (
         "administrator" in terminal.fails("book", A100, "--for", "2d", "--user", "alice", user="bob").lower()
     )
@@ -125,7 +127,7 @@ def test_an_administrator_books_for_others_and_ends_it_with_a_reason(terminal: T
     assert "power cut" in terminal.says("bookings", "--past", "-o", "wide")
 
 
-def test_a_server_that_does_not_answer_is_worth_another_try(terminal: Terminal) -> None:
+def test_an_unreachable_server_has_its_own_exit_code_and_advice(terminal: Terminal) -> None:
     done = terminal.run("bookings", **{server_connection.URL: "http://127.0.0.1:1"})
     assert done.exit_code == 3
     assert "The booking server at http://127.0.0.1:1 does not answer: Failed to establish" in done.stderr
@@ -138,7 +140,7 @@ def test_an_address_without_a_booking_server_is_reported(terminal: Terminal) -> 
     assert "Traceback" not in done.output
 
 
-def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
+def test_without_a_token_the_command_explains_how_to_get_one(terminal: Terminal) -> None:
     without: dict[str, Any] = {server_connection.TOKEN: None}
     done = terminal.run("bookings", **without)
     assert done.exit_code == 1
@@ -146,11 +148,11 @@ def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
     assert "--token-file" in done.stderr
 
 
-def test_a_stranger_is_shown_how_to_get_a_token(terminal: Terminal) -> None:
+def test_an_unknown_user_is_shown_how_to_get_a_token(terminal: Terminal) -> None:
     assert "kubectl create token" in terminal.fails("bookings", user="mallory-is-nobody")
 
 
-def test_what_would_be_accepted_is_shown_by_the_clocks_of_the_site(terminal: Terminal) -> None:
+def test_alternatives_are_shown_in_the_time_zone_of_the_site(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
     said = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
     assert "\nEarliest valid start: Wed 2026-03-04 09:00 UTC\nWhat would be accepted:\n" in said
@@ -159,7 +161,7 @@ def test_what_would_be_accepted_is_shown_by_the_clocks_of_the_site(terminal: Ter
     assert "T09:00:00Z" not in said
 
 
-def test_a_dry_run_for_programs_is_what_the_server_said(terminal: Terminal) -> None:
+def test_a_dry_run_for_programs_is_the_servers_answer(terminal: Terminal) -> None:
     would = json.loads(terminal.says("book", A100, "--for", "2d", "--dry-run", "-o", "json"))
     assert "id" not in would
     assert would["dry_run"] is True
@@ -175,7 +177,7 @@ def test_a_booking_gets_more_gpus_or_fewer(terminal: Terminal) -> None:
     assert "8" in terminal.fails("resize", identifier, "--gpus", "9")
 
 
-def test_a_dry_run_of_an_end_says_what_would_be_and_ends_nothing(terminal: Terminal) -> None:
+def test_a_dry_run_of_an_end_shows_what_would_happen_and_ends_nothing(terminal: Terminal) -> None:
     identifier = booked(terminal)
     would = terminal.says("release", identifier, "--dry-run")
     assert would.startswith(f"{identifier} would be released now.\nIts bare pods end with it and come back")
@@ -190,7 +192,7 @@ BY_DEFAULT: Final = (
 )
 
 
-def test_a_release_says_what_happens_to_the_pods(terminal: Terminal) -> None:
+def test_a_release_reports_what_happens_to_the_pods(terminal: Terminal) -> None:
     identifier = booked(terminal)
     would = terminal.says("release", identifier, "--dry-run")
     assert "come back without a GPU: save your work first. Its pods of controllers" in would
@@ -198,20 +200,20 @@ def test_a_release_says_what_happens_to_the_pods(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("form", "is_shown"), [("wide", True), ("name", False)])
-def test_what_happens_to_pods_is_shown_to_people_and_not_to_programs(
+def test_the_effect_on_pods_is_shown_to_people_and_not_to_programs(
     terminal: Terminal, form: str, *, is_shown: bool
 ) -> None:
     assert (BY_DEFAULT in terminal.says("release", booked(terminal), "-o", form)) is is_shown
 
 
-def test_an_end_that_has_passed_is_reported_as_a_release_and_a_later_one_is_not(terminal: Terminal) -> None:
+def test_a_new_end_in_the_past_is_reported_as_a_release_and_a_later_one_is_not(terminal: Terminal) -> None:
     identifier = booked(terminal)
     assert "pods" not in terminal.says("extend", identifier, "--by", "1d")
     terminal.served.clock.advance(7200)
     assert terminal.says("extend", identifier, "--to", "2026-03-02 10:00").endswith(BY_DEFAULT)
 
 
-def test_a_cancellation_says_nothing_of_pods(terminal: Terminal) -> None:
+def test_a_cancellation_does_not_mention_pods(terminal: Terminal) -> None:
     identifier = booked(terminal, "--from", "tue 09:00")
     assert terminal.says("cancel", identifier) == f"Cancelled {identifier}.\n"
 

@@ -33,7 +33,7 @@ def completions(terminal: Terminal, *words: str) -> list[str]:
 
 @pytest.fixture
 def environment(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """In which alice's shell knows whom to ask."""
+    """The environment in which alice's shell knows its servers."""
     given = {server_connection.URL: terminal.url, server_connection.TOKEN: "alice-token"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -73,19 +73,21 @@ class TestBookings:
             (("move",), {"planned"}),
         ],
     )
-    def test_those_are_offered_of_which_the_command_makes_sense(
+    def test_the_ids_are_offered_for_which_the_command_makes_sense(
         self, terminal: Terminal, running: str, planned: str, words: tuple[str, ...], kinds: set[str]
     ) -> None:
         expected = {"running": running, "planned": planned}
         assert set(completions(terminal, *words, "b-")) == {expected[kind] for kind in kinds}
         assert completions(terminal, *words, "b-0") == []
 
-    def test_past_ones_are_offered_where_they_are_asked_for(self, terminal: Terminal, running: str) -> None:
+    def test_past_bookings_are_offered_with_the_option_for_them(
+        self, terminal: Terminal, running: str
+    ) -> None:
         terminal.says("release", running)
         assert completions(terminal, "bookings", "") == []
         assert completions(terminal, "bookings", "--past", "") == [running]
 
-    def test_each_has_its_description_next_to_it(self, terminal: Terminal, running: str) -> None:
+    def test_each_id_has_its_description_next_to_it(self, terminal: Terminal, running: str) -> None:
         (item,) = program.completions(["release", ""], terminal.served.clock)
         assert (item.value, item.help) == (running, f"1 x {A100} of alice, active")
 
@@ -136,7 +138,7 @@ class TestLive:
         server.close()
         made.store.close()
 
-    def test_nodes_are_offered_that_are_not_named_yet(self, site: Site) -> None:
+    def test_nodes_that_are_not_named_yet_are_offered(self, site: Site) -> None:
         def values(*words: str) -> list[str]:
             return [item.value for item in program.completions([*words], site.clock)]
 
@@ -197,7 +199,7 @@ def a_kubeconfig(folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, **user
 
 @pytest.mark.usefixtures("kubeconfig")
 class TestPods:
-    """Names of pods, which the API server knows."""
+    """Names of pods, from the API server."""
 
     def pods(self, api_server: ScriptedServer) -> None:
         api_server.answers(
@@ -208,26 +210,26 @@ class TestPods:
             ),
         )
 
-    def test_pods_of_gpus_are_offered_for_why(self, api_server: ScriptedServer) -> None:
+    def test_pods_that_request_gpus_are_offered_for_why(self, api_server: ScriptedServer) -> None:
         self.pods(api_server)
         assert values("why", "") == ["train-0", "train-1", "train-2", "back"]
         paths = [received.target for received in api_server.received]
         assert [path.partition("?")[0] for path in paths] == ["/api/v1/namespaces/vision/pods"] * 2
         assert "continue=more" in paths[1]
 
-    def test_pods_that_run_are_offered_to_be_evicted(self, api_server: ScriptedServer) -> None:
+    def test_running_pods_are_offered_for_eviction(self, api_server: ScriptedServer) -> None:
         self.pods(api_server)
         assert values("admin", "evict", "train") == ["train-0"]
 
     @pytest.mark.parametrize("option", [("-n", "genomics"), ("--namespace=genomics",)])
-    def test_they_are_those_of_the_namespace_that_is_named(
+    def test_pods_of_the_named_namespace_are_offered(
         self, api_server: ScriptedServer, option: tuple[str, ...]
     ) -> None:
         api_server.answers(a_page(a_body("fold")))
         assert values("why", *option, "f") == ["fold"]
         assert api_server.received[0].target.startswith("/api/v1/namespaces/genomics/pods?")
 
-    def test_what_kubectl_writes_before_a_name_stays_before_it(self, api_server: ScriptedServer) -> None:
+    def test_the_prefix_of_kubectl_before_a_pods_name_is_kept(self, api_server: ScriptedServer) -> None:
         api_server.answers(a_page(a_body("train-0"), a_body("fold")))
         assert values("why", "pod/tr") == ["pod/train-0"]
 
@@ -237,14 +239,14 @@ class TestPods:
             assert values(*words, "vi") == ["vision"]
 
     @pytest.mark.parametrize("status", [401, 403, 429, 500])
-    def test_nothing_is_offered_or_said_where_the_api_server_refuses(
+    def test_nothing_is_offered_or_printed_when_the_api_server_refuses(
         self, api_server: ScriptedServer, capfd: pytest.CaptureFixture[str], status: int
     ) -> None:
         api_server.answers(*[Answer(status=status, headers={"Retry-After": "30"})] * 9)
         assert values("why", "") == []
         assert capfd.readouterr() == ("", "")
 
-    def test_whatever_came_in_time_is_offered(self, api_server: ScriptedServer) -> None:
+    def test_names_that_arrive_in_time_are_offered(self, api_server: ScriptedServer) -> None:
         api_server.answers(a_page(a_body("train-0"), following="more"), Answer(chunks=(None,)))
         assert values("why", "") == ["train-0"]
 
@@ -273,7 +275,7 @@ EVERY_NAME = [
 
 
 @pytest.mark.parametrize("words", EVERY_NAME, ids=" ".join)
-def test_nothing_is_offered_or_said_where_nobody_can_be_asked(
+def test_nothing_is_offered_or_printed_when_no_server_can_be_reached(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -289,7 +291,7 @@ def test_nothing_is_offered_or_said_where_nobody_can_be_asked(
     assert capfd.readouterr() == ("", "")
 
 
-def test_nobody_waits_for_a_server_that_says_nothing(
+def test_completion_does_not_wait_for_a_server_that_does_not_answer(
     api_server: ScriptedServer, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kubeconfig.exists()
@@ -300,7 +302,7 @@ def test_nobody_waits_for_a_server_that_says_nothing(
     assert not api_server.closing.is_set()
 
 
-def test_a_search_that_takes_too_long_is_left_alone() -> None:
+def test_a_search_that_takes_too_long_is_abandoned() -> None:
     over = threading.Event()
 
     def search() -> Iterator[CompletionItem]:
@@ -312,7 +314,7 @@ def test_a_search_that_takes_too_long_is_left_alone() -> None:
     over.set()
 
 
-def test_what_goes_wrong_is_nobodys_business(capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_and_unprintable_values_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     def search() -> Iterator[CompletionItem]:
         yield CompletionItem("first")
         yield CompletionItem("draws\x1b[2J")
@@ -322,7 +324,7 @@ def test_what_goes_wrong_is_nobodys_business(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_answer_that_nobody_expects_offers_nothing(
+def test_an_unexpected_answer_offers_nothing(
     api_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(server_connection.URL, api_server.url)
@@ -332,7 +334,7 @@ def test_an_answer_that_nobody_expects_offers_nothing(
         assert values("release", "") == []
 
 
-def test_a_program_that_makes_credentials_is_asked_without_a_word_and_not_for_long(
+def test_a_credential_plugin_runs_silently_and_not_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked = tmp_path / "asked"
@@ -345,7 +347,7 @@ def test_a_program_that_makes_credentials_is_asked_without_a_word_and_not_for_lo
 
 
 @pytest.mark.parametrize("text", ["[", "contexts: 7", "contexts: [{name: 3}, 4, {}]", "\x00\xff"])
-def test_a_kubeconfig_that_is_none_offers_no_contexts_and_no_errors(
+def test_an_invalid_kubeconfig_offers_no_contexts_and_no_errors(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
 ) -> None:
     file = tmp_path / "config"
@@ -364,7 +366,7 @@ def completed(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_kubectl_gets_values_with_their_descriptions_and_that_they_are_no_files(
+def test_kubectl_gets_values_with_descriptions_and_the_directive_against_files(
     terminal: Terminal, environment: dict[str, str]
 ) -> None:
     booking = terminal.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
@@ -391,7 +393,7 @@ def test_kubectl_never_gets_an_error(words: tuple[str, ...]) -> None:
     assert done.stdout.endswith(":4\n")
 
 
-def test_kubectl_gets_nothing_while_the_api_server_is_away(
+def test_kubectl_gets_nothing_while_the_api_server_is_unreachable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client of the API server tries again, and its library logs that: not here."""
@@ -401,7 +403,7 @@ def test_kubectl_gets_nothing_while_the_api_server_is_away(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_script(terminal: Terminal, shell: str) -> None:
+def test_each_shell_gets_its_completion_script(terminal: Terminal, shell: str) -> None:
     assert names.COMPLETION_VARIABLE in terminal.says("completion", shell)
 
 
@@ -427,7 +429,7 @@ def test_contexts_are_those_of_the_kubeconfig_that_was_named(terminal: Terminal,
     assert completions(terminal, "bookings", "--kubeconfig", str(config), "--context", "l") == ["lab"]
 
 
-def test_bash_completes_by_the_script_that_it_is_given() -> None:
+def test_bash_completes_with_its_script() -> None:
     script = (
         "source <(gpu-booking completion bash)",
         "COMP_WORDS=(gpu-booking rel) COMP_CWORD=1",

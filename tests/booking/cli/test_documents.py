@@ -36,7 +36,7 @@ A_BOOKING = re.compile(r"\bb-[a-z0-9]{10}\b")
 def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
     """Eight A100s, and a pod of alice's that waits for more than there are."""
     made = Site(tmp_path)
-    made.clock.advance(4 * 86400)  # it is Friday: "mon 09:00" is to come
+    made.clock.advance(4 * 86400)  # it is Friday: "mon 09:00" is in the future
     made.capacity = Capacity({A100: {"gpu-a1": 4, "gpu-a2": 4}})
     made.cache.replace_nodes(
         [a_node(node, *(a100(n, node) for n in range(4))) for node in ("gpu-a1", "gpu-a2")]
@@ -61,7 +61,7 @@ def typed(site: tuple[Site, str], command: str) -> str:
     return done.stdout
 
 
-def test_what_the_readme_says_is_done_in_its_order(site: tuple[Site, str]) -> None:
+def test_the_commands_of_the_readme_work_in_their_order(site: tuple[Site, str]) -> None:
     (block,) = FIRST
     booked, listed, why = (typed(site, command) for command in block)
     made = A_BOOKING.search(booked)
@@ -71,7 +71,7 @@ def test_what_the_readme_says_is_done_in_its_order(site: tuple[Site, str]) -> No
 
 
 @pytest.mark.parametrize("command", BY_ITSELF)
-def test_what_the_manual_says_is_done(command: str, site: tuple[Site, str]) -> None:
+def test_each_command_of_the_manual_works(command: str, site: tuple[Site, str]) -> None:
     if A_BOOKING.search(command):
         made = A_BOOKING.search(typed(site, FIRST[0][0]))
         assert made

@@ -1,4 +1,4 @@
-"""What administrators try by the command line: what would happen is shown, and nothing happens."""
+"""Dry runs of administrators by the command line: what would happen is shown, and nothing happens."""
 
 import json
 
@@ -31,7 +31,7 @@ def tried(bob: Terminal, *words: str) -> str:
     return said
 
 
-def test_the_bookings_that_maintenance_would_put_at_risk_are_shown_before(bob: Terminal) -> None:
+def test_a_dry_run_of_maintenance_shows_the_bookings_that_it_would_put_at_risk(bob: Terminal) -> None:
     booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
     risk = (
         f"{booking.removeprefix('booking/')} of alice, 2 GPUs, Mon 2026-03-02 09:00 to Wed 2026-03-04 09:00"
@@ -57,20 +57,20 @@ def test_the_bookings_that_maintenance_would_put_at_risk_are_shown_before(bob: T
         (("--model", "a6000"), f"Every GPU of model {A6000} of node-a would be"),
     ],
 )
-def test_what_would_be_blocked_is_shown_and_that_no_booking_is_at_risk(
+def test_a_dry_run_of_maintenance_shows_what_it_would_block_and_that_no_booking_is_at_risk(
     bob: Terminal, words: tuple[str, ...], what: str
 ) -> None:
     said = tried(bob, "admin", "block", "node-a", "--to", "fri", *REASON, *words)
     assert said == f"{what} blocked {SPAN}.\nNo booking would be at risk.\n"
 
 
-def test_two_gpus_are_blocked_and_one_is(bob: Terminal) -> None:
+def test_the_message_agrees_with_the_number_of_blocked_gpus(bob: Terminal) -> None:
     words = ("admin", "block", "node-a", "--to", "fri", *REASON, "--gpus")
     assert bob.says(*words, "1", user="bob").startswith(f"1 GPU of node-a is blocked {SPAN}: ")
     assert bob.says(*words, "2", user="bob").startswith(f"2 GPUs of node-a are blocked {SPAN}: ")
 
 
-def test_the_end_of_maintenance_is_shown_before(bob: Terminal) -> None:
+def test_a_dry_run_of_the_end_of_maintenance_shows_it(bob: Terminal) -> None:
     words = ("admin", "block", "node-a", "--to", "fri", *REASON, "-o", "name")
     block = bob.says(*words, user="bob").strip()
     assert tried(bob, "admin", "unblock", block) == f"{block} would be taken back: node-a, {SPAN}.\n"
@@ -78,7 +78,7 @@ def test_the_end_of_maintenance_is_shown_before(bob: Terminal) -> None:
     assert block in bob.says("admin", "blocks", user="bob")
 
 
-def test_other_limits_and_their_end_are_shown_before(bob: Terminal) -> None:
+def test_dry_runs_of_an_exemption_and_its_end_show_the_limits(bob: Terminal) -> None:
     limits = ("horizon=null", "longest=P30D", "may_extend=false")
     words = ("admin", "exempt", "alice", *limits, "--model", "a100", "--to", "fri", *REASON)
     terms = f"horizon=null, longest=P30D, may_extend=false for {A100} {SPAN}"
@@ -90,7 +90,7 @@ def test_other_limits_and_their_end_are_shown_before(bob: Terminal) -> None:
     assert made in bob.says("admin", "exemptions", user="bob")
 
 
-def test_the_user_of_the_pod_that_would_be_evicted_is_shown_before(bob: Terminal) -> None:
+def test_a_dry_run_of_an_eviction_shows_the_user_of_the_pod(bob: Terminal) -> None:
     words = ("admin", "evict", "research/train-0", *REASON)
     assert tried(bob, *words) == (
         "research/train-0 of bob would be evicted from 2 GPUs of node-a: the booking b-1 covers it."
@@ -101,7 +101,9 @@ def test_the_user_of_the_pod_that_would_be_evicted_is_shown_before(bob: Terminal
     assert bob.says(*words, user="bob") == "research/train-0 is being evicted.\n"
 
 
-def test_a_bare_pod_of_nobody_is_shown_to_come_back(bob: Terminal) -> None:
+def test_a_dry_run_of_an_eviction_shows_that_a_bare_pod_without_an_owner_would_come_back(
+    bob: Terminal,
+) -> None:
     bob.served.evictions.pod = PodToEvict(user=None, booking=None, node="n", gpus=1, controller=None)
     said = tried(bob, "admin", "evict", "train-0", "-n", "research", *REASON)
     assert said == (
@@ -118,12 +120,12 @@ def test_a_bare_pod_of_nobody_is_shown_to_come_back(bob: Terminal) -> None:
         ("clear", "would be probed again"),
     ],
 )
-def test_orders_about_a_gpu_are_shown_before(bob: Terminal, verb: str, what: str) -> None:
+def test_dry_runs_of_orders_about_a_gpu_show_them(bob: Terminal, verb: str, what: str) -> None:
     assert tried(bob, "admin", verb, "node-a", "0", *REASON) == f"GPU-0 of node-a {what}.\n"
     assert bob.served.gpus.orders == []
 
 
-def test_a_booking_for_another_user_is_shown_before_with_its_user(bob: Terminal) -> None:
+def test_a_dry_run_of_a_booking_for_another_user_shows_that_user(bob: Terminal) -> None:
     words = ("book", A100, "--for", "2d", "--user", "alice")
     assert tried(bob, *words).startswith(f"This would be booked for alice: 1 x {A100} from Mon 2026-03-02")
     earliest = ("earliest", A100, "--for", "2d", "--user", "alice", "--book")
@@ -131,7 +133,7 @@ def test_a_booking_for_another_user_is_shown_before_with_its_user(bob: Terminal)
     assert " for alice: " in bob.says(*words, user="bob")
 
 
-def test_the_end_of_another_users_booking_is_shown_before_with_its_user(bob: Terminal) -> None:
+def test_a_dry_run_of_the_end_of_another_users_booking_shows_that_user(bob: Terminal) -> None:
     booking = bob.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
     words = ("release", booking, "--reason", "power cut")
     assert tried(bob, *words).startswith(f"{booking} of alice would be released now.\n")
@@ -155,7 +157,9 @@ def test_the_end_of_another_users_booking_is_shown_before_with_its_user(bob: Ter
         (("cordon", "node-a", "7", *REASON), "There is no GPU 7"),
     ],
 )
-def test_what_would_be_refused_is_refused_before(bob: Terminal, words: tuple[str, ...], says: str) -> None:
+def test_a_dry_run_is_refused_as_the_real_command_would_be(
+    bob: Terminal, words: tuple[str, ...], says: str
+) -> None:
     assert says in bob.fails("admin", *words, "--dry-run", user="bob")
     assert "administrator" in bob.fails("admin", *words, "--dry-run").lower()
     assert bob.served.stored == 0

@@ -29,7 +29,7 @@ def printed(form: Format) -> str:
         return out.getvalue().decode()
 
 
-def test_columns_are_under_their_titles_and_what_others_wrote_draws_nothing() -> None:
+def test_columns_are_under_their_titles_and_foreign_text_draws_nothing() -> None:
     assert table(ROWS, COLUMNS).splitlines() == [
         "ID     USER      GPUS",
         "b-1    alice     -",
@@ -37,12 +37,12 @@ def test_columns_are_under_their_titles_and_what_others_wrote_draws_nothing() ->
     ]
 
 
-def test_wide_shows_every_column_and_table_those_that_matter() -> None:
+def test_wide_shows_every_column_and_a_table_only_the_important_ones() -> None:
     assert "GPUS" in printed("wide")
     assert "GPUS" not in printed("table")
 
 
-def test_programs_get_everything() -> None:
+def test_programs_get_all_fields() -> None:
     assert json.loads(printed("json")) == {"rows": ROWS}
     assert yaml.safe_load(printed("yaml")) == {"rows": ROWS}
     assert printed("name") == "row/b-1\nrow/b-22\n"
@@ -63,18 +63,18 @@ def test_a_length_is_printed_in_its_two_largest_units(seconds: float, said: str)
     assert span(seconds) == said
 
 
-def test_an_instant_is_printed_by_the_clocks_of_the_site() -> None:
+def test_an_instant_is_printed_in_the_time_zone_of_the_site() -> None:
     assert local("2026-07-01T07:00:00Z", ZoneInfo("Europe/Stockholm")) == "Wed 2026-07-01 09:00"
 
 
-def test_nothing_is_printed_without_a_terminal_or_where_it_is_quick() -> None:
+def test_no_progress_is_shown_without_a_terminal_or_for_a_quick_command() -> None:
     for stream in (io.StringIO(), Screen()):
         with patiently("booking", stream):
             pass
         assert stream.getvalue() == ""
 
 
-def test_a_message_of_the_server_is_printed_by_the_clocks_of_the_site() -> None:
+def test_instants_in_a_message_of_the_server_are_printed_in_the_time_zone_of_the_site() -> None:
     stockholm = ZoneInfo("Europe/Stockholm")
     message = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
     assert (
@@ -83,11 +83,11 @@ def test_a_message_of_the_server_is_printed_by_the_clocks_of_the_site() -> None:
     )
 
 
-def test_without_an_instant_nobody_asks_for_the_zone() -> None:
+def test_a_message_without_an_instant_does_not_need_the_zone() -> None:
     assert localized("No.", lambda: ZoneInfo("No/Where")) == "No."
 
 
-def test_after_a_second_it_says_what_is_waited_for_and_wipes_it_away() -> None:
+def test_progress_is_shown_after_a_second_and_erased_at_the_end() -> None:
     stream = Screen()
     with patiently("waiting for the server", stream):
         assert stream.spoke.wait(60)
@@ -95,7 +95,7 @@ def test_after_a_second_it_says_what_is_waited_for_and_wipes_it_away() -> None:
     assert stream.getvalue().endswith("\r" + " " * len("waiting for the server |") + "\r")
 
 
-def test_on_a_terminal_that_somebody_is_asked_on_it_is_said_once_and_stays() -> None:
+def test_on_a_terminal_shared_with_a_prompt_progress_is_printed_once_and_stays() -> None:
     screen = Screen()
     with patiently("waiting for who signs you in", screen, is_shared=True):
         assert screen.spoke.wait(60)

@@ -40,12 +40,12 @@ def cases(tmp_path: Path) -> Path:
     return tmp_path / EXAMPLE.name
 
 
-def test_cases_that_are_decided_as_expected_are_counted(terminal: Terminal) -> None:
+def test_cases_decided_as_expected_are_counted(terminal: Terminal) -> None:
     number = len(yaml.safe_load(EXAMPLE.read_text())["cases"])
     assert terminal.says("policy", "test", str(EXAMPLE)) == f"{number} cases are decided as expected.\n"
 
 
-def test_a_case_that_is_decided_otherwise_is_reported_with_what_a_user_would_read(
+def test_a_case_decided_differently_is_reported_with_the_message_for_the_user(
     terminal: Terminal, cases: Path
 ) -> None:
     cases.write_text(cases.read_text().replace("expect: [longest, off-the-grid]", "expect: []"))
@@ -58,7 +58,7 @@ def test_a_case_that_is_decided_otherwise_is_reported_with_what_a_user_would_rea
 
 @pytest.fixture
 def spoiled(cases: Path) -> Path:
-    """One of its cases is not decided as it says."""
+    """The example with one case that is decided differently than it expects."""
     cases.write_text(cases.read_text().replace("expect: [longest, off-the-grid]", "expect: []"))
     return cases
 
@@ -85,13 +85,13 @@ def test_programs_get_every_outcome_and_the_counts(terminal: Terminal, spoiled: 
     assert len(wrong["messages"]) == 2
 
 
-def test_programs_get_every_outcome_also_where_none_differs(terminal: Terminal) -> None:
+def test_programs_get_every_outcome_even_when_none_differs(terminal: Terminal) -> None:
     report = json.loads(terminal.says("policy", "test", "-o", "json", str(EXAMPLE)))
     assert report["differing"] == 0
     assert len(report["outcomes"]) == report["cases"] > 0
 
 
-def test_wide_shows_every_case_with_what_was_expected_and_what_was_answered(
+def test_wide_shows_every_case_with_its_expected_and_its_actual_answer(
     terminal: Terminal, spoiled: Path
 ) -> None:
     done = terminal.run("policy", "test", "-o", "wide", str(spoiled))
@@ -106,7 +106,7 @@ def test_wide_shows_every_case_with_what_was_expected_and_what_was_answered(
     assert good[-1].endswith(" cases are decided as expected.")
 
 
-def test_names_are_those_of_the_cases_that_differ(terminal: Terminal, spoiled: Path) -> None:
+def test_the_output_of_names_lists_the_cases_that_differ(terminal: Terminal, spoiled: Path) -> None:
     done = terminal.run("policy", "test", "-o", "name", str(spoiled), str(EXAMPLE))
     assert done.exit_code == 1
     assert done.stdout == (
@@ -115,7 +115,7 @@ def test_names_are_those_of_the_cases_that_differ(terminal: Terminal, spoiled: P
     assert terminal.says("policy", "test", "-o", "name", str(EXAMPLE)) == ""
 
 
-def test_what_takes_long_shows_a_sign_of_life(
+def test_a_long_run_shows_its_progress(
     cases: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     screen, slow, text = Screen(), cases.with_name("slow.yaml"), cases.read_text()
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_used_is_reported_in_a_message(terminal: Terminal,
     assert "is refused" in terminal.fails("policy", "test", str(cases))
 
 
-def test_the_policy_in_force_is_shown_with_what_it_means_for_oneself(terminal: Terminal) -> None:
+def test_the_policy_in_force_is_shown_with_the_users_own_limits(terminal: Terminal) -> None:
     for form, read in (("yaml", yaml.safe_load), ("json", json.loads)):
         shown = read(terminal.says("policy", "show", "-o", form))
         assert shown["policy"]["zone"] == "UTC"
@@ -163,7 +163,7 @@ def test_people_read_their_limits_below_the_version_and_the_server_of_the_policy
     assert "zone" not in limits
 
 
-def test_wide_shows_what_holds_for_everybody_as_well(terminal: Terminal) -> None:
+def test_wide_shows_the_limits_for_everybody_as_well(terminal: Terminal) -> None:
     _, columns, *rows = terminal.says("policy", "show", "-o", "wide").splitlines()
     assert columns.endswith("FOR EVERYBODY")
     (longest,) = (row for row in rows if row.startswith("longest"))
@@ -184,7 +184,7 @@ class TestModels:
         yield made
         made.store.close()
 
-    def test_what_holds_for_a_model_is_shown(self, terminal: Terminal) -> None:
+    def test_the_limits_for_a_model_are_shown(self, terminal: Terminal) -> None:
         assert "longest                14 days" in terminal.says("policy", "show")
         said = terminal.says("policy", "show", "--model", "a100")
         assert f"for alice who books GPUs of model {A100}." in said

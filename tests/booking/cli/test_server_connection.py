@@ -1,4 +1,4 @@
-"""Whom the command line asks, and as whom, where no kubeconfig says it."""
+"""Which servers the command line uses, and as which user, without a kubeconfig."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ from tests.booking.cli.conftest import Screen
 
 
 def shown(audience: str) -> str:
-    """A ServiceAccount's token, as far as anybody here reads it."""
+    """A ServiceAccount's token, as far as it is read here."""
     claims = {"sub": "system:serviceaccount:vision:notebook", "aud": [audience]}
     return f"x.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.x"
 
@@ -38,7 +38,7 @@ def reached(mounted: Path, **environ: str) -> ServerConnection:
     )
 
 
-def test_in_a_pod_without_a_kubeconfig_it_is_the_pods_account_and_namespace(mounted: Path) -> None:
+def test_in_a_pod_without_a_kubeconfig_the_pods_account_and_namespace_are_used(mounted: Path) -> None:
     inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1")
     assert inside.namespace == "vision"
     assert inside.api.url == "http://127.0.0.1:1"
@@ -66,7 +66,7 @@ def test_a_context_that_acts_as_another_user_is_refused_and_not_taken_for_its_ow
         _ = connection.api
 
 
-def test_an_api_server_that_is_away_is_one_message_for_people_and_nothing_for_programs(
+def test_an_unreachable_api_server_is_one_message_for_people_and_nothing_for_programs(
     tmp_path: Path,
 ) -> None:
     """Reading is tried again, and the library that does so logs it: not where programs read the answer."""
@@ -91,12 +91,12 @@ def test_an_api_server_that_is_away_is_one_message_for_people_and_nothing_for_pr
     )
 
 
-def test_a_user_without_a_kubeconfig_may_name_the_namespace(mounted: Path) -> None:
+def test_without_a_kubeconfig_the_error_suggests_the_namespace_option(mounted: Path) -> None:
     with pytest.raises(CommandError, match=r"Or name the namespace with --namespace\.$"):
         _ = reached(mounted).namespace
 
 
-def test_a_kubeconfig_counts_more_than_the_pod(mounted: Path, tmp_path: Path) -> None:
+def test_a_kubeconfig_takes_precedence_over_the_pod(mounted: Path, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("contexts: [{name: lab, context: {namespace: genomics}}]\ncurrent-context: lab\n")
     config.write_text(config.read_text() + "clusters: [{name: '', cluster: {server: 'https://192.0.2.1'}}]\n")
@@ -105,10 +105,10 @@ def test_a_kubeconfig_counts_more_than_the_pod(mounted: Path, tmp_path: Path) ->
 
 
 class Keyboard(io.StringIO):
-    """Somebody sits at it."""
+    """An interactive standard input."""
 
     def isatty(self) -> bool:
-        """Yes."""
+        """Always."""
         return True
 
 
@@ -117,11 +117,11 @@ class Keyboard(io.StringIO):
     [
         (io.StringIO(), "IfAvailable", "\r{} |"),
         (Keyboard(), "Never", "\r{} |"),
-        # What it asks must not be wiped away.
+        # Its prompt must not be erased.
         (Keyboard(), "IfAvailable", "\n{}\n"),
     ],
 )
-def test_a_program_that_takes_long_to_make_credentials_is_named(
+def test_a_slow_credential_plugin_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, mode: str, shown: str
 ) -> None:
     seen, config, screen = tmp_path / "seen", tmp_path / "config", Screen()

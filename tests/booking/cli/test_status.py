@@ -73,15 +73,13 @@ def test_an_administrator_is_shown_the_process(site: tuple[Site, str]) -> None:
 
 
 @pytest.mark.parametrize("words", [("gpu-a2",), ("gpu-a2", "--model", "a100")])
-def test_programs_get_the_nodes_that_were_asked_for_and_no_others(
-    site: tuple[Site, str], words: tuple[str, ...]
-) -> None:
+def test_programs_get_only_the_requested_nodes(site: tuple[Site, str], words: tuple[str, ...]) -> None:
     answer = json.loads(run(site, "status", *words, "-o", "json").stdout)
     assert [node["node"] for node in answer["nodes"]] == ["gpu-a2"]
     assert {one["node"] for one in answer["next"]} == {"gpu-a2"}
 
 
-def test_the_next_pod_to_leave_is_shown_of_the_model_that_was_asked_for(site: tuple[Site, str]) -> None:
+def test_the_next_pod_to_be_evicted_is_shown_for_the_requested_model(site: tuple[Site, str]) -> None:
     rows = run(site, "status", "--next", "--model", "h100").stdout.splitlines()[1:]
     assert len(rows) == 1
     assert rows[0].split()[:3] == ["NVIDIA-H100-80GB-HBM3", "1", "gpu-h1"]
@@ -94,7 +92,7 @@ def test_the_next_pod_to_leave_is_shown_of_the_model_that_was_asked_for(site: tu
         (("gpu-a1", "--model", "h100"), "No GPU's model contains 'h100': there are NVIDIA-A100-SXM4-80GB."),
     ],
 )
-def test_a_wrong_name_is_refused_with_the_names_that_there_are(
+def test_a_wrong_name_is_refused_with_the_existing_names(
     site: tuple[Site, str], words: tuple[str, ...], message: str
 ) -> None:
     done = run(site, "status", *words)
@@ -102,20 +100,20 @@ def test_a_wrong_name_is_refused_with_the_names_that_there_are(
     assert message in done.stderr
 
 
-def test_a_pod_is_explained_by_the_clocks_of_the_site(site: tuple[Site, str]) -> None:
+def test_a_pod_is_explained_in_the_time_zone_of_the_site(site: tuple[Site, str]) -> None:
     text = run(site, "why", "notebook", "--namespace", "vision").stdout
     assert text.startswith("vision/notebook: running, booked")
     assert "until Wed 2026-03-04 09:00 UTC" in text
 
 
-def test_a_pod_that_is_not_there_is_a_message(site: tuple[Site, str]) -> None:
+def test_a_missing_pod_is_reported_in_a_message(site: tuple[Site, str]) -> None:
     done = run(site, "why", "pod/nothing", "--namespace", "vision")
     assert done.exit_code == 1
     assert "nothing" in done.stderr
     assert "Traceback" not in done.output
 
 
-def test_a_booking_at_risk_is_shown_with_what_could_be_had_instead(site: tuple[Site, str]) -> None:
+def test_a_booking_at_risk_is_shown_with_its_alternatives(site: tuple[Site, str]) -> None:
     text = run(site, "bookings", "b-3hd8rvnp2c").stdout
     assert "planned, at risk" in text
     assert (
@@ -126,9 +124,7 @@ def test_a_booking_at_risk_is_shown_with_what_could_be_had_instead(site: tuple[S
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["done", "dry run"])
-def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_a_change_that_removes_the_risk_does_not_mention_it(tmp_path: Path, options: tuple[str, ...]) -> None:
     with served(tmp_path) as own:
         done = run(own, "resize", "b-3hd8rvnp2c", "--gpus", "1", "--output", "json", *options)
     assert done.exit_code == 0, done.output
@@ -137,7 +133,7 @@ def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
     assert not {"at_risk", "alternatives"} & answer.keys()
 
 
-def test_the_state_of_a_gpu_says_by_what_right_its_pod_has_it(tmp_path: Path) -> None:
+def test_the_state_of_a_gpu_is_the_class_of_its_holder(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         daemon = a_pod("monitor").of("erin").created(own[0].clock.now()).asks(1).of_a_daemon_set()
         own[0].cache.apply_pod(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)

@@ -1,4 +1,4 @@
-"""The state of each node and device, its holders, and who would be evicted next."""
+"""The state of each node and device, its holders, and which pod would be evicted next."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -107,7 +107,7 @@ def test_a_node_is_shown_with_its_state_and_the_reason(
     assert (cluster.node.state, cluster.node.why) == (state, why)
 
 
-def test_a_node_whose_agent_was_never_seen_is_unresponsive_and_says_so() -> None:
+def test_a_node_whose_agent_was_never_seen_is_unresponsive_with_that_reason() -> None:
     cluster = Cluster()
     cluster.cache.apply_node(a_node("n1", a100(0, "n1")))
     _, found = cluster.now().nodes
@@ -127,7 +127,7 @@ def test_a_node_whose_agent_has_published_nothing_is_shown_without_devices() -> 
     assert (cluster.node.node, cluster.node.devices) == ("n0", ())
 
 
-def test_nodes_are_in_the_order_of_their_names_and_devices_of_their_indices() -> None:
+def test_nodes_are_ordered_by_name_and_devices_by_index() -> None:
     cluster = Cluster(a100(2), a6000(0), a100(1))
     cluster.cache.apply_node(a_node("a9", a100(0, "a9")))
     first, second = cluster.now().nodes
@@ -145,7 +145,7 @@ def test_a_device_that_no_pod_holds_is_free() -> None:
     ("reason", "why"),
     [("XID 79", "XID 79."), ("it is gone.", "It is gone."), (None, "The driver does not say why.")],
 )
-def test_an_unhealthy_device_is_shown_with_its_reason_also_while_a_pod_holds_it(
+def test_an_unhealthy_device_is_shown_with_its_reason_even_while_a_pod_holds_it(
     reason: str | None, why: str
 ) -> None:
     cluster = Cluster(a100(0, health="unhealthy", reason=reason))
@@ -155,7 +155,7 @@ def test_an_unhealthy_device_is_shown_with_its_reason_also_while_a_pod_holds_it(
     assert [pod.name for pod in cluster.device().pods] == ["train"]
 
 
-def test_a_gpu_in_mig_mode_is_partitioned_and_its_parts_are_shown_each() -> None:
+def test_a_gpu_in_mig_mode_is_partitioned_and_each_part_is_shown() -> None:
     part = {"parent": "GPU-n0-0", "profile": "3g.40gb"}
     cluster = Cluster(a100(0), a100(1, **part), a100(2, **part))
     assert (cluster.device().state, cluster.device().why) == (
@@ -185,7 +185,7 @@ def test_a_device_of_a_pod_without_a_booking_is_opportunistic() -> None:
     assert (holder.holder_class, holder.booking, holder.until) == ("opportunistic", None, None)
 
 
-def test_a_free_device_that_is_kept_shows_the_pod_that_it_is_kept_for() -> None:
+def test_a_free_device_of_a_hold_shows_the_pod_that_it_is_held_for() -> None:
     cluster = Cluster()
     cluster.run(waiting(1))
     assert cluster.device(0).state == "free"
@@ -216,7 +216,7 @@ def test_a_held_device_of_a_victim_is_shown_with_the_victim_until_it_has_left() 
     ],
     ids=["its owner", "another user", "another user, where names are shown", "an administrator"],
 )
-def test_others_see_that_a_device_is_held_and_not_by_whom(
+def test_other_users_see_that_a_device_is_held_but_not_by_whom(
     who: Principal, visibility: Visibility, *, is_named: bool
 ) -> None:
     cluster = Cluster()
@@ -252,7 +252,7 @@ def test_use_is_shown_while_the_agent_is_alive() -> None:
     assert (first.use, first.pods[0].memory_used_mib, second.squatters) == (None, None, ())
 
 
-def test_who_would_be_evicted_next_has_a_place_per_model() -> None:
+def test_the_pods_that_would_be_evicted_next_are_ranked_for_each_model() -> None:
     cluster = Cluster(a100(0), a100(1), a6000(2))
     cluster.run(holding("one", 0), holding("two", 1), holding("small", 2))
     assert [(one.name, one.model.split("-")[1], one.gpus, one.node) for one in cluster.now().next] == [
@@ -265,7 +265,7 @@ def test_who_would_be_evicted_next_has_a_place_per_model() -> None:
 
 
 @pytest.mark.parametrize("happens", [unresponsive, stopping], ids=["unresponsive", "stopping"])
-def test_nobody_would_be_evicted_where_no_booked_pod_could_be_placed(
+def test_no_pod_would_be_evicted_where_no_booked_pod_could_be_placed(
     happens: Callable[[Cluster], None],
 ) -> None:
     cluster = Cluster()
@@ -275,7 +275,7 @@ def test_nobody_would_be_evicted_where_no_booked_pod_could_be_placed(
     assert cluster.now().next == ()
 
 
-def test_a_pod_that_must_leave_already_is_not_among_those_that_would() -> None:
+def test_a_victim_of_a_hold_is_not_listed_as_the_next_to_be_evicted() -> None:
     cluster = Cluster()
     cluster.run(holding("train", 0), holding("other", 1), waiting(0, victims=("uid-train",)))
     assert [one.name for one in cluster.now().next] == ["other"]

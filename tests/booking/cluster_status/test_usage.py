@@ -54,7 +54,7 @@ def test_a_measured_device_is_shown_in_the_units_of_its_names() -> None:
     )
 
 
-def test_what_a_card_does_not_report_is_null_and_not_zero() -> None:
+def test_measurements_that_a_card_does_not_report_are_null_and_not_zero() -> None:
     assert used(devices=(DeviceUsage(uuid=GPU, utilisation=0),)).of(GPU) == UseNow(
         utilisation_percent=0, memory_used_mib=None, temperature_celsius=None, power_watts=None
     )
@@ -65,15 +65,15 @@ def test_what_a_card_does_not_report_is_null_and_not_zero() -> None:
     [(GPU, "uid-train", 40100), (GPU, "uid-other", None), (OTHER, "uid-train", None)],
     ids=["its pod", "another pod", "another device"],
 )
-def test_memory_is_that_of_one_pod_on_one_device(uuid: str, pod: str, mib: int | None) -> None:
+def test_memory_is_counted_for_one_pod_on_one_device(uuid: str, pod: str, mib: int | None) -> None:
     assert used().memory(uuid, pod) == mib
 
 
-def test_a_device_whose_processes_are_not_known_has_no_memory_of_a_pod() -> None:
+def test_a_device_with_unknown_processes_has_no_memory_of_a_pod() -> None:
     assert used(devices=(DeviceUsage(uuid=GPU, memory=1),)).memory(GPU, "uid-train") is None
 
 
-def test_a_device_that_was_not_measured_is_not_known() -> None:
+def test_the_use_of_a_device_that_was_not_measured_is_unknown() -> None:
     assert used().of(OTHER) is None
     assert used().squatters(OTHER) == ()
 
@@ -88,7 +88,7 @@ def test_a_device_that_was_not_measured_is_not_known() -> None:
     ],
     ids=["almost old", "old", "of a clock ahead", "of a clock far ahead"],
 )
-def test_an_old_measurement_is_not_shown_nor_one_from_the_future(age: timedelta, *, is_shown: bool) -> None:
+def test_neither_old_nor_future_measurements_are_shown(age: timedelta, *, is_shown: bool) -> None:
     found = used(at=EPOCH - age)
     assert (found.of(GPU) is not None) == is_shown
     assert (found.memory(GPU, "uid-train") is not None) == is_shown
@@ -96,7 +96,7 @@ def test_an_old_measurement_is_not_shown_nor_one_from_the_future(age: timedelta,
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"at": "2026-11-23T09:00:00"}'])
-def test_what_cannot_be_read_is_not_known(text: str | None) -> None:
+def test_an_unreadable_measurement_is_unknown(text: str | None) -> None:
     found = Used(text, EPOCH, Viewer(ADMINISTRATOR, "names"))
     assert (found.of(GPU), found.memory(GPU, "uid-train"), found.squatters(GPU)) == (None, None, ())
 
@@ -117,7 +117,7 @@ NO_DETAILS: Final = (None, None)
     ],
     ids=["its owner", "another user", "another user, where names are shown", "an administrator"],
 )
-def test_who_uses_a_gpu_without_holding_it_is_named_as_the_policy_says(
+def test_a_squatter_is_named_only_where_the_policy_allows_it(
     who: Principal,
     visibility: Visibility,
     names: tuple[str | None, ...],
@@ -130,14 +130,14 @@ def test_who_uses_a_gpu_without_holding_it_is_named_as_the_policy_says(
     )
 
 
-def test_a_process_of_no_pod_is_nobodys_and_only_administrators_see_more_of_it() -> None:
+def test_a_process_without_a_pod_has_no_user_and_only_administrators_see_its_details() -> None:
     for who, pid, command in ((ALICE, None, None), (ADMINISTRATOR, 4712, "nvtop")):
         assert used(who=who).squatters(GPU)[1] == SquatterNow(
             of_pod=False, namespace=None, name=None, user=None, pid=pid, command=command, memory_used_mib=None
         )
 
 
-def test_a_pod_that_is_gone_already_is_named_by_its_uid() -> None:
+def test_a_pod_that_is_gone_is_named_by_its_uid() -> None:
     gone = Squatter(device=GPU, pid=1, uid="uid-gone", user="alice")
     (shown,) = used(squatters=(gone,)).squatters(GPU)
     assert (shown.of_pod, shown.name, shown.namespace) == (True, "uid-gone", None)

@@ -1,4 +1,4 @@
-"""Which pods somebody may see, and about which they may ask."""
+"""Which pods a user sees by name, and which are explained to them."""
 
 from typing import Final
 
@@ -37,13 +37,13 @@ NOBODYS: Final = a_pod()
         "nobody's, for an administrator",
     ],
 )
-def test_a_pod_is_named_to_its_owner_and_to_whom_the_policy_lets_see_it(
+def test_a_pod_is_named_to_its_owner_and_to_users_whom_the_policy_allows(
     who: Principal, visibility: Visibility, pod: PodBuilder, *, may_name: bool, may_ask: bool
 ) -> None:
     viewer = Viewer(who, visibility)
     assert (viewer.may_name(pod.obj), viewer.may_ask_about(pod.obj)) == (may_name, may_ask)
 
 
-def test_an_empty_owner_is_none() -> None:
+def test_an_empty_owner_counts_as_no_owner() -> None:
     assert Viewer.user_of(a_pod().of("").obj) is None
     assert Viewer.user_of(ALICES.obj) == "alice"

@@ -55,11 +55,11 @@ def brief(found: tuple[Alternative, ...]) -> list[tuple[object, ...]]:
     return [(each.why, each.start, each.end, each.count, each.model) for each in found]
 
 
-def test_what_is_accepted_needs_none() -> None:
+def test_an_accepted_request_has_no_alternatives() -> None:
     assert judged(a_request()).alternatives == ()
 
 
-def test_a_full_calendar_has_later_shorter_and_fewer() -> None:
+def test_a_full_calendar_offers_later_shorter_and_fewer() -> None:
     booked = a_record(day(3), day(6), user="bob", count=4, plan=(Place("n0", 4),))
     found = judged(a_request(day(1), day(8), count=4, topology="any"), booked).alternatives
     assert brief(found) == [
@@ -83,27 +83,27 @@ def test_several_nodes_are_offered_where_no_single_node_is_needed() -> None:
     assert ("several-nodes", "any") in [(each.why, each.topology) for each in found]
 
 
-def test_more_than_the_largest_node_has_may_be_had_on_several() -> None:
+def test_more_than_the_largest_node_has_is_offered_on_several_nodes() -> None:
     found = judged(a_request(day(1), day(3), count=5)).alternatives
     assert (found[0].why, found[0].topology, found[0].count) == ("several-nodes", "any", 5)
 
 
-def test_a_booking_that_is_too_long_is_offered_as_long_as_is_allowed() -> None:
+def test_a_booking_that_is_too_long_is_offered_with_the_longest_length() -> None:
     found = judged(a_request(day(1), day(30))).alternatives
     assert brief(found)[0] == ("within-limits", day(1), day(15), 1, A100)
 
 
-def test_a_booking_that_is_too_short_is_offered_as_long_as_is_demanded() -> None:
+def test_a_booking_that_is_too_short_is_offered_with_the_shortest_length() -> None:
     found = judged(a_request(day(1), day(1.5))).alternatives
     assert brief(found)[0] == ("within-limits", day(1), day(2), 1, A100)
 
 
-def test_too_many_gpus_become_as_many_as_are_allowed() -> None:
+def test_too_many_gpus_are_offered_as_the_most_that_are_allowed() -> None:
     found = judged(a_request(day(1), day(3), count=4), limits=Limits(max_gpus_per_booking=2)).alternatives
     assert brief(found)[0] == ("within-limits", day(1), day(3), 2, A100)
 
 
-def test_a_start_in_the_past_becomes_now() -> None:
+def test_a_start_in_the_past_is_offered_as_now() -> None:
     found = judged(a_request(day(-3), day(-1))).alternatives
     assert brief(found)[0] == ("within-limits", START, day(2), 1, A100)
 
@@ -115,25 +115,25 @@ def test_a_start_off_the_steps_is_moved_to_the_next_one() -> None:
     assert (found[0].end - found[0].start).total_seconds() % 3600 == 0
 
 
-def test_a_start_that_is_too_far_ahead_comes_nearer() -> None:
+def test_a_start_too_far_ahead_is_offered_nearer() -> None:
     limits = Limits(horizon=Duration(days=10))
     found = judged(a_request(day(20), day(22)), limits=limits).alternatives
     assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
 
 
-def test_after_a_cooldown_the_first_day_is_offered() -> None:
+def test_the_first_days_after_a_cooldown_are_offered() -> None:
     past = a_record(day(-5), day(-3))
     found = judged(a_request(day(1), day(3)), past).alternatives
     assert brief(found) == [("later", day(11 + n), day(13 + n), 1, A100) for n in range(3)]
 
 
-def test_who_has_a_running_booking_has_no_alternative() -> None:
+def test_a_user_with_a_running_booking_has_no_alternative() -> None:
     decision = judged(a_request(day(1), day(3)), a_record(day(-1), day(3)))
     assert decision.alternatives == ()
     assert decision.earliest_start == day(17)
 
 
-def test_an_unknown_model_has_those_that_there_are() -> None:
+def test_an_unknown_model_offers_the_models_of_the_cluster() -> None:
     found = judged(a_request(day(1), day(3), model="H100")).alternatives
     assert {each.model for each in found} == {A100, A6000}
 
@@ -172,7 +172,7 @@ FULL = (
     ],
     ids=["too many", "too many for a node", "absurdly many", "at a time", "buffer", "cooldown", "empty"],
 )
-def test_more_than_can_be_had_at_any_time_becomes_fewer_or_on_several_nodes_and_later(
+def test_more_than_is_ever_available_is_offered_as_fewer_or_on_several_nodes_and_later(
     request_: BookingRequest,
     records: tuple[Record, ...],
     limits: Limits | None,
@@ -183,7 +183,7 @@ def test_more_than_can_be_had_at_any_time_becomes_fewer_or_on_several_nodes_and_
     assert (found[0].why, found[0].start, found[0].count, found[0].topology) == first
 
 
-def test_what_makes_no_sense_has_none() -> None:
+def test_a_nonsensical_request_has_no_alternatives() -> None:
     for request in (
         a_request(day(3), day(1)),
         a_request(day(1), day(3), count=0),
@@ -192,7 +192,7 @@ def test_what_makes_no_sense_has_none() -> None:
         assert judged(request).alternatives == ()
 
 
-def test_a_wrong_namespace_alone_is_no_reason_for_another_time() -> None:
+def test_a_wrong_namespace_alone_offers_no_other_time() -> None:
     decision = judged(a_request(day(1), day(3), namespace="No Such"))
     assert decision.alternatives == ()
 
@@ -204,7 +204,7 @@ FOUR = Capacity({A100: {"n0": 4}})
 
 
 def full(start: float, end: float, number: int = 0, count: int = 4) -> Record:
-    """All four of them are somebody else's."""
+    """A booking of all four GPUs by another user."""
     return a_record(
         day(start), day(end), user="bob", id=f"b-full-{number}", count=count, plan=(Place("n0", count),)
     )
@@ -213,17 +213,17 @@ def full(start: float, end: float, number: int = 0, count: int = 4) -> Record:
 TEN_DAYS = Limits(horizon=Duration(days=10))
 
 
-def test_before_a_deadline_what_begins_later_is_shorter() -> None:
+def test_before_a_deadline_later_starts_are_offered_with_shorter_lengths() -> None:
     found = judged(a_request(end=day(5)), full(0, 6), capacity=FOUR, deadline=day(9)).alternatives
     assert brief(found) == [("shorter", day(n), day(9), 1, A100) for n in (6, 7, 8)]
 
 
-def test_what_has_room_and_ends_too_late_is_offered_as_long_as_is_left() -> None:
+def test_a_request_with_room_that_ends_after_the_deadline_is_offered_up_to_it() -> None:
     found = judged(a_request(end=day(5)), capacity=FOUR, deadline=day(3)).alternatives
     assert brief(found) == [("shorter", day(n), day(3), 1, A100) for n in range(3)]
 
 
-def test_within_the_horizon_a_gap_that_is_too_short_is_offered_for_as_long_as_it_lasts() -> None:
+def test_a_gap_within_the_horizon_that_is_too_short_is_offered_for_its_length() -> None:
     booked = (full(0, 3), full(5, 40, 1))
     found = judged(a_request(end=day(5)), *booked, capacity=FOUR, limits=TEN_DAYS).alternatives
     assert brief(found) == [
@@ -234,7 +234,7 @@ def test_within_the_horizon_a_gap_that_is_too_short_is_offered_for_as_long_as_it
 
 
 @pytest.mark.parametrize("end", [datetime(9999, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)])
-def test_until_the_year_9999_becomes_as_long_as_is_allowed(end: datetime) -> None:
+def test_a_booking_until_the_year_9999_is_offered_with_the_longest_length(end: datetime) -> None:
     decision = judged(a_request(end=end), capacity=FOUR)
     assert decision.earliest_start == START
     found = decision.alternatives
@@ -243,13 +243,13 @@ def test_until_the_year_9999_becomes_as_long_as_is_allowed(end: datetime) -> Non
 
 
 @pytest.mark.parametrize("limits", [TEN_DAYS, Limits()], ids=["horizon", "farthest"])
-def test_what_begins_too_far_ahead_has_three_earlier_ones(limits: Limits) -> None:
+def test_a_booking_too_far_ahead_is_offered_at_three_earlier_starts(limits: Limits) -> None:
     start = datetime(9998, 1, 1, tzinfo=UTC)
     found = judged(a_request(start, start + timedelta(days=2)), capacity=FOUR, limits=limits).alternatives
     assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
 
 
-def test_one_that_is_earlier_comes_before_more_that_are_later() -> None:
+def test_an_earlier_start_is_listed_before_further_later_ones() -> None:
     found = judged(a_request(day(4), day(6)), full(4, 7), capacity=FOUR).alternatives
     assert [(each.why, each.start) for each in found] == [
         ("later", day(7)),
@@ -258,14 +258,14 @@ def test_one_that_is_earlier_comes_before_more_that_are_later() -> None:
     ]
 
 
-def test_of_another_model_there_may_be_fewer() -> None:
+def test_another_model_may_be_offered_with_fewer_gpus() -> None:
     booked = a_record(day(0), day(900), user="bob", count=6, plan=(Place("n0", 4), Place("n1", 2)))
     found = judged(a_request(day(1), day(3), count=4), booked, limits=TEN_DAYS).alternatives
     assert {(each.why, each.count, each.model) for each in found} == {("other-model", 2, A6000)}
     assert len(found) == MOST
 
 
-def test_a_planned_booking_moved_too_far_ahead_has_three_earlier_starts() -> None:
+def test_a_planned_booking_moved_too_far_ahead_is_offered_at_three_earlier_starts() -> None:
     mine = a_record(day(5), day(7), plan=(Place("n0", 1),))
     booking_request = a_request(day(40), day(42))
     found = judged(booking_request, mine, capacity=FOUR, limits=TEN_DAYS, changing=mine).alternatives
@@ -287,13 +287,13 @@ def test_an_extension_over_the_longest_or_into_another_booking_is_offered_step_b
     ]
 
 
-def test_one_gpu_is_not_offered_on_several_nodes_too() -> None:
+def test_one_gpu_is_not_offered_on_several_nodes() -> None:
     found = judged(a_request(day(1), day(30), topology="single-node")).alternatives
     assert len({(each.start, each.end, each.count, each.model) for each in found}) == MOST
 
 
-def test_where_nobody_may_book_any_gpu_of_a_model_there_is_no_alternative_and_no_error() -> None:
-    """A room that places all that is booked had been asked for no GPU at all."""
+def test_a_model_that_nobody_may_book_has_no_alternative_and_no_error() -> None:
+    """The search once asked for zero GPUs, for which a room that places every booking has no answer."""
     booked = a_record(day(1), day(4), user="bob", count=2, topology="single-node", plan=(Place("n0", 2),))
     nobody = Limits(max_gpus_per_booking=0)
     assert judged(a_request(end=day(2)), booked, limits=nobody).alternatives == ()
@@ -322,7 +322,7 @@ def test_where_nobody_may_book_any_gpu_of_a_model_there_is_no_alternative_and_no
     ],
     ids=["a day of 25 hours", "a day of 23 hours"],
 )
-def test_steps_are_counted_in_days_as_long_as_the_clocks_make_them(
+def test_steps_are_counted_in_days_of_the_length_that_the_clocks_give_them(
     now: str, step: Duration, shortest: Duration, longest: Duration, end: str
 ) -> None:
     """Lengths of a day or more that a policy writes in hours became ones of no whole steps on such days."""
@@ -337,7 +337,7 @@ def test_steps_are_counted_in_days_as_long_as_the_clocks_make_them(
 
 
 class CountedRoom:
-    """A room that notes how often it is asked."""
+    """A room that counts its queries."""
 
     def __init__(self, free_capacity: FreeCapacity, asked: list[str]) -> None:
         self._free_capacity, self._asked = free_capacity, asked
@@ -357,8 +357,8 @@ class CountedRoom:
 
 @pytest.mark.parametrize("count", [1, 8, 10**9])
 @pytest.mark.parametrize("free_until", [0, 0.125, 9.99])
-def test_no_refusal_asks_more_than_it_may(count: int, free_until: float) -> None:
-    """Steps of a minute, thirty models, of which almost nothing is to be had."""
+def test_a_refusal_asks_the_room_only_a_limited_number_of_times(count: int, free_until: float) -> None:
+    """Steps of a minute and thirty models, of which almost nothing is available."""
     models = [f"GPU-{number:02}" for number in range(30)]
     records = [
         a_record(day(free_until), day(4000), user="bob", id=f"b-{model}", model=model, count=8)
@@ -381,7 +381,7 @@ def test_no_refusal_asks_more_than_it_may(count: int, free_until: float) -> None
         seen=lambda free_capacity: CountedRoom(free_capacity, asked),
     )
     assert len(decision.alternatives) == (MOST if free_until else 0)
-    # The decision itself asks, too, and each alternative that is offered is checked once more.
+    # The decision itself queries the room, too, and each offered alternative is checked once more.
     assert len(asked) <= QUESTIONS + 10
 
 
@@ -405,7 +405,7 @@ OTHERS = st.lists(
     st.sampled_from(["any", "single-node"]),
     st.none() | HOURS,
 )
-def test_each_that_is_offered_is_another_and_is_accepted_for_a_change_and_before_a_deadline_too(
+def test_alternatives_differ_and_are_accepted_even_for_changes_and_before_a_deadline(
     had: tuple[int, int, int] | None,
     booked: list[dict[str, Any]],
     asked: tuple[int, int, int],

@@ -66,7 +66,7 @@ def test_an_extension_counts_from_the_start() -> None:
     assert rules(changed(RUNNING, end=day(13) + SECOND)) == ["longest"]
 
 
-def test_an_extension_needs_room_and_says_how_far_it_may_go() -> None:
+def test_an_extension_without_room_is_offered_as_far_as_there_is_room() -> None:
     full = a_record(day(5), day(9), user="bob", id="b-bob", count=6)
     decision = changed(RUNNING, others=(full,), end=day(8), topology="any")
     assert rules(decision) == ["capacity"]
@@ -75,7 +75,7 @@ def test_an_extension_needs_room_and_says_how_far_it_may_go() -> None:
     assert (best.why, best.start, best.end, best.count) == ("shorter", day(-1), day(5), 2)
 
 
-def test_the_old_booking_is_not_in_the_way_of_the_new_one() -> None:
+def test_the_gpus_of_a_moved_booking_are_free_for_itself() -> None:
     small = Capacity({A100: {"n0": 2}})
     assert rules(changed(PLANNED, capacity=small, start=day(3), end=day(6))) == []
 
@@ -86,7 +86,7 @@ def test_the_start_of_a_running_booking_stays() -> None:
     assert "its start cannot be moved" in decision.violations[0].message
 
 
-def test_a_running_booking_cannot_have_ended_already() -> None:
+def test_a_running_booking_cannot_be_given_an_end_in_the_past() -> None:
     (violation,) = changed(RUNNING, end=day(0), limits=Limits(shortest=Duration(seconds=1))).violations
     assert violation.rule == "ends-in-the-past"
     assert "release it instead" in violation.message
@@ -107,7 +107,7 @@ def test_a_planned_booking_may_begin_now() -> None:
     assert (rules(decision), decision.start) == ([], START)
 
 
-def test_who_gives_back_needs_no_room_and_no_new_permission() -> None:
+def test_giving_back_needs_no_room_and_no_new_permission() -> None:
     # Half of the devices are gone, and the policy is stricter than it was.
     gone = Capacity({A100: {"n0": 1}})
     strict = Limits(
@@ -130,7 +130,7 @@ def test_fewer_gpus_keep_their_places_in_order() -> None:
     assert changed(spread, count=3).plan == (Place("n0", 3),)
 
 
-def test_giving_back_leaves_no_less_than_the_shortest_booking() -> None:
+def test_giving_back_leaves_at_least_the_shortest_booking() -> None:
     assert rules(changed(PLANNED, end=day(2.5))) == ["shortest"]
 
 
@@ -150,7 +150,7 @@ def offers(decision: Decision) -> list[tuple[object, ...]]:
     return [(each.why, each.start, each.end, each.count) for each in decision.alternatives]
 
 
-def test_an_extension_that_goes_too_far_is_offered_as_far_as_it_may_go_however_long_it_runs_already() -> None:
+def test_a_long_extension_of_an_old_booking_is_offered_as_far_as_there_is_room() -> None:
     long = a_record(day(-9), day(1), count=2, plan=(Place("n0", 2),), topology="single-node")
     full = a_record(day(3), day(9), user="bob", id="b-bob", count=6)
     decision = changed(long, others=(full,), end=day(5))
@@ -162,7 +162,7 @@ def test_an_extension_that_goes_too_far_is_offered_as_far_as_it_may_go_however_l
     ]
 
 
-def test_no_change_lets_gpus_lie_otherwise_so_none_is_offered() -> None:
+def test_a_change_is_never_offered_on_several_nodes() -> None:
     other = a_record(day(0), day(9), user="bob", id="b-bob", count=2, plan=(Place("n0", 2),))
     decision = changed(PLANNED, others=(other,), count=4)
     assert rules(decision) == ["capacity"]
@@ -170,7 +170,7 @@ def test_no_change_lets_gpus_lie_otherwise_so_none_is_offered() -> None:
     assert {each.topology for each in decision.alternatives} == {"single-node"}
 
 
-def test_what_somebody_has_already_is_no_alternative_to_more() -> None:
+def test_the_booking_as_it_is_already_is_no_alternative() -> None:
     full = a_record(day(3), day(9), user="bob", id="b-bob", count=6)
     assert changed(RUNNING, others=(full,), end=day(6)).alternatives == ()
     assert changed(RUNNING, others=(full,), end=day(3), count=6).alternatives[0].count == 4
@@ -178,13 +178,13 @@ def test_what_somebody_has_already_is_no_alternative_to_more() -> None:
     assert changed(RUNNING, others=(other,), count=4).alternatives == ()
 
 
-def test_a_running_booking_that_is_to_be_moved_is_offered_from_its_own_start() -> None:
+def test_moving_a_running_booking_is_offered_from_its_own_start() -> None:
     decision = changed(RUNNING, start=day(1), end=day(5))
     assert rules(decision) == ["has-begun"]
     assert offers(decision)[0] == ("within-limits", day(-1), day(5), 2)
 
 
-def test_a_planned_booking_that_is_to_be_moved_to_the_past_is_offered_from_now_on() -> None:
+def test_moving_a_planned_booking_to_the_past_is_offered_from_now_on() -> None:
     decision = changed(PLANNED, start=day(-5), end=day(-2))
     assert rules(decision) == ["starts-in-the-past"]
     assert offers(decision)[0] == ("within-limits", START, day(3), 2)

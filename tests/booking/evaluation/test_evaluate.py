@@ -66,7 +66,7 @@ def test_both_spellings_of_a_model_are_understood() -> None:
 
 
 @pytest.mark.parametrize(("count", "topology"), [(1, "any"), (2, "single-node")])
-def test_several_gpus_are_on_one_node_unless_somebody_says_otherwise(count: int, topology: str) -> None:
+def test_several_gpus_are_on_one_node_unless_requested_otherwise(count: int, topology: str) -> None:
     assert judged(a_request(count=count)).topology == topology
     assert judged(a_request(count=count, topology="any")).topology == "any"
 
@@ -81,7 +81,7 @@ def test_instants_are_stored_in_utc_and_whole_seconds() -> None:
     assert decision.is_accepted
 
 
-def test_a_start_a_little_in_the_past_is_now_and_the_length_is_judged_as_it_was_asked_for() -> None:
+def test_a_start_a_little_in_the_past_means_now_and_the_length_is_judged_as_requested() -> None:
     decision = judged(
         a_request(START - timedelta(minutes=5), START - timedelta(minutes=5) + timedelta(days=1))
     )
@@ -90,13 +90,13 @@ def test_a_start_a_little_in_the_past_is_now_and_the_length_is_judged_as_it_was_
     assert decision.end == day(1) - timedelta(minutes=5)
 
 
-def test_a_start_further_in_the_past_is_a_start_in_the_past() -> None:
+def test_a_start_further_in_the_past_is_refused() -> None:
     decision = judged(a_request(START - timedelta(minutes=5, seconds=1), day(3)))
     assert rules(decision) == ["starts-in-the-past"]
     assert decision.violations[0].earliest_start == START
 
 
-def test_the_last_gpu_can_be_had() -> None:
+def test_the_last_gpu_can_be_booked() -> None:
     others = tuple(a_record(day(0), day(9), id=f"b-{n}", user="bob") for n in range(5))
     assert judged(a_request(), others=others).is_accepted
 
@@ -106,7 +106,7 @@ def test_a_booking_may_begin_when_another_ends() -> None:
     assert judged(a_request(day(2), day(4)), others=(full,)).is_accepted
 
 
-def test_bookings_of_other_models_take_nothing_away() -> None:
+def test_bookings_of_other_models_do_not_count() -> None:
     others = (a_record(day(0), day(9), user="bob", model=A6000, count=2),)
     assert judged(a_request(count=4), others=others).is_accepted
 
@@ -114,7 +114,7 @@ def test_bookings_of_other_models_take_nothing_away() -> None:
 # --- refused requests --------------------------------------------------------------------------------
 
 
-def test_everything_that_is_wrong_is_reported_at_once() -> None:
+def test_all_broken_rules_are_reported_at_once() -> None:
     history = (a_record(day(-1), day(3)), a_record(day(5), day(8), id="b-two"))
     decision = judged(
         a_request(START - timedelta(days=1), day(30), model="NVIDIA-A100", count=0, namespace="No Such"),
@@ -133,7 +133,7 @@ def test_everything_that_is_wrong_is_reported_at_once() -> None:
     assert decision.earliest_start is None
 
 
-def test_an_unknown_model_is_refused_with_the_known_ones_and_the_one_that_was_meant() -> None:
+def test_an_unknown_model_is_refused_with_the_known_ones_and_the_closest_one() -> None:
     (violation,) = judged(a_request(model="a100")).violations
     assert violation.rule == "unknown-model"
     assert f"did you mean {A100}?" in violation.message
@@ -141,7 +141,7 @@ def test_an_unknown_model_is_refused_with_the_known_ones_and_the_one_that_was_me
     assert violation.limit == f"{A100}, {A6000}"
 
 
-def test_a_slip_of_the_pen_in_a_model_is_recognised() -> None:
+def test_a_typing_error_in_a_model_is_recognised() -> None:
     (violation,) = judged(a_request(model="NVIDIA-RTX-A6OOO")).violations
     assert f"did you mean {A6000}?" in violation.message
 
@@ -149,21 +149,21 @@ def test_a_slip_of_the_pen_in_a_model_is_recognised() -> None:
 @pytest.mark.parametrize(
     "model", ["", "\n" * 300, "x" * 1_000_000, "<b>'; DROP TABLE bookings; --", "β" * 300]
 )
-def test_whatever_is_written_as_a_model_comes_back_short_and_on_one_line(model: str) -> None:
+def test_any_text_as_a_model_is_refused_with_a_short_message_on_one_line(model: str) -> None:
     (violation,) = judged(a_request(model=model)).violations
     assert violation.rule == "unknown-model"
     assert len(violation.message) < 600
     assert "\n" not in violation.message
 
 
-def test_a_cluster_without_gpus_knows_no_model() -> None:
+def test_a_cluster_without_gpus_has_no_known_model() -> None:
     (violation,) = judged(a_request(), capacity=Capacity()).violations
     assert violation.rule == "unknown-model"
     assert "no node reports GPUs at present" in violation.message
 
 
 @pytest.mark.parametrize("count", [7, 10**9])
-def test_more_than_exist_cannot_be_booked_ever(count: int) -> None:
+def test_more_than_exist_can_never_be_booked(count: int) -> None:
     decision = judged(a_request(count=count, topology="any"))
     assert [(v.rule, v.limit, v.actual) for v in decision.violations] == [("more-than-exist", 6, count)]
     assert decision.earliest_start is None
@@ -180,7 +180,7 @@ def test_a_model_whose_devices_are_all_unhealthy_is_known_and_cannot_be_booked()
     assert rules(decision) == ["more-than-exist"]
 
 
-def test_a_full_calendar_says_how_much_can_be_had_and_when() -> None:
+def test_a_full_calendar_reports_how_much_is_available_and_when() -> None:
     others = (
         a_record(day(0), day(4), user="bob", count=3),
         a_record(day(1), day(6), user="bob", count=2),
@@ -216,7 +216,7 @@ def test_the_earliest_start_waits_for_the_rules_and_then_for_a_gap() -> None:
     assert decision.earliest_start == day(20)
 
 
-def test_a_booking_that_is_too_long_is_refused_with_when_one_of_the_right_length_may_start() -> None:
+def test_a_booking_that_is_too_long_is_refused_with_the_start_of_one_of_the_right_length() -> None:
     history = (a_record(day(-1), day(2)),)
     decision = judged(a_request(end=day(14) + SECOND), history=history)
     assert rules(decision) == ["no-active-overlap", "cooldown", "longest"]
@@ -230,7 +230,7 @@ def test_an_end_that_is_not_after_the_start_is_reported_alone(end: datetime) -> 
     assert decision.earliest_start is None
 
 
-def test_a_span_that_is_all_in_the_past_stays_there() -> None:
+def test_a_span_entirely_in_the_past_is_not_moved() -> None:
     decision = judged(a_request(day(-9), day(-7)))
     assert rules(decision) == ["starts-in-the-past"]
     assert decision.earliest_start == START
@@ -249,7 +249,7 @@ def test_the_year_9999_is_too_far_ahead(end: datetime) -> None:
     assert rules(far) == ["too-far-ahead"]
 
 
-def test_an_instant_that_utc_does_not_have_is_beyond_the_calendar() -> None:
+def test_an_instant_that_does_not_exist_in_utc_is_beyond_the_calendar() -> None:
     end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(-timedelta(hours=5)))
     start = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
     decision = judged(a_request(start, end))
@@ -257,18 +257,18 @@ def test_an_instant_that_utc_does_not_have_is_beyond_the_calendar() -> None:
     assert (decision.start, decision.end) == (None, None)
 
 
-def test_an_instant_without_an_offset_is_no_instant() -> None:
+def test_an_instant_without_an_offset_is_refused() -> None:
     decision = judged(a_request(START.replace(tzinfo=None), day(2)))
     assert rules(decision) == ["no-offset"]
     assert '"+02:00"' in decision.violations[0].message
 
 
-def test_the_bookings_own_minutes_in_the_past_need_no_capacity() -> None:
+def test_the_minutes_of_a_booking_that_are_in_the_past_need_no_capacity() -> None:
     ending = a_record(day(-3), START, user="bob", count=6)
     assert judged(a_request(START - timedelta(minutes=3)), others=(ending,)).is_accepted
 
 
-def test_where_no_whole_step_is_within_the_longest_booking_there_is_never_a_start() -> None:
+def test_without_a_whole_step_within_the_longest_booking_there_is_no_earliest_start() -> None:
     limits = Limits(
         granularity=Duration(days=1), shortest=Duration(seconds=3600), longest=Duration(seconds=6 * 3600)
     )
@@ -314,7 +314,7 @@ def judged_among(records: list[Record], request: BookingRequest, now: datetime =
 
 
 @given(RECORDS, REQUESTS)
-def test_what_is_accepted_fits_at_every_instant_and_what_does_not_fit_is_refused(
+def test_a_request_has_capacity_exactly_when_it_fits_at_every_instant(
     records: list[Record], request: BookingRequest
 ) -> None:
     assert request.start
@@ -328,7 +328,7 @@ def test_what_is_accepted_fits_at_every_instant_and_what_does_not_fit_is_refused
 
 
 @given(RECORDS, REQUESTS)
-def test_a_booking_at_the_earliest_start_is_accepted_then_and_on_no_day_before(
+def test_a_booking_is_accepted_at_its_earliest_start_and_on_no_earlier_day(
     records: list[Record], request: BookingRequest
 ) -> None:
     assert request.start
@@ -337,7 +337,7 @@ def test_a_booking_at_the_earliest_start_is_accepted_then_and_on_no_day_before(
     assert earliest is not None
 
     def accepted(start: datetime) -> bool:
-        # Asked at that moment, as somebody would who waited.
+        # Requested at that moment, as by a user who has waited.
         return judged_among(
             records, a_request(start, start + length, count=request.count, topology="any"), start
         ).is_accepted
@@ -360,7 +360,7 @@ def test_a_booking_at_the_earliest_start_is_accepted_then_and_on_no_day_before(
         topology=st.sampled_from([None, "any", "single-node"]),
     )
 )
-def test_whatever_is_asked_there_is_an_answer_that_can_be_sent(fields: dict[str, Any]) -> None:
+def test_every_request_has_an_answer_that_can_be_encoded(fields: dict[str, Any]) -> None:
     decision = judged(BookingRequest(**fields))
     encoded = msgspec.json.encode(decision.violations)
     assert msgspec.json.decode(encoded) is not None

@@ -80,7 +80,7 @@ CROWDED = st.lists(
     min_size=4,
     max_size=14,
 )
-"""Somebody else's: little is left between them."""
+"""Bookings of others, which leave little between them."""
 REQUESTS = st.builds(
     dict,
     start=st.none() | st.integers(-2, 60),
@@ -222,7 +222,7 @@ def judged(
 
 @settings(max_examples=150)
 @given(NOWS, LIMITS, BOOKED, REQUESTS)
-def test_every_rule_that_is_broken_is_reported_and_no_other(
+def test_exactly_the_broken_rules_are_reported(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     records, asked = stored(now, booked), in_time(now, wanted)
@@ -231,7 +231,7 @@ def test_every_rule_that_is_broken_is_reported_and_no_other(
 
 
 @given(NOWS, LIMITS, BOOKED, REQUESTS)
-def test_what_is_offered_instead_would_be_accepted(
+def test_every_alternative_would_be_accepted(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     records = stored(now, booked)
@@ -303,7 +303,7 @@ def is_kept_on_any_day(limits: Limits) -> bool:
 
 @settings(max_examples=300)
 @given(NOWS, LIMITS, BOOKED | CROWDED, REQUESTS, st.none() | st.integers(0, 90))
-def test_wherever_three_like_it_would_be_accepted_three_are_offered(
+def test_three_alternatives_are_offered_wherever_three_similar_bookings_would_be_accepted(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any], hours: int | None
 ) -> None:
     assume(is_kept_on_any_day(limits))
@@ -320,7 +320,7 @@ def test_wherever_three_like_it_would_be_accepted_three_are_offered(
 
 
 @given(NOWS, LIMITS, BOOKED, REQUESTS)
-def test_the_earliest_start_is_accepted_when_it_has_come_and_no_hour_before_it_is(
+def test_a_booking_is_accepted_at_its_earliest_start_and_at_no_earlier_hour(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     records, asked = stored(now, booked), in_time(now, wanted)

@@ -29,7 +29,7 @@ def wrong(model: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("namespace", [None, "lab", "a", "1", "a-b-2", "x" * 63])
-def test_what_kubernetes_takes_as_a_namespace_is_one(namespace: str | None) -> None:
+def test_a_namespace_that_kubernetes_accepts_is_accepted(namespace: str | None) -> None:
     assert not list(of_namespace(namespace))
 
 
@@ -40,7 +40,7 @@ def test_a_namespace_that_kubernetes_would_refuse_is_reported(namespace: str) ->
     assert [violation.rule for violation in of_namespace(namespace)] == ["not-a-namespace"]
 
 
-def test_of_an_unknown_model_nobody_says_how_many_there_are_unless_it_is_more_than_of_all() -> None:
+def test_the_number_of_an_unknown_model_is_wrong_only_above_the_total_of_all_models() -> None:
     total = sum(CLUSTER.total(model) for model in CLUSTER.models)
     assert wrong("H100", total) == ["unknown-model"]
     assert wrong("H100", total + 1) == ["unknown-model", "more-than-exist"]
@@ -48,7 +48,7 @@ def test_of_an_unknown_model_nobody_says_how_many_there_are_unless_it_is_more_th
 
 
 @pytest.mark.parametrize("count", [0, -1, -(10**12)])
-def test_less_than_one_gpu_is_nothing(count: int) -> None:
+def test_fewer_than_one_gpu_is_refused(count: int) -> None:
     assert wrong(A100, count) == ["count-below-one"]
 
 
@@ -61,7 +61,7 @@ def test_less_than_one_gpu_is_nothing(count: int) -> None:
         ("H100-PCIe-9", None),
     ],
 )
-def test_the_model_that_was_meant_is_proposed_when_there_is_one(model: str, meant: str | None) -> None:
+def test_the_closest_model_is_proposed_when_there_is_one(model: str, meant: str | None) -> None:
     (violation,) = of_demand(model, 1, topology="any", capacity=CLUSTER)
     assert ("did you mean" in violation.message) == (meant is not None)
     assert meant is None or f"did you mean {meant}?" in violation.message
@@ -85,7 +85,7 @@ def test_the_model_that_was_meant_is_proposed_when_there_is_one(model: str, mean
         (A100, 0, "any", [("count-below-one", 1)]),
     ],
 )
-def test_no_more_than_there_are_and_on_one_node_no_more_than_it_has(
+def test_no_more_than_exist_may_be_booked_and_on_one_node_no_more_than_it_has(
     model: str, count: int, topology: Topology, found: list[tuple[str, int]]
 ) -> None:
     violations = list(of_demand(model, count, topology=topology, capacity=CLUSTER))
@@ -93,7 +93,7 @@ def test_no_more_than_there_are_and_on_one_node_no_more_than_it_has(
     assert [violation.actual for violation in violations] == [count] * len(found)
 
 
-def test_of_a_cluster_without_gpus_no_number_is_reported() -> None:
+def test_no_number_is_reported_for_a_cluster_without_gpus() -> None:
     (violation,) = of_demand(A100, 9, topology="any", capacity=Capacity({}))
     assert violation.message == f"There is no GPU model '{A100}' here: no node reports GPUs at present."
     (violation,) = of_demand("H100", 9, topology="any", capacity=Capacity({A100: {}}))
@@ -117,7 +117,7 @@ PLANNED = a_record(day(1), day(3))
         (datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), "beyond-the-calendar"),
     ],
 )
-def test_an_instant_says_its_offset_and_is_one_in_utc_too(moment: datetime, rule: str | None) -> None:
+def test_an_instant_needs_an_offset_and_must_exist_in_utc(moment: datetime, rule: str | None) -> None:
     found = [*of_instant("deadline", moment)]
     assert [violation.rule for violation in found] == ([] if rule is None else [rule])
     assert all(violation.message.startswith("The deadline ") for violation in found)
@@ -139,7 +139,7 @@ def test_an_instant_says_its_offset_and_is_one_in_utc_too(moment: datetime, rule
         (None, day(1).replace(tzinfo=None), day(0).replace(tzinfo=None), ["no-offset", "no-offset"]),
     ],
 )
-def test_a_question_is_about_a_span_of_a_model_that_there_is(
+def test_a_query_needs_an_existing_model_and_a_span_that_ends_later(
     model: str | None, start: datetime, end: datetime, found: list[str]
 ) -> None:
     wrong = of_question(model, start, end, capacity=CLUSTER)
@@ -168,13 +168,13 @@ def test_a_question_is_about_a_span_of_a_model_that_there_is(
         (a_case(RUNNING.end, day(9), changing=RUNNING, now=RUNNING.end), []),
     ],
 )
-def test_a_span_begins_in_the_future_ends_later_and_lies_within_what_is_booked_ahead(
+def test_a_span_begins_in_the_future_ends_later_and_lies_within_the_calendar(
     case: RuleContext, found: list[str]
 ) -> None:
     assert [violation.rule for violation in of_span(case)] == found
 
 
-def test_a_start_in_the_past_may_be_now_and_what_has_begun_stays_where_it_did() -> None:
+def test_a_start_in_the_past_may_be_now_and_a_running_booking_keeps_its_start() -> None:
     (past,) = of_span(a_case(day(-1), day(1)))
     assert (past.earliest_start, past.limit) == (day(0), "2026-03-02T09:00:00Z")
     (begun,) = of_span(a_case(day(1), day(3), changing=RUNNING))

@@ -1,4 +1,4 @@
-"""A small cluster whose GPUs pods hold, and what decides there who may be evicted."""
+"""A small cluster with pods that hold its GPUs, and the state that decides which may be evicted."""
 
 from datetime import datetime, timedelta
 

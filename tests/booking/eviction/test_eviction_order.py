@@ -1,4 +1,4 @@
-"""Who would be evicted next: the reclaimer's own choice, one after the other."""
+"""Which pod would be evicted next: the reclaimer's own choice, one after the other."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ def uids(found: tuple[NextVictim, ...], model: str = A100) -> list[str]:
     return [one.uid.removeprefix("uid-") for one in found if one.model == model]
 
 
-def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
+def test_for_each_model_the_pod_that_loses_least_is_first() -> None:
     cluster = FakeCluster()
     cluster.run("long", "n0", 0, worked=9)
     cluster.run("short", "n1", 0, worked=1)
@@ -41,7 +41,7 @@ def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
     )
 
 
-def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_that_is_reported() -> None:
+def test_among_equal_pods_the_one_evicted_less_often_is_first_and_the_message_says_so() -> None:
     cluster = FakeCluster()
     cluster.run("unlucky", "n0", 0, evictions=2)
     cluster.run("lucky", "n1", 0)
@@ -50,7 +50,7 @@ def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_that_is_repo
     assert why(found[1], place=2).endswith("the second least. It was evicted 2 times before.")
 
 
-def test_booked_pods_and_those_on_their_way_are_not_in_the_order() -> None:
+def test_booked_pods_and_those_that_leave_already_are_not_in_the_order() -> None:
     cluster = FakeCluster()
     cluster.run("booked", "n0", 0)
     cluster.run("going", "n1", 0)
@@ -71,28 +71,28 @@ def test_everything_about_a_pod_is_reported_for_each_of_its_models() -> None:
     )
 
 
-def test_the_models_are_in_the_order_of_their_names() -> None:
+def test_the_models_are_ordered_by_name() -> None:
     cluster = FakeCluster()
     cluster.run("other", "n0", 2)
     cluster.run("one", "n1", 0)
     assert [one.model for one in following(cluster)] == [A100, A6000]
 
 
-def test_what_starting_again_costs_is_lost_too_for_each_gpu() -> None:
+def test_the_cost_of_a_restart_is_added_for_each_gpu() -> None:
     cluster = FakeCluster()
     cluster.run("pair", "n0", 0, 1)
     (found,) = order(cluster.now(EvictionSettings(restart_cost_seconds=1.5)))
     assert found.lost == 2 * (HOUR + 1.5 * SECOND)
 
 
-def test_devices_that_are_kept_for_a_waiting_pod_are_not_free() -> None:
+def test_devices_held_for_a_waiting_pod_are_not_free() -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0)
     cluster.cache.apply_pod(a_pod("waiting").of("bob").asks(1).kept("n1", "GPU-n1-0").obj)
     assert [one.free for one in following(cluster)] == [2]
 
 
-def test_only_nodes_where_booked_pods_could_go_count_and_there_may_be_none() -> None:
+def test_only_the_given_nodes_count_and_there_may_be_none() -> None:
     cluster = FakeCluster()
     cluster.run("here", "n0", 0)
     cluster.run("there", "n1", 0)
@@ -101,7 +101,7 @@ def test_only_nodes_where_booked_pods_could_go_count_and_there_may_be_none() -> 
     assert order(cluster.now(), nodes=[]) == ()
 
 
-def test_of_pods_that_cost_the_same_the_newest_is_first_and_then_the_first_uid() -> None:
+def test_among_equally_cheap_pods_the_newest_is_first_and_then_the_lowest_uid() -> None:
     cluster = FakeCluster()
     for name, hours, node, index in (("a", 2, "n0", 0), ("c", 1, "n1", 0), ("b", 1, "n0", 1)):
         saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
@@ -127,7 +127,7 @@ def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_o
         (11, "number 11 from the least"),
     ],
 )
-def test_each_place_of_the_order_has_its_words(place: int, rank: str) -> None:
+def test_each_place_in_the_order_has_its_own_wording(place: int, rank: str) -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0, evictions=1)
     (found,) = following(cluster)

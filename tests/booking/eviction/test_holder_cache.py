@@ -1,4 +1,4 @@
-"""Who holds the devices of each model, as plans for booked pods see it: read again where it has changed."""
+"""Which pods hold the devices of each model, as plans for booked pods see it: read again after changes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +44,7 @@ def evictable(found: ModelHolders) -> list[str]:
 
 
 # --- what is read of a node ---------------------------------------------------------------------------
-def test_a_device_is_free_or_its_holders() -> None:
+def test_each_device_is_free_or_has_a_holder() -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 1, worked=2, evictions=3)
     work = Work(start=microseconds(EPOCH - 2 * HOUR), evictions=3)
@@ -63,14 +63,14 @@ def test_a_pod_with_devices_of_two_models_holds_some_of_each_and_counts_all_of_t
     assert [holder.gpus for some in found.values() for holder in some] == [3, 3]
 
 
-def test_an_unhealthy_device_is_neither_free_nor_anybodys() -> None:
+def test_an_unhealthy_device_is_neither_free_nor_held() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
     cluster.run("unhealthy", "n0", 0)
     assert read(cluster) == ModelHolders(("GPU-n0-2",), idle=1)
 
 
-def test_l1_a_device_of_which_two_pods_say_that_they_hold_it_is_nobodys() -> None:
+def test_l1_a_device_that_two_pods_report_to_hold_is_neither_free_nor_held() -> None:
     cluster = FakeCluster()
     cluster.run("first", "n0", 0)
     cluster.run("second", "n0", 0, 1)
@@ -79,28 +79,28 @@ def test_l1_a_device_of_which_two_pods_say_that_they_hold_it_is_nobodys() -> Non
     assert [(holder.uid, holder.devices) for holder in found.holders] == [("uid-second", ("GPU-n0-1",))]
 
 
-def test_a_device_whose_holder_is_not_among_the_pods_is_neither_free_nor_anybodys() -> None:
+def test_a_device_whose_holder_is_not_among_the_pods_is_neither_free_nor_held() -> None:
     cluster = FakeCluster()
     cluster.run("forgotten", "n0", 0)
     found = HolderCache().at(replace(cluster.now(), pods={}))["n0"].by_model[A100]
     assert found == ModelHolders(("GPU-n0-1",), idle=1)
 
 
-def test_l6_nothing_is_planned_on_a_node_where_some_pods_whole_gpus_are_unknown() -> None:
+def test_l6_nothing_is_planned_on_a_node_with_a_pod_whose_whole_gpus_are_unknown() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_pod(a_pod("vague").of("alice").asks(1).on("n0").obj)
     found = HolderCache().at(cluster.now())
     assert (found["n0"].by_model, set(found["n1"].by_model)) == ({}, {A100, A6000})
 
 
-def test_unknown_mig_devices_do_not_hinder_planning_whole_ones() -> None:
+def test_unknown_mig_devices_do_not_prevent_plans_for_whole_gpus() -> None:
     cluster = FakeCluster()
     resource = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
     cluster.cache.apply_pod(a_pod("slice").of("alice").asks(1, resource=resource).on("n0").obj)
     assert read(cluster).free == ("GPU-n0-0", "GPU-n0-1")
 
 
-def test_l6_nothing_is_planned_on_a_node_whose_agent_cannot_be_understood() -> None:
+def test_l6_nothing_is_planned_on_a_node_whose_annotations_are_unreadable() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", a100(0), a100(1), drift="{", version=2))
     assert HolderCache().at(cluster.now())["n0"].by_model == {}
@@ -112,7 +112,7 @@ def test_a_node_without_devices_has_no_models() -> None:
     assert HolderCache().at(cluster.now())["bare"].by_model == {}
 
 
-# --- who may be evicted, and who goes by itself --------------------------------------------------------
+# --- which pods may be evicted, and which leave --------------------------------------------------------
 def test_l2_a_booked_pod_is_not_evictable_from_the_start_of_its_booking_to_its_end() -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0)
@@ -134,7 +134,7 @@ def test_l2_a_pod_that_maia_has_granted_its_gpu_is_evictable_when_the_grant_ends
         assert evictable(cache.at(cluster.now(terms))["n0"].by_model[A100]) == expected
 
 
-def test_a_terminating_pod_leaves_and_is_nobodys_victim_until_it_hangs() -> None:
+def test_a_terminating_pod_counts_as_leaving_until_it_hangs_and_is_never_a_victim() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_pod(holding("going", "n0", 0).terminating().obj)
     cluster.clock.advance(HANGS_AFTER.total_seconds() - 1)
@@ -145,9 +145,7 @@ def test_a_terminating_pod_leaves_and_is_nobodys_victim_until_it_hangs() -> None
     assert (hangs.leaves, hangs.evictable, read(cluster).idle) == (False, False, 1)
 
 
-def test_when_its_holders_work_was_saved_is_known_for_each_device_that_an_eviction_frees_latest_first() -> (
-    None
-):
+def test_each_device_that_an_eviction_frees_has_the_time_of_the_last_saved_work() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", *(a100(index) for index in range(8)), version=2))
     cluster.run("old", "n0", 0, worked=9)
@@ -159,11 +157,11 @@ def test_when_its_holders_work_was_saved_is_known_for_each_device_that_an_evicti
     assert read(cluster).latest == (NEVER_LATER, young, young, old)
 
 
-def test_nobodys_work_is_saved_as_late_as_never() -> None:
+def test_no_instant_is_as_late_as_never() -> None:
     assert microseconds(EPOCH.replace(year=9999)) < NEVER_LATER
 
 
-def test_a_victim_costs_what_all_of_its_gpus_lose_whichever_of_them_are_needed() -> None:
+def test_a_victim_costs_what_all_its_gpus_lose_even_if_only_some_are_needed() -> None:
     work = Work(start=1_000, checkpoint=3_000, evictions=2)
     holder = Holder("uid-one", ("a", "b"), gpus=5, work=work, leaves=False, evictable=True)
     assert victim_of(holder, ("b",), 10_000, restart=500) == Victim(
@@ -172,7 +170,7 @@ def test_a_victim_costs_what_all_of_its_gpus_lose_whichever_of_them_are_needed()
 
 
 # --- some of the devices -------------------------------------------------------------------------------
-def test_of_some_devices_there_are_their_holders_and_what_these_free() -> None:
+def test_a_subset_of_the_devices_has_its_holders_and_the_gpus_that_they_free() -> None:
     def a_holder(uid: str, *devices: str, start: int, leaves: bool = False) -> Holder:
         return Holder(uid, devices, len(devices), Work(start=start), leaves=leaves, evictable=not leaves)
 
@@ -207,13 +205,13 @@ def after(
 
 
 def read_again(before: StatusSnapshot, now: StatusSnapshot) -> list[str]:
-    """The nodes that were read afresh; all are as a cache reads them that knew nothing before."""
+    """The nodes that were read again; all are as an empty cache reads them."""
     then, found = after(before, now)
     assert found == HolderCache().at(now)
     return [name for name, holders in found.items() if holders is not then.get(name)]
 
 
-def test_where_nothing_changes_nothing_is_read_again_however_late_it_is() -> None:
+def test_without_changes_nothing_is_read_again_however_late_it_is() -> None:
     cluster = a_stage()
     before = cluster.now()
     cluster.clock.advance(86_400)
@@ -228,7 +226,7 @@ def test_a_node_whose_holders_change_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("uid", ["uid-two", "uid-three"])
-def test_a_node_is_read_again_when_one_of_its_pods_says_more_of_its_work(uid: str) -> None:
+def test_a_node_is_read_again_when_one_of_its_pods_reports_a_checkpoint(uid: str) -> None:
     cluster = a_stage()
     cluster.run("three", "n1", 1)
     before = cluster.now()
@@ -257,7 +255,7 @@ def test_nodes_come_and_go() -> None:
     assert found["n1"] is then["n1"]
 
 
-def test_a_node_is_read_again_when_a_pod_of_it_becomes_booked_and_when_it_is_booked_no_more() -> None:
+def test_a_node_is_read_again_when_its_pod_becomes_booked_and_when_it_no_longer_is() -> None:
     free, booking = a_stage().now(), a_booking()
     booked = replace(free, cover={"uid-one": booking, "uid-elsewhere": booking})
     assert read_again(free, booked) == ["n0"]
@@ -283,7 +281,7 @@ def test_a_node_is_not_read_again_when_its_booked_pods_are_covered_by_another_bo
 
 
 def with_namespace(snapshot: StatusSnapshot, **protected: bool) -> StatusSnapshot:
-    """What administrators say of namespaces."""
+    """The snapshot with these namespaces protected or not by administrators."""
     namespaces = {
         name: Namespace(metadata=Meta(name=name, annotations={names.NEVER_EVICT: str(said)}))
         for name, said in protected.items()
@@ -307,7 +305,7 @@ def test_nothing_is_read_again_when_namespaces_change_and_the_same_are_protected
     assert read_again(with_namespace(free, vision=True), with_namespace(free, vision=True, new=False)) == []
 
 
-def test_a_change_of_what_is_protected_is_noticed_after_one_that_changed_nothing() -> None:
+def test_a_newly_protected_namespace_is_noticed_after_a_change_without_effect() -> None:
     free, cache = a_stage().now(), HolderCache()
     for snapshot in (free, with_namespace(free, vision=False), with_namespace(free, default=True)):
         found = cache.at(snapshot)
@@ -319,14 +317,14 @@ def test_a_change_of_what_is_protected_is_noticed_after_one_that_changed_nothing
     [(EvictionSettings(), []), (EvictionSettings(namespace="default"), ["n0", "n1"])],
     ids=["the same", "others"],
 )
-def test_everything_is_read_again_when_the_settings_are_others(
+def test_everything_is_read_again_when_the_relevant_settings_change(
     terms: EvictionSettings, expected: list[str]
 ) -> None:
     before = a_stage().now()
     assert read_again(before, replace(before, terms=terms)) == expected
 
 
-def test_settings_that_have_changed_and_stay_so_are_read_by_once() -> None:
+def test_changed_settings_cause_one_new_read() -> None:
     before, cache = a_stage().now(), HolderCache()
     cache.at(before)
     now = replace(before, terms=EvictionSettings(namespace="default"))
@@ -347,7 +345,7 @@ def granted(cluster: FakeCluster, *, hours: float = 1) -> None:
 @pytest.mark.parametrize(
     ("happens", "after"), [(going, HANGS_AFTER), (granted, HOUR)], ids=["hangs", "grant ends"]
 )
-def test_a_node_is_read_again_at_the_instant_from_which_its_pod_counts_otherwise(
+def test_a_node_is_read_again_at_the_instant_at_which_its_pod_counts_differently(
     happens: Callable[[FakeCluster], None], after: timedelta
 ) -> None:
     cluster = a_stage()
@@ -361,7 +359,7 @@ def test_a_node_is_read_again_at_the_instant_from_which_its_pod_counts_otherwise
     assert read_again(then, replace(then, now=then.now + HOUR)) == []
 
 
-def test_of_several_such_instants_the_next_one_counts() -> None:
+def test_the_next_of_several_such_instants_counts() -> None:
     cluster, terms = a_stage(), EvictionSettings(maia=True)
     for number, hours in enumerate((3, 1, 2)):
         until = (EPOCH + hours * HOUR).isoformat()
@@ -372,13 +370,13 @@ def test_of_several_such_instants_the_next_one_counts() -> None:
     assert HolderCache().at(replace(now, now=EPOCH + HOUR))["n0"].until == EPOCH + 2 * HOUR
 
 
-def test_grants_of_maia_are_waited_for_only_where_they_count() -> None:
+def test_the_ends_of_maias_grants_matter_only_where_grants_count() -> None:
     cluster = a_stage()
     granted(cluster)
     assert HolderCache().at(cluster.now())["n0"].until is None
 
 
-def test_what_is_terminating_and_granted_counts_otherwise_at_the_first_of_both_instants() -> None:
+def test_a_terminating_pod_with_a_grant_counts_differently_at_the_earlier_instant() -> None:
     cluster = a_stage()
     until = (EPOCH + HOUR).isoformat()
     cluster.cache.apply_pod(

@@ -1,4 +1,4 @@
-"""Which pods each of somebody's bookings covered to its end: the answer of ``covered_at``, asked of each."""
+"""Which pods each of a user's bookings covered to its end: as ``covered_at`` answers for each of them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -90,7 +90,7 @@ def a_snapshot(bookings: Sequence[Booking], pods: Sequence[Pod]) -> StatusSnapsh
 
 
 def left(booking: Booking) -> Booking:
-    """What of it counts: fewer GPUs, for those that have ended."""
+    """What remains of the booking: its GPUs less those of pods that have ended."""
     count = booking.spec.count - len(booking.status.ending or ())
     return msgspec.structs.replace(booking, spec=msgspec.structs.replace(booking.spec, count=count))
 
@@ -120,7 +120,9 @@ def together(bookings: Sequence[Booking], snapshot: StatusSnapshot) -> list[tupl
 
 
 @given(a_users_bookings(), a_users_pods())
-def test_many_bookings_are_answered_as_one_after_the_other(bookings: list[Booking], pods: list[Pod]) -> None:
+def test_many_bookings_together_get_the_same_answers_as_one_by_one(
+    bookings: list[Booking], pods: list[Pod]
+) -> None:
     snapshot = a_snapshot(bookings, pods)
     found = together(bookings, snapshot)
     assert len(found) == len(set(found))
@@ -128,7 +130,7 @@ def test_many_bookings_are_answered_as_one_after_the_other(bookings: list[Bookin
 
 
 @given(a_users_bookings(), a_users_pods())
-def test_the_expired_pods_are_those_that_some_booking_covered_to_its_end(
+def test_the_expired_pods_are_those_that_a_booking_covered_to_its_end(
     bookings: list[Booking], pods: list[Pod]
 ) -> None:
     snapshot = a_snapshot(bookings, pods)
@@ -154,7 +156,7 @@ def a_past(name: str, *, count: int, hours: tuple[int, int]) -> Booking:
     return a_booking(name, count=count, start=begun, end=over)
 
 
-def test_a_pod_for_which_there_is_no_room_left_is_passed_over_for_a_smaller_one() -> None:
+def test_a_pod_with_no_room_left_in_the_booking_is_skipped_for_a_smaller_one() -> None:
     booking = a_past("b0", count=3, hours=(2, 1))
     pods = [
         a_pod_of("old", gpus=2, age=9),
@@ -167,7 +169,7 @@ def test_a_pod_for_which_there_is_no_room_left_is_passed_over_for_a_smaller_one(
     ]
 
 
-def test_who_has_a_booking_written_on_it_keeps_it_however_many_are_older() -> None:
+def test_a_pod_with_a_booking_written_on_it_keeps_it_however_many_pods_are_older() -> None:
     booking = a_past("b0", count=1, hours=(2, 1))
     older = [a_pod_of(f"p{number}", gpus=1, age=9) for number in range(5)]
     annotated = a_pod_of("late", gpus=1, age=3, annotated="b0")
@@ -181,7 +183,7 @@ def test_a_pod_that_an_overlapping_booking_covered_was_not_covered_by_this_one()
     assert found == [("b1", "uid-p1"), ("b0", "uid-p0")]
 
 
-def test_at_each_end_pods_count_that_were_older_then() -> None:
+def test_at_each_end_only_the_pods_that_were_older_count() -> None:
     bookings = [a_past(f"b{number}", count=1, hours=(6 - number, 5 - number)) for number in range(4)]
     young: datetime = NOW - timedelta(hours=3)
     pod = a_pod("p").of("alice").created(young).asks(1).obj
@@ -236,10 +238,10 @@ def test_pods_of_others_in_other_namespaces_and_with_other_gpus_were_not_covered
     old = NOW - 9 * HOUR
     mine = a_pod("mine").of("alice").created(old).asks(1)
     his = a_pod("his").of("bob").created(old).asks(1)
-    nobodys = a_pod("nobodys").created(old).asks(1)
+    unowned = a_pod("unowned").created(old).asks(1)
     picky = a_pod("picky").of("alice").created(old).asks(1).with_annotation(names.MODEL, A6000)
     holds = a_pod("holds").of("alice").created(old).asks(1).on("n1", {"main": ("GPU-n1-0",)})
-    everybody = [each.obj for each in (mine, his, nobodys, picky, holds)]
+    everybody = [each.obj for each in (mine, his, unowned, picky, holds)]
     assert covered(PAST, *everybody) == {"mine"}
     spec = msgspec.structs.replace(PAST.spec, namespace="vision")
     elsewhere = msgspec.structs.replace(PAST, spec=spec)
@@ -248,7 +250,7 @@ def test_pods_of_others_in_other_namespaces_and_with_other_gpus_were_not_covered
     assert covered(elsewhere, msgspec.structs.replace(mine.obj, metadata=there)) == {"mine"}
 
 
-def test_of_the_booking_that_is_asked_about_the_given_one_counts_and_not_the_known_one() -> None:
+def test_the_given_version_of_a_booking_counts_and_not_the_cached_one() -> None:
     pods = [a_pod_of(f"p{number}", gpus=1, age=9 - number) for number in range(3)]
     known = a_past("b0", count=3, hours=(3, 1))
     snapshot = a_snapshot([known], pods)
@@ -273,7 +275,7 @@ def test_only_bookings_that_are_over_and_were_not_empty_are_reported(
     assert together([booking], a_snapshot([booking], [pod])) == [("b0", "uid-p")] * is_over
 
 
-def test_bookings_that_follow_each_other_cover_the_same_pod_one_after_the_other() -> None:
+def test_consecutive_bookings_cover_the_same_pod_in_turn() -> None:
     bookings = [a_past("b1", count=1, hours=(2, 1)), a_past("b0", count=1, hours=(3, 2))]
     pods = [a_pod_of("first", gpus=1, age=9), a_pod_of("second", gpus=1, age=8)]
     assert together(bookings, a_snapshot(bookings, pods)) == [("b0", "uid-first"), ("b1", "uid-first")]

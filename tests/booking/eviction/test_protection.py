@@ -1,4 +1,4 @@
-"""Laws L2 and L6: why a pod may not be evicted, and of several reasons the one that is reported."""
+"""Laws L2 and L6: why a pod may not be evicted, and which of several reasons is reported."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -54,7 +54,7 @@ def protected(instant: StatusSnapshot) -> StatusSnapshot:
     return replace(instant, namespaces={"default": Namespace(metadata=meta)})
 
 
-def test_of_several_reasons_the_one_that_ends_first_is_reported() -> None:
+def test_the_reported_reason_is_leaving_then_booked_then_granted_then_protected_then_unknown() -> None:
     pod = granted(holding("one", "n0", 0))
     running, leaving = an_instant(pod), an_instant(pod.terminating())
     assert why(booked(protected(leaving))) == LEAVES
@@ -66,12 +66,12 @@ def test_of_several_reasons_the_one_that_ends_first_is_reported() -> None:
     assert why(plain) is None
 
 
-def test_the_owner_of_a_pod_protects_it_before_its_unknown_devices_do() -> None:
+def test_the_controller_of_a_pod_is_reported_before_its_unknown_devices() -> None:
     daemon = an_instant(holding("one", "n0", 0).of_a_daemon_set())
     assert why(daemon, is_known=False) == "pods of a DaemonSet are never evicted"
 
 
-def test_a_pod_that_another_ones_booking_covers_is_not_booked() -> None:
+def test_a_booking_that_covers_another_pod_does_not_protect_this_one() -> None:
     instant = an_instant(holding("one", "n0", 0))
     assert why(replace(instant, cover={"uid-two": a_booking()})) is None
 
@@ -92,7 +92,7 @@ def test_only_the_pods_own_namespace_protects_it() -> None:
     ],
     ids=["none", "one of two"],
 )
-def test_l6_a_pod_of_which_some_device_is_unknown_is_not_evicted(held: Holding) -> None:
+def test_l6_a_pod_with_an_unknown_device_is_not_evicted(held: Holding) -> None:
     instant = an_instant(holding("one", "n0", 0))
     (pod,) = instant.pods.values()
     assert protection(pod, held, instant) == UNKNOWN
@@ -104,7 +104,7 @@ def test_l2_a_grant_of_maia_protects_until_its_last_microsecond() -> None:
     assert why(replace(instant, now=EPOCH + HOUR)) is None
 
 
-def test_a_grant_of_maia_is_read_where_it_counts_and_whatever_instant_it_names() -> None:
+def test_a_grant_of_maia_is_read_only_where_it_counts_and_for_any_instant() -> None:
     pod = granted(holding("one", "n0", 0)).obj
     assert granted_until(pod, WITH_MAIA) == EPOCH + HOUR
     assert granted_until(pod, EvictionSettings()) is None
@@ -112,7 +112,7 @@ def test_a_grant_of_maia_is_read_where_it_counts_and_whatever_instant_it_names()
     assert granted_until(granted(holding("one", "n0", 0), past).obj, WITH_MAIA) == past
 
 
-def test_what_a_booking_of_ours_covers_or_says_nothing_is_not_granted_by_maia() -> None:
+def test_a_pod_that_our_booking_covers_or_without_the_annotation_has_no_grant_of_maia() -> None:
     ours = granted(holding("one", "n0", 0)).with_annotation(names.BOOKING, "b-1").obj
     assert granted_until(ours, WITH_MAIA) is None
     assert granted_until(holding("one", "n0", 0).obj, WITH_MAIA) is None

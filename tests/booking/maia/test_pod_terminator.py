@@ -21,7 +21,7 @@ LATER = text_of(EPOCH + timedelta(hours=1))
 
 
 class Site:
-    """A cluster in which MAIA's own webhook annotates pods, and somebody who asks its terminator."""
+    """A cluster in which MAIA's own webhook annotates pods, and a client of its terminator."""
 
     def __init__(self) -> None:
         self.cluster = FakeCluster(terms=EvictionSettings(maia=True))
@@ -65,7 +65,7 @@ def site() -> Site:
     return Site()
 
 
-def test_a_request_for_a_random_death_triggers_the_reclaimer_and_ends_nobody(site: Site) -> None:
+def test_a_random_delete_request_triggers_the_reclaimer_and_ends_no_pod(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     status, answer = site.ask("POST", "/random-delete")
     assert (status, answer["status"], answer["deleted_pod"]) == (HTTPStatus.OK, "success", "")
@@ -73,7 +73,7 @@ def test_a_request_for_a_random_death_triggers_the_reclaimer_and_ends_nobody(sit
     assert site.left() == []
 
 
-def test_the_reclaimer_that_is_triggered_evicts_for_a_stored_booked_pod(site: Site) -> None:
+def test_a_triggered_reclaimer_evicts_for_a_booked_pod_that_is_stored_already(site: Site) -> None:
     for index in range(4):
         site.pod(f"p{index}", index, LONG_AGO)
     site.cluster.book()
@@ -83,7 +83,7 @@ def test_the_reclaimer_that_is_triggered_evicts_for_a_stored_booked_pod(site: Si
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/random-delete"), ("GET", "/get-expired-pods")])
-def test_where_nobody_is_expired_it_says_so(site: Site, method: str, path: str) -> None:
+def test_the_answer_reports_when_no_pod_is_expired(site: Site, method: str, path: str) -> None:
     site.pod("p", 0, LATER)
     assert site.ask(method, path) == (HTTPStatus.OK, {"status": "no expired pods found"})
 
@@ -107,7 +107,7 @@ def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> N
     assert site.cluster.evictor.why["p"].reason == "ended"
 
 
-def test_the_leader_ends_it_though_another_was_asked(site: Site) -> None:
+def test_the_leader_ends_the_pod_even_when_another_replica_was_asked(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     site.cluster.restart()
@@ -132,7 +132,7 @@ def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
     assert site.left() == []
 
 
-def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> None:
+def test_l6_no_pod_is_ended_while_the_bookings_may_be_stale(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     site.cluster.stop_mirror()
@@ -142,7 +142,7 @@ def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> No
     assert site.left() == ["p"]
 
 
-def test_without_the_setting_such_a_request_means_nothing(site: Site) -> None:
+def test_without_the_setting_a_request_has_no_effect(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     site.cluster.terms = EvictionSettings()
@@ -151,7 +151,7 @@ def test_without_the_setting_such_a_request_means_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{", b"[]", {"pod_name": "p"}, {"pod_name": 1}, b"\xff"])
-def test_what_cannot_be_read_is_refused_in_maias_words(site: Site, body: Any) -> None:
+def test_an_unreadable_request_is_refused_in_maias_words(site: Site, body: Any) -> None:
     status, answer = site.ask("POST", "/delete-expired-pod", body)
     assert status == HTTPStatus.BAD_REQUEST
     assert answer == {"status": "error", "message": "pod_name and namespace are required"}
@@ -165,11 +165,11 @@ def test_what_cannot_be_read_is_refused_in_maias_words(site: Site, body: Any) ->
         ("DELETE", "/delete-expired-pod", HTTPStatus.METHOD_NOT_ALLOWED),
     ],
 )
-def test_nothing_else_is_there(site: Site, method: str, path: str, status: HTTPStatus) -> None:
+def test_other_paths_and_methods_are_refused(site: Site, method: str, path: str, status: HTTPStatus) -> None:
     assert site.ask(method, path)[0] == status
 
 
-def test_while_the_state_is_in_doubt_nothing_is_said_or_done(site: Site) -> None:
+def test_while_the_state_is_unknown_requests_are_refused_and_have_no_effect(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.unready_reason = "There are no events."
     for method, path in (("GET", "/get-expired-pods"), ("POST", "/delete-expired-pod")):
@@ -179,7 +179,7 @@ def test_while_the_state_is_in_doubt_nothing_is_said_or_done(site: Site) -> None
     assert site.left() == []
 
 
-def test_without_the_api_server_it_says_what_is_wrong(site: Site) -> None:
+def test_without_the_api_server_the_answer_is_an_error(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.cluster.kube.down = True
     status, answer = site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})

@@ -45,7 +45,7 @@ class MemorySource:
         return self.changes
 
     def check(self) -> None:
-        """Raise the trouble."""
+        """Raise the problem, if there is one."""
         if self.problem:
             raise self.problem
 
@@ -60,6 +60,6 @@ class MemorySource:
         return [r for r in self.records.values() if r.cancelled is None and r.end > instant]
 
     def known(self, ids: Iterable[str]) -> set[str]:
-        """Those that are here."""
+        """The ids that are stored."""
         self.check()
         return set(ids) & set(self.records)

@@ -56,7 +56,7 @@ class World:
         return [f"{call.verb} {call.path}" for call in self.kube.calls if call.verb in WRITING]
 
     def put_object(self, name: str, *, store_id: str, **more: object) -> None:
-        """A Booking object that somebody has left."""
+        """A Booking object that is left in the cluster."""
         spec = {
             "user": "alice",
             "model": "NVIDIA-A100-SXM4-80GB",

@@ -57,7 +57,7 @@ class TestWriting:
         assert world.mirror.round()
         assert world.objects == {}
 
-    def test_what_is_true_already_is_not_written_again(self, world: World) -> None:
+    def test_an_up_to_date_object_is_not_written_again(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         before = len(world.writes)
@@ -65,7 +65,7 @@ class TestWriting:
 
         assert [write for write in world.writes[before:] if "bookings" in write] == []
 
-    def test_an_object_that_somebody_deleted_comes_back(self, world: World) -> None:
+    def test_a_deleted_object_is_created_again(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.kube.delete(BOOKINGS, "b-1")
@@ -73,7 +73,7 @@ class TestWriting:
         world.mirror.round()
         assert list(world.objects) == ["b-1"]
 
-    def test_what_somebody_changed_by_hand_is_put_right(self, world: World) -> None:
+    def test_a_change_by_hand_is_corrected(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.kube.patch(BOOKINGS, "b-1", {"spec": {"count": 8, "namespace": "research"}})
@@ -81,7 +81,7 @@ class TestWriting:
         world.mirror.round()
         assert (world.objects["b-1"].spec.count, world.objects["b-1"].spec.namespace) == (1, None)
 
-    def test_l9_another_server_on_the_same_database_writes_nothing_again(self, world: World) -> None:
+    def test_l9_another_server_on_the_same_database_repeats_no_writes(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         before = dict(world.objects)
@@ -100,7 +100,7 @@ class TestWriting:
 
 
 class TestFailures:
-    def test_somebody_who_writes_at_the_same_moment_wins_and_the_next_round_decides_again(
+    def test_a_simultaneous_write_of_another_wins_and_the_next_round_decides_again(
         self, world: World
     ) -> None:
         world.source.put(a_record("b-1"))
@@ -114,7 +114,9 @@ class TestFailures:
         assert world.objects["b-1"].spec.end == START + timedelta(hours=1)
         assert world.objects["b-1"].status.ending == ("p",)
 
-    def test_an_object_that_changed_since_it_was_seen_is_not_deleted_unseen(self, world: World) -> None:
+    def test_an_object_that_changed_since_it_was_read_is_not_deleted_in_that_round(
+        self, world: World
+    ) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.source.put(a_record("b-1", cancelled=START))
@@ -133,7 +135,7 @@ class TestFailures:
         assert not world.mirror.round()
         assert world.mirror.round()
 
-    def test_an_object_that_is_gone_before_its_deletion_is_no_failure(self, world: World) -> None:
+    def test_an_object_that_is_gone_before_its_deletion_is_not_a_failure(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.source.put(a_record("b-1", cancelled=START))
@@ -141,7 +143,7 @@ class TestFailures:
 
         assert world.mirror.round()
 
-    def test_one_booking_that_is_refused_keeps_nobody_elses_from_being_written(self, world: World) -> None:
+    def test_one_refused_booking_does_not_keep_others_from_being_written(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.source.put(a_record("b-2"))
         world.kube.fail("POST", Unprocessable(REQUEST, Refusal(422, "Invalid", "spec.model is bad")))
@@ -152,7 +154,7 @@ class TestFailures:
         assert world.counted(verb="create", outcome="refused") == 1
         assert world.counted(verb="create", outcome="written") == 1
 
-    def test_an_api_server_that_fails_is_not_asked_for_the_next_write(self, world: World) -> None:
+    def test_a_round_ends_at_the_first_failure_of_the_api_server(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.source.put(a_record("b-2"))
         world.kube.fail("POST", ServerError(REQUEST, Refusal(500, "", "no")))
@@ -160,7 +162,7 @@ class TestFailures:
         assert not world.mirror.round()
         assert world.objects == {}
 
-    def test_an_api_server_that_is_away_is_awaited(self, world: World) -> None:
+    def test_an_unreachable_api_server_is_waited_for(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.kube.down = True
         assert not world.mirror.round()
@@ -171,7 +173,7 @@ class TestFailures:
         assert world.mirror.unready_reason() is None
         assert list(world.objects) == ["b-1"]
 
-    def test_a_database_error_writes_nothing_and_sounds_no_alarm(self, world: World) -> None:
+    def test_a_database_error_writes_nothing_and_does_not_stop_the_mirror(self, world: World) -> None:
         world.source.problem = StoreError("The database is locked.")
 
         assert not world.mirror.round()
@@ -191,13 +193,13 @@ class TestLaw9:
         assert world.writes == before
         assert world.objects == there
 
-    def test_l9_objects_of_another_database_stop_it(self, world: World) -> None:
+    def test_l9_objects_of_another_database_stop_the_mirror(self, world: World) -> None:
         world.put_object("b-old", store_id="theirs")
         world.source.put(a_record("b-1"))
 
         self.expect_stopped(world, because="'theirs'")
 
-    def test_l9_a_single_stranger_stops_it_though_it_has_run_well(self, world: World) -> None:
+    def test_l9_a_single_foreign_object_stops_a_running_mirror(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.put_object("b-old", store_id="theirs")
@@ -205,7 +207,7 @@ class TestLaw9:
 
         self.expect_stopped(world, because="b-old")
 
-    def test_l9_objects_that_an_older_copy_does_not_know_stop_it(self, world: World) -> None:
+    def test_l9_objects_unknown_to_an_older_copy_stop_the_mirror(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.source.put(a_record("b-2"))
         world.mirror.round()
@@ -213,14 +215,14 @@ class TestLaw9:
 
         self.expect_stopped(world, because="(b-2)")
 
-    def test_l9_a_database_that_vanished_stops_it(self, world: World) -> None:
+    def test_l9_a_missing_database_stops_the_mirror(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.source.problem = StoreGoneError("The database file /db is missing.")
 
         self.expect_stopped(world, because="The database file /db is missing.")
 
-    def test_l9_a_database_that_was_replaced_under_it_stops_it(self, world: World) -> None:
+    def test_l9_a_replaced_database_stops_the_mirror(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         world.source.store_id = "another"
@@ -234,7 +236,7 @@ class TestLaw9:
 
         self.expect_stopped(world, because="gone")
 
-    def test_l6_the_lease_grows_old_while_it_is_stopped(self, world: World) -> None:
+    def test_l6_the_lease_is_not_renewed_while_the_mirror_is_stopped(self, world: World) -> None:
         world.mirror.round()
         renewed = world.lease.spec.renew_time
         world.put_object("b-old", store_id="theirs")
@@ -243,7 +245,7 @@ class TestLaw9:
 
         assert world.lease.spec.renew_time == renewed
 
-    def test_it_goes_on_by_itself_when_the_reason_has_vanished(self, world: World) -> None:
+    def test_the_mirror_continues_by_itself_when_the_reason_is_gone(self, world: World) -> None:
         world.put_object("b-old", store_id="theirs")
         world.source.put(a_record("b-1"))
         world.mirror.round()
@@ -259,7 +261,7 @@ class TestHealth:
     def test_before_the_first_round_nothing_can_be_booked(self, world: World) -> None:
         assert world.mirror.unready_reason() == "The bookings have not been written to the cluster yet."
 
-    def test_a_complete_round_is_good_for_thirty_seconds(self, world: World) -> None:
+    def test_the_mirror_is_ready_for_thirty_seconds_after_a_complete_round(self, world: World) -> None:
         world.mirror.round()
         world.clock.advance(30)
         assert world.mirror.unready_reason() is None
@@ -270,7 +272,7 @@ class TestHealth:
             == "The bookings have not been written to the cluster for more than 30 seconds."
         )
 
-    def test_a_lease_that_cannot_be_written_is_trouble(self, world: World) -> None:
+    def test_a_lease_that_cannot_be_written_makes_the_mirror_unready(self, world: World) -> None:
         world.kube.fail("POST", Unprocessable(REQUEST, Refusal(422, "Invalid", "no such namespace")))
 
         assert not world.mirror.round()
@@ -278,7 +280,7 @@ class TestHealth:
 
 
 class TestLease:
-    def test_it_says_who_mirrors_and_which_change_is_written(self, world: World) -> None:
+    def test_the_lease_names_its_holder_and_the_written_change(self, world: World) -> None:
         change = world.source.put(a_record("b-1"))
         world.mirror.round()
 
@@ -287,7 +289,7 @@ class TestLease:
         assert world.lease.spec.renew_time == START
         assert world.lease.metadata.annotation(names.CHANGE) == str(change)
 
-    def test_every_round_renews_it(self, world: World) -> None:
+    def test_every_round_renews_the_lease(self, world: World) -> None:
         world.mirror.round()
         change = world.source.put(a_record("b-1"))
         world.clock.advance(5)
@@ -297,13 +299,13 @@ class TestLease:
         assert world.lease.metadata.annotation(names.CHANGE) == str(change)
         assert world.lease.spec.lease_transitions == 0
 
-    def test_a_restarted_server_takes_it_over(self, world: World) -> None:
+    def test_a_restarted_server_takes_the_lease_over(self, world: World) -> None:
         world.mirror.round()
         world.another_mirror("server-2").round()
 
         assert (world.lease.spec.holder_identity, world.lease.spec.lease_transitions) == ("server-2", 1)
 
-    def test_somebody_who_wrote_into_it_meanwhile_is_noticed(self, world: World) -> None:
+    def test_a_foreign_write_to_the_lease_is_noticed_and_kept(self, world: World) -> None:
         world.mirror.round()
         note = {"metadata": {"annotations": {"note": "kept"}}}
         world.kube.patch(LEASES, names.MIRROR_LEASE, note, namespace=names.NAMESPACE)
@@ -312,7 +314,7 @@ class TestLease:
         assert world.mirror.round()
         assert world.lease.metadata.annotation("note") == "kept"
 
-    def test_a_deleted_lease_is_made_again(self, world: World) -> None:
+    def test_a_deleted_lease_is_created_again(self, world: World) -> None:
         world.mirror.round()
         world.kube.delete(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
 
@@ -322,7 +324,7 @@ class TestLease:
 
 
 class TestThread:
-    def test_a_trigger_begins_a_round_at_once_and_wakes_those_who_wait_for_the_change(
+    def test_a_trigger_begins_a_round_at_once_and_wakes_the_callers_that_wait_for_the_change(
         self, world: World
     ) -> None:
         with world.running():
@@ -334,7 +336,7 @@ class TestThread:
             assert list(world.objects) == ["b-1"]
             assert world.clock.now() == START
 
-    def test_without_a_trigger_it_checks_every_five_seconds(self, world: World) -> None:
+    def test_without_a_trigger_the_mirror_checks_every_five_seconds(self, world: World) -> None:
         with world.running():
             world.clock.until_waiting()
             change = world.source.put(a_record("b-1"))
@@ -342,7 +344,7 @@ class TestThread:
 
             assert world.mirror.written(change, timeout=10)
 
-    def test_a_wait_in_vain_returns_false(self, world: World) -> None:
+    def test_a_wait_that_times_out_returns_false(self, world: World) -> None:
         world.kube.down = True
         with world.running():
             world.clock.until_waiting()
@@ -355,7 +357,7 @@ class TestThread:
 
         assert answers == [False]
 
-    def test_after_an_outage_it_goes_on_by_itself(self, world: World) -> None:
+    def test_the_mirror_continues_by_itself_after_an_outage(self, world: World) -> None:
         world.kube.down = True
         world.source.put(a_record("b-1"))
         with world.running():
@@ -366,7 +368,7 @@ class TestThread:
 
         assert list(world.objects) == ["b-1"]
 
-    def test_a_conflict_is_tried_again_soon(self, world: World) -> None:
+    def test_a_conflict_is_retried_soon(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.kube.fail("POST", Conflict(REQUEST, Refusal(409, "Conflict", "no")))
         with world.running():

@@ -13,7 +13,7 @@ from tests.booking.mirror.mirrored import World
 
 
 class Overtaken(MemorySource):
-    """Something happens after the newest change was asked for, once."""
+    """Once, something happens after the newest change was read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def expect_stopped(world: World, *, because: str) -> None:
     assert world.objects == there
 
 
-def test_l9_an_older_copy_that_has_forgotten_a_release_stops_it(world: World) -> None:
+def test_l9_an_older_copy_without_a_release_stops_the_mirror(world: World) -> None:
     world.source.put(a_record("b-1"))
     world.mirror.round()
     world.source.put(a_record("b-1", end=START + timedelta(hours=1), released=START))
@@ -52,7 +52,7 @@ def test_l9_an_older_copy_that_has_forgotten_a_release_stops_it(world: World) ->
     expect_stopped(world, because="change 2 of this booking database")
 
 
-def test_l9_a_server_that_is_started_on_an_older_copy_reads_it_in_the_lease(world: World) -> None:
+def test_l9_a_server_started_on_an_older_copy_learns_it_from_the_lease(world: World) -> None:
     world.source.put(a_record("b-1"))
     world.source.put(a_record("b-1", cancelled=START))
     world.mirror.round()
@@ -63,7 +63,7 @@ def test_l9_a_server_that_is_started_on_an_older_copy_reads_it_in_the_lease(worl
     expect_stopped(world, because="kubectl delete lease gpu-booking-mirror -n gpu-booking")
 
 
-def test_another_server_that_goes_ahead_meanwhile_is_no_older_copy(world: World) -> None:
+def test_another_server_that_is_ahead_does_not_make_this_database_an_older_copy(world: World) -> None:
     source = world.source = Overtaken()
     world.mirror, other = world.another_mirror(), world.another_mirror("server-2")
     world.source.put(a_record("b-1"))
@@ -80,7 +80,7 @@ def test_another_server_that_goes_ahead_meanwhile_is_no_older_copy(world: World)
     assert world.mirror.round()
 
 
-def test_a_new_database_begins_a_new_count_where_no_object_is_left(world: World) -> None:
+def test_a_new_database_starts_a_new_count_when_no_object_is_left(world: World) -> None:
     for name in ("b-1", "b-2"):
         world.source.put(a_record(name))
     world.mirror.round()
@@ -96,7 +96,7 @@ def test_a_new_database_begins_a_new_count_where_no_object_is_left(world: World)
     assert world.lease.metadata.annotation(names.CHANGE) == "1"
 
 
-def test_a_lease_that_says_nonsense_says_nothing(world: World) -> None:
+def test_an_unreadable_change_on_the_lease_is_ignored(world: World) -> None:
     world.mirror.round()
     nonsense = {"metadata": {"annotations": {names.CHANGE: "many"}}}
     world.kube.patch(LEASES, names.MIRROR_LEASE, nonsense, namespace=names.NAMESPACE)

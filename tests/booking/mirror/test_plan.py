@@ -28,7 +28,7 @@ def the_object(record: Record, **metadata: object) -> Booking:
     return msgspec.convert({"metadata": meta, "spec": spec}, Booking)
 
 
-def test_a_booking_without_an_object_is_created_with_all_that_the_cluster_needs() -> None:
+def test_a_booking_without_an_object_is_created_with_all_fields_for_the_cluster() -> None:
     (write,) = plan([a_record()], [], store_id="ours")
 
     assert (write.verb, write.name, write.spec) == ("create", "b-1", CREATED)
@@ -40,7 +40,7 @@ def test_a_namespace_and_a_topology_are_written_as_well() -> None:
     assert write.spec == {**CREATED, "namespace": "research", "topology": "single-node"}
 
 
-def test_where_the_witness_has_it_is_written_and_a_single_node_by_its_name() -> None:
+def test_the_planned_places_are_written_and_a_single_node_by_its_name() -> None:
     (whole,) = plan([a_record(count=2, plan=(Place("n0", 2),))], [], store_id="ours")
     assert (whole.spec["node"], whole.spec["places"]) == ("n0", ({"node": "n0", "count": 2},))
     (torn,) = plan([a_record(count=2, plan=(Place("n0", 1), Place("n1", 1)))], [], store_id="ours")
@@ -48,7 +48,7 @@ def test_where_the_witness_has_it_is_written_and_a_single_node_by_its_name() -> 
     assert [place["node"] for place in torn.spec["places"]] == ["n0", "n1"]
 
 
-def test_another_plan_is_written_and_one_that_is_lost_is_taken_back() -> None:
+def test_a_changed_plan_is_written_and_a_lost_one_is_removed() -> None:
     planned = a_record(plan=(Place("n0", 1),))
     (moved,) = plan([a_record(plan=(Place("n1", 1),))], [the_object(planned)], store_id="ours")
     assert moved.spec == {"node": "n1", "places": ({"node": "n1", "count": 1},)}
@@ -56,13 +56,13 @@ def test_another_plan_is_written_and_one_that_is_lost_is_taken_back() -> None:
     assert (lost.spec["node"], lost.spec["places"]) == (None, ())
 
 
-def test_what_is_equal_is_not_written() -> None:
+def test_an_equal_object_is_not_written() -> None:
     record = a_record(namespace="research")
 
     assert plan([record], [the_object(record)], store_id="ours") == ()
 
 
-def test_of_a_change_only_what_differs_is_written_and_only_over_the_version_that_was_seen() -> None:
+def test_only_differences_are_written_and_only_over_the_version_that_was_read() -> None:
     before = a_record(namespace="research")
     after = a_record(end=datetime(2026, 3, 3, 12, tzinfo=UTC))
 
@@ -72,7 +72,7 @@ def test_of_a_change_only_what_differs_is_written_and_only_over_the_version_that
     assert write.spec == {"end": "2026-03-03T12:00:00Z", "namespace": None}
 
 
-def test_an_object_without_a_wanted_booking_is_deleted_if_it_is_the_one_that_was_seen() -> None:
+def test_an_object_without_a_booking_is_deleted_if_it_is_the_one_that_was_read() -> None:
     (write,) = plan([], [the_object(a_record())], store_id="ours")
 
     assert (write.verb, write.name, write.version, write.uid) == ("delete", "b-1", "7", "uid-b-1")
@@ -85,7 +85,7 @@ def test_an_object_that_is_being_deleted_counts_as_gone() -> None:
     assert [write.verb for write in plan([a_record()], [leaving], store_id="ours")] == ["create"]
 
 
-def test_endings_are_written_before_beginnings() -> None:
+def test_deletions_and_shortenings_are_written_before_creations() -> None:
     gone, short, new = a_record("b-gone"), a_record("b-short"), a_record("b-new")
     shorter = msgspec.structs.replace(short, end=short.end - timedelta(days=1))
 

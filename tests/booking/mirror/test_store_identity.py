@@ -10,12 +10,12 @@ def objects(*names: str, store_id: str = "ours") -> list[Booking]:
     return [a_booking(name, storeId=store_id) for name in names]
 
 
-def test_our_own_objects_are_no_strangers() -> None:
+def test_our_own_objects_are_not_foreign() -> None:
     assert strangers_among(objects("b-1", "b-2"), store_id="ours") is None
     assert strangers_among([], store_id="ours") is None
 
 
-def test_l9_a_single_stranger_is_named_with_its_database_and_what_to_do() -> None:
+def test_l9_a_single_foreign_object_is_named_with_its_database_and_what_to_do() -> None:
     message = strangers_among([*objects("b-1"), *objects("b-2", store_id="theirs")], store_id="ours")
 
     assert message == (
@@ -25,22 +25,22 @@ def test_l9_a_single_stranger_is_named_with_its_database_and_what_to_do() -> Non
     )
 
 
-def test_l9_an_object_that_names_no_database_is_a_stranger() -> None:
+def test_l9_an_object_that_names_no_database_is_foreign() -> None:
     assert strangers_among(objects("b-1", store_id=""), store_id="ours")
 
 
-def test_of_many_strangers_some_are_named() -> None:
+def test_only_some_of_many_foreign_objects_are_named() -> None:
     message = strangers_among(objects(*"abcde", store_id="theirs"), store_id="ours")
 
     assert message is not None
     assert message.startswith("5 Booking objects (a, b, c, ...) in the cluster")
 
 
-def test_known_objects_are_no_trouble() -> None:
+def test_known_objects_are_accepted() -> None:
     assert unknown_among(objects("b-1", "b-2"), {"b-1", "b-2", "b-3"}) is None
 
 
-def test_l9_an_object_that_the_database_has_forgotten_is_named() -> None:
+def test_l9_an_object_that_the_database_no_longer_knows_is_named() -> None:
     message = unknown_among(objects("b-1", "b-2"), {"b-1"})
 
     assert message is not None
@@ -48,7 +48,7 @@ def test_l9_an_object_that_the_database_has_forgotten_is_named() -> None:
     assert "an older copy of it seems to have been restored" in message
 
 
-def test_a_database_that_has_gone_on_since_is_no_trouble() -> None:
+def test_a_database_that_is_ahead_of_the_written_change_is_accepted() -> None:
     for written in (None, 4, 5):
         assert older_than_written(5, written, lease="mirror -n here") is None
 

@@ -37,7 +37,7 @@ class Site:
         return store, Mirror(self.kube, store, self.clock, lease=lease, metrics=metrics)
 
     def end(self, store: Store) -> None:
-        """The server ends."""
+        """Stop the server."""
         self.stores.remove(store)
         store.close()
 
@@ -66,7 +66,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made.close()
 
 
-def test_a_booking_is_written_released_and_after_a_week_deleted(site: Site) -> None:
+def test_a_booking_is_written_released_and_deleted_after_a_week(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     assert mirror.round()
@@ -81,7 +81,7 @@ def test_a_booking_is_written_released_and_after_a_week_deleted(site: Site) -> N
     assert site.objects == []
 
 
-def test_l9_a_server_that_is_started_again_goes_on_where_the_last_one_was(site: Site) -> None:
+def test_l9_a_restarted_server_continues_where_the_previous_one_stopped(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()
@@ -92,7 +92,7 @@ def test_l9_a_server_that_is_started_again_goes_on_where_the_last_one_was(site: 
     assert site.objects == ["b-1", "b-2"]
 
 
-def test_l9_a_file_that_is_moved_away_stops_the_mirror_until_it_is_back(site: Site) -> None:
+def test_l9_moving_the_file_away_stops_the_mirror_until_it_is_back(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()
@@ -104,7 +104,7 @@ def test_l9_a_file_that_is_moved_away_stops_the_mirror_until_it_is_back(site: Si
     assert mirror.round()
 
 
-def test_l9_a_file_that_is_replaced_under_the_server_stops_the_mirror(site: Site) -> None:
+def test_l9_replacing_the_file_under_the_server_stops_the_mirror(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()
@@ -114,7 +114,7 @@ def test_l9_a_file_that_is_replaced_under_the_server_stops_the_mirror(site: Site
     site.expect_stopped(mirror)
 
 
-def test_l9_a_server_that_is_started_without_its_file_deletes_nothing(site: Site) -> None:
+def test_l9_a_server_started_without_its_file_deletes_nothing(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()
@@ -126,7 +126,7 @@ def test_l9_a_server_that_is_started_without_its_file_deletes_nothing(site: Site
     assert f"kubectl delete bookings.{names.DOMAIN} b-1" in (again.unready_reason() or "")
 
 
-def test_l9_a_server_that_is_started_on_an_older_copy_deletes_nothing(site: Site) -> None:
+def test_l9_a_server_started_on_an_older_copy_deletes_nothing(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()
@@ -151,7 +151,7 @@ def test_l9_a_server_that_is_started_on_an_older_copy_deletes_nothing(site: Site
     assert site.objects == ["b-1"]
 
 
-def test_l9_an_older_copy_that_has_forgotten_a_cancellation_brings_nothing_back(site: Site) -> None:
+def test_l9_an_older_copy_without_a_cancellation_creates_nothing_again(site: Site) -> None:
     store, mirror = site.server()
     site.book(store, "b-1")
     mirror.round()

@@ -52,28 +52,28 @@ def test_an_exemption_holds_from_its_first_instant_up_to_but_not_at_its_end(
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_where_one_ends_as_another_begins_there_is_no_instant_with_both_or_with_none(order: int) -> None:
+def test_between_two_adjoining_exemptions_no_instant_has_both_or_neither(order: int) -> None:
     both = (an_exemption({"buffer": 3}, -1, 0), an_exemption({"buffer": 4}, 0, 1))[::order]
     assert [exempted(*both, later=later).buffer for later in (-INSTANT, timedelta())] == [3, 4]
 
 
-def test_an_exemption_of_no_time_never_holds() -> None:
+def test_an_exemption_of_zero_length_never_holds() -> None:
     assert exempted(an_exemption({"buffer": 3}, 0, 0)).buffer == 7
 
 
 # --- what it says ----------------------------------------------------------------------------------------
 
 
-def test_an_exemption_changes_what_it_names_and_leaves_what_the_scopes_say() -> None:
+def test_an_exemption_changes_only_the_limits_that_it_names() -> None:
     found = exempted(an_exemption({"cooldown": "P0D"}))
     assert (found.cooldown, found.buffer, found.max_active) == (Duration(), 7, 2)
 
 
-def test_an_exemption_for_all_models_beats_what_the_user_s_scope_says_of_one() -> None:
+def test_an_exemption_for_all_models_beats_the_users_scope_for_one_model() -> None:
     assert [exempted(an_exemption({"buffer": 3}), model=model).buffer for model in (A100, A6000)] == [3, 3]
 
 
-def test_an_exemption_for_one_model_says_nothing_of_another() -> None:
+def test_an_exemption_for_one_model_does_not_affect_another() -> None:
     assert [exempted(an_exemption({"buffer": 3}, model=A100), model=m).buffer for m in (A100, A6000)] == [
         3,
         8,
@@ -98,7 +98,7 @@ def test_an_exemption_for_one_model_says_nothing_of_another() -> None:
         "for another",
     ],
 )
-def test_of_two_exemptions_that_contradict_each_other_the_narrower_and_then_the_newer_wins(
+def test_the_narrower_and_then_the_newer_of_two_contradicting_exemptions_wins(
     exemptions: tuple[Exemption, Exemption], expected: int, order: int
 ) -> None:
     assert exempted(*exemptions[::order]).buffer == expected
@@ -135,7 +135,7 @@ def test_an_exemption_that_sets_the_longest_below_the_policys_shortest_moves_it(
     ],
     ids=str,
 )
-def test_what_nobody_understands_or_could_keep_is_left_out_and_the_rest_holds(beyond: dict[str, Any]) -> None:
+def test_limits_of_an_exemption_that_are_unknown_or_impossible_are_left_out(beyond: dict[str, Any]) -> None:
     found = exempted(an_exemption({**beyond, "buffer": 3}))
     assert found == exempted(an_exemption({"buffer": 3}))
     assert found.buffer == 3
@@ -159,7 +159,7 @@ def test_what_nobody_understands_or_could_keep_is_left_out_and_the_rest_holds(be
         ({"max_gpus_per_booking": 0}, {"max_gpus_per_booking": 0}),
     ],
 )
-def test_an_exemption_is_read_as_the_policy_file_is(written: dict[str, Any], meant: dict[str, Any]) -> None:
+def test_an_exemption_is_read_like_the_policy_file(written: dict[str, Any], meant: dict[str, Any]) -> None:
     assert read_exemption(written) == meant
 
 
@@ -169,7 +169,7 @@ def test_every_limit_of_the_policy_can_be_exempted_from(knob: str) -> None:
     assert read_exemption({knob: str(manual) if isinstance(manual, Duration) else manual}) == {knob: manual}
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ValueMistakeError) as refusal:
         read_exemption({"cooldwn": "1d", "buffer": "x", "max_active": 0, "max_planned": 0})
     said = str(refusal.value)

@@ -8,7 +8,7 @@ from booking.policy.limits import Limits, is_grid, limit_values, zone_of
 DAY = Duration(days=1)
 
 
-def test_the_limits_are_the_manuals_unless_somebody_says_otherwise() -> None:
+def test_the_default_limits_are_the_manuals() -> None:
     limits = Limits()
     assert (limits.cooldown, limits.shortest, limits.longest) == (Duration(days=14), DAY, Duration(days=14))
     assert (limits.max_active, limits.max_planned, limits.max_live) == (1, 1, 1)
@@ -38,17 +38,17 @@ def test_the_limits_are_the_manuals_unless_somebody_says_otherwise() -> None:
         {"granularity": Duration()},
     ],
 )
-def test_limits_that_nobody_could_keep_are_refused(limits: dict[str, object]) -> None:
+def test_limits_that_cannot_be_kept_are_refused(limits: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=rf"The policy's .*{next(iter(limits)).replace('longest', '')}"):
         Limits(**limits)
 
 
-def test_several_at_a_time_bound_what_somebody_ever_has() -> None:
+def test_limits_on_running_and_planned_bookings_bound_all_live_bookings() -> None:
     assert Limits(max_active=2, max_planned=3).max_live == 4
     assert Limits(scope="model").max_live is None, "a user may have that many of each"
 
 
-def test_programs_get_lengths_by_iso_8601() -> None:
+def test_programs_get_lengths_in_iso_8601() -> None:
     found = limit_values(Limits(horizon=Duration(days=90), may_extend=False))
     assert found["cooldown"] == "P14D"
     assert found["tolerance"] == "PT5M"
@@ -60,7 +60,7 @@ def test_programs_get_lengths_by_iso_8601() -> None:
 @pytest.mark.parametrize(
     "name", ["Europe/Stokholm", "../../etc/passwd", "", "/etc/localtime", "x" * 5000, "\0"]
 )
-def test_a_zone_that_there_is_not_is_refused_with_a_message(name: str) -> None:
+def test_an_unknown_zone_is_refused_with_a_message(name: str) -> None:
     with pytest.raises(ValueError, match=r"The zone .* is not known"):
         zone_of(name)
 
@@ -75,9 +75,7 @@ def test_a_zone_that_there_is_not_is_refused_with_a_message(name: str) -> None:
         ("buffer", 0),
     ],
 )
-def test_an_amount_is_accepted_from_its_lowest_to_a_million_and_refused_beside(
-    name: str, lowest: int
-) -> None:
+def test_an_amount_is_accepted_only_from_its_lowest_value_to_a_million(name: str, lowest: int) -> None:
     for amount in (lowest, 1_000_000):
         assert getattr(Limits(**{name: amount}), name) == amount
     for amount in (lowest - 1, 1_000_001):
@@ -87,7 +85,7 @@ def test_an_amount_is_accepted_from_its_lowest_to_a_million_and_refused_beside(
 
 
 @pytest.mark.parametrize("name", ["cooldown", "longest", "tolerance", "farthest", "horizon", "spontaneous"])
-def test_no_length_is_over_a_hundred_years_and_just_that_is_accepted(name: str) -> None:
+def test_a_length_of_up_to_a_hundred_years_is_accepted(name: str) -> None:
     assert getattr(Limits(**{name: LONGEST}), name) == LONGEST
     with pytest.raises(ValueError, match="hundred") as refused:
         Limits(**{name: Duration(days=LONGEST.days, seconds=LONGEST.seconds + 1)})
@@ -148,19 +146,19 @@ def test_a_grid_is_a_day_or_divides_one(span: Duration, *, is_one: bool) -> None
         )
 
 
-def test_all_that_is_wrong_is_reported_at_once_amounts_first() -> None:
+def test_all_mistakes_are_reported_at_once_amounts_first() -> None:
     with pytest.raises(ValueError, match="buffer") as refused:
         Limits(shortest=Duration(), buffer=-1, max_active=0)
     parts = str(refused.value).split("The policy's ")[1:]
     assert [part.split()[0] for part in parts] == ["max_active", "buffer", "shortest"]
 
 
-def test_the_limits_know_their_zone() -> None:
+def test_the_limits_have_a_time_zone() -> None:
     at = datetime(2026, 7, 1, tzinfo=Limits(zone="Europe/Stockholm").tz)
     assert at.utcoffset() == timedelta(hours=2)
 
 
-def test_a_zones_long_name_is_shown_in_part() -> None:
+def test_only_a_part_of_a_very_long_zone_name_is_shown() -> None:
     with pytest.raises(ValueError, match="is not known") as refused:
         zone_of("x" * 5000)
     assert str(refused.value) == (

@@ -21,11 +21,11 @@ def limits_of(policy: Policy, *, model: str = A100, now: datetime | None = None,
     return policy.limits_for(**{"user": "alice", "model": model, "now": now or day(0), **more})
 
 
-def test_without_a_policy_the_manual_holds() -> None:
+def test_without_a_policy_the_manual_applies() -> None:
     assert limits_of(Policy()) == Limits()
 
 
-def test_the_narrowest_scope_that_says_something_wins() -> None:
+def test_the_narrowest_scope_that_sets_a_limit_wins() -> None:
     layers: dict[str, Any] = {}
     found = [limits_of(Policy()).buffer]
     for change in (
@@ -50,7 +50,7 @@ def test_the_narrowest_scope_that_says_something_wins() -> None:
     assert found == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
-def test_what_a_narrow_scope_does_not_say_comes_from_a_wider_one() -> None:
+def test_limits_that_a_narrow_scope_does_not_set_come_from_a_wider_one() -> None:
     policy = Policy(
         defaults={"cooldown": Duration(3), "buffer": 1},
         users={"alice": Scope(values={"buffer": 2})},
@@ -59,7 +59,7 @@ def test_what_a_narrow_scope_does_not_say_comes_from_a_wider_one() -> None:
     assert (found.cooldown, found.buffer, found.longest) == (Duration(3), 2, Duration(14))
 
 
-def test_somebody_is_in_a_group_by_the_policy_or_by_signing_in() -> None:
+def test_a_user_is_in_a_group_by_the_policy_or_by_signing_in() -> None:
     policy = Policy(
         groups=(Group(name="staff", members=frozenset({"bob"}), scope=Scope(values={"buffer": 3})),)
     )
@@ -68,14 +68,14 @@ def test_somebody_is_in_a_group_by_the_policy_or_by_signing_in() -> None:
     assert limits_of(policy, user="bob").buffer == 3
 
 
-def test_of_two_groups_the_one_that_is_written_first_wins() -> None:
+def test_the_first_of_two_groups_in_the_policy_wins() -> None:
     first = Group(name="first", scope=Scope(values={"buffer": 1}))
     second = Group(name="second", scope=Scope(values={"buffer": 2, "max_active": 4}))
     found = limits_of(Policy(groups=(first, second)), groups=["first", "second"])
     assert (found.buffer, found.max_active) == (1, 4)
 
 
-def test_what_any_group_says_about_a_model_is_narrower_than_what_another_says_about_all() -> None:
+def test_a_groups_limit_for_a_model_is_narrower_than_another_groups_for_all_models() -> None:
     first = Group(name="first", scope=Scope(values={"buffer": 1}))
     second = Group(name="second", scope=Scope(pools={A100: {"buffer": 2}}))
     policy = Policy(groups=(first, second))
@@ -92,14 +92,14 @@ def test_an_exemption_holds_between_its_instants_and_for_its_model() -> None:
     assert limits_of(Policy(), exemptions=exemptions, now=day(-2)).cooldown == Duration(14)
 
 
-def test_of_two_exemptions_the_one_for_the_model_wins_and_then_the_newer() -> None:
+def test_an_exemption_for_the_model_wins_over_one_for_all_and_then_the_newer() -> None:
     of_model = an_exemption({"buffer": 1}, -3, 3, A100)
     older, newer = an_exemption({"buffer": 2, "max_active": 2}, -2, 3), an_exemption({"max_active": 3}, -1, 3)
     found = limits_of(Policy(), exemptions=[newer, of_model, older])
     assert (found.buffer, found.max_active) == (1, 3)
 
 
-def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understood() -> None:
+def test_an_exemption_of_another_version_of_the_server_holds_as_far_as_it_is_understood() -> None:
     found = limits_of(Policy(), exemptions=[an_exemption({"teleport": True, "buffer": 3, "cooldown": 9})])
     assert (found.buffer, found.cooldown) == (3, Duration(14))
 
@@ -117,12 +117,12 @@ def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understoo
         ({"shortest": "20d", "longest": "10d"}, "not over its longest"),
     ],
 )
-def test_an_exemption_that_makes_no_sense_is_refused(written: dict[str, Any], message: str) -> None:
+def test_a_nonsensical_exemption_is_refused(written: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueMistakeError, match=message):
         read_exemption(written)
 
 
-def test_an_exemption_may_set_one_end_alone() -> None:
+def test_an_exemption_may_set_only_the_shortest_or_only_the_longest() -> None:
     assert read_exemption({"longest": "12h", "horizon": None}) == {
         "longest": Duration(0, 43200),
         "horizon": None,
@@ -133,7 +133,7 @@ def test_an_exemption_may_set_one_end_alone() -> None:
     assert (found.shortest, found.longest) == (Duration(20), Duration(20))
 
 
-def test_the_version_says_whether_anything_that_counts_is_different() -> None:
+def test_the_version_differs_only_when_the_meaning_differs() -> None:
     first = read_policy("defaults: {cooldown: 14d}\nusers: {bob: {buffer: 1}, alice: {}}")
     same = read_policy("# a comment\nusers: {alice: {}, bob: {buffer: 1}}\ndefaults: {cooldown: P2W}\n")
     assert first.version == same.version
@@ -148,7 +148,7 @@ def test_the_version_says_whether_anything_that_counts_is_different() -> None:
     assert len(versions) == 6
 
 
-def test_programs_get_a_policy_as_a_file_could_say_it() -> None:
+def test_programs_get_a_policy_as_a_file_could_contain_it() -> None:
     policy = Policy(
         defaults={"cooldown": Duration(3)}, groups=(Group(name="g", members=frozenset({"b", "a"})),)
     )
@@ -175,7 +175,7 @@ LAYERS = st.lists(
 
 
 @given(LAYERS)
-def test_whatever_scopes_say_the_last_word_is_the_narrowest_ones(layers: list[Values]) -> None:
+def test_the_narrowest_scope_that_sets_a_limit_always_wins(layers: list[Values]) -> None:
     found = resolved(layers)
     for knob in ("buffer", "cooldown", "horizon", "max_active"):
         said = [layer[knob] for layer in layers if knob in layer]

@@ -66,7 +66,7 @@ users:
 
 
 @pytest.mark.parametrize("text", ["version: 1", "version: 1\nzone: UTC"])
-def test_a_policy_may_say_that_it_is_of_version_1(text: str) -> None:
+def test_a_policy_may_name_version_1(text: str) -> None:
     assert read_policy(text) == Policy()
     assert read_policy(text).version == Policy().version
 
@@ -137,7 +137,7 @@ users: [bob]
     ]
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_key_is_refused() -> None:
     assert refused("defaults: {buffer: 1}\ndefaults: {buffer: 2}\n") == [
         "Line 2, defaults: This key is here twice."
     ]
@@ -146,7 +146,7 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
     ]
 
 
-def test_limits_that_nobody_could_keep_are_refused_in_the_scope_that_has_them() -> None:
+def test_limits_that_cannot_be_kept_are_refused_in_their_scope() -> None:
     text = (
         "defaults:\n  longest: 12h\n  shortest: 1h\npools:\n  a:\n    shortest: 20d\n"
         "groups:\n  g: {longest: 10m}\n"
@@ -206,14 +206,14 @@ def test_a_limit_under_another_name_is_refused_with_the_right_one(knob: str, exp
         ("defaults: {buffer: 99999999999999999999}", "buffer"),
     ],
 )
-def test_a_text_that_is_no_policy_is_refused_with_a_message(text: str, expected: str) -> None:
+def test_a_text_that_is_not_a_policy_is_refused_with_a_message(text: str, expected: str) -> None:
     found = refused(text)
     assert any(expected in message for message in found), found
     assert all(len(message) < 400 and message.endswith(".") for message in found)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
-def test_any_text_is_a_policy_or_is_refused(text: str) -> None:
+def test_every_text_is_read_as_a_policy_or_refused(text: str) -> None:
     message = ""
     try:
         read_policy(text)

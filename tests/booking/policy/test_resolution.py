@@ -1,4 +1,4 @@
-"""Which scope has the last word: defaults, pool, groups, user; then exemptions."""
+"""Which scope wins: defaults, pool, groups, user; then exemptions."""
 
 from collections.abc import Mapping
 from itertools import combinations, permutations
@@ -23,7 +23,7 @@ def a_group(name: str, *members: str, pools: Mapping[str, Values] | None = None,
 def layers_of(
     *groups: Group, user: str = "alice", names: tuple[str, ...] = (), model: str = A100
 ) -> list[Any]:
-    """What the user's groups say, without what says nothing."""
+    """The limits of the user's groups, without the empty ones."""
     found = of_groups(groups, user=user, names=frozenset(names), model=model)
     return [layer for layer in found if layer]
 
@@ -34,7 +34,7 @@ WIDE_TO_NARROW = ("defaults", "pool", "group", "group's pool", "user", "user's p
 
 
 def buffer_of(*scopes: str) -> int:
-    """What alice has on an A100 where these scopes say something."""
+    """Alice's buffer on an A100 when these scopes set one."""
     said = {name: {"buffer": number} for number, name in enumerate(WIDE_TO_NARROW, start=1) if name in scopes}
     policy = Policy(
         defaults=said.get("defaults", {}),
@@ -56,23 +56,23 @@ EXEMPTIONS = (("of model", A100), ("exemption", None))
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [*combinations(WIDE_TO_NARROW, 2)])
-def test_of_any_two_scopes_the_narrower_one_wins(wide: str, narrow: str) -> None:
+def test_the_narrower_of_any_two_scopes_wins(wide: str, narrow: str) -> None:
     assert buffer_of(wide, narrow) == buffer_of(narrow) == 1 + WIDE_TO_NARROW.index(narrow)
 
 
 @pytest.mark.parametrize("scope", WIDE_TO_NARROW)
-def test_each_scope_is_asked_even_where_it_is_alone(scope: str) -> None:
+def test_each_scope_counts_even_when_it_is_the_only_one(scope: str) -> None:
     assert buffer_of(scope) == 1 + WIDE_TO_NARROW.index(scope)
 
 
-def test_where_no_scope_says_anything_the_manual_does() -> None:
+def test_without_any_scope_the_manual_applies() -> None:
     assert buffer_of() == Limits().buffer
 
 
 # --- groups ----------------------------------------------------------------------------------------------
 
 
-def test_a_group_of_which_somebody_is_no_member_says_nothing() -> None:
+def test_a_group_does_not_apply_to_users_who_are_not_members() -> None:
     assert layers_of(a_group("lab", "bob", buffer=3)) == []
 
 
@@ -81,24 +81,24 @@ def test_a_group_of_which_somebody_is_no_member_says_nothing() -> None:
     [(("alice",), ()), ((), ("lab",)), (("alice",), ("lab",)), (("bob", "alice"), ("other",))],
     ids=["listed", "signed in", "both", "listed, and signed in to another"],
 )
-def test_a_group_is_counted_once_however_somebody_is_in_it(
+def test_a_group_counts_once_however_the_user_became_a_member(
     members: tuple[str, ...], signed_in_as: tuple[str, ...]
 ) -> None:
     assert layers_of(a_group("lab", *members, buffer=3), names=signed_in_as) == [{"buffer": 3}]
 
 
-def test_a_users_id_is_not_the_name_of_a_group_nor_the_other_way_round() -> None:
+def test_the_id_of_a_user_and_the_name_of_a_group_are_not_confused() -> None:
     assert layers_of(a_group("alice", "bob", buffer=3)) == []
     assert layers_of(a_group("lab", "staff", buffer=3), names=("staff",)) == []
 
 
 @pytest.mark.parametrize("order", [*permutations((1, 2, 3))])
-def test_of_several_groups_each_limit_comes_from_the_first_that_sets_it(order: tuple[int, ...]) -> None:
+def test_each_limit_comes_from_the_first_group_that_sets_it(order: tuple[int, ...]) -> None:
     groups = [a_group(f"g{number}", "alice", buffer=number) for number in order]
     assert layers_of(*groups)[-1] == {"buffer": order[0]}
 
 
-def test_groups_that_contradict_each_other_are_mixed_limit_by_limit() -> None:
+def test_contradicting_groups_are_combined_limit_by_limit() -> None:
     strict = a_group("strict", "alice", cooldown=Duration(30), max_active=1)
     generous = a_group("generous", "alice", cooldown=Duration(), buffer=2, max_active=5)
     for groups, expected in (
@@ -109,25 +109,25 @@ def test_groups_that_contradict_each_other_are_mixed_limit_by_limit() -> None:
         assert (found.cooldown, found.buffer, found.max_active) == expected
 
 
-def test_a_group_in_several_pools_says_of_each_model_what_it_says_of_it() -> None:
+def test_a_group_with_several_pools_has_its_own_limits_for_each_model() -> None:
     lab = a_group("lab", "alice", buffer=1, pools={A100: {"buffer": 2}, A6000: {"buffer": 3}})
     assert [resolved(layers_of(lab, model=model)).buffer for model in (A100, A6000, "L40")] == [2, 3, 1]
 
 
-def test_what_the_last_group_says_of_the_model_beats_what_the_first_says_of_all() -> None:
+def test_the_last_groups_limit_for_the_model_beats_the_first_groups_for_all_models() -> None:
     first = a_group("first", "alice", buffer=1, pools={A6000: {"buffer": 9}})
     last = a_group("last", "alice", buffer=2, pools={A100: {"buffer": 3}})
     assert layers_of(first, last) == [{"buffer": 2}, {"buffer": 1}, {"buffer": 3}]
 
 
-def test_of_two_groups_that_both_name_the_model_the_first_wins() -> None:
+def test_the_first_of_two_groups_that_name_the_model_wins() -> None:
     first = a_group("first", "alice", pools={A100: {"buffer": 1}})
     second = a_group("second", "alice", pools={A100: {"buffer": 2, "max_active": 4}})
     found = resolved(layers_of(first, second))
     assert (found.buffer, found.max_active) == (1, 4)
 
 
-def test_a_user_without_a_scope_of_their_own_has_that_of_the_group() -> None:
+def test_a_user_without_their_own_scope_has_that_of_the_group() -> None:
     policy = Policy(groups=(a_group("lab", "alice", buffer=3),), users={"bob": Scope(values={"buffer": 9})})
     assert policy.limits_for(user="alice", model=A100, now=day(0)).buffer == 3
     assert policy.limits_for(user="bob", model=A100, now=day(0)).buffer == 9
@@ -150,7 +150,7 @@ def test_a_user_without_a_scope_of_their_own_has_that_of_the_group() -> None:
         ([{"longest": Duration(2)}, {"shortest": Duration(3)}, {"longest": Duration(1)}], 1, 1),
     ],
 )
-def test_of_two_scopes_that_leave_no_length_the_narrower_one_is_right(
+def test_the_narrower_of_two_scopes_that_leave_no_possible_length_wins(
     layers: list[Values], shortest: Any, longest: Any
 ) -> None:
     found = resolved(layers)
@@ -161,7 +161,7 @@ def _days(length: int | Duration) -> Duration:
     return Duration(length) if isinstance(length, int) else length
 
 
-def test_lengths_of_days_and_of_hours_are_compared_by_how_long_they_are() -> None:
+def test_lengths_in_days_and_in_hours_are_compared_by_their_duration() -> None:
     found = resolved([{"shortest": Duration(0, 48 * 3600)}, {"longest": Duration(1)}])
     assert (found.shortest, found.longest) == (Duration(1), Duration(1))
     equal = resolved([{"shortest": Duration(0, 24 * 3600)}, {"longest": Duration(1)}])
@@ -173,18 +173,18 @@ def test_lengths_of_days_and_of_hours_are_compared_by_how_long_they_are() -> Non
 # --- the result ------------------------------------------------------------------------------------------
 
 
-def test_the_zone_is_the_policys_whatever_the_scopes_say() -> None:
+def test_the_zone_is_always_the_policys() -> None:
     policy = Policy(zone="Europe/Stockholm", users={"alice": Scope(values={"buffer": 1})})
     assert policy.limits_for(user="alice", model=A100, now=day(0)).zone == "Europe/Stockholm"
     assert resolved([]).zone == "UTC"
 
 
-def test_the_same_limits_are_one_object_and_different_ones_are_not() -> None:
+def test_equal_limits_are_one_object_and_different_limits_are_not() -> None:
     assert resolved([{"buffer": 1}]) is resolved([{"buffer": 2}, {"buffer": 1}])
     assert resolved([{"buffer": 1}]) != resolved([{"buffer": 1}], zone="Europe/Stockholm")
 
 
-def test_layers_are_left_as_they_were() -> None:
+def test_resolution_does_not_change_its_input() -> None:
     layer = {"shortest": Duration(20)}
     resolved([layer, {"longest": Duration(5)}])
     assert layer == {"shortest": Duration(20)}

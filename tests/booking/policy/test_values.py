@@ -1,4 +1,4 @@
-"""One limit as somebody writes it, and as it is meant."""
+"""One limit as people write it, and its value."""
 
 from typing import Any, get_args
 
@@ -35,14 +35,14 @@ def refused(knob: str, written: Any) -> str:
 # --- which limits there are ------------------------------------------------------------------------------
 
 
-def test_every_limit_has_a_kind_and_the_zone_is_no_limit_of_a_scope() -> None:
+def test_every_limit_has_a_kind_and_the_zone_does_not_belong_to_a_scope() -> None:
     kinds = [*DURATIONS, *OPTIONAL_DURATIONS, *AMOUNTS, *OPTIONAL_AMOUNTS, SCOPE, SWITCH]
     assert sorted(kinds) == sorted(KNOBS)
     assert {field.name for field in msgspec.structs.fields(Limits)} - set(KNOBS) == {"zone"}
 
 
 @pytest.mark.parametrize("knob", KNOBS)
-def test_a_limit_that_there_is_may_be_set(knob: str) -> None:
+def test_every_known_limit_may_be_set(knob: str) -> None:
     require_known_limit(knob)
 
 
@@ -72,14 +72,14 @@ def test_a_limit_that_there_is_may_be_set(knob: str) -> None:
         ),
     ],
 )
-def test_a_limit_that_there_is_not_is_refused_with_what_may_be_meant(knob: str, said: str) -> None:
+def test_an_unknown_limit_is_refused_with_the_closest_one(knob: str, said: str) -> None:
     with pytest.raises(ValueMistakeError) as refusal:
         require_known_limit(knob)
     assert str(refusal.value) == said
     assert refused(knob, 1) == said, "whatever its value is"
 
 
-def test_a_very_long_name_is_shown_in_part() -> None:
+def test_only_a_part_of_a_very_long_name_is_shown() -> None:
     assert "'" + "q" * 80 + "'" in refused("q" * 5000, 1)
     assert len(refused("q" * 5000, 1)) < 400
 
@@ -112,7 +112,7 @@ def test_a_length_of_time_without_a_unit_is_refused(knob: str, written: Any) -> 
 
 
 @pytest.mark.parametrize("written", ["", "14", "-1d", "two weeks", "P1M", "101y", "P40000D"])
-def test_a_text_that_is_no_length_of_time_is_refused_under_the_limits_name(written: str) -> None:
+def test_a_text_that_is_not_a_length_of_time_is_refused_under_the_limits_name(written: str) -> None:
     assert refused("cooldown", written).startswith("cooldown: ")
 
 
@@ -127,7 +127,7 @@ def test_a_whole_number_is_read_as_it_is_and_judged_with_the_other_limits(knob: 
 
 @pytest.mark.parametrize("knob", [*AMOUNTS, *OPTIONAL_AMOUNTS])
 @pytest.mark.parametrize("written", [True, False, 1.0, "1", "many", [1], {}])
-def test_what_is_no_whole_number_is_refused(knob: str, written: Any) -> None:
+def test_an_amount_that_is_not_a_whole_number_is_refused(knob: str, written: Any) -> None:
     assert refused(knob, written) == f"{knob} is a whole number, not {written!r}."
 
 
@@ -137,7 +137,7 @@ def test_a_switch_is_true_or_false(*, written: bool, meant: bool) -> None:
 
 
 @pytest.mark.parametrize("written", [1, 0, "true", "no", [True]])
-def test_a_switch_is_nothing_else(written: Any) -> None:
+def test_a_switch_accepts_nothing_else(written: Any) -> None:
     assert refused(SWITCH, written) == f"may_extend is true or false, not {written!r}."
 
 
@@ -159,7 +159,7 @@ def test_an_optional_limit_may_be_lifted(knob: str, written: str | None) -> None
 
 @pytest.mark.parametrize("knob", [*DURATIONS, *AMOUNTS, SCOPE, SWITCH])
 @pytest.mark.parametrize("written", [None, "none"])
-def test_a_limit_that_everybody_has_cannot_be_lifted(knob: str, written: str | None) -> None:
+def test_a_mandatory_limit_cannot_be_lifted(knob: str, written: str | None) -> None:
     assert refused(knob, written)
 
 
@@ -183,18 +183,18 @@ def test_only_one_word_lifts_a_limit(written: str) -> None:
         (None, None),
     ],
 )
-def test_programs_get_a_value_as_a_file_could_say_it(value: Value, written: str | int | None) -> None:
+def test_programs_get_a_value_as_a_file_could_contain_it(value: Value, written: str | int | None) -> None:
     assert written_value(value) == written
 
 
 @given(st.sampled_from([*DURATIONS, *OPTIONAL_DURATIONS]), st.integers(0, 30000), st.integers(0, 10**6))
-def test_what_is_written_for_programs_is_read_back_as_the_same(knob: str, days: int, seconds: int) -> None:
+def test_a_value_written_for_programs_is_read_back_unchanged(knob: str, days: int, seconds: int) -> None:
     value = Duration(days, seconds)
     assert read_value(knob, written_value(value)) == value
 
 
 @given(st.sampled_from(KNOBS), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=3))
-def test_whatever_is_written_is_a_value_or_is_refused_with_a_short_message(knob: str, written: Any) -> None:
+def test_any_input_is_a_value_or_is_refused_with_a_short_message(knob: str, written: Any) -> None:
     said = ""
     try:
         found = read_value(knob, written)

@@ -1,4 +1,4 @@
-"""Whose names somebody may see."""
+"""Whose names a user may see."""
 
 from typing import get_args
 
@@ -32,5 +32,5 @@ def test_an_administrator_sees_everybody_under_every_policy(visibility: Visibili
     assert may_see_user(an_administrator("root"), user, visibility)
 
 
-def test_being_in_a_group_of_somebodys_name_shows_nobody() -> None:
+def test_a_group_with_the_name_of_a_user_shows_nobody_to_its_members() -> None:
     assert not may_see_user(somebody("alice", "bob", "administrators"), "bob", "load")

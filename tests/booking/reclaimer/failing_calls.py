@@ -28,7 +28,7 @@ _METHODS: Final = frozenset({"get", "list", "create", "create_subresource", "pat
 ENOUGH: Final = 60
 """Rounds in which everything must have come to its end: more than a minute."""
 QUIET: Final = 4
-"""Rounds in which nothing may happen any more."""
+"""Further rounds in which nothing may change."""
 
 
 class FaultyKube:
@@ -99,7 +99,7 @@ class Scenario(FakeCluster):
         self.first = {name: self.pod(name).metadata.uid for name in ("a", "b0", "b1", "b2", "b3")}
 
     def restart(self) -> None:
-        """Another process goes on."""
+        """Another process takes over."""
         if not isinstance(self.kube, FaultyKube):
             self.faulty = FaultyKube(self.kube)
             self.kube = self.faulty
@@ -136,7 +136,7 @@ class Scenario(FakeCluster):
                 return
 
     def round(self) -> None:
-        """A pass of the reclaimer, which may die in it; then everybody else."""
+        """A pass of the reclaimer, which may die in it; then everything else."""
         self.sync()
         self.faulty.ours = True
         try:
@@ -200,8 +200,8 @@ class Scenario(FakeCluster):
             **{pod.metadata.name: self._fate(pod) for pod in self.pods()},
         }
 
-    def ending_for_whomever(self) -> dict[str, Any]:
-        """The same, whichever of bob's pods had to go: of one that is refused too often another is chosen."""
+    def ending_for_any_victim(self) -> dict[str, Any]:
+        """The same, whichever of bob's pods had to leave: one refused too often is replaced by another."""
         whole = self.ending()
         his = [whole.pop(name, {}) for name in ("b0", "b1", "b2", "b3")]
         for one in his:

@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 
 class FakeEvictor:
-    """Takes pods away by deleting them; remembers what was asked."""
+    """Evicts pods by deleting them, and records the requests."""
 
     def __init__(self, kube: FakeKube) -> None:
         self._kube = kube
@@ -88,7 +88,7 @@ class FakeEvictor:
         self._kube.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
 
     def _carry(self, pod: Pod, notice: str) -> None:
-        """The notice is written with what makes a pod ready to leave."""
+        """The notice is written together with the preparations of the eviction."""
         change = {"metadata": {"uid": pod.metadata.uid, "annotations": {names.NOTICE: notice}}}
         self._kube.patch(PODS, pod.metadata.name, change, namespace=pod.metadata.namespace)
 
@@ -124,7 +124,7 @@ class FakeCluster:
 
     # --- the process ---------------------------------------------------------------------------------
     def restart(self) -> None:
-        """Another process goes on: nothing is left but the objects."""
+        """Another process takes over: nothing is left but the objects."""
         self.metrics = ReclaimerMetrics(CollectorRegistry())
         self.cache = ClusterCache(self.clock)
         self.reclaimer = Reclaimer(
@@ -289,7 +289,7 @@ class FakeCluster:
         self.kube.put(PODS, merged(self.kube.raw(PODS, name, namespace="default"), more))
 
     def gone(self, name: str) -> None:
-        """The kubelet says that the pod has ended: the object vanishes."""
+        """The kubelet reports that the pod has ended: the object is deleted."""
         self.kube.delete(PODS, name, namespace="default", grace_seconds=0)
 
     # --- what can be seen ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How often the API server is asked because of one eviction: from the hold to the comeback that is released.
+"""The calls to the API server that one eviction causes: from the hold to the comeback that is released.
 
 Counted are all calls of the controller, reads as well, except Events, which are written in a thread of their
 own, and counted separately here. The booked pod's: its hold, and the read of all Bookings before a pod loses
@@ -33,7 +33,7 @@ class Counted(Chain):
     """A chain that distinguishes the controller's calls from all others."""
 
     def api(self) -> Kube:
-        """The process asks as itself."""
+        """The API server as the controller's own client."""
         return self.kube.as_user(OURS)
 
 
@@ -96,7 +96,7 @@ def with_a_quick_watch(cluster: Chain) -> None:
     cluster.kube.before("PATCH", lambda: cluster.kube.before("PATCH", cluster.sync))
 
 
-def test_one_evicted_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(cluster: Chain) -> None:
+def test_evicting_a_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(cluster: Chain) -> None:
     with_a_quick_watch(cluster)
     served(cluster, "b3")
     assert cluster.annotation("b3", names.RECREATED_FROM) == "uid-b3"
@@ -108,7 +108,9 @@ def test_one_evicted_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(clu
     assert counted.events <= 4
 
 
-def test_one_evicted_owned_pod_costs_at_most_four_calls_with_those_of_its_booked_pod(cluster: Chain) -> None:
+def test_evicting_a_controllers_pod_costs_at_most_four_calls_with_those_of_the_booked_pod(
+    cluster: Chain,
+) -> None:
     raw = cluster.kube.raw(PODS, "b3", namespace="default")
     raw["metadata"]["ownerReferences"] = [OWNER]
     cluster.kube.put(PODS, raw)
@@ -120,7 +122,7 @@ def test_one_evicted_owned_pod_costs_at_most_four_calls_with_those_of_its_booked
     assert counted.events <= 3
 
 
-def test_a_watch_that_is_late_costs_one_read_of_the_victim_more_and_two_for_the_booked_pod(
+def test_a_late_watch_costs_one_more_read_of_the_victim_and_two_of_the_booked_pod(
     cluster: Chain,
 ) -> None:
     served(cluster, "b3")

@@ -32,7 +32,7 @@ class Chain(FakeCluster):
     """A cluster in which pods really leave and come back."""
 
     def restart(self) -> None:
-        """Another process goes on."""
+        """Another process takes over."""
         self.recorded: list[tuple[str, str, str]] = []
         """Name, reason and sentence of every Event about leaving and coming back."""
         self.pod_evictor = PodEvictor(self.api(), self.clock, Recorder(self.recorded), executor=self.executor)
@@ -113,7 +113,7 @@ def test_the_victim_leaves_alice_is_served_and_bob_comes_back_without_a_gpu(
     assert not any(pod.metadata.finalizers for pod in chain.kube.list(PODS).items)
 
 
-def test_what_is_said_of_an_eviction_is_still_true_on_the_pod_that_came_back(chain: Chain) -> None:
+def test_the_event_of_an_eviction_is_still_true_on_the_pod_that_came_back(chain: Chain) -> None:
     chain.reconcile(3)
     chain.end("b3")
     chain.reconcile(3)

@@ -1,8 +1,8 @@
 """Hold, notice, eviction, comeback, end of the booking: each single call to the API server goes wrong once.
 
-The calls are those that an undisturbed run has made, reads as well, so a new call is covered by itself. What
-is asked in the background is asked first or last: either way a process that dies has made all calls before
-that one, and none after.
+The calls are those that an undisturbed run has made, reads as well, so a new call is covered by itself.
+Background calls are made first or last: either way a process that dies has made all calls before that one,
+and none after.
 """
 
 import functools
@@ -36,7 +36,7 @@ def points(on_evict: str | None = None, executor: Executor = in_turn) -> range:
     return range(1, len(undisturbed(on_evict, executor).faulty.calls) + 1)
 
 
-def test_what_is_asked_aside_is_asked_in_another_order_and_nothing_else_changes() -> None:
+def test_background_calls_change_the_order_of_the_calls_and_nothing_else() -> None:
     first, last = undisturbed(), undisturbed(executor=afterwards)
     assert first.faulty.calls != last.faulty.calls
     assert set(first.faulty.calls) == set(last.faulty.calls)
@@ -51,7 +51,7 @@ def _is_write(call: str) -> bool:
     return not call.startswith(("get", "list")) and call != "create pods"
 
 
-def test_undisturbed_alice_is_served_and_both_come_back_without_a_gpu() -> None:
+def test_without_faults_alice_is_served_and_both_pods_come_back_without_a_gpu() -> None:
     calls, ending = undisturbed().faulty.calls, undisturbed().ending()
     assert ending["created"] == ["a", "b3"]
     assert (ending["released"], ending["templates"]) == (True, 0)
@@ -79,7 +79,7 @@ def test_undisturbed_alice_is_served_and_both_come_back_without_a_gpu() -> None:
 
 @pytest.mark.parametrize("call", points())
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call: int) -> None:
+def test_any_fault_in_one_call_leads_to_the_same_end(fault: Fault, call: int) -> None:
     scenario = disturbed({call: fault})
     assert scenario.ending() == undisturbed().ending()
     assert scenario.deaths == (1 if fault in KILLS else 0)
@@ -87,7 +87,7 @@ def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call
 
 @pytest.mark.parametrize("call", points(executor=afterwards))
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_asked_aside_comes_last(
+def test_any_fault_in_one_call_leads_to_the_same_end_when_background_calls_come_last(
     fault: Fault, call: int
 ) -> None:
     scenario = disturbed({call: fault}, executor=afterwards)
@@ -95,7 +95,7 @@ def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_aske
     assert scenario.deaths == (1 if fault in KILLS else 0)
 
 
-def test_undisturbed_a_pod_that_asked_to_wait_comes_back_and_asks_for_its_gpu() -> None:
+def test_without_faults_a_pod_that_asked_to_wait_comes_back_and_requests_its_gpu() -> None:
     ending = undisturbed("requeue").ending()
     assert ending["created"] == ["a", "b3"]
     assert (ending["b3"]["asks"], ending["b3"]["GPUs"], ending["b3"]["comes from the first"]) == (
@@ -107,13 +107,15 @@ def test_undisturbed_a_pod_that_asked_to_wait_comes_back_and_asks_for_its_gpu() 
 
 @pytest.mark.parametrize("call", points("requeue"))
 @pytest.mark.parametrize("fault", KILLS)
-def test_killed_at_any_call_a_pod_that_asked_to_wait_comes_back_the_same(fault: Fault, call: int) -> None:
+def test_a_pod_that_asked_to_wait_comes_back_the_same_when_the_process_is_killed_at_any_call(
+    fault: Fault, call: int
+) -> None:
     scenario = disturbed({call: fault}, "requeue")
     assert scenario.ending() == undisturbed("requeue").ending()
     assert scenario.deaths == 1
 
 
-def test_undisturbed_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served() -> None:
+def test_without_faults_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served() -> None:
     ending = undisturbed("delete").ending()
     assert (ending["created"], ending["templates"], "b3" in ending) == ([], 0, False)
     assert ending["a"]["GPUs"]
@@ -121,15 +123,13 @@ def test_undisturbed_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served(
 
 @pytest.mark.parametrize("call", points("delete"))
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_becomes_of_any_one_call_a_pod_that_asked_to_be_deleted_is_gone(
-    fault: Fault, call: int
-) -> None:
+def test_a_pod_that_asked_to_be_deleted_is_gone_after_any_fault_in_one_call(fault: Fault, call: int) -> None:
     scenario = disturbed({call: fault}, "delete")
     assert scenario.ending() == undisturbed("delete").ending()
 
 
 @pytest.mark.parametrize("call", points())
-def test_killed_again_at_one_of_the_next_calls_the_end_is_the_same(call: int) -> None:
+def test_a_second_kill_at_one_of_the_next_calls_leads_to_the_same_end(call: int) -> None:
     for again in (1, 3):
         scenario = disturbed({call: "killed after", call + again: "killed after"})
         assert scenario.ending() == undisturbed().ending(), again
@@ -139,10 +139,10 @@ def test_killed_again_at_one_of_the_next_calls_the_end_is_the_same(call: int) ->
     faults=st.dictionaries(st.integers(1, 80), st.sampled_from(FAULTS), max_size=30),
 )
 @settings(max_examples=40)
-def test_while_many_calls_go_wrong_in_many_ways_and_then_no_more_the_end_is_the_same(
+def test_many_faults_of_many_kinds_lead_to_the_same_end_once_they_stop(
     faults: dict[int, Fault],
 ) -> None:
-    scenario, end = Scenario(), undisturbed().ending_for_whomever()
+    scenario, end = Scenario(), undisturbed().ending_for_any_victim()
     scenario.faulty.faults = faults
-    scenario.play(lambda now: now.ending_for_whomever() == end)
-    assert scenario.ending_for_whomever() == end
+    scenario.play(lambda now: now.ending_for_any_victim() == end)
+    assert scenario.ending_for_any_victim() == end

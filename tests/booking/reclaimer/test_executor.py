@@ -21,11 +21,11 @@ def executor(request: pytest.FixtureRequest) -> Executor:
     return make()
 
 
-def test_the_caller_that_waits_gets_the_answer(executor: Executor) -> None:
+def test_a_caller_that_waits_gets_the_answer(executor: Executor) -> None:
     assert executor(lambda: 4711)() == 4711
 
 
-def test_the_caller_that_waits_gets_the_error(executor: Executor) -> None:
+def test_a_caller_that_waits_gets_the_error(executor: Executor) -> None:
     def fail() -> None:
         raise Unreachable(Request("GET", "pods"), "connection refused")
 
@@ -34,7 +34,7 @@ def test_the_caller_that_waits_gets_the_error(executor: Executor) -> None:
         answer()
 
 
-def test_an_answer_that_nobody_waits_for_hinders_nobody(executor: Executor) -> None:
+def test_an_error_that_no_caller_waits_for_is_ignored(executor: Executor) -> None:
     def fail() -> None:
         raise Unreachable(Request("GET", "pods"), "connection refused")
 
@@ -42,7 +42,7 @@ def test_an_answer_that_nobody_waits_for_hinders_nobody(executor: Executor) -> N
     assert executor(lambda: 1)() == 1
 
 
-def test_threads_work_while_their_caller_goes_on_and_in_parallel() -> None:
+def test_threads_work_in_parallel_while_their_caller_goes_on() -> None:
     threads, meet = ThreadExecutor(), threading.Barrier(MOST + 1)
     answers = [threads(lambda: meet.wait(WITHIN)) for _ in range(MOST)]
     meet.wait(WITHIN)

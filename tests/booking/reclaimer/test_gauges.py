@@ -25,7 +25,7 @@ def found(*pods: PodBuilder | Pod) -> Waiting:
     return waiting(known, dict.fromkeys(known, MINE), EPOCH)
 
 
-def test_where_nobody_waits_nobody_has_waited() -> None:
+def test_without_waiting_pods_the_longest_wait_is_zero() -> None:
     assert found() == Waiting(0, 0.0)
 
 
@@ -35,7 +35,7 @@ def test_the_longest_wait_counts_from_the_creation_of_its_pod() -> None:
     assert found(first, second) == Waiting(2, 300.0)
 
 
-def test_a_pod_that_was_there_before_its_booking_has_waited_since_the_booking_began() -> None:
+def test_a_pod_older_than_its_booking_has_waited_since_the_booking_began() -> None:
     assert found(a_pod("early").asks(1).created(EPOCH - 9 * HOUR)) == Waiting(1, 3600.0)
 
 
@@ -43,7 +43,7 @@ def test_a_bound_pod_does_not_wait() -> None:
     assert found(a_pod("there").asks(1).created(EPOCH - HOUR).on("n0")) == Waiting(0, 0.0)
 
 
-def test_a_pod_that_somebody_else_keeps_by_a_gate_does_not_wait_for_us() -> None:
+def test_a_pod_behind_the_scheduling_gate_of_another_does_not_count_as_waiting() -> None:
     pod = a_pod("gated").asks(1).created(EPOCH - HOUR).obj
     gated = msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=(Gate(name="queue"),))
@@ -51,7 +51,7 @@ def test_a_pod_that_somebody_else_keeps_by_a_gate_does_not_wait_for_us() -> None
     assert found(gated) == Waiting(0, 0.0)
 
 
-def test_a_pod_behind_our_own_gate_waits_for_us() -> None:
+def test_a_pod_behind_our_own_gate_counts_as_waiting() -> None:
     assert found(a_pod("queued").asks(1).created(EPOCH - HOUR).behind().obj) == Waiting(1, 3600.0)
 
 
@@ -94,19 +94,19 @@ def test_the_wait_of_a_booked_pod_is_shown_and_grows_until_it_is_bound(shown: Sh
 
 
 def test_an_opportunistic_pod_may_wait_indefinitely(shown: Shown) -> None:
-    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
+    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
     assert shown.says("booked_pods_waiting") == 0
 
 
 def test_pods_behind_our_gate_are_counted(shown: Shown) -> None:
-    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).behind().obj)
+    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).behind().obj)
     shown.cache.apply_pod(a_pod("loose").of("bob").asks(1).obj)
     assert shown.says("pods_queued") == 1
-    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).at(2).obj)
+    shown.cache.apply_pod(a_pod("opportunistic").of("bob").asks(1).at(2).obj)
     assert shown.says("pods_queued") == 0
 
 
-def test_l6_while_the_cluster_is_not_known_nobody_is_said_to_wait(shown: Shown) -> None:
+def test_l6_waiting_pods_are_reported_as_unknown_while_the_cluster_is_unknown(shown: Shown) -> None:
     shown.problem = "There have been no events of pods."
     assert isnan(shown.says("booked_pods_waiting"))
     assert isnan(shown.says("longest_booked_wait_seconds"))

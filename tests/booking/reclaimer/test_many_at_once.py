@@ -1,4 +1,4 @@
-"""Many booked pods at once, on an API server that takes its time: nobody waits for all the others."""
+"""Many booked pods at once, on a slow API server: no pod waits for all the others."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ class Slow(Chain):
     """A chain whose controller waits for each answer."""
 
     def api(self) -> Kube:
-        """The process asks one that takes its time."""
+        """The process under test has a slow API server."""
         slow = FaultyKube(self.kube)
         slow.ours, slow.takes = True, self._wait
         return slow
@@ -58,7 +58,7 @@ def cluster() -> Slow:
     return slow
 
 
-def test_a_pod_that_has_left_comes_back_though_others_still_have_to_be_evicted(cluster: Slow) -> None:
+def test_a_pod_that_has_left_comes_back_while_others_still_have_to_be_evicted(cluster: Slow) -> None:
     for _ in range(MANY):
         cluster.sync()
         cluster.reclaimer.reconcile()
@@ -89,7 +89,7 @@ def over() -> Slow:
     return slow
 
 
-def test_pods_end_with_a_booking_and_come_back_in_turn_and_none_is_forgotten(
+def test_pods_that_end_together_come_back_in_turn_and_none_is_forgotten(
     over: Slow,
 ) -> None:
     longest, passes = 0.0, 0

@@ -1,4 +1,4 @@
-"""An API server that is overloaded refuses everybody alike: that is nothing against one victim (law L3)."""
+"""An overloaded API server refuses every call alike: that does not count against one victim (law L3)."""
 
 from cluster.kube.errors import Refusal, Request, refused
 from tests.booking.reclaimer.fake_cluster import FakeCluster

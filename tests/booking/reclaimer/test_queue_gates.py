@@ -1,4 +1,4 @@
-"""Pods behind our scheduling gate, and the reclaimer that lets them go."""
+"""Pods behind our scheduling gate, and the reclaimer that removes it."""
 
 import pytest
 
@@ -46,12 +46,12 @@ def free(cluster: FakeCluster, *pods: str) -> None:
 
 
 class TestInTurn:
-    def test_nobody_is_ungated_while_nothing_is_free(self, cluster: FakeCluster) -> None:
+    def test_no_pod_is_ungated_while_nothing_is_free(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2")
         cluster.after(60)
         assert queued(cluster) == ["p0", "p1", "p2"]
 
-    def test_what_those_before_it_do_not_take_is_the_next_ones(self, cluster: FakeCluster) -> None:
+    def test_gpus_that_the_pods_ahead_leave_go_to_the_next_in_the_queue(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2", "p3")
         free(cluster, "b0", "b1", "b2")
         cluster.reconcile(3)
@@ -64,7 +64,7 @@ class TestInTurn:
         cluster.reconcile()
         assert queued(cluster) == ["p3"], "the one ahead has room"
 
-    def test_a_pod_that_is_not_bound_in_time_is_not_waited_for(self, cluster: FakeCluster) -> None:
+    def test_the_queue_does_not_wait_for_a_pod_that_is_not_bound_in_time(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2")
         free(cluster, "b0", "b1")
         cluster.reconcile(2)
@@ -74,7 +74,7 @@ class TestInTurn:
         cluster.after(BOUND_WITHIN)
         assert queued(cluster) == []
 
-    def test_another_process_goes_on_and_lets_nobody_go_twice(self, cluster: FakeCluster) -> None:
+    def test_another_process_carries_on_and_ungates_no_pod_too_many(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2", "p3")
         free(cluster, "b0", "b1", "b2")
         cluster.reconcile(2)
@@ -82,7 +82,7 @@ class TestInTurn:
         cluster.reconcile(2)
         assert queued(cluster) == ["p2", "p3"]
 
-    def test_what_is_refused_is_tried_again(self, cluster: FakeCluster) -> None:
+    def test_a_refused_removal_of_a_gate_is_retried(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0")
         free(cluster, "b0", "b1", "b2")
         cluster.kube.fail("PATCH", ServerError(Request("PATCH", "pods"), Refusal(code=500)))
@@ -101,7 +101,9 @@ class TestInTurn:
 
 
 class TestAtOnce:
-    def test_a_pod_that_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, cluster: FakeCluster) -> None:
+    def test_a_pod_covered_by_a_booking_in_the_meantime_is_ungated_and_gets_its_gpu(
+        self, cluster: FakeCluster
+    ) -> None:
         queue(cluster, "a", user="alice")
         cluster.reconcile()
         assert queued(cluster) == ["a"]
@@ -110,7 +112,7 @@ class TestAtOnce:
         assert queued(cluster) == []
         assert cluster.pod("a").metadata.annotation(names.HOLD)
 
-    def test_somebody_elses_gate_stays_where_it_is(self, cluster: FakeCluster) -> None:
+    def test_the_scheduling_gate_of_another_stays(self, cluster: FakeCluster) -> None:
         queue(cluster, "a", gates=(OTHERS, names.QUEUE), user="alice")
         cluster.book()
         cluster.reconcile(2)
@@ -118,7 +120,7 @@ class TestAtOnce:
         assert not is_queued(pod)
         assert other_gates(pod) == (OTHERS,)
 
-    def test_when_the_setting_is_off_nobody_stays_behind(self) -> None:
+    def test_all_pods_are_ungated_when_the_setting_is_off(self) -> None:
         cluster = FakeCluster()
         cluster.add_node()
         cluster.fill()
@@ -128,7 +130,7 @@ class TestAtOnce:
 
 
 class TestWhileTheStateIsUnknown:
-    def test_l6_nobody_waits_for_long_because_we_do_not_know(self, cluster: FakeCluster) -> None:
+    def test_l6_pods_are_ungated_when_the_cluster_stays_unknown_for_long(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0", "p1", "p2")
         cluster.reconcile()
         cluster.unready_reason = "the cache is old"
@@ -138,7 +140,7 @@ class TestWhileTheStateIsUnknown:
         cluster.after(1)
         assert queued(cluster) == []
 
-    def test_a_state_that_is_unknown_for_a_short_time_changes_nothing(self, cluster: FakeCluster) -> None:
+    def test_a_cluster_that_is_unknown_for_a_short_time_ungates_no_pod(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0")
         cluster.reconcile()
         for unready_reason in ("the cache is old", None) * 3:
@@ -146,7 +148,7 @@ class TestWhileTheStateIsUnknown:
             cluster.after(UNKNOWN_AT_MOST - 1)
         assert queued(cluster) == ["p0"]
 
-    def test_a_process_that_does_not_lead_ungates_nobody(self, cluster: FakeCluster) -> None:
+    def test_a_process_that_does_not_lead_ungates_no_pod(self, cluster: FakeCluster) -> None:
         queue(cluster, "p0")
         cluster.leads = False
         free(cluster, "b0", "b1", "b2")

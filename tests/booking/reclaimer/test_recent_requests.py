@@ -13,7 +13,7 @@ from cluster.fake.clock import FakeClock
     [(0.0, False), (AGAIN_AFTER - 0.01, False), (AGAIN_AFTER, True), (10 * AGAIN_AFTER, True)],
     ids=["at once", "just before", "just then", "long after"],
 )
-def test_it_is_due_again_after_a_second(waited: float, *, is_due: bool) -> None:
+def test_a_request_is_due_again_after_a_second(waited: float, *, is_due: bool) -> None:
     clock = FakeClock()
     recent = RecentRequests(clock)
     assert recent.is_due("v")
@@ -21,7 +21,7 @@ def test_it_is_due_again_after_a_second(waited: float, *, is_due: bool) -> None:
     assert recent.is_due("v") is is_due
 
 
-def test_what_was_not_due_does_not_count_as_sent() -> None:
+def test_a_request_that_was_not_due_does_not_count_as_sent() -> None:
     clock = FakeClock()
     recent = RecentRequests(clock, again_after=10)
     assert recent.is_due("v")
@@ -31,7 +31,7 @@ def test_what_was_not_due_does_not_count_as_sent() -> None:
     assert recent.is_due("v")
 
 
-def test_one_without_effect_may_be_sent_at_once_and_no_other() -> None:
+def test_only_a_forgotten_request_may_be_sent_again_at_once() -> None:
     recent = RecentRequests(FakeClock())
     assert recent.is_due("v")
     assert recent.is_due("w")
@@ -42,7 +42,7 @@ def test_one_without_effect_may_be_sent_at_once_and_no_other() -> None:
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 15)), max_size=40))
-def test_no_two_of_one_key_are_sent_within_the_time_and_none_is_held_back_longer(
+def test_requests_of_one_key_are_sent_exactly_once_per_period(
     steps: list[tuple[str, int]],
 ) -> None:
     clock = FakeClock()

@@ -1,4 +1,4 @@
-"""The loop: who acts, when, and what one failure costs the others."""
+"""The loop: which process acts, when, and that one failure does not delay the others."""
 
 import threading
 
@@ -41,13 +41,13 @@ def test_nothing_is_done_while_the_cache_cannot_be_trusted(cluster: FakeCluster)
     assert cluster.evicted() == ["b3"]
 
 
-def test_comebacks_that_cannot_be_carried_on_keep_nothing_else_waiting(cluster: FakeCluster) -> None:
+def test_failing_comebacks_do_not_delay_an_eviction(cluster: FakeCluster) -> None:
     cluster.evictor.stuck = Unreachable(Request("GET", "/"), "connection refused")
     cluster.reconcile(2)
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_pod_that_cannot_be_written_keeps_no_other_waiting(cluster: FakeCluster) -> None:
+def test_a_pod_that_cannot_be_written_does_not_delay_another(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.waiting("a2")
     cluster.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
@@ -55,8 +55,8 @@ def test_a_pod_that_cannot_be_written_keeps_no_other_waiting(cluster: FakeCluste
     assert sorted(cluster.evicted()) == ["b2", "b3"]
 
 
-def test_nobody_else_leaves_for_devices_that_a_pod_gives_back_at_its_end(cluster: FakeCluster) -> None:
-    """One booking follows another at the same instant: the pod of the first leaves, nobody else need to."""
+def test_no_other_pod_is_evicted_for_devices_that_a_pod_gives_back_at_its_end(cluster: FakeCluster) -> None:
+    """One booking follows another at the same instant: the pod of the first leaves, no other need."""
     cluster.gone("a")
     cluster.gone("b0")
     cluster.end_booking()  # of the fixture
@@ -76,7 +76,7 @@ def test_nobody_else_leaves_for_devices_that_a_pod_gives_back_at_its_end(cluster
     assert (held.devices, held.victims) == (("GPU-n0-0",), ())
 
 
-def test_a_device_that_is_not_kept_any_more_is_planned_with_when_everybody_can_see_it(
+def test_a_device_that_is_no_longer_held_is_planned_with_once_every_cache_shows_it(
     cluster: FakeCluster,
 ) -> None:
     cluster.book("carols", user="carol")

@@ -1,4 +1,4 @@
-"""After an outage of the API server nobody loses a GPU because one agent is back sooner."""
+"""After an outage of the API server no pod loses its GPU because one agent is back sooner than another."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def outage(cluster: FakeCluster) -> None:
     cluster.renew()
 
 
-def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_renew(cluster: FakeCluster) -> None:
+def test_l3_after_an_outage_plans_wait_until_every_agent_has_had_time_to_renew(cluster: FakeCluster) -> None:
     outage(cluster)
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))
@@ -62,7 +62,7 @@ def test_l3_a_hold_outlives_an_agent_that_could_not_renew(cluster: FakeCluster) 
     ],
     ids=["not ready", "tainted"],
 )
-def test_l3_after_an_outage_a_node_that_is_not_ready_again_yet_is_waited_for(
+def test_l3_after_an_outage_plans_wait_for_a_node_that_is_not_ready_again_yet(
     cluster: FakeCluster, spec: dict[str, object], ready: str
 ) -> None:
     cluster.book()
@@ -82,7 +82,7 @@ def test_l3_after_an_outage_a_node_that_is_not_ready_again_yet_is_waited_for(
     assert cluster.evictor.left == [("cheap-0", "evicted")]
 
 
-def test_an_agent_that_stays_unresponsive_is_not_waited_for_longer(cluster: FakeCluster) -> None:
+def test_plans_do_not_wait_longer_for_an_agent_that_stays_unresponsive(cluster: FakeCluster) -> None:
     outage(cluster)
     cluster.book()
     cluster.create(a_pod("hers").of("alice").asks(1))

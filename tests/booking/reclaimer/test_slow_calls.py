@@ -1,4 +1,4 @@
-"""An API server that answers slowly: last check and write need several answers, one after the other."""
+"""A slow API server: the last check and the write need several answers, one after the other."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def scenario_with(seconds: float, executor: Executor = in_turn) -> Scenario:
 
 @pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.0, 1.5])
-def test_an_eviction_and_an_end_are_not_put_off_indefinitely(seconds: float, executor: Executor) -> None:
+def test_evictions_and_ends_are_not_put_off_indefinitely(seconds: float, executor: Executor) -> None:
     ending = scenario_with(seconds, executor).ending()
     assert (ending["created"], ending["released"], ending["templates"]) == (["a", "b3"], True, 0)
 
 
-def test_nobody_is_evicted_by_a_check_that_is_too_old_when_it_is_answered() -> None:
+def test_no_pod_is_evicted_after_a_check_that_is_too_old_when_its_answer_arrives() -> None:
     scenario = scenario_with(DECIDED_WITHIN + 0.1)
     assert "create pods eviction" not in scenario.faulty.calls
     assert scenario.ending()["created"] == []
@@ -41,7 +41,7 @@ class Slow(Chain):
         super().__init__(executor=executor)
 
     def api(self) -> Kube:
-        """The process asks one that takes its time."""
+        """The process under test has a slow API server."""
         slow = FaultyKube(self.kube)
         slow.ours, slow.takes = True, self._wait
         return slow
@@ -55,7 +55,7 @@ class Slow(Chain):
 @pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.5])
 @pytest.mark.parametrize("pods", [1, 4])
-def test_with_several_victims_each_pass_goes_on_where_the_last_one_was_too_late(
+def test_with_several_victims_each_pass_continues_where_the_previous_one_was_too_late(
     pods: int, seconds: float, executor: Executor
 ) -> None:
     slow = Slow(seconds, executor)

@@ -13,7 +13,7 @@ BOOKED = (
 )
 
 
-def test_all_bookings_of_all_models_count_at_each_instant_and_not_in_sum() -> None:
+def test_bookings_of_all_models_count_at_each_instant_and_not_in_total() -> None:
     assert concurrent_gpus(a_case(day(1), day(5), count=2, history=BOOKED, limits=FOUR)) is None
     violation = concurrent_gpus(a_case(day(1), day(5), count=3, history=BOOKED, limits=FOUR))
     assert violation
@@ -22,29 +22,29 @@ def test_all_bookings_of_all_models_count_at_each_instant_and_not_in_sum() -> No
     assert "in addition to the 2 of your other bookings" in violation.message
 
 
-def test_its_earliest_start_has_as_long_a_time_to_itself() -> None:
+def test_from_the_earliest_start_the_whole_length_is_below_the_limit() -> None:
     violation = concurrent_gpus(a_case(day(1), day(5), count=4, history=BOOKED, limits=FOUR))
     assert violation
     assert violation.earliest_start == day(5)
 
 
-def test_more_than_the_limit_are_never_had() -> None:
+def test_more_than_the_limit_alone_has_no_earliest_start() -> None:
     violation = concurrent_gpus(a_case(count=5, limits=FOUR))
     assert violation
     assert violation.earliest_start is None
     assert "beside" not in violation.message
 
 
-def test_without_a_limit_there_is_none() -> None:
+def test_without_a_limit_any_number_is_allowed() -> None:
     assert concurrent_gpus(a_case(day(1), day(5), count=400, history=BOOKED)) is None
 
 
-def test_what_begins_soon_enough_may_be_more() -> None:
+def test_a_booking_that_starts_soon_enough_may_exceed_the_limit() -> None:
     limits = Limits(max_concurrent_gpus=4, spontaneous=Duration(days=1))
     assert concurrent_gpus(a_case(day(1), count=9, limits=limits)) is None
 
 
-def test_who_gives_back_is_not_counted_again() -> None:
+def test_giving_back_gpus_breaks_no_limit() -> None:
     mine = a_record(day(1), day(9), count=6, id="b-mine")
     assert concurrent_gpus(a_case(day(1), day(8), count=5, changing=mine, limits=FOUR)) is None
     assert concurrent_gpus(a_case(day(1), day(10), count=5, changing=mine, limits=FOUR))

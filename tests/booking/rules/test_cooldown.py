@@ -28,7 +28,7 @@ def test_the_start_is_fourteen_full_days_after_the_last_end() -> None:
     assert "2026-03-13 09:00 UTC" in violation.message
 
 
-def test_the_last_of_all_ends_counts_whatever_the_order() -> None:
+def test_the_latest_end_counts_in_any_order() -> None:
     violation = broken(
         1, a_record(day(-40), day(-38)), a_record(day(-9), day(-3)), a_record(day(-30), day(-28))
     )
@@ -44,7 +44,7 @@ def test_ends_of_running_and_planned_bookings_count() -> None:
     assert broken(18, running, planned) is None
 
 
-def test_a_start_before_the_planned_booking_breaks_it_too() -> None:
+def test_a_start_before_the_planned_booking_breaks_the_cooldown_too() -> None:
     violation = broken(1, a_record(day(60), day(62)))
     assert violation
     assert violation.actual == "PT0S"
@@ -59,22 +59,22 @@ def test_a_cancelled_booking_leaves_no_trace() -> None:
     assert broken(0, a_record(day(-5), day(-3), cancelled=day(-6))) is None
 
 
-def test_a_booking_that_an_administrator_pardoned_does_not_count() -> None:
+def test_a_booking_whose_cooldown_an_administrator_waived_does_not_count() -> None:
     assert broken(0, a_record(day(-5), day(-3), waived=True)) is None
 
 
-def test_without_a_cooldown_there_is_nothing_to_break() -> None:
+def test_without_a_cooldown_no_start_breaks_the_rule() -> None:
     running = a_record(day(-1), day(3))
     assert cooldown(a_case(day(0), history=[running], limits=Limits(cooldown=Duration()))) is None
 
 
-def test_a_change_that_leaves_the_start_alone_is_not_asked_again() -> None:
+def test_a_change_that_keeps_the_start_is_not_judged_again() -> None:
     past, mine = a_record(day(-5), day(-3)), a_record(day(1), day(2), id="b-two")
     assert cooldown(a_case(day(1), day(4), history=[past], changing=mine)) is None
     assert cooldown(a_case(day(2), day(4), history=[past], changing=mine))
 
 
-def test_a_change_lets_no_end_come_nearer_to_the_next_booking() -> None:
+def test_a_change_may_not_move_the_end_into_the_cooldown_before_the_next_booking() -> None:
     mine, following = a_record(day(1), day(2), id="b-mine"), a_record(day(16), day(17), id="b-next")
     violation = cooldown(a_case(day(1), day(2) + SECOND, history=[following], changing=mine))
     assert violation
@@ -86,7 +86,7 @@ def test_a_change_lets_no_end_come_nearer_to_the_next_booking() -> None:
     assert cooldown(a_case(day(1), day(20), history=[following], changing=mine)), "nor reach over it"
 
 
-def test_a_change_that_leaves_time_enough_to_the_next_booking_is_right() -> None:
+def test_a_change_that_leaves_the_cooldown_before_the_next_booking_is_accepted() -> None:
     mine, following = a_record(day(1), day(2), id="b-mine"), a_record(day(20), day(21), id="b-next")
     assert cooldown(a_case(day(1), day(6), history=[following], changing=mine)) is None
     assert cooldown(a_case(day(1), day(6) + SECOND, history=[following], changing=mine))
@@ -97,14 +97,14 @@ def test_a_change_that_leaves_time_enough_to_the_next_booking_is_right() -> None
     assert cooldown(a_case(day(1), day(9), history=[other], changing=mine, limits=by_model)) is None
 
 
-def test_what_is_too_near_to_the_next_one_already_may_be_shortened() -> None:
+def test_a_booking_too_close_to_the_next_one_already_may_be_shortened() -> None:
     mine, following = a_record(day(1), day(5), id="b-mine"), a_record(day(6), day(7), id="b-next")
     assert cooldown(a_case(day(1), day(4), history=[following], changing=mine)) is None
     assert cooldown(a_case(day(1), day(5), count=2, history=[following], changing=mine)) is None
     assert cooldown(a_case(day(1), day(5.5), history=[following], changing=mine))
 
 
-def test_where_models_are_counted_apart_a_booking_of_another_model_does_not_count() -> None:
+def test_a_booking_of_another_model_does_not_count_where_models_are_counted_separately() -> None:
     other = a_record(day(-5), day(-3), model=A6000)
     assert cooldown(a_case(history=[other], limits=Limits(scope="model"))) is None
     assert cooldown(a_case(history=[other], model=A6000, limits=Limits(scope="model")))
@@ -140,7 +140,9 @@ def test_hours_are_elapsed_whatever_the_clocks_do() -> None:
 
 
 @given(st.lists(st.integers(-40, 40), max_size=5), st.integers(0, 80))
-def test_its_earliest_start_keeps_it_and_one_second_before_does_not(ends: list[int], start: int) -> None:
+def test_the_earliest_start_keeps_the_cooldown_and_one_second_earlier_breaks_it(
+    ends: list[int], start: int
+) -> None:
     history = [a_record(day(end - 1), day(end)) for end in ends]
     violation = broken(start, *history)
     assert (violation is None) == all(start >= end + 14 for end in ends)

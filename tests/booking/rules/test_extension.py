@@ -7,7 +7,7 @@ NEVER = Limits(may_extend=False)
 RUNNING = a_record(day(-1), day(3), count=2)
 
 
-def test_a_running_booking_is_extended_unless_the_policy_says_otherwise() -> None:
+def test_a_running_booking_is_extended_unless_the_policy_forbids_it() -> None:
     assert extension(a_case(day(-1), day(4), count=2, changing=RUNNING)) is None
     violation = extension(a_case(day(-1), day(4), count=2, changing=RUNNING, limits=NEVER))
     assert violation
@@ -19,14 +19,14 @@ def test_more_gpus_are_an_extension_too() -> None:
     assert extension(a_case(day(-1), day(3), count=3, changing=RUNNING, limits=NEVER))
 
 
-def test_giving_back_is_none() -> None:
+def test_giving_back_is_not_an_extension() -> None:
     assert extension(a_case(day(-1), day(2), count=1, changing=RUNNING, limits=NEVER)) is None
 
 
-def test_what_has_not_begun_is_simply_changed() -> None:
+def test_changing_a_planned_booking_is_not_an_extension() -> None:
     planned = a_record(day(1), day(3))
     assert extension(a_case(day(1), day(9), changing=planned, limits=NEVER)) is None
 
 
-def test_a_new_booking_is_no_extension() -> None:
+def test_a_new_booking_is_not_an_extension() -> None:
     assert extension(a_case(limits=NEVER)) is None

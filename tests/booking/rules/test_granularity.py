@@ -11,7 +11,7 @@ DAYS = Limits(granularity=Duration(days=1), zone="Europe/Stockholm")
 MINUTE = timedelta(minutes=1)
 
 
-def test_the_manual_knows_no_steps() -> None:
+def test_the_manual_has_no_steps() -> None:
     assert granularity(a_case(day(1) + MINUTE, day(2) + 2 * MINUTE)) is None
 
 
@@ -23,7 +23,7 @@ def test_starts_are_on_whole_steps() -> None:
     assert violation.earliest_start == day(1) + timedelta(hours=1)
 
 
-def test_who_starts_now_need_not_wait_for_the_next_step() -> None:
+def test_a_booking_that_starts_now_need_not_wait_for_the_next_step() -> None:
     now = day(0) + 17 * MINUTE
     assert granularity(a_case(now, now + timedelta(hours=3), now=now, limits=HOURS)) is None
 
@@ -36,7 +36,7 @@ def test_days_begin_at_the_sites_midnight() -> None:
     assert violation.earliest_start == datetime(2026, 3, 10, 23, tzinfo=UTC)
 
 
-def test_a_start_that_a_change_leaves_alone_is_not_judged_again() -> None:
+def test_a_change_that_keeps_the_start_is_not_judged_again() -> None:
     odd = a_record(day(1) + MINUTE, day(3) + 2 * MINUTE)
     assert granularity(a_case(odd.start, odd.end + MINUTE, changing=odd, limits=HOURS)) is None
     assert granularity(a_case(odd.start + MINUTE, odd.end, changing=odd, limits=HOURS))

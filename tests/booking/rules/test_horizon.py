@@ -10,7 +10,7 @@ MONTH = Limits(horizon=Duration(days=30))
 SECOND = timedelta(seconds=1)
 
 
-def test_a_booking_starts_at_most_so_far_ahead() -> None:
+def test_a_booking_starts_within_the_horizon() -> None:
     assert horizon(a_case(day(30), limits=MONTH)) is None
     violation = horizon(a_case(day(30) + SECOND, limits=MONTH))
     assert violation
@@ -18,11 +18,11 @@ def test_a_booking_starts_at_most_so_far_ahead() -> None:
     assert (violation.limit, violation.actual) == ("2026-04-01T09:00:00Z", "2026-04-01T09:00:01Z")
 
 
-def test_the_manual_knows_no_horizon() -> None:
+def test_the_manual_has_no_horizon() -> None:
     assert horizon(a_case(day(900))) is None
 
 
-def test_a_move_nearer_does_not_break_it_but_a_move_away_does() -> None:
+def test_moving_a_booking_nearer_does_not_break_the_horizon_but_moving_it_away_does() -> None:
     mine = a_record(day(50), day(52))
     assert horizon(a_case(day(49), changing=mine, limits=MONTH)) is None
     assert horizon(a_case(day(50), day(53), changing=mine, limits=MONTH)) is None

@@ -15,7 +15,7 @@ def broken(length: timedelta) -> Violation | None:
     return longest(a_case(day(1), day(1) + length))
 
 
-def test_fourteen_days_are_right_and_a_second_more_is_too_long() -> None:
+def test_fourteen_days_are_allowed_and_a_second_more_is_too_long() -> None:
     assert broken(timedelta(days=14)) is None
     violation = broken(timedelta(days=14, seconds=1))
     assert violation
@@ -31,7 +31,7 @@ def test_fourteen_days_are_right_and_a_second_more_is_too_long() -> None:
         (datetime(2026, 3, 21, 23, tzinfo=UTC), datetime(2026, 4, 4, 22, tzinfo=UTC)),
     ],
 )
-def test_fourteen_days_are_right_where_the_clocks_change_in_between(start: datetime, end: datetime) -> None:
+def test_fourteen_days_are_allowed_when_the_clocks_change_in_between(start: datetime, end: datetime) -> None:
     stockholm = Limits(zone="Europe/Stockholm")
     assert longest(a_case(start, end, limits=stockholm)) is None
     violation = longest(a_case(start, end + SECOND, limits=stockholm))
@@ -45,6 +45,6 @@ def test_an_extended_booking_is_measured_from_its_start() -> None:
     assert longest(a_case(day(-10), day(5), changing=mine))
 
 
-def test_who_gives_back_may_keep_what_was_right_when_it_was_booked() -> None:
+def test_a_booking_that_gives_back_may_keep_a_length_that_was_allowed_when_booked() -> None:
     mine = a_record(day(-10), day(30))
     assert longest(a_case(day(-10), day(29), changing=mine)) is None

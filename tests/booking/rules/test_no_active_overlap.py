@@ -12,7 +12,7 @@ def broken(*history: Record, limits: Limits | None = None) -> Violation | None:
     return no_active_overlap(a_case(day(90), day(92), history=history, limits=limits or Limits()))
 
 
-def test_nobody_books_while_a_booking_of_theirs_runs_not_even_for_later() -> None:
+def test_nobody_books_while_their_booking_runs_not_even_for_later() -> None:
     violation = broken(a_record(day(-1), day(3)))
     assert violation
     assert violation.rule == "no-active-overlap"
@@ -25,17 +25,17 @@ def test_a_booking_runs_from_its_first_instant() -> None:
     assert broken(a_record(day(0), day(3)))
 
 
-def test_a_booking_that_ends_now_runs_no_more() -> None:
+def test_a_booking_that_ends_now_no_longer_runs() -> None:
     assert broken(a_record(day(-3), day(0))) is None
 
 
-def test_planned_and_cancelled_ones_do_not_run() -> None:
+def test_planned_and_cancelled_bookings_do_not_run() -> None:
     planned = a_record(day(0) + timedelta(seconds=1), day(3))
     cancelled = a_record(day(-1), day(3), cancelled=day(-2))
     assert broken(planned, cancelled) is None
 
 
-def test_a_beginner_has_no_booking_that_runs() -> None:
+def test_a_user_without_bookings_breaks_no_rule() -> None:
     assert broken() is None
 
 
@@ -48,16 +48,16 @@ def test_a_policy_may_allow_several_at_a_time() -> None:
     assert (violation.limit, violation.actual, violation.earliest_start) == (1, 2, day(3))
 
 
-def test_it_waits_for_those_that_begin_in_the_meantime() -> None:
+def test_the_earliest_start_waits_for_bookings_that_begin_in_the_meantime() -> None:
     violation = broken(a_record(day(-1), day(3)), a_record(day(2), day(6), id="b-two"))
     assert violation
     assert violation.earliest_start == day(6)
 
 
-def test_a_change_adds_no_booking() -> None:
+def test_a_change_does_not_count_as_another_booking() -> None:
     running, mine = a_record(day(-1), day(3)), a_record(day(90), day(91), id="b-two")
     assert no_active_overlap(a_case(day(91), day(92), history=[running], changing=mine)) is None
 
 
-def test_where_models_are_counted_apart_another_model_breaks_no_rule() -> None:
+def test_another_model_breaks_no_rule_where_models_are_counted_separately() -> None:
     assert broken(a_record(day(-1), day(3), model=A6000), limits=Limits(scope="model")) is None

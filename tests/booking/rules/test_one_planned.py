@@ -9,7 +9,7 @@ def broken(*history: Record, limits: Limits | None = None) -> Violation | None:
     return one_planned(a_case(day(90), day(92), history=history, limits=limits or Limits()))
 
 
-def test_there_is_one_planned_booking_at_a_time() -> None:
+def test_a_user_has_one_planned_booking_at_a_time() -> None:
     violation = broken(a_record(day(5), day(8)))
     assert violation
     assert (violation.rule, violation.limit, violation.actual) == ("one-planned", 1, 2)
@@ -17,19 +17,19 @@ def test_there_is_one_planned_booking_at_a_time() -> None:
     assert "2026-03-07 09:00 UTC" in violation.message
 
 
-def test_a_booking_that_starts_now_is_planned_no_more() -> None:
+def test_a_booking_that_starts_now_is_no_longer_planned() -> None:
     assert broken(a_record(day(0), day(3))) is None
 
 
-def test_a_cancelled_one_makes_room_for_another() -> None:
+def test_a_cancelled_booking_makes_room_for_another() -> None:
     assert broken(a_record(day(5), day(8), cancelled=day(-1))) is None
 
 
-def test_past_ones_do_not_count() -> None:
+def test_past_bookings_do_not_count() -> None:
     assert broken(a_record(day(-5), day(-3))) is None
 
 
-def test_a_policy_may_allow_several() -> None:
+def test_a_policy_may_allow_several_planned_bookings() -> None:
     both = a_record(day(5), day(8)), a_record(day(15), day(18), id="b-two")
     assert broken(both[0], limits=Limits(max_planned=2)) is None
     violation = broken(*both, limits=Limits(max_planned=2))
@@ -38,19 +38,19 @@ def test_a_policy_may_allow_several() -> None:
     assert violation.earliest_start == day(8), "from day 5 on the first one runs, and no other may overlap it"
 
 
-def test_it_waits_for_those_that_run_too() -> None:
+def test_the_earliest_start_waits_for_running_bookings_too() -> None:
     running = a_record(day(-1), day(10))
     violation = broken(running, a_record(day(5), day(8), id="b-two"))
     assert violation
     assert violation.earliest_start == day(10)
 
 
-def test_where_several_may_run_it_is_enough_that_one_has_begun() -> None:
+def test_where_several_may_run_the_earliest_start_is_that_of_the_planned_booking() -> None:
     violation = broken(a_record(day(5), day(8)), limits=Limits(max_active=2))
     assert violation
     assert violation.earliest_start == day(5)
 
 
-def test_a_change_adds_no_booking() -> None:
+def test_a_change_does_not_count_as_another_booking() -> None:
     planned, mine = a_record(day(5), day(8)), a_record(day(20), day(21), id="b-two")
     assert one_planned(a_case(day(21), day(22), history=[planned], changing=mine)) is None

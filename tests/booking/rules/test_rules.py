@@ -6,7 +6,7 @@ from tests.fakes.records import a_record, day
 from tests.fakes.rule_cases import a_case
 
 
-def test_the_five_rules_of_the_manual_are_all_asked() -> None:
+def test_the_five_rules_of_the_manual_are_all_applied() -> None:
     history = [a_record(day(-1), day(1)), a_record(day(2), day(4))]
     short = a_case(day(5), day(5.5), history=history)
     long = a_case(day(5), day(50), history=history)
@@ -14,10 +14,10 @@ def test_the_five_rules_of_the_manual_are_all_asked() -> None:
     assert broken == {"no-active-overlap", "one-planned", "cooldown", "shortest", "longest"}
 
 
-def test_somebody_who_has_never_booked_breaks_none_with_a_week() -> None:
+def test_a_first_booking_of_a_week_breaks_no_rule() -> None:
     assert not [rule for rule in RULES if rule(a_case(day(0), day(7)))]
 
 
-def test_every_file_is_a_rule_that_is_asked() -> None:
+def test_every_file_is_a_rule_that_is_applied() -> None:
     files = {path.stem for path in Path(str(rules.__file__)).parent.glob("[a-z]*.py")}
     assert files == {rule.__name__ for rule in RULES}

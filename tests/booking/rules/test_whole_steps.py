@@ -12,11 +12,11 @@ DAYS = Limits(granularity=Duration(days=1), zone="Europe/Stockholm")
 MINUTE = timedelta(minutes=1)
 
 
-def test_the_manual_knows_no_steps() -> None:
+def test_the_manual_has_no_steps() -> None:
     assert whole_steps(a_case(day(1), day(2) + MINUTE)) is None
 
 
-def test_who_starts_now_lasts_whole_steps_or_ends_on_one() -> None:
+def test_a_booking_that_starts_now_lasts_whole_steps_or_ends_on_one() -> None:
     now = day(0) + 17 * MINUTE
     assert whole_steps(a_case(now, now + timedelta(hours=3), now=now, limits=HOURS)) is None
     assert whole_steps(a_case(now, day(1), now=now, limits=HOURS)) is None, "ends on a step"
@@ -32,7 +32,7 @@ def test_a_day_of_twenty_three_hours_is_a_whole_day() -> None:
     assert whole_steps(a_case(midnight, midnight + timedelta(hours=24), limits=DAYS))
 
 
-def test_an_end_that_a_change_leaves_alone_is_not_judged_again() -> None:
+def test_a_change_that_keeps_the_end_is_not_judged_again() -> None:
     odd = a_record(day(1) + MINUTE, day(3) + 2 * MINUTE)
     assert whole_steps(a_case(odd.start + MINUTE, odd.end, changing=odd, limits=HOURS)) is None
     assert whole_steps(a_case(odd.start, odd.end - MINUTE, changing=odd, limits=HOURS)) is None

@@ -39,10 +39,10 @@ def audited(service: BookingService) -> list[tuple[str, str, str, str | None]]:
     return [(entry.actor, entry.action, entry.subject, entry.reason) for entry in entries]
 
 
-# --- for somebody else -------------------------------------------------------------------------------
+# --- for another user --------------------------------------------------------------------------------
 
 
-def test_an_administrator_books_for_somebody_by_their_rules(service: BookingService) -> None:
+def test_an_administrator_books_for_another_user_by_that_users_rules(service: BookingService) -> None:
     record = service.create(ROOT, a_request(day(1)), user="alice")
     assert (record.user, record.created_by) == ("alice", "root")
     assert audited(service) == [("root", "booking.create", record.id, None)]
@@ -53,7 +53,7 @@ def test_an_administrator_books_for_somebody_by_their_rules(service: BookingServ
     assert denied.user == "alice"
 
 
-def test_nobody_else_books_for_somebody(service: BookingService, store: Store) -> None:
+def test_only_administrators_book_for_another_user(service: BookingService, store: Store) -> None:
     with pytest.raises(NotAllowedError):
         service.create(BOB, a_request(), user="alice")
     with pytest.raises(NotAllowedError):
@@ -62,13 +62,13 @@ def test_nobody_else_books_for_somebody(service: BookingService, store: Store) -
     assert store.change() == 1
 
 
-def test_what_nobody_can_see_is_kept_of_denied_demand_as_one_can_see_it(service: BookingService) -> None:
-    """A form takes any text, and PostgreSQL keeps no NUL."""
+def test_invisible_characters_in_denied_demand_are_stored_escaped(service: BookingService) -> None:
+    """A form accepts any text, and PostgreSQL stores no NUL."""
     assert "unknown-model" in rules(lambda: service.create(ALICE, a_request(model="A\x00100")))
     assert [each.model for each in service.denied(ROOT).entries] == [r"'A\x00100'"]
 
 
-def test_a_question_is_no_demand_that_was_denied(service: BookingService) -> None:
+def test_dry_runs_and_slot_searches_are_not_recorded_as_denied_demand(service: BookingService) -> None:
     planned = service.create(ALICE, a_request(day(1)))
     assert not service.dry_run(ALICE, a_request(day(30))).is_accepted
     assert not service.dry_run_change(ALICE, planned.id, Change(end=day(40))).is_accepted
@@ -80,11 +80,11 @@ def test_a_question_is_no_demand_that_was_denied(service: BookingService) -> Non
 
 
 @pytest.mark.parametrize("user", ["", " alice", "x" * 254, "a\nb"])
-def test_what_no_user_id_can_be_gets_no_booking(service: BookingService, user: str) -> None:
+def test_an_impossible_user_id_gets_no_booking(service: BookingService, user: str) -> None:
     assert rules(lambda: service.create(ROOT, a_request(), user=user)) == ["not-a-user"]
 
 
-# --- against somebody --------------------------------------------------------------------------------
+# --- against another user ----------------------------------------------------------------------------
 
 
 def test_a_booking_that_an_administrator_ends_does_not_count_for_the_cooldown(
@@ -117,7 +117,7 @@ def test_a_booking_that_its_owner_gives_back_with_a_reason_counts(
     assert rules(lambda: service.create(ALICE, a_request())) == ["cooldown"]
 
 
-def test_an_administrators_own_booking_is_ended_like_anybodys(
+def test_an_administrators_own_booking_is_ended_like_any_other(
     service: BookingService, clock: FakeClock
 ) -> None:
     record = service.create(ROOT, a_request())
@@ -125,14 +125,14 @@ def test_an_administrators_own_booking_is_ended_like_anybodys(
     assert service.release(ROOT, record.id).waived is False
 
 
-def test_an_administrator_takes_a_planned_booking_back_with_a_reason(service: BookingService) -> None:
+def test_an_administrator_cancels_a_planned_booking_with_a_reason(service: BookingService) -> None:
     record = service.create(ALICE, a_request(day(1)))
     assert rules(lambda: service.cancel(ROOT, record.id)) == ["no-reason"]
     cancelled = service.cancel(ROOT, record.id, reason="moved house")
     assert (cancelled.cancelled, cancelled.ended_by, cancelled.reason) == (START, "root", "moved house")
 
 
-def test_an_administrator_sees_everybodys_bookings_and_others_their_own(service: BookingService) -> None:
+def test_an_administrator_sees_all_bookings_and_others_see_their_own(service: BookingService) -> None:
     one, two = service.create(ALICE, a_request(day(1))), service.create(BOB, a_request(day(2)))
     assert service.list(ROOT).entries == (one, two)
     assert service.list(ROOT, Filters(user="bob")).entries == (two,)
@@ -149,7 +149,7 @@ def test_an_administrator_sees_everybodys_bookings_and_others_their_own(service:
 # --- lists -------------------------------------------------------------------------------------------
 
 
-def test_pages_of_a_list_go_on_where_they_ended_whatever_is_booked_in_between(
+def test_pages_of_a_list_continue_where_they_ended_whatever_is_booked_in_between(
     service: BookingService,
 ) -> None:
     booked = [service.create(somebody(f"u{number}"), a_request(day(number + 1))) for number in range(5)]
@@ -163,14 +163,14 @@ def test_pages_of_a_list_go_on_where_they_ended_whatever_is_booked_in_between(
 
 
 @pytest.mark.parametrize("after", ["", "x", "' OR 1=1", "-1.b", "9" * 400])
-def test_a_page_that_no_list_has_is_refused(service: BookingService, after: str) -> None:
+def test_a_page_mark_of_no_list_is_refused(service: BookingService, after: str) -> None:
     service.create(ALICE, a_request())
     assert rules(lambda: service.audit(ROOT, after=after)) == ["not-a-page"]
     assert rules(lambda: service.denied(ROOT, after=after)) == ["not-a-page"]
 
 
 @pytest.mark.parametrize("after", ["", "x", "' OR 1=1", "9" * 400])
-def test_a_page_of_bookings_that_no_list_has_is_refused(service: BookingService, after: str) -> None:
+def test_a_page_mark_of_no_list_of_bookings_is_refused(service: BookingService, after: str) -> None:
     service.create(ALICE, a_request())
     assert rules(lambda: service.list(ROOT, after=after)) == ["not-a-page"]
 
@@ -183,7 +183,7 @@ def a_block(service: BookingService, **more: Any) -> Any:
     return service.add_block(ROOT, **{**fields, **more})
 
 
-def test_what_is_blocked_cannot_be_booked_until_it_is_given_back(service: BookingService) -> None:
+def test_blocked_gpus_cannot_be_booked_until_the_block_is_removed(service: BookingService) -> None:
     block = a_block(service)
     assert (block.node, block.start, block.end, block.created_by) == ("n0", day(1), day(3), "root")
     assert service.blocks(ALICE) == (block,)
@@ -218,7 +218,7 @@ def test_what_is_blocked_cannot_be_booked_until_it_is_given_back(service: Bookin
         ({"end": day(3).replace(tzinfo=None)}, "no-offset"),
     ],
 )
-def test_maintenance_that_cannot_be_is_refused(
+def test_impossible_maintenance_is_refused(
     service: BookingService, store: Store, more: dict[str, Any], rule: str
 ) -> None:
     assert rule in rules(lambda: a_block(service, **more))
@@ -229,7 +229,7 @@ def test_maintenance_that_began_in_the_past_begins_now(service: BookingService) 
     assert a_block(service, start=day(-1)).start == START
 
 
-def test_over_maintenance_is_not_listed(service: BookingService, clock: FakeClock) -> None:
+def test_past_maintenance_is_not_listed(service: BookingService, clock: FakeClock) -> None:
     a_block(service)
     clock.advance(3 * DAY)
     assert service.blocks(ROOT) == ()
@@ -249,9 +249,7 @@ def an_exemption(service: BookingService, **more: Any) -> Any:
     return service.add_exemption(ROOT, **{**fields, **more})
 
 
-def test_an_exemption_holds_for_its_user_and_its_time_alone(
-    service: BookingService, clock: FakeClock
-) -> None:
+def test_an_exemption_holds_only_for_its_user_and_its_time(service: BookingService, clock: FakeClock) -> None:
     exemption = an_exemption(service)
     request = a_request(day(1), day(21))
     assert service.dry_run(ALICE, request).is_accepted
@@ -266,7 +264,7 @@ def test_an_exemption_holds_for_its_user_and_its_time_alone(
     assert service.exemptions(ROOT).entries == ()
 
 
-def test_an_exemption_that_is_removed_holds_no_more(service: BookingService) -> None:
+def test_a_removed_exemption_no_longer_holds(service: BookingService) -> None:
     exemption = an_exemption(service)
     assert service.remove_exemption(ROOT, exemption.id) == exemption
     assert not service.dry_run(ALICE, a_request(day(1), day(21))).is_accepted
@@ -289,17 +287,15 @@ def test_an_exemption_that_is_removed_holds_no_more(service: BookingService) -> 
         ({"start": day(-9), "end": day(-1)}, "ends-in-the-past"),
     ],
 )
-def test_an_exemption_that_cannot_be_is_refused(
-    service: BookingService, more: dict[str, Any], rule: str
-) -> None:
+def test_an_impossible_exemption_is_refused(service: BookingService, more: dict[str, Any], rule: str) -> None:
     assert rule in rules(lambda: an_exemption(service, **more))
     assert (service.exemptions(ROOT).entries, audited(service)) == ((), [])
 
 
-# --- who may -----------------------------------------------------------------------------------------
+# --- permissions -------------------------------------------------------------------------------------
 
 
-def test_nobody_else_administers_anything(service: BookingService, store: Store) -> None:
+def test_only_administrators_may_administer(service: BookingService, store: Store) -> None:
     block, exemption = a_block(service), an_exemption(service)
     calls: list[Callable[[], object]] = [
         lambda: service.add_block(ALICE, node="n0", start=day(1), end=day(2), reason="because"),
@@ -320,7 +316,7 @@ def test_nobody_else_administers_anything(service: BookingService, store: Store)
     assert store.change() == change
 
 
-def test_what_is_not_there_cannot_be_removed(service: BookingService) -> None:
+def test_unknown_blocks_and_exemptions_cannot_be_removed(service: BookingService) -> None:
     with pytest.raises(UnknownBlockError):
         service.remove_block(ROOT, "b-nothing")
     with pytest.raises(UnknownExemptionError):
@@ -333,7 +329,7 @@ def test_what_is_not_there_cannot_be_removed(service: BookingService) -> None:
     [("", "no-reason"), (" \t", "no-reason"), ("x" * 501, "reason-too-long"), ("a\x00b", "not-a-reason")],
     ids=["empty", "blank", "too long", "with a NUL"],
 )
-def test_nobody_has_to_say_why_maintenance_ends_but_what_is_said_is_a_reason(
+def test_a_reason_for_a_removal_is_optional_but_must_be_valid(
     service: BookingService, reason: str, rule: str, *, dry_run: bool
 ) -> None:
     block, exemption = a_block(service), an_exemption(service)
@@ -346,7 +342,7 @@ def test_nobody_has_to_say_why_maintenance_ends_but_what_is_said_is_a_reason(
     assert audited(service) == before
 
 
-def test_the_reason_for_which_something_is_removed_is_audited_without_the_blanks_around_it(
+def test_the_reason_for_a_removal_is_audited_without_surrounding_blanks(
     service: BookingService,
 ) -> None:
     block, exemption = a_block(service), an_exemption(service)
@@ -355,7 +351,7 @@ def test_the_reason_for_which_something_is_removed_is_audited_without_the_blanks
     assert [entry[3] for entry in audited(service)[:2]] == ["handed in", "they turn"]
 
 
-def test_every_change_is_audited_with_what_was_and_what_is(service: BookingService) -> None:
+def test_every_change_is_audited_with_the_state_before_and_after(service: BookingService) -> None:
     record: Record = service.create(ALICE, a_request(day(1), model=A100))
     service.cancel(ALICE, record.id)
     newest, first = service.audit(ROOT).entries

@@ -1,4 +1,4 @@
-"""What the audit holds of each verb, in the verb's own transaction; and what is kept of refused demand."""
+"""What the audit records of each verb, in the verb's own transaction; and what is kept of refused demand."""
 
 import sqlite3
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.fakes.records import CLUSTER, a_request, day
 ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
 KEY = Key.of("k-1", b"the request")
 NOON = timedelta(hours=3, milliseconds=250)
-"""Of which the audit keeps whole seconds."""
+"""An instant, of which the audit keeps whole seconds."""
 
 
 class World:
@@ -159,7 +159,9 @@ def json(what: msgspec.Struct | None) -> object:
 
 
 @EVERY_VERB
-def test_each_verb_writes_one_entry_who_when_why_and_what_was_and_is(world: World, verb: str) -> None:
+def test_each_verb_writes_one_entry_with_who_when_why_and_the_state_before_and_after(
+    world: World, verb: str
+) -> None:
     do, actor, action, reason = VERBS[verb]
     before = world.audited()
     answer = do(world, None)
@@ -173,7 +175,7 @@ def test_each_verb_writes_one_entry_who_when_why_and_what_was_and_is(world: Worl
 
 
 def without_an_audit(path: Path) -> None:
-    """From now on no entry can be written, by whatever trouble of the database."""
+    """From now on no entry can be written, because the database fails."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
@@ -198,7 +200,7 @@ def stored(world: World, store: Store) -> tuple[object, ...]:
 
 
 @EVERY_VERB
-def test_what_cannot_be_audited_is_not_done_and_takes_no_key(
+def test_a_verb_that_cannot_be_audited_changes_nothing_and_uses_no_key(
     world: World, store: Store, path: Path, verb: str
 ) -> None:
     before = stored(world, store)
@@ -248,11 +250,11 @@ REFUSED: dict[str, Callable[[World], object]] = {
     "no name of a node": lambda w: w.service.order_gpu(ROOT, "No Node", "0", order="clear", reason="x"),
 }
 DEMAND = {"too long", "no slot in time", "a change too far"}
-"""What somebody would have liked to have, and the rules or the calendar did not give."""
+"""Demand that the rules or the calendar refused."""
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_refusal_changes_nothing_and_only_refused_demand_is_remembered(
+def test_a_refusal_changes_nothing_and_only_refused_demand_is_recorded(
     world: World, store: Store, what: str
 ) -> None:
     before, audited = stored(world, store), world.audited()
@@ -270,8 +272,8 @@ def denied(world: World, do: Callable[[], Record]) -> Denied:
     return world.service.denied(ROOT).entries[0]
 
 
-def test_of_refused_demand_is_kept_who_wanted_what_when_and_what_was_in_the_way(world: World) -> None:
-    """Two of eight GPUs are taken until the fifth day: all of a node can be had from then on."""
+def test_refused_demand_is_recorded_with_the_user_the_request_and_the_broken_rules(world: World) -> None:
+    """Two of eight GPUs are taken until the fifth day: a whole node is available from then on."""
     asked = a_request(day(4), day(6), count=6, topology="any")
     kept = denied(world, lambda: world.service.create(CAROL, asked))
     assert kept == Denied(
@@ -287,7 +289,7 @@ def test_of_refused_demand_is_kept_who_wanted_what_when_and_what_was_in_the_way(
     )
 
 
-def test_refused_demand_is_the_owners_whoever_has_asked_for_it(world: World) -> None:
+def test_refused_demand_is_recorded_for_the_owner_of_the_booking(world: World) -> None:
     service = world.service
     made = denied(world, lambda: service.create(ROOT, a_request(day(1), day(40)), user="carol"))
     assert (made.user, made.rules) == ("carol", ("longest",))
@@ -297,7 +299,7 @@ def test_refused_demand_is_the_owners_whoever_has_asked_for_it(world: World) -> 
     assert (changed.user, changed.start, changed.end) == ("bob", day(3), day(40))
 
 
-def test_every_rule_that_is_broken_is_remembered_in_the_order_of_the_refusal(world: World) -> None:
+def test_all_broken_rules_are_recorded_in_the_order_of_the_refusal(world: World) -> None:
     with pytest.raises(RefusedError) as refused:
         world.service.create(BOB, a_request(day(4), day(40), count=6, topology="any"))
     (kept,) = world.service.denied(ROOT).entries
@@ -305,7 +307,7 @@ def test_every_rule_that_is_broken_is_remembered_in_the_order_of_the_refusal(wor
     assert len(kept.rules) > 1
 
 
-def test_of_what_are_no_instants_none_is_remembered(world: World) -> None:
+def test_invalid_instants_are_recorded_as_missing(world: World) -> None:
     nameless = day(1).replace(tzinfo=None)
     kept = denied(world, lambda: world.service.create(CAROL, a_request(nameless, day(3))))
     assert (kept.start, kept.end, kept.rules) == (None, None, ("no-offset",))
@@ -320,12 +322,12 @@ def test_of_what_are_no_instants_none_is_remembered(world: World) -> None:
         ("β", "β"),
     ],
 )
-def test_of_any_model_is_remembered_what_can_be_shown(world: World, model: str, shown: str) -> None:
+def test_a_model_is_recorded_in_a_form_that_can_be_shown(world: World, model: str, shown: str) -> None:
     kept = denied(world, lambda: world.service.create(CAROL, a_request(day(1), model=model)))
     assert kept.model == shown
 
 
-def test_an_endless_model_is_remembered_by_its_beginning(world: World) -> None:
+def test_a_very_long_model_is_recorded_by_its_beginning(world: World) -> None:
     kept = denied(world, lambda: world.service.create(CAROL, a_request(day(1), model="x" * 10_000)))
     assert kept.model.startswith("xxx")
     assert len(kept.model) < 200

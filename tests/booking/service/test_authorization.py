@@ -1,4 +1,4 @@
-"""Whose bookings somebody sees and changes, with what reason, and by which version."""
+"""Whose bookings a user sees and changes, with what reason, and by which version."""
 
 import pytest
 
@@ -41,7 +41,7 @@ RECORD = a_record()
         (somebody("a@b.example"), "a@b.example", "a@b.example"),
     ],
 )
-def test_a_booking_is_ones_own_or_of_the_user_whom_an_administrator_names(
+def test_a_booking_is_for_oneself_or_for_the_user_whom_an_administrator_names(
     who: Principal, user: str | None, owner: str
 ) -> None:
     assert beneficiary(who, user, RULES) == owner
@@ -50,7 +50,7 @@ def test_a_booking_is_ones_own_or_of_the_user_whom_an_administrator_names(
 @pytest.mark.parametrize(
     "user", ["", " ", " bob", "bob ", "x" * (LONGEST_USER + 1), "b\nb", "b\x00", "bob@example.com"]
 )
-def test_whom_nobody_can_be_is_refused_to_administrators_and_not_named_to_others(user: str) -> None:
+def test_an_impossible_user_id_is_explained_to_administrators_only(user: str) -> None:
     with pytest.raises(RefusedError, match="Nobody has the user id") as refused:
         beneficiary(ROOT, user, RULES)
     assert [violation.rule for violation in refused.value.violations] == ["not-a-user"]
@@ -58,7 +58,7 @@ def test_whom_nobody_can_be_is_refused_to_administrators_and_not_named_to_others
         beneficiary(ALICE, user, RULES)
 
 
-def test_who_is_no_administrator_gets_a_message_about_what_only_they_may_do() -> None:
+def test_a_refused_user_reads_what_only_administrators_may_do() -> None:
     require_administrator(ROOT, "see the audit")
     with pytest.raises(NotAllowedError, match="Only administrators may see the audit, and 'bob' is none"):
         require_administrator(BOB, "see the audit")
@@ -76,7 +76,7 @@ def test_who_is_no_administrator_gets_a_message_about_what_only_they_may_do() ->
         (frozenset[str](), False),
     ],
 )
-def test_a_booking_is_changed_by_who_saw_it_as_it_is(expected: Expected, *, is_fresh: bool) -> None:
+def test_a_booking_is_changed_only_with_its_current_version(expected: Expected, *, is_fresh: bool) -> None:
     if is_fresh:
         require_current(RECORD, expected)
         return
@@ -95,7 +95,9 @@ def test_a_booking_is_changed_by_who_saw_it_as_it_is(expected: Expected, *, is_f
         (ROOT, f" {'x' * LONGEST_REASON} ", "x" * LONGEST_REASON),
     ],
 )
-def test_others_than_the_owner_say_why(who: Principal, reason: str | None, said: str | None) -> None:
+def test_administrators_give_a_reason_and_owners_need_none(
+    who: Principal, reason: str | None, said: str | None
+) -> None:
     assert reason_of(who, "alice", reason) == said
 
 
@@ -110,7 +112,7 @@ def test_others_than_the_owner_say_why(who: Principal, reason: str | None, said:
         (ROOT, "one\ntwo", "not-a-reason"),
     ],
 )
-def test_what_is_no_reason_is_refused_to_owners_too(who: Principal, reason: str | None, rule: str) -> None:
+def test_an_invalid_reason_is_refused_to_owners_too(who: Principal, reason: str | None, rule: str) -> None:
     with pytest.raises(RefusedError) as refused:
         reason_of(who, "alice", reason)
     assert [violation.rule for violation in refused.value.violations] == [rule]
@@ -132,7 +134,7 @@ def test_an_order_always_needs_a_reason() -> None:
         (ROOT, "b-two", "There is no booking 'b-two'."),
     ],
 )
-def test_bookings_of_others_do_not_exist_for_anybody_but_administrators(
+def test_bookings_of_others_are_unknown_to_all_but_administrators(
     store: Store, who: Principal, booking: str, said: str | None
 ) -> None:
     stored = store.write(lambda writing: writing.add(RECORD, guard=None))

@@ -24,7 +24,7 @@ DAY = timedelta(days=1).total_seconds()
 
 
 def rules(service: BookingService, record: Record, change: Change) -> list[str]:
-    """Why it is refused; nothing is changed then, and a trial says the same."""
+    """The rules that it breaks; nothing is changed then, and a dry run answers the same."""
     tried = service.dry_run_change(ALICE, record.id, change)
     with pytest.raises(RefusedError) as refused:
         service.change(ALICE, record.id, change)
@@ -46,7 +46,7 @@ def rules(service: BookingService, record: Record, change: Change) -> list[str]:
         Change(start=day(2), end=day(6), count=3, namespace=None),
     ],
 )
-def test_a_planned_booking_becomes_what_is_requested(
+def test_a_planned_booking_is_changed_as_requested(
     service: BookingService, store: Store, change: Change
 ) -> None:
     record = service.create(ALICE, a_request(day(1), day(3), count=2, namespace="team"))
@@ -62,13 +62,13 @@ def test_a_planned_booking_becomes_what_is_requested(
     assert store.records_ending_after(START) == [after]
 
 
-def test_an_extension_is_not_in_its_own_way(service: BookingService) -> None:
+def test_the_gpus_of_an_extended_booking_are_free_for_itself(service: BookingService) -> None:
     record = service.create(ALICE, a_request(end=day(2), count=4))
     service.create(BOB, a_request(end=day(2), count=2))
     assert service.change(ALICE, record.id, Change(end=day(14))).end == day(14)
 
 
-def test_an_extension_over_what_others_have_booked_is_refused_with_everything_that_is_wrong(
+def test_an_extension_over_bookings_of_others_is_refused_with_all_broken_rules(
     service: BookingService,
 ) -> None:
     record = service.create(ALICE, a_request(end=day(2), count=4))
@@ -94,7 +94,7 @@ def test_a_planned_booking_can_begin_now(service: BookingService, clock: FakeClo
 
 
 @pytest.mark.parametrize("end", [day(1), day(0.5)])
-def test_shortened_to_now_or_before_it_is_released(
+def test_a_booking_shortened_to_now_or_earlier_is_released(
     service: BookingService, clock: FakeClock, end: object
 ) -> None:
     record = service.create(ALICE, a_request(end=day(5)))
@@ -124,14 +124,14 @@ def test_shortened_to_now_or_before_it_is_released(
         (Change(end=day(15.1)), "longest"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_changed(
+def test_an_impossible_change_is_refused_and_nothing_is_changed(
     service: BookingService, change: Change, rule: str
 ) -> None:
     record = service.create(ALICE, a_request(day(1), day(3), count=2))
     assert rule in rules(service, record, change)
 
 
-def test_what_only_gives_back_is_granted_when_devices_are_gone_and_limits_are_tighter(
+def test_giving_back_is_granted_even_with_lost_devices_and_tighter_limits(
     store: Store, clock: FakeClock
 ) -> None:
     there, limits = [CLUSTER], [Limits()]
@@ -173,7 +173,7 @@ def test_a_stale_version_changes_nothing(service: BookingService, store: Store) 
     assert service.cancel(ALICE, record.id, expected=newer.version).cancelled == START
 
 
-def test_a_plan_that_moves_is_no_other_version(service: BookingService, store: Store) -> None:
+def test_moving_a_booking_in_the_plan_keeps_its_version(service: BookingService, store: Store) -> None:
     record = service.create(ALICE, a_request(day(1)))
     store.write(lambda writing: writing.replan(record.id, (Place("n1", 1),)))
     moved = service.show(ALICE, record.id)
@@ -183,7 +183,7 @@ def test_a_plan_that_moves_is_no_other_version(service: BookingService, store: S
     assert after.version != record.version
 
 
-def test_nobody_changes_the_bookings_of_others_but_administrators_by_the_owners_rules(
+def test_only_administrators_change_bookings_of_others_and_by_the_owners_rules(
     service: BookingService,
 ) -> None:
     record = service.create(ALICE, a_request(day(1)))
@@ -202,7 +202,7 @@ def test_nobody_changes_the_bookings_of_others_but_administrators_by_the_owners_
     assert (newest.actor, newest.reason) == ("root", "they asked on the phone")
 
 
-def test_a_change_writes_its_audit_and_a_refused_one_is_denied_demand(service: BookingService) -> None:
+def test_a_change_is_audited_and_a_refused_one_is_recorded_as_denied_demand(service: BookingService) -> None:
     record = service.create(ALICE, a_request(day(1), day(3)))
     after = service.change(ALICE, record.id, Change(count=2))
     newest = service.audit(ROOT).entries[0]
@@ -216,7 +216,9 @@ def test_a_change_writes_its_audit_and_a_refused_one_is_denied_demand(service: B
     assert len(service.audit(ROOT).entries) == 2
 
 
-def test_more_than_one_gpu_lies_on_one_node_where_nobody_said_otherwise(service: BookingService) -> None:
+def test_a_booking_grown_to_several_gpus_lies_on_one_node_unless_requested_otherwise(
+    service: BookingService,
+) -> None:
     one = service.create(ALICE, a_request(day(1)))
     assert service.change(ALICE, one.id, Change(count=2)).topology == "single-node"
     several = service.create(BOB, a_request(day(1), count=2, topology="any"))
@@ -236,7 +238,7 @@ def test_more_than_one_gpu_lies_on_one_node_where_nobody_said_otherwise(service:
     ],
     ids=["more", "longer", "later", "more and longer"],
 )
-def test_a_change_that_would_overbook_is_refused_whatever_the_namespaces_are(
+def test_a_change_that_would_overbook_is_refused_in_any_namespaces(
     service: BookingService, store: Store, change: Change, free: int
 ) -> None:
     """Six GPUs: three are booked on the first two days, and five from the third on, by others elsewhere."""
@@ -252,7 +254,7 @@ def test_a_change_that_would_overbook_is_refused_whatever_the_namespaces_are(
     assert service.change(ALICE, mine.id, Change(count=3)).count == 3
 
 
-def test_what_moves_for_a_change_is_written_with_it(service: BookingService) -> None:
+def test_bookings_that_move_for_a_change_are_written_with_it(service: BookingService) -> None:
     mine = service.create(ALICE, a_request(day(1), day(3), count=2))
     his = service.create(BOB, a_request(day(1), day(3), count=4))
     assert (mine.plan, his.plan) == ((Place("n1", 2),), (Place("n0", 4),))
@@ -264,7 +266,7 @@ def test_what_moves_for_a_change_is_written_with_it(service: BookingService) -> 
     assert service.show(ALICE, mine.id).plan == (Place("n1", 2),)
 
 
-def test_a_change_to_what_it_is_already_writes_nothing(service: BookingService, store: Store) -> None:
+def test_a_change_to_the_present_state_writes_nothing(service: BookingService, store: Store) -> None:
     record = service.create(ALICE, a_request(day(1), day(3), count=2, namespace="lab"))
     same = Change(start=record.start, end=record.end, count=2, namespace="lab")
     for change in (Change(), same):
@@ -293,7 +295,7 @@ def test_a_booking_that_is_shortened_to_now_is_audited_as_released(
         (Change(end=day(0.5).replace(tzinfo=None)), "no-offset"),
     ],
 )
-def test_what_is_no_end_of_a_running_booking_releases_nothing(
+def test_an_impossible_end_of_a_running_booking_releases_nothing(
     service: BookingService, clock: FakeClock, change: Change, rule: str
 ) -> None:
     record = service.create(ALICE, a_request())
@@ -301,7 +303,7 @@ def test_what_is_no_end_of_a_running_booking_releases_nothing(
     assert rule in rules(service, record, change)
 
 
-def test_a_change_that_comes_again_is_answered_as_before_though_its_version_is_old(
+def test_a_repeated_change_is_answered_as_before_even_with_an_old_version(
     service: BookingService, store: Store
 ) -> None:
     record, key = service.create(ALICE, a_request(day(1))), Key.of("k-1", b"PATCH")
@@ -331,7 +333,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("start", [None, 2], ids=["running", "planned"])
-def test_a_dry_run_of_a_change_answers_what_the_change_answers_for_whoever_asks(
+def test_a_dry_run_of_a_change_answers_as_the_change_does_for_every_user(
     service: BookingService, store: Store, clock: FakeClock, start: int | None, change: Change
 ) -> None:
     record = service.create(ALICE, a_request(None if start is None else day(start), day(3.5), count=2))

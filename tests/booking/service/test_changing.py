@@ -1,4 +1,4 @@
-"""What a change means before anybody judges it: the whole request, whether it ends or gives back, no more."""
+"""What a change means before it is judged: the whole request, and whether it ends or gives back."""
 
 from datetime import datetime, timedelta
 
@@ -42,7 +42,7 @@ SECOND = timedelta(seconds=1)
     ],
     ids=["nothing", "start", "end", "count", "no GPU", "namespace", "every namespace", "several"],
 )
-def test_what_a_change_does_not_name_stays_as_it_is(change: Change, differs: dict[str, object]) -> None:
+def test_fields_that_a_change_does_not_name_stay(change: Change, differs: dict[str, object]) -> None:
     as_it_is = BookingRequest(model=A100, start=day(1), end=day(3), count=2, namespace="lab", topology="any")
     assert _request(RECORD, change) == msgspec.structs.replace(as_it_is, **differs)
 
@@ -60,7 +60,7 @@ def test_what_a_change_does_not_name_stays_as_it_is(change: Change, differs: dic
         (2, "any", UNSET, "any"),
     ],
 )
-def test_one_gpu_that_becomes_several_is_asked_for_like_a_new_booking(
+def test_one_gpu_that_becomes_several_is_requested_like_a_new_booking(
     had: int, topology: Topology, count: int | UnsetType, asked: Topology | None
 ) -> None:
     record = msgspec.structs.replace(RECORD, count=had, topology=topology)
@@ -109,7 +109,7 @@ def test_one_gpu_that_becomes_several_is_asked_for_like_a_new_booking(
         "long over",
     ],
 )
-def test_only_a_running_booking_is_ended_by_an_end_that_is_not_in_the_future(
+def test_an_end_that_is_not_in_the_future_ends_only_a_running_booking(
     change: Change, now: datetime, *, ends: bool
 ) -> None:
     assert _ends_it(RECORD, change, now) == ends
@@ -126,7 +126,7 @@ RECORDS = st.builds(
 
 
 @given(RECORDS, RECORDS)
-def test_a_change_gives_back_where_it_takes_no_gpu_at_any_instant_that_it_had_not(
+def test_a_change_gives_back_when_it_has_no_more_gpus_than_before_at_any_instant(
     before: Record, after: Record
 ) -> None:
     def load(record: Record, instant: datetime) -> int:
@@ -151,7 +151,7 @@ def test_a_change_gives_back_where_it_takes_no_gpu_at_any_instant_that_it_had_no
     ],
     ids=["nothing", "start", "end", "count", "namespace", "plan", "policy", "topology", "change"],
 )
-def test_a_better_place_or_a_newer_policy_alone_is_no_change(
+def test_another_place_or_a_newer_policy_alone_is_not_a_change(
     more: dict[str, object], *, differs: bool
 ) -> None:
     assert _differs(msgspec.structs.replace(RECORD, **more), RECORD) == differs
@@ -177,7 +177,7 @@ def test_a_change_that_moves_others_writes_both_in_one_transaction(
     assert [entry.subject for entry in service.audit(ROOT).entries if "change" in entry.action] == [small.id]
 
 
-def test_a_refused_change_moves_nobody(service: BookingService, store: Store) -> None:
+def test_a_refused_change_moves_no_booking(service: BookingService, store: Store) -> None:
     small = service.create(ALICE, a_request(day(1), count=1))
     service.create(BOB, a_request(day(1), count=3))
     before, change = store.records_ending_after(START), store.change()
@@ -196,7 +196,7 @@ def test_a_refused_change_is_answered_with_what_would_be_accepted(service: Booki
 
 
 @pytest.mark.parametrize("reason", ["", " ", "x" * 501, "a\x00b"])
-def test_a_reason_that_is_none_is_refused_to_the_owner_too_and_nothing_is_changed(
+def test_an_invalid_reason_is_refused_to_the_owner_too_and_nothing_is_changed(
     service: BookingService, store: Store, reason: str
 ) -> None:
     mine = service.create(ALICE, a_request(day(1), day(3)))
@@ -207,7 +207,7 @@ def test_a_reason_that_is_none_is_refused_to_the_owner_too_and_nothing_is_change
     assert (store.change(), service.denied(ROOT).entries) == (1, ())
 
 
-def test_a_change_is_accepted_under_the_policy_of_its_own_moment(store: Store, clock: FakeClock) -> None:
+def test_a_change_records_the_policy_in_force_when_it_is_made(store: Store, clock: FakeClock) -> None:
     first = BookingService(store, clock, Limits(), lambda: CLUSTER)
     mine = first.create(ALICE, a_request(day(1), day(3)))
     second = BookingService(store, clock, Limits(max_planned=2), lambda: CLUSTER)

@@ -1,4 +1,4 @@
-"""Orders that others carry out: given once, to the very thing that is named, by administrators alone."""
+"""Orders that others carry out: given once, to exactly the named object, by administrators alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,7 @@ def writes(kube: FakeKube) -> int:
 
 
 @EVERY_ORDER
-def test_an_order_that_comes_again_is_answered_again_and_given_once(
+def test_a_repeated_order_is_answered_again_and_given_once(
     service: BookingService, kube: FakeKube, clock: FakeClock, order: Callable[..., object]
 ) -> None:
     first = order(service, key=KEY)
@@ -85,7 +85,7 @@ def test_an_order_that_comes_again_is_answered_again_and_given_once(
     assert writes(kube) == 2
 
 
-def test_an_eviction_that_comes_again_does_not_hit_another_pod_of_the_name(
+def test_a_repeated_eviction_does_not_hit_a_new_pod_of_the_same_name(
     service: BookingService, kube: FakeKube
 ) -> None:
     evict(service, key=KEY)
@@ -97,7 +97,7 @@ def test_an_eviction_that_comes_again_does_not_hit_another_pod_of_the_name(
 
 
 @EVERY_ORDER
-def test_who_is_no_administrator_any_more_is_not_answered_by_an_old_key(
+def test_a_former_administrator_gets_no_answer_by_an_old_key(
     service: BookingService, order: Callable[..., object]
 ) -> None:
     order(service, key=KEY)
@@ -106,7 +106,7 @@ def test_who_is_no_administrator_any_more_is_not_answered_by_an_old_key(
 
 
 @EVERY_ORDER
-def test_an_order_that_failed_is_given_again_when_it_comes_again(
+def test_a_failed_order_is_given_again_when_it_is_repeated(
     service: BookingService, kube: FakeKube, order: Callable[..., object]
 ) -> None:
     kube.fail("PATCH", Forbidden(Request("PATCH", "/"), refusal_of(403, b'{"message": "a policy says no"}')))
@@ -121,7 +121,7 @@ def test_an_order_that_failed_is_given_again_when_it_comes_again(
 
 
 @EVERY_ORDER
-def test_an_order_without_a_reason_is_neither_written_nor_written_down(
+def test_an_order_without_a_reason_is_neither_given_nor_audited(
     service: BookingService, kube: FakeKube, order: Callable[..., object]
 ) -> None:
     for reason in ("", "x" * 501, "a\x00b"):
@@ -131,7 +131,7 @@ def test_an_order_without_a_reason_is_neither_written_nor_written_down(
 
 
 @EVERY_ORDER
-def test_a_server_that_writes_to_nothing_takes_no_orders(
+def test_a_server_without_a_cluster_takes_no_orders(
     store: Store, clock: FakeClock, order: Callable[..., object]
 ) -> None:
     service = BookingService(store, clock, Limits(), lambda: CLUSTER)
@@ -144,7 +144,7 @@ def test_a_server_that_writes_to_nothing_takes_no_orders(
     ("node", "gpu"),
     [("", "0"), ("N0", "0"), ("n0/x", "0"), ("x" * 254, "0"), ("n0", ""), ("n0", "a b"), ("n0", "x" * 64)],
 )
-def test_what_no_node_and_no_gpu_can_be_called_is_asked_of_nobody(
+def test_impossible_names_of_nodes_and_gpus_cause_no_calls(
     service: BookingService, kube: FakeKube, node: str, gpu: str
 ) -> None:
     asked = len(kube.calls)
@@ -153,7 +153,7 @@ def test_what_no_node_and_no_gpu_can_be_called_is_asked_of_nobody(
     assert (len(kube.calls), service.audit(ROOT).entries) == (asked, ())
 
 
-def test_a_node_that_is_changed_all_the_time_is_given_up_after_five_tries(
+def test_an_order_is_given_up_after_five_conflicts_on_its_node(
     service: BookingService, kube: FakeKube
 ) -> None:
     for _ in range(5):
@@ -168,7 +168,7 @@ def test_a_node_that_is_changed_all_the_time_is_given_up_after_five_tries(
     ("inventory", "said"),
     [("{", "The GPUs of n0 are not known"), (None, "n0 has no GPU 0; it has none"), ("[]", "are not known")],
 )
-def test_of_a_node_whose_gpus_nobody_knows_none_is_ordered(
+def test_no_order_is_given_on_a_node_with_unknown_gpus(
     service: BookingService, kube: FakeKube, inventory: str | None, said: str
 ) -> None:
     kube.patch(NODES, "n0", {"metadata": {"annotations": {names.INVENTORY: inventory}}})
@@ -176,7 +176,7 @@ def test_of_a_node_whose_gpus_nobody_knows_none_is_ordered(
         cordon(service)
 
 
-def test_orders_that_nobody_can_read_are_replaced(service: BookingService, kube: FakeKube) -> None:
+def test_unreadable_orders_are_replaced(service: BookingService, kube: FakeKube) -> None:
     kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DEVICE_ORDERS: "{"}}})
     service.order_gpu(ROOT, "n0", GPU, order="clear", reason="mended")
     assert device_orders_of(kube.get(NODES, "n0")) == {GPU: DeviceOrder(cleared=START)}
@@ -190,7 +190,7 @@ def test_orders_that_nobody_can_read_are_replaced(service: BookingService, kube:
         ({"deletionTimestamp": "2026-03-02T08:59:00Z", "finalizers": ["x/y"]}, "Running", "gone-already"),
     ],
 )
-def test_a_pod_that_has_ended_or_is_leaving_is_not_ordered_to_go(
+def test_a_pod_that_has_ended_or_is_terminating_gets_no_order(
     service: BookingService, kube: FakeKube, metadata: dict[str, Any], phase: str, rule: str
 ) -> None:
     pod = kube.raw(PODS, "train", namespace="team")

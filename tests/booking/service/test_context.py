@@ -1,4 +1,4 @@
-"""Instants in whole seconds, names that nobody guesses, and the policy that holds now."""
+"""Instants in whole seconds, names that cannot be guessed, and the policy that holds now."""
 
 from datetime import datetime, timedelta
 
@@ -24,13 +24,13 @@ SECOND = timedelta(seconds=1)
         (START + SECOND, START + SECOND, START + SECOND),
     ],
 )
-def test_an_instant_lies_in_a_second_and_before_the_next_whole_one(
+def test_an_instant_is_rounded_down_to_its_second_or_up_to_the_next_whole_one(
     moment: datetime, second: datetime, up: datetime
 ) -> None:
     assert (whole(moment), rounded_up(moment)) == (second, up)
 
 
-def test_names_are_random_words_of_nothing() -> None:
+def test_ids_are_random_letters_and_digits_that_spell_no_words() -> None:
     names = {random_id() for _ in range(200)}
     assert len(names) == 200
     letters = {letter for name in names for letter in name.removeprefix("b-")}
@@ -38,7 +38,7 @@ def test_names_are_random_words_of_nothing() -> None:
     assert {len(name) for name in names} == {12}
 
 
-def test_fixed_limits_are_a_policy_that_says_what_is_not_as_in_the_manual() -> None:
+def test_fixed_limits_are_a_policy_of_the_differences_from_the_manual() -> None:
     fixed = CurrentPolicy(Limits(longest=Duration(days=3), zone="Europe/Berlin"))
     policy = fixed.policy()
     assert dict(policy.defaults) == {"longest": Duration(days=3)}
@@ -46,7 +46,7 @@ def test_fixed_limits_are_a_policy_that_says_what_is_not_as_in_the_manual() -> N
     assert CurrentPolicy(Limits()).policy().defaults == {}
 
 
-def test_a_policy_that_is_replaced_holds_at_once_with_its_own_version() -> None:
+def test_a_replaced_policy_holds_at_once_with_its_own_version() -> None:
     old, new = Policy(), Policy(defaults={"longest": Duration(days=3)})
     there = [old]
     current = CurrentPolicy(lambda: there[0])

@@ -1,4 +1,4 @@
-"""Creating a booking: for whom, beside what others have, and whether a dry run knows the answer."""
+"""Creating a booking: for which user, beside bookings of others, and whether a dry run answers the same."""
 
 from datetime import timedelta
 
@@ -59,14 +59,14 @@ def with_others(service: BookingService) -> BookingService:
 
 
 def take_back(service: BookingService) -> None:
-    """The booking that was made last, so that the next asker finds what the one before found."""
+    """Delete the newest booking, so that the next caller finds the same state as the previous one."""
     made = service.show(ROOT, service.audit(ROOT).entries[0].subject)
     end = service.release if made.start == START else service.cancel
     end(ROOT, made.id, reason="next")
 
 
 @pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS)
-def test_a_dry_run_answers_what_the_booking_would_be_answered_whoever_asks(
+def test_a_dry_run_answers_as_the_booking_would_for_every_user(
     service: BookingService, store: Store, asked: BookingRequest
 ) -> None:
     with_others(service)
@@ -82,7 +82,7 @@ def test_a_dry_run_answers_what_the_booking_would_be_answered_whoever_asks(
 
 @pytest.mark.parametrize("deadline", [None, 3, 4, 9])
 @pytest.mark.parametrize("count", [0, 2, 3, 4, 7])
-def test_a_dry_run_of_the_first_slot_answers_what_would_be_booked(
+def test_a_dry_run_of_the_first_slot_answers_with_the_slot_that_would_be_booked(
     service: BookingService, store: Store, count: int, deadline: int | None
 ) -> None:
     with_others(service)
@@ -106,7 +106,7 @@ def test_a_dry_run_of_the_first_slot_answers_what_would_be_booked(
         assert (booked.created_by, booked.namespace, booked.count) == ("root", "team", count)
 
 
-def test_bookings_of_other_namespaces_take_the_same_gpus(service: BookingService) -> None:
+def test_bookings_of_other_namespaces_count_for_the_same_gpus(service: BookingService) -> None:
     with_others(service)
     with pytest.raises(RefusedError) as refused:
         service.create(ALICE, a_request(day(3), day(5), count=3, topology="any", namespace="team"))
@@ -117,7 +117,7 @@ def test_bookings_of_other_namespaces_take_the_same_gpus(service: BookingService
     assert [(step.start, step.free) for step in shown.steps] == [(day(3), 2), (day(4), 6)]
 
 
-def test_limits_of_the_user_hold_whoever_books_for_them(service: BookingService) -> None:
+def test_the_limits_of_the_user_apply_even_when_an_administrator_books(service: BookingService) -> None:
     service.add_exemption(
         ROOT, user="bob", start=day(0), end=day(30), limits={"longest": "P20D"}, reason="a paper"
     )
@@ -127,7 +127,7 @@ def test_limits_of_the_user_hold_whoever_books_for_them(service: BookingService)
             service.create(ROOT, a_request(day(1), day(20)), user=user)
 
 
-def test_the_key_of_a_booking_for_somebody_is_the_administrators(service: BookingService) -> None:
+def test_the_key_of_a_booking_for_another_user_belongs_to_the_administrator(service: BookingService) -> None:
     record = service.create(ROOT, a_request(day(1)), user="alice", key=KEY)
     assert service.create(ROOT, a_request(day(1)), user="alice", key=KEY) == record
     with pytest.raises(RefusedError, match="planned"):
@@ -137,13 +137,13 @@ def test_the_key_of_a_booking_for_somebody_is_the_administrators(service: Bookin
 
 
 @pytest.mark.parametrize("user", ["alice", None])
-def test_who_books_in_their_own_name_is_not_written_down_as_somebody_else(
+def test_a_booking_in_ones_own_name_has_no_separate_creator(
     service: BookingService, user: str | None
 ) -> None:
     assert service.create(ALICE, a_request(), user=user).created_by == ""
 
 
-def test_without_a_known_capacity_nothing_is_booked_and_no_key_is_taken(
+def test_without_a_known_capacity_nothing_is_booked_and_no_key_is_used(
     store: Store, clock: FakeClock
 ) -> None:
     there: list[Capacity] = []
@@ -162,7 +162,7 @@ def test_without_a_known_capacity_nothing_is_booked_and_no_key_is_taken(
     assert service.create(ALICE, a_request(), key=Key.of(KEY.text, b"another request")).change == 1
 
 
-def test_a_cluster_that_has_no_gpus_refuses_by_name(store: Store, clock: FakeClock) -> None:
+def test_in_a_cluster_without_gpus_the_model_is_refused_as_unknown(store: Store, clock: FakeClock) -> None:
     service = BookingService(store, clock, Limits(), lambda: Capacity({}))
     with pytest.raises(RefusedError, match="no node reports GPUs at present"):
         service.create(ALICE, a_request())
@@ -171,7 +171,7 @@ def test_a_cluster_that_has_no_gpus_refuses_by_name(store: Store, clock: FakeClo
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(10**12, 2**31 - 1), (-(10**12), -(2**31 - 1)), (7, 7)])
-def test_denied_demand_is_kept_as_a_number_that_every_database_takes(
+def test_denied_demand_is_stored_as_a_number_that_every_database_accepts(
     service: BookingService, asked: int, kept: int
 ) -> None:
     with pytest.raises(RefusedError):
@@ -179,7 +179,7 @@ def test_denied_demand_is_kept_as_a_number_that_every_database_takes(
     assert [denied.count for denied in service.denied(ROOT).entries] == [kept]
 
 
-def test_only_an_administrator_asks_when_somebody_else_could_book(service: BookingService) -> None:
+def test_only_an_administrator_searches_slots_for_another_user(service: BookingService) -> None:
     slot = SlotRequest(model=A100, duration=Duration(days=1))
     for ask in (service.earliest, service.dry_run_earliest, service.create_earliest):
         with pytest.raises(NotAllowedError, match="Only administrators may book for somebody else"):

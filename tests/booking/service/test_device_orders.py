@@ -1,4 +1,4 @@
-"""Orders about single GPUs: what one leaves of those before it, which GPU is meant, and what goes wrong."""
+"""Orders about single GPUs: what one leaves of earlier ones, which GPU is meant, and the errors."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ DEVICES: Final = (
 )
 REQUEST: Final = Request("PATCH", "/api/v1/nodes/n0")
 
-# --- what an order leaves of those before it ---------------------------------------------------------
+# --- what an order leaves of earlier orders ----------------------------------------------------------
 
 INSTANTS = st.integers(0, 10**9).map(lambda second: START + timedelta(seconds=second))
 BEFORE = st.builds(DeviceOrder, cordoned=st.none() | st.text(), cleared=st.none() | INSTANTS)
@@ -44,7 +44,7 @@ ORDERS = st.sampled_from(("cordon", "uncordon", "clear"))
 
 
 @given(BEFORE, st.lists(st.tuples(ORDERS, st.text(), INSTANTS), max_size=6))
-def test_of_any_orders_the_last_about_its_use_and_the_last_clearing_count(
+def test_the_last_order_about_the_use_of_a_gpu_and_the_last_clearing_count(
     before: DeviceOrder, given_orders: list[tuple[GpuOrder, str, datetime]]
 ) -> None:
     after = before
@@ -110,7 +110,7 @@ def on_the_node(kube: FakeKube) -> dict[str, DeviceOrder]:
 CORDONED = DeviceOrder(cordoned="root: loud")
 
 
-def test_orders_of_several_gpus_stand_beside_each_other(kube: FakeKube, gpus: NodeGpus) -> None:
+def test_orders_about_several_gpus_are_kept_beside_each_other(kube: FakeKube, gpus: NodeGpus) -> None:
     assert [give(gpus), give(gpus, "1", "clear"), give(gpus, "MIG-b")] == ["GPU-a", "GPU-c", "MIG-b"]
     assert on_the_node(kube) == {
         "GPU-a": CORDONED,
@@ -120,7 +120,7 @@ def test_orders_of_several_gpus_stand_beside_each_other(kube: FakeKube, gpus: No
     assert kube.get(NODES, "n0").metadata.annotation("other") == "stays"
 
 
-def test_what_is_sent_is_about_the_node_that_was_read(kube: FakeKube, gpus: NodeGpus) -> None:
+def test_the_patch_has_the_resource_version_of_the_node_that_was_read(kube: FakeKube, gpus: NodeGpus) -> None:
     read = kube.get(NODES, "n0").metadata.resource_version
     give(gpus)
     sent = kube.calls[-1].body
@@ -141,7 +141,7 @@ def test_a_dry_run_asks_the_api_server_and_leaves_the_node_as_it_is(
     assert kube.get(NODES, "n0") == before
 
 
-def test_orders_about_gpus_that_are_gone_stay_for_when_they_come_back(kube: FakeKube, gpus: NodeGpus) -> None:
+def test_orders_about_missing_gpus_are_kept_in_case_they_come_back(kube: FakeKube, gpus: NodeGpus) -> None:
     give(gpus, "1")
     inventory = {names.INVENTORY: encode_inventory(DEVICES[:2])}
     kube.patch(NODES, "n0", {"metadata": {"annotations": inventory}})
@@ -151,7 +151,7 @@ def test_orders_about_gpus_that_are_gone_stay_for_when_they_come_back(kube: Fake
         give(gpus, "1", "uncordon")
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_orders_about_gpus_that_are_gone_stay_for_when_they_come_back(kube: Fake
     ],
     ids=["another number", "not that one", "nothing published"],
 )
-def test_a_gpu_that_there_is_not_is_named_beside_those_that_there_are(
+def test_an_unknown_gpu_is_refused_with_the_known_ones(
     kube: FakeKube, gpus: NodeGpus, inventory: str | None, gpu: str, said: str
 ) -> None:
     kube.patch(NODES, "n0", {"metadata": {"annotations": {names.INVENTORY: inventory}}})
@@ -173,7 +173,7 @@ def test_a_gpu_that_there_is_not_is_named_beside_those_that_there_are(
     assert on_the_node(kube) == {}
 
 
-def test_a_node_that_there_is_not_is_named(gpus: NodeGpus) -> None:
+def test_an_unknown_node_is_named_in_the_refusal(gpus: NodeGpus) -> None:
     with pytest.raises(UnknownGpuError) as unknown:
         gpus.order("n9", "0", "cordon", message="root: loud", at=START)
     assert str(unknown.value) == "There is no node n9."
@@ -194,7 +194,7 @@ def test_a_node_that_others_write_on_is_read_again_and_their_orders_are_kept(
     assert on_the_node(kube) == {"GPU-a": CORDONED, "GPU-c": DeviceOrder(cleared=START)}
 
 
-def test_after_five_tries_the_order_is_given_up_in_a_sentence(kube: FakeKube, gpus: NodeGpus) -> None:
+def test_after_five_conflicts_the_order_is_given_up_with_a_message(kube: FakeKube, gpus: NodeGpus) -> None:
     for _ in range(5):
         kube.fail("PATCH", conflict())
     with pytest.raises(ClusterError) as error:
@@ -225,7 +225,7 @@ TROUBLE: dict[str, tuple[Callable[[], ApiError], type[Exception], str]] = {
 
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])
 @pytest.mark.parametrize("what", TROUBLE)
-def test_each_answer_of_the_api_server_is_a_sentence_for_people(
+def test_each_refusal_of_the_api_server_becomes_a_readable_message(
     kube: FakeKube, gpus: NodeGpus, what: str, verb: str
 ) -> None:
     error, kind, said = TROUBLE[what]

@@ -1,4 +1,4 @@
-"""What administrators try before they do it: the answer or refusal is the same, and nothing is kept of it."""
+"""Dry runs of what administrators do: the answer or refusal is the same, and nothing is kept of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -117,7 +117,7 @@ def test_a_dry_run_stores_nothing_keeps_no_key_and_writes_nothing_in_the_cluster
     assert kube.get(NODES, "n0") == node
 
 
-def test_a_dry_run_of_maintenance_answers_what_would_hold(service: BookingService) -> None:
+def test_a_dry_run_of_maintenance_answers_with_the_block_that_would_hold(service: BookingService) -> None:
     tried, made = a_block(service, dry_run=True, count=2), a_block(service, count=2)
     assert tried.id != made.id
     for field in ("node", "model", "count", "start", "end", "reason", "created_by", "created"):
@@ -129,7 +129,7 @@ def test_a_dry_run_of_maintenance_answers_what_would_hold(service: BookingServic
 @pytest.mark.parametrize(
     "more", [{}, {"count": 1}, {"count": 3}, {"node": "n1"}, {"start": day(4), "end": day(9)}]
 )
-def test_maintenance_that_is_only_tried_affects_the_bookings_that_it_would_affect(
+def test_a_dry_run_of_maintenance_reports_the_bookings_that_it_would_affect(
     service: BookingService, more: dict[str, Any]
 ) -> None:
     service.create(ALICE, a_request(day(2), day(5), count=4))
@@ -138,7 +138,7 @@ def test_maintenance_that_is_only_tried_affects_the_bookings_that_it_would_affec
     assert tried == service.affected(a_block(service, **more))
 
 
-def test_the_test_of_what_is_affected_sees_bookings_that_are(
+def test_a_dry_run_of_maintenance_reports_the_later_of_two_competing_bookings(
     service: BookingService, clock: FakeClock
 ) -> None:
     """The earlier booking is kept; of bookings of one second, the ids decide."""
@@ -148,7 +148,9 @@ def test_the_test_of_what_is_affected_sees_bookings_that_are(
     assert service.affected(a_block(service, node="n1", dry_run=True)) == (lost,)
 
 
-def test_a_dry_run_of_an_exemption_answers_what_would_hold(service: BookingService) -> None:
+def test_a_dry_run_of_an_exemption_answers_with_the_exemption_that_would_hold(
+    service: BookingService,
+) -> None:
     tried = an_exemption(service, dry_run=True)
     assert (tried.user, dict(tried.limits), tried.end) == ("alice", {"longest": "P30D"}, day(10))
     assert service.limits(ALICE)["longest"] == "P14D"
@@ -213,7 +215,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[BookingService], object]]] =
 
 
 @pytest.mark.parametrize("verb", REFUSED)
-def test_a_dry_run_is_refused_with_what_the_verb_would_be_and_no_refusal_is_kept(
+def test_a_dry_run_is_refused_as_its_verb_would_be_and_no_refusal_is_recorded(
     service: BookingService, store: Store, verb: str
 ) -> None:
     before = stored(service, store)
@@ -230,7 +232,7 @@ def test_a_dry_run_is_refused_with_what_the_verb_would_be_and_no_refusal_is_kept
         Forbidden(Request("PATCH", "/"), refusal_of(403, b'{"message": "a policy says no"}')),
     ],
 )
-def test_an_eviction_that_the_api_server_would_not_take_is_refused_by_its_dry_run(
+def test_an_eviction_that_the_api_server_would_refuse_is_refused_by_its_dry_run(
     service: BookingService, store: Store, kube: FakeKube, trouble: ApiError
 ) -> None:
     before = stored(service, store)
@@ -243,7 +245,7 @@ def test_an_eviction_that_the_api_server_would_not_take_is_refused_by_its_dry_ru
     assert stored(service, store) == before
 
 
-def test_what_an_administrator_tries_for_others_is_not_kept_either(
+def test_dry_runs_of_an_administrator_for_others_leave_no_trace_either(
     service: BookingService, store: Store
 ) -> None:
     running = service.create(ALICE, a_request()).id

@@ -1,4 +1,4 @@
-"""Release and cancel at the edges of a booking, by whom they may be asked, and their dry runs."""
+"""Release and cancel at the edges of a booking, which users may do them, and their dry runs."""
 
 from datetime import datetime, timedelta
 
@@ -39,7 +39,7 @@ def after(seconds: float) -> datetime:
         (TWO_DAYS - 0.5, TWO_DAYS - 1, TWO_DAYS),
     ],
 )
-def test_a_release_ends_the_booking_with_its_second_but_neither_empty_nor_later_than_booked(
+def test_a_release_ends_the_booking_with_the_current_second_never_empty_and_never_later(
     service: BookingService, clock: FakeClock, at: float, released: float, end: float
 ) -> None:
     record = service.create(ALICE, a_request())
@@ -50,7 +50,7 @@ def test_a_release_ends_the_booking_with_its_second_but_neither_empty_nor_later_
 
 
 @pytest.mark.parametrize("late", [0, 0.000001, 1, DAY])
-def test_from_its_end_on_there_is_nothing_to_release(
+def test_a_booking_cannot_be_released_from_its_end_on(
     service: BookingService, clock: FakeClock, store: Store, late: float
 ) -> None:
     record = service.create(ALICE, a_request())
@@ -60,7 +60,7 @@ def test_from_its_end_on_there_is_nothing_to_release(
     assert store.change() == record.change
 
 
-def test_up_to_its_start_a_booking_is_cancelled_and_from_then_on_released(
+def test_a_booking_is_cancelled_before_its_start_and_released_from_then_on(
     service: BookingService, clock: FakeClock
 ) -> None:
     early, late = service.create(ALICE, a_request(day(1))), service.create(BOB, a_request(day(1)))
@@ -75,9 +75,7 @@ def test_up_to_its_start_a_booking_is_cancelled_and_from_then_on_released(
     assert service.release(BOB, late.id).end == day(1) + timedelta(seconds=1)
 
 
-def test_a_booking_whose_devices_nobody_knows_any_more_is_given_back_all_the_same(
-    store: Store, clock: FakeClock
-) -> None:
+def test_a_booking_can_be_given_back_while_the_capacity_is_unknown(store: Store, clock: FakeClock) -> None:
     def unknown() -> Capacity:
         raise ConnectionError
 
@@ -89,7 +87,7 @@ def test_a_booking_whose_devices_nobody_knows_any_more_is_given_back_all_the_sam
     assert blind.cancel(BOB, planned.id).cancelled == after(60)
 
 
-def test_who_booked_for_somebody_is_no_owner_and_owes_a_reason(
+def test_the_administrator_who_booked_is_not_the_owner_and_needs_a_reason(
     service: BookingService, clock: FakeClock
 ) -> None:
     record = service.create(ROOT, a_request(), user="alice")
@@ -99,7 +97,7 @@ def test_who_booked_for_somebody_is_no_owner_and_owes_a_reason(
     assert service.release(ALICE, record.id).created_by == "root"
 
 
-def test_an_administrator_who_takes_a_booking_back_is_named_and_its_owner_is_not(
+def test_an_administrator_who_ends_a_booking_is_named_in_it_and_its_owner_is_not(
     service: BookingService,
 ) -> None:
     first = service.create(ALICE, a_request(day(1)))
@@ -115,7 +113,9 @@ def test_an_administrator_who_takes_a_booking_back_is_named_and_its_owner_is_not
     assert (newest.before["cancelled"], newest.after["cancelled"]) == (None, "2026-03-02T09:00:00Z")
 
 
-def test_the_key_of_an_end_is_its_askers_and_of_one_verb(service: BookingService, clock: FakeClock) -> None:
+def test_the_key_of_an_end_belongs_to_its_user_and_to_one_verb(
+    service: BookingService, clock: FakeClock
+) -> None:
     record = service.create(ALICE, a_request())
     clock.advance(60)
     released = service.release(ROOT, record.id, reason="fire", key=KEY)
@@ -127,7 +127,7 @@ def test_the_key_of_an_end_is_its_askers_and_of_one_verb(service: BookingService
         service.cancel(ROOT, record.id, reason="fire", key=Key.of(KEY.text, b"DELETE"))
 
 
-def test_an_end_that_comes_again_is_answered_before_anybody_asks_for_its_version(
+def test_a_repeated_end_is_answered_before_its_version_is_checked(
     service: BookingService, clock: FakeClock
 ) -> None:
     record = service.create(ALICE, a_request())
@@ -149,7 +149,7 @@ def in_state(service: BookingService, clock: FakeClock, state: State) -> Record:
 @pytest.mark.parametrize("verb", ["release", "cancel"])
 @pytest.mark.parametrize("state", TABLE)
 @pytest.mark.parametrize("who", [ALICE, BOB, ROOT], ids=lambda who: who.user)
-def test_a_dry_run_of_an_end_answers_what_the_end_answers(
+def test_a_dry_run_of_an_end_answers_as_the_end_does(
     service: BookingService, store: Store, clock: FakeClock, who: Principal, state: State, verb: Ending
 ) -> None:
     record = in_state(service, clock, state)

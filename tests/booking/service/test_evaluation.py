@@ -1,4 +1,4 @@
-"""By what a request is judged: whose limits, which devices, what is guarded; and what a refusal says."""
+"""What a request is judged by: whose limits, which devices, which guard; and what a refusal reports."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -79,7 +79,7 @@ HEAD = Principal(user="root", name="root", groups=frozenset({"thesis"}), is_admi
         "named",
     ],
 )
-def test_the_owners_limits_hold_and_groups_are_known_of_who_asks_for_themselves(
+def test_the_owners_limits_apply_and_sign_in_groups_count_only_for_ones_own_bookings(
     store: Store, who: Principal, user: str, days: str
 ) -> None:
     assert days_allowed(store, LISTED, who, user) == days
@@ -127,7 +127,7 @@ def judged(store: Store, here: ServiceContext, count: int, changing: Record | No
     return store.read(lambda reading: evaluation.judged(reading, START, request, changing=changing))
 
 
-def test_what_is_booked_and_what_is_maintained_cannot_be_had(store: Store) -> None:
+def test_gpus_that_are_booked_or_under_maintenance_are_unavailable(store: Store) -> None:
     here = context(store)
     assert judged(store, here, 6).is_accepted
     store.write(lambda writing: writing.add(a_record(day(1), count=1, plan=(Place("n0", 1),))))
@@ -139,7 +139,7 @@ def test_what_is_booked_and_what_is_maintained_cannot_be_had(store: Store) -> No
     assert [judged(store, here, count).is_accepted for count in (3, 4)] == [True, False]
 
 
-def test_a_booking_that_is_changed_is_not_in_its_own_way(store: Store) -> None:
+def test_the_gpus_of_a_changed_booking_are_free_for_itself(store: Store) -> None:
     mine = a_record(day(1), user="zoe", count=4, topology="any", plan=(Place("n0", 4),))
     stored = store.write(lambda writing: writing.add(mine))
     here = context(store)
@@ -147,7 +147,7 @@ def test_a_booking_that_is_changed_is_not_in_its_own_way(store: Store) -> None:
     assert not judged(store, here, 6).is_accepted
 
 
-def test_a_capacity_that_is_given_is_not_asked_for_again(store: Store) -> None:
+def test_a_given_capacity_is_not_read_again(store: Store) -> None:
     def unknown() -> Capacity:
         raise ConnectionError
 
@@ -157,7 +157,7 @@ def test_a_capacity_that_is_given_is_not_asked_for_again(store: Store) -> None:
         EvaluationContext.of(here, ALICE, "alice")
 
 
-def test_the_policy_is_the_one_of_the_moment_at_which_it_was_asked_for(store: Store) -> None:
+def test_the_policy_is_the_one_in_force_when_the_context_was_made(store: Store) -> None:
     there = [Policy(), Policy(defaults={"longest": Duration(days=3)})]
     here = ServiceContext(store, FakeClock(), CurrentPolicy(lambda: there[0]), lambda: CLUSTER, random_id)
     evaluation = EvaluationContext.of(here, ALICE, "alice")
@@ -191,7 +191,7 @@ def test_the_guard_is_an_upper_bound_of_what_the_rules_allow(
 
 
 def test_maintenance_does_not_lower_the_guard(store: Store) -> None:
-    """What is booked in spite of it, by an earlier promise, must be writable."""
+    """What stays booked in spite of it, by an earlier guarantee, must be writable."""
     block = Block(
         id="k", node="n0", start=day(0), end=day(9), reason="fan", created_by="root", created=day(0)
     )
@@ -204,7 +204,7 @@ def test_maintenance_does_not_lower_the_guard(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 6, 7])
-def test_a_decision_for_a_write_is_the_judgement_without_its_alternatives(store: Store, count: int) -> None:
+def test_a_decision_for_a_write_is_the_same_judgement_without_alternatives(store: Store, count: int) -> None:
     evaluation = EvaluationContext.of(context(store), ALICE, "alice")
     request = a_request(day(1), day(20), count=count, topology="any")
     with store.reading() as reading:
@@ -225,10 +225,10 @@ def test_alternatives_of_a_judgement_end_by_the_deadline(store: Store, deadline:
     assert all(each.end <= day(deadline) for each in found.alternatives)
 
 
-# --- what others have to do for it -------------------------------------------------------------------
+# --- bookings that move for it -----------------------------------------------------------------------
 
 
-def test_those_who_move_get_their_new_places_and_nobody_else(store: Store) -> None:
+def test_only_the_bookings_that_move_get_new_places(store: Store) -> None:
     stored = store.write(
         lambda writing: [
             writing.add(a_record(id=f"b-{number}", user=f"u{number}", plan=(Place("n0", 1),)))
@@ -257,7 +257,7 @@ def test_those_who_move_get_their_new_places_and_nobody_else(store: Store) -> No
     assert [now[each.id].version for each in stored] == [each.version for each in stored]
 
 
-# --- what a refusal says -----------------------------------------------------------------------------
+# --- what a refusal reports --------------------------------------------------------------------------
 
 TOO_LONG = Violation(rule="longest", message="It is too long.")
 OFFER = Alternative(why="shorter", model=A100, count=1, topology="any", start=day(1), end=day(2))
@@ -283,7 +283,7 @@ def test_a_refusal_has_the_violations_and_the_earliest_start_of_its_decision() -
     assert error.alternatives == ()
 
 
-def test_what_was_granted_is_not_judged_again(store: Store) -> None:
+def test_a_granted_request_is_not_judged_again(store: Store) -> None:
     def again(_: Reading) -> Decision:
         raise AssertionError("it was granted")
 
@@ -309,7 +309,7 @@ def test_a_refusal_is_raised_with_what_would_be_accepted_now(store: Store) -> No
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_refusal_stays_the_same_whatever_keeps_its_alternatives_from_being_found(
+def test_a_refusal_stays_the_same_when_the_search_for_alternatives_fails(
     store: Store, trouble: Exception
 ) -> None:
     def again(_: Reading) -> Decision:
@@ -321,7 +321,7 @@ def test_a_refusal_stays_the_same_whatever_keeps_its_alternatives_from_being_fou
     assert (error.violations, error.earliest_start, error.alternatives) == ((TOO_LONG,), day(3), ())
 
 
-def test_a_mistake_of_ours_is_not_hidden_behind_a_refusal(store: Store) -> None:
+def test_an_error_of_ours_is_not_hidden_behind_a_refusal(store: Store) -> None:
     def again(_: Reading) -> Decision:
         raise ZeroDivisionError
 
@@ -329,7 +329,7 @@ def test_a_mistake_of_ours_is_not_hidden_behind_a_refusal(store: Store) -> None:
         granted(context(store), RefusedError([TOO_LONG]), again)
 
 
-def test_alternatives_are_searched_for_while_nobody_is_locked_out(store: Store) -> None:
+def test_alternatives_are_searched_outside_the_writing_transaction(store: Store) -> None:
     def again(_: Reading) -> Decision:
         # Inside a writing transaction it would be refused.
         assert store.write(lambda writing: writing.change()) == 0

@@ -1,4 +1,4 @@
-"""An order to evict a pod: written on exactly the pod that was read, with who and why, and audited."""
+"""An order to evict a pod: written on exactly the pod that was read, with its reason, and audited."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_an_order_is_written_on_the_pod_and_in_the_audit(service: BookingService
         ),
     ],
 )
-def test_what_does_not_go_by_order_is_refused_with_a_message(
+def test_an_eviction_that_is_not_possible_by_order_is_refused_with_a_message(
     service: BookingService, kube: FakeKube, pod: dict[str, Any], rule: str
 ) -> None:
     a_running_pod(kube, **pod)
@@ -97,21 +97,23 @@ def test_what_does_not_go_by_order_is_refused_with_a_message(
     assert [action for action, *_ in audited(service)] == ["pod.evict-failed", "pod.evict"]
 
 
-def test_a_pod_that_waits_holds_nothing(service: BookingService, kube: FakeKube) -> None:
+def test_a_waiting_pod_cannot_be_evicted_since_it_holds_nothing(
+    service: BookingService, kube: FakeKube
+) -> None:
     kube.put(PODS, a_pod("train").asks(1).raw | {"kind": "Pod"})
     with pytest.raises(RefusedError, match="holds no GPU"):
         service.evict(ROOT, "default", "train", "because")
 
 
 @pytest.mark.parametrize("name", ["nothing", "", "../../secrets", "x" * 300, "Ä", "a/b", "a\0"])
-def test_a_pod_that_is_not_there_is_unknown_whatever_its_name(service: BookingService, name: str) -> None:
+def test_a_missing_pod_is_unknown_under_any_name(service: BookingService, name: str) -> None:
     with pytest.raises(UnknownPodError):
         service.evict(ROOT, "team", name, "because")
     with pytest.raises(UnknownPodError):
         service.evict(ROOT, name, "train", "because")
 
 
-def test_another_pod_of_the_name_is_not_ordered_to_go(kube: FakeKube) -> None:
+def test_a_new_pod_of_the_same_name_gets_no_order(kube: FakeKube) -> None:
     a_running_pod(kube)
 
     class Replaced(PodOrders):
@@ -126,9 +128,7 @@ def test_another_pod_of_the_name_is_not_ordered_to_go(kube: FakeKube) -> None:
     assert order_of(kube.get(PODS, "train", namespace="team")) is None
 
 
-def test_where_the_api_server_does_not_answer_that_is_said_and_written_down(
-    service: BookingService, kube: FakeKube
-) -> None:
+def test_an_unreachable_api_server_is_reported_and_audited(service: BookingService, kube: FakeKube) -> None:
     a_running_pod(kube)
     kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
     with pytest.raises(ClusterError, match="order it again"):
@@ -136,7 +136,9 @@ def test_where_the_api_server_does_not_answer_that_is_said_and_written_down(
     assert [action for action, *_ in audited(service)] == ["pod.evict-failed", "pod.evict"]
 
 
-def test_without_a_reason_or_the_right_nobody_is_evicted(service: BookingService, kube: FakeKube) -> None:
+def test_no_pod_is_evicted_without_a_reason_or_the_permission(
+    service: BookingService, kube: FakeKube
+) -> None:
     a_running_pod(kube)
     with pytest.raises(RefusedError, match="reason is missing"):
         service.evict(ROOT, "team", "train", " ")

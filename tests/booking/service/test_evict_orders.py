@@ -1,4 +1,4 @@
-"""An order on a pod: the very patch that is sent, whom it may not reach, and how the pod is described."""
+"""An order on a pod: the exact patch, which pods it may not reach, and how the pod is described."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -66,7 +66,7 @@ def dry_run(orders: PodOrders, *, namespace: str = "team") -> PodToEvict:
 EACH_WAY = pytest.mark.parametrize("ask", [order, dry_run])
 
 
-def test_an_order_names_the_pod_that_was_read_who_wants_it_and_the_second(
+def test_an_order_has_the_uid_of_the_pod_its_administrator_and_the_second(
     kube: FakeKube, orders: PodOrders
 ) -> None:
     a_pod(kube, annotations={"other": "stays"})
@@ -83,7 +83,7 @@ def test_an_order_names_the_pod_that_was_read_who_wants_it_and_the_second(
     assert set(sent.body["metadata"]["annotations"]) == {names.EVICT}
 
 
-def test_a_newer_order_replaces_the_one_before(kube: FakeKube, orders: PodOrders) -> None:
+def test_a_newer_order_replaces_the_previous_one(kube: FakeKube, orders: PodOrders) -> None:
     a_pod(kube)
     order(orders)
     orders.order("team", "train", by="toor", reason="fire", at=START + timedelta(seconds=5))
@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @EACH_WAY
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_pod_that_does_not_go_by_order_is_refused_in_a_sentence_and_nothing_is_sent(
+def test_a_pod_that_cannot_be_evicted_by_order_is_refused_with_a_message_and_nothing_is_sent(
     kube: FakeKube, orders: PodOrders, what: str, ask: Callable[..., object]
 ) -> None:
     pod, rule, said = REFUSED[what]
@@ -188,7 +188,7 @@ TROUBLE: dict[str, tuple[ApiError, type[Exception], str]] = {
 @EACH_WAY
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])
 @pytest.mark.parametrize("what", TROUBLE)
-def test_each_answer_of_the_api_server_is_a_sentence_for_people(
+def test_each_refusal_of_the_api_server_becomes_a_readable_message(
     kube: FakeKube, orders: PodOrders, what: str, verb: str, ask: Callable[..., object]
 ) -> None:
     error, kind, said = TROUBLE[what]
@@ -220,7 +220,7 @@ def test_each_answer_of_the_api_server_is_a_sentence_for_people(
     ],
     ids=["one", "two", "more before it runs", "fewer before it runs", "a sidecar", "MIG", "of two kinds"],
 )
-def test_a_pod_is_said_to_hold_as_many_gpus_as_it_ever_holds_at_one_time(
+def test_a_pod_is_described_with_the_most_gpus_that_it_holds_at_one_time(
     kube: FakeKube, orders: PodOrders, spec: dict[str, Any], gpus: int
 ) -> None:
     a_pod(kube, spec=spec)
@@ -246,7 +246,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "epoch", "uid": "j-1"}
     ],
     ids=["nobody's", "somebody's", "empty words", "booked", "a job's", "only kept", "of two owners"],
 )
-def test_a_pod_is_described_by_whose_it_is_and_what_makes_another(
+def test_a_pod_is_described_by_its_owner_its_booking_and_its_controller(
     kube: FakeKube, orders: PodOrders, metadata: dict[str, Any], described: dict[str, str]
 ) -> None:
     a_pod(kube, **metadata)

@@ -1,4 +1,4 @@
-"""Orders about pods and GPUs as the service gives them: demanded, written down first, given, answered."""
+"""Orders about pods and GPUs as the service gives them: permitted, audited first, given, answered."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ KEY = Key.of("k-1", b"POST /orders")
 
 
 class World:
-    """A service whose orders are taken by lists."""
+    """A service whose orders are appended to lists."""
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
         self.pods, self.gpus = Pods(self.actions), Gpus(self.actions)
@@ -61,7 +61,7 @@ def world(store: Store, clock: FakeClock) -> Iterator[World]:
     return World(store, clock)
 
 
-def test_an_eviction_is_written_down_before_it_is_ordered(world: World) -> None:
+def test_an_eviction_is_audited_before_it_is_ordered(world: World) -> None:
     world.evict(reason=" loud ")
     assert world.audited() == [("root", "pod.evict", "team/train", "loud", START)]
     assert world.pods.before == [["pod.evict"]]
@@ -71,7 +71,7 @@ def test_an_eviction_is_written_down_before_it_is_ordered(world: World) -> None:
 
 
 @pytest.mark.parametrize("order", ["cordon", "uncordon", "clear"])
-def test_each_order_about_a_gpu_is_written_down_by_its_name_before_it_is_given(
+def test_each_order_about_a_gpu_is_audited_under_its_name_before_it_is_given(
     world: World, order: GpuOrder
 ) -> None:
     assert world.service.order_gpu(ROOT, "n0", "GPU-x", order=order, reason=" loud ") == "GPU-1"
@@ -100,7 +100,7 @@ EVICTION, CORDON = ("evict", "pod.evict", "team/train"), ("cordon", "gpu.cordon"
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_an_order_that_failed_is_written_down_with_why(
+def test_a_failed_order_is_audited_with_the_reason(
     world: World, verb: str, action: str, subject: str, trouble: Exception
 ) -> None:
     world.pods.trouble = world.gpus.trouble = trouble
@@ -113,7 +113,7 @@ def test_an_order_that_failed_is_written_down_with_why(
     ]
 
 
-def test_of_an_endless_error_the_audit_has_the_beginning(world: World) -> None:
+def test_the_audit_has_the_beginning_of_a_very_long_error(world: World) -> None:
     world.pods.trouble = world.gpus.trouble = ClusterError(LONG)
     for order in (world.evict, world.cordon):
         with pytest.raises(ClusterError):
@@ -130,10 +130,10 @@ def test_of_an_endless_error_the_audit_has_the_beginning(world: World) -> None:
     [(ClusterError("Nobody answers."), True), (UnknownGpuError("There is no GPU."), False)],
     ids=["nobody answers", "there is none"],
 )
-def test_a_refusal_takes_the_key_and_trouble_that_passes_leaves_it(
+def test_a_refusal_uses_the_key_and_a_passing_failure_leaves_it_free(
     world: World, verb: str, trouble: Exception, *, is_free: bool
 ) -> None:
-    """There is no such thing: that is an answer. Nobody answers: it may be asked in another way."""
+    """That something does not exist is an answer; after no answer another request may have the key."""
     kind = UnknownPodError if verb == "evict" and not is_free else type(trouble)
     world.pods.trouble = world.gpus.trouble = kind(str(trouble))
     order = getattr(world, verb)
@@ -150,7 +150,7 @@ def test_a_refusal_takes_the_key_and_trouble_that_passes_leaves_it(
 
 
 @pytest.mark.parametrize("verb", ["evict", "cordon"])
-def test_keys_of_orders_are_their_askers(world: World, verb: str) -> None:
+def test_the_key_of_an_order_belongs_to_its_administrator(world: World, verb: str) -> None:
     order = getattr(world, verb)
     order(key=KEY)
     order(an_administrator("toor"), key=KEY)
@@ -160,7 +160,7 @@ def test_keys_of_orders_are_their_askers(world: World, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["evict", "cordon"])
-def test_who_may_not_order_takes_no_key_and_learns_what_is_for_administrators(
+def test_a_user_without_permission_uses_no_key_and_reads_what_only_administrators_may_do(
     world: World, verb: str
 ) -> None:
     what = {"evict": "evict pods", "cordon": "cordon GPUs"}[verb]
@@ -201,19 +201,17 @@ PODS = [
 
 
 @pytest.mark.parametrize(("namespace", "is_name"), NAMESPACES)
-def test_only_what_a_namespace_can_be_called_is_asked_for(
-    world: World, namespace: str, *, is_name: bool
-) -> None:
+def test_an_impossible_namespace_causes_no_call(world: World, namespace: str, *, is_name: bool) -> None:
     asked(world, namespace, "train", is_name=is_name)
 
 
 @pytest.mark.parametrize(("pod", "is_name"), PODS)
-def test_only_what_a_pod_can_be_called_is_asked_for(world: World, pod: str, *, is_name: bool) -> None:
+def test_an_impossible_pod_name_causes_no_call(world: World, pod: str, *, is_name: bool) -> None:
     asked(world, "team", pod, is_name=is_name)
 
 
 def asked(world: World, namespace: str, pod: str, *, is_name: bool) -> None:
-    """Evicted, in earnest and as a trial, or refused both times without a word to the cluster."""
+    """Evict, in earnest and as a dry run; or both are refused without a call to the cluster."""
     for evict in (world.service.evict, world.service.dry_run_evict):
         if is_name:
             evict(ROOT, namespace, pod, "loud")
@@ -241,9 +239,7 @@ def asked(world: World, namespace: str, pod: str, *, is_name: bool) -> None:
         ("n0", "GPU_0", False),
     ],
 )
-def test_only_what_a_gpu_can_be_called_is_asked_for(
-    world: World, node: str, gpu: str, *, is_name: bool
-) -> None:
+def test_an_impossible_gpu_name_causes_no_call(world: World, node: str, gpu: str, *, is_name: bool) -> None:
     for dry_run in (False, True):
         if is_name:
             world.service.order_gpu(ROOT, node, gpu, order="clear", reason="mended", dry_run=dry_run)
@@ -259,7 +255,7 @@ def test_only_what_a_gpu_can_be_called_is_asked_for(
     [("", "No Pod", RefusedError), ("loud", "No Pod", UnknownPodError), ("loud", "train", ClusterError)],
     ids=["no reason", "no name", "nothing to write to"],
 )
-def test_the_reason_is_asked_for_first_then_the_name_then_the_cluster(
+def test_the_reason_is_checked_first_then_the_name_then_the_cluster(
     store: Store, clock: FakeClock, reason: str, name: str, error: type[Exception]
 ) -> None:
     blind = BookingService(store, clock, Limits(), lambda: CLUSTER)
@@ -281,7 +277,7 @@ def test_the_reason_is_asked_for_first_then_the_name_then_the_cluster(
     ],
     ids=["evict", "clear"],
 )
-def test_a_server_without_a_cluster_says_what_it_cannot(
+def test_a_server_without_a_cluster_reports_what_it_cannot_do(
     store: Store, clock: FakeClock, order: Callable[[BookingService], object], said: str
 ) -> None:
     with pytest.raises(ClusterError) as error:
@@ -289,14 +285,14 @@ def test_a_server_without_a_cluster_says_what_it_cannot(
     assert str(error.value) == said
 
 
-def test_an_order_that_comes_again_is_answered_without_the_cluster(world: World) -> None:
+def test_a_repeated_order_is_answered_without_the_cluster(world: World) -> None:
     first = world.cordon(key=KEY)
     world.gpus.trouble = ClusterError("Nobody answers.")
     assert world.cordon(key=KEY) == first
     assert world.actions() == ["gpu.cordon"]
 
 
-def test_a_trial_answers_what_the_cluster_says_in_the_askers_name(world: World) -> None:
+def test_a_dry_run_asks_the_cluster_in_the_administrators_name_and_returns_its_answer(world: World) -> None:
     assert world.service.dry_run_evict(ROOT, "team", "train", " loud ") == POD
     assert [said[:4] for said in world.pods.tried] == [("team", "train", "root", "loud")]
     uuid = world.service.order_gpu(ROOT, "n0", "0", order="clear", reason=" loud ", dry_run=True, key=KEY)

@@ -22,7 +22,7 @@ KEY = Key.of("k-1", b"POST /bookings", b"{}")
 OTHER = Key.of("k-1", b"POST /bookings", b'{"count": 2}')
 
 
-def test_the_same_key_gives_the_same_answer_whatever_became_of_the_booking(
+def test_the_same_key_gives_the_same_answer_even_after_the_booking_has_changed(
     service: BookingService, store: Store, clock: FakeClock
 ) -> None:
     record = service.create(ALICE, a_request(day(1)), key=KEY)
@@ -42,12 +42,12 @@ def test_a_key_of_another_request_is_refused_and_nothing_is_stored(
     assert store.change() == 1
 
 
-def test_keys_of_two_people_are_two_keys(service: BookingService) -> None:
+def test_the_same_key_of_two_users_is_two_keys(service: BookingService) -> None:
     first = service.create(ALICE, a_request(day(1)), key=KEY)
     assert service.create(BOB, a_request(day(1)), key=KEY).id != first.id
 
 
-def test_a_refused_request_is_decided_again_when_it_comes_again(service: BookingService) -> None:
+def test_a_refused_request_is_decided_again_when_it_is_repeated(service: BookingService) -> None:
     first = service.create(ALICE, a_request(day(1)))
     with pytest.raises(RefusedError):
         service.create(ALICE, a_request(day(5)), key=KEY)
@@ -55,7 +55,7 @@ def test_a_refused_request_is_decided_again_when_it_comes_again(service: Booking
     assert service.create(ALICE, a_request(day(5)), key=KEY).start == day(5)
 
 
-def test_a_release_that_comes_again_is_answered_as_before(service: BookingService, clock: FakeClock) -> None:
+def test_a_repeated_release_is_answered_as_before(service: BookingService, clock: FakeClock) -> None:
     record = service.create(ALICE, a_request())
     clock.advance(60)
     released = service.release(ALICE, record.id, key=KEY)
@@ -79,7 +79,7 @@ EVERY_VERB: dict[str, Callable[[BookingService, str, Key], Any]] = {
 
 
 @pytest.mark.parametrize("verb", EVERY_VERB)
-def test_whatever_is_asked_again_with_its_key_is_answered_again_and_done_once(
+def test_every_verb_repeated_with_its_key_is_answered_again_and_done_once(
     service: BookingService, store: Store, clock: FakeClock, verb: str
 ) -> None:
     by_bob: dict[str, Any] = {
@@ -139,7 +139,7 @@ REFUSED: dict[str, Callable[[BookingService, str, Key], Any]] = {
         ROOT, "No Node", "0", order="clear", reason="r", key=key
     ),
 }
-"""Verbs that nothing becomes of; of what they refuse, the key is taken all the same."""
+"""Verbs that are refused; a refusal uses the key all the same."""
 WHO = {
     "create": BOB,
     "create the earliest": BOB,
@@ -148,7 +148,7 @@ WHO = {
 
 
 @pytest.mark.parametrize("verb", REFUSED)
-def test_a_key_of_a_refused_request_is_no_other_requests_and_the_same_is_decided_again(
+def test_the_key_of_a_refused_request_serves_no_other_and_the_same_request_is_decided_again(
     service: BookingService, store: Store, verb: str
 ) -> None:
     booking, who = service.create(ALICE, a_request(day(1), day(3))).id, WHO.get(verb, ROOT)
@@ -163,7 +163,7 @@ def test_a_key_of_a_refused_request_is_no_other_requests_and_the_same_is_decided
     assert service.create(somebody("carol"), a_request(day(20)), key=OTHER)
 
 
-def test_what_was_refused_and_is_granted_when_it_comes_again_is_answered_from_then_on(
+def test_a_refused_request_that_is_granted_later_is_answered_by_its_key_from_then_on(
     service: BookingService, store: Store
 ) -> None:
     first = service.create(ALICE, a_request(day(1)))
@@ -188,7 +188,7 @@ def test_keys_of_refused_requests_expire_as_those_of_granted_ones_do(
     assert service.create(ALICE, a_request(day(5)), key=OTHER)
 
 
-def test_a_key_is_not_taken_by_what_nobody_may_ask(service: BookingService) -> None:
+def test_a_request_without_permission_does_not_use_its_key(service: BookingService) -> None:
     with pytest.raises(NotAllowedError):
         service.create(ALICE, a_request(day(1)), user="bob", key=KEY)
     assert service.create(ALICE, a_request(day(1)), key=OTHER)
@@ -200,5 +200,5 @@ def test_a_key_is_a_short_visible_text(text: str) -> None:
         Key.of(text, b"")
 
 
-def test_parts_of_a_request_do_not_run_into_each_other() -> None:
+def test_the_boundaries_between_parts_of_a_request_count() -> None:
     assert Key.of("k", b"ab", b"c").digest != Key.of("k", b"a", b"bc").digest

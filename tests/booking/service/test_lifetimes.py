@@ -1,4 +1,4 @@
-"""Lives of a booking, drawn step by step: each verb does what a few lines of arithmetic say, or nothing."""
+"""Random lives of a booking: each verb has the effect that simple arithmetic predicts, or none."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,7 +33,7 @@ Verb = Literal["release", "cancel", "end in"]
 
 
 class Step(NamedTuple):
-    """So much later somebody does something."""
+    """A verb, so much later."""
 
     seconds: int
     verb: Verb
@@ -70,7 +70,7 @@ def given_back(before: Record, now: datetime) -> Record:
 
 
 def expected(before: Record, step: Step, now: datetime, user: str) -> Record | str:
-    """The booking after a step, or the rule that is in the way. By hand, from the manual."""
+    """The booking after a step, or the rule that it breaks. Written by hand from the manual."""
     by_other: dict[str, object] = {} if step.by_owner else {"ended_by": "root", "reason": "why not"}
     if before.cancelled or before.released or now >= before.end:
         return "over"
@@ -105,7 +105,7 @@ def act(service: BookingService, booking: Record, step: Step, now: datetime) -> 
 @example(0, 0, [Step(60, "release", 0, by_owner=True)])
 @settings(max_examples=100)
 @given(st.sampled_from((0, 1, 26)), st.sampled_from((0, 0.25)), st.lists(STEPS, min_size=1, max_size=7))
-def test_a_booking_lives_as_a_few_lines_of_arithmetic_say_and_the_audit_knows_each_step(
+def test_each_step_has_the_predicted_effect_and_is_audited(
     store: Store, starts_in: int, fraction: float, steps: list[Step]
 ) -> None:
     clock, user = FakeClock(), f"u{next(NUMBERS)}"
@@ -136,6 +136,6 @@ def test_a_booking_lives_as_a_few_lines_of_arithmetic_say_and_the_audit_knows_ea
         assert service.show(ROOT, booking.id) == booking
     entries = service.audit(ROOT, subject=booking.id).entries[::-1]
     assert [(each.action, each.actor, each.reason) for each in entries] == done
-    # Each entry begins where the one before ended.
+    # Each entry begins where the previous one ended.
     assert [each.before for each in entries[1:]] == [each.after for each in entries[:-1]]
     assert entries[-1].after == msgspec.json.decode(msgspec.json.encode(booking))

@@ -1,4 +1,4 @@
-"""Orders about single GPUs: on exactly the GPU that is meant, next to other orders, and audited."""
+"""Orders about single GPUs: on exactly the named GPU, next to other orders, and audited."""
 
 import pytest
 
@@ -63,9 +63,7 @@ def test_orders_about_several_gpus_are_kept_next_to_each_other(
     assert on_the_node(kube) == expected
 
 
-def test_the_last_order_that_is_taken_back_leaves_no_annotation(
-    service: BookingService, kube: FakeKube
-) -> None:
+def test_withdrawing_the_last_order_removes_the_annotation(service: BookingService, kube: FakeKube) -> None:
     service.order_gpu(ROOT, "node-a", "0", order="cordon", reason="x")
     service.order_gpu(ROOT, "node-a", "0", order="uncordon", reason="x")
     assert kube.get(NODES, "node-a").metadata.annotation(names.DEVICE_ORDERS) is None
@@ -86,13 +84,15 @@ def test_a_number_means_a_whole_gpu(gpu: str, uuid: str | None) -> None:
 
 
 @pytest.mark.parametrize("place", [("node-a", "2"), ("node-z", "0"), ("../nodes", "0"), ("node-a", "a/b")])
-def test_what_there_is_not_is_said(service: BookingService, kube: FakeKube, place: tuple[str, str]) -> None:
+def test_an_unknown_node_or_gpu_is_reported(
+    service: BookingService, kube: FakeKube, place: tuple[str, str]
+) -> None:
     with pytest.raises(UnknownGpuError):
         service.order_gpu(ROOT, *place, order="cordon", reason="x")
     assert on_the_node(kube) == {}
 
 
-def test_nobody_else_orders_and_nobody_without_a_reason(service: BookingService, kube: FakeKube) -> None:
+def test_only_administrators_order_and_only_with_a_reason(service: BookingService, kube: FakeKube) -> None:
     with pytest.raises(NotAllowedError):
         service.order_gpu(somebody("alice"), "node-a", "0", order="cordon", reason="x")
     with pytest.raises(RefusedError):
@@ -106,9 +106,7 @@ def test_an_order_written_at_the_same_time_is_not_lost(service: BookingService, 
     assert set(on_the_node(kube)) == {"GPU-a", "GPU-c"}
 
 
-def test_an_api_server_that_does_not_answer_is_said_and_audited(
-    service: BookingService, kube: FakeKube
-) -> None:
+def test_an_unreachable_api_server_is_reported_and_audited(service: BookingService, kube: FakeKube) -> None:
     kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
     with pytest.raises(ClusterError, match="give it again"):
         service.order_gpu(ROOT, "node-a", "0", order="cordon", reason="x")

@@ -34,7 +34,7 @@ def pages(found: list[Entry], limit: int) -> list[tuple[Entry, ...]]:
     while page.following is not None:
         page = by_start(found, after=page.following, limit=limit)
         every.append(page.entries)
-        assert len(every) <= len(found), "a page repeats what another had"
+        assert len(every) <= len(found), "a page repeats an entry of another"
     return every
 
 
@@ -43,12 +43,12 @@ def read(found: list[Entry], limit: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
-def test_entries_come_by_start_and_those_of_one_start_by_id(limit: int) -> None:
+def test_entries_are_ordered_by_start_and_then_by_id(limit: int) -> None:
     a, b, c, d = an_entry("d"), an_entry("a", 1), an_entry("b", 1), an_entry("a2", 2)
     assert read([a, b, c, d], limit) == read([d, c, b, a], limit) == [a, b, c, d]
 
 
-def test_a_page_is_as_long_as_asked_and_the_last_says_that_it_is() -> None:
+def test_a_page_has_the_requested_length_and_the_last_has_no_following_mark() -> None:
     entries = [an_entry(f"b-{number}", number) for number in range(4)]
     first = by_start(entries, after=None, limit=2)
     assert (len(first.entries), first.following) == (2, f"{int(START.timestamp()) + 1}.b-1")
@@ -56,7 +56,7 @@ def test_a_page_is_as_long_as_asked_and_the_last_says_that_it_is() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1, 0])
-def test_a_page_has_one_entry_at_least(limit: int) -> None:
+def test_a_page_has_at_least_one_entry(limit: int) -> None:
     assert len(by_start([an_entry("a"), an_entry("b")], after=None, limit=limit).entries) == 1
 
 
@@ -66,23 +66,23 @@ def test_a_page_has_no_more_than_five_hundred_entries() -> None:
 
 
 @pytest.mark.parametrize("after", [None, "0.a", "99999999999.a"])
-def test_of_nothing_there_is_one_page(after: str | None) -> None:
+def test_an_empty_list_is_one_page(after: str | None) -> None:
     assert by_start([], after=after, limit=2) == Page((), None)
 
 
-def test_a_list_goes_on_where_it_ended_though_that_entry_is_gone_and_others_came() -> None:
+def test_a_list_continues_where_it_ended_even_when_entries_came_and_went() -> None:
     a, b, c = an_entry("a"), an_entry("m"), an_entry("z")
     following = by_start([a, b, c], after=None, limit=2).following
     earlier, later = an_entry("b"), an_entry("n")
     assert by_start([a, earlier, later, c], after=following, limit=9).entries == (later, c)
 
 
-def test_after_the_last_there_is_nothing() -> None:
+def test_after_the_last_entry_the_page_is_empty() -> None:
     assert by_start([an_entry("a")], after=f"{int(START.timestamp())}.b", limit=2) == Page((), None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
-def test_what_began_before_1970_or_within_a_second_is_neither_lost_nor_repeated(limit: int) -> None:
+def test_entries_before_1970_or_within_one_second_are_neither_lost_nor_repeated(limit: int) -> None:
     year_one = Entry(datetime(1, 1, 1, tzinfo=UTC), "y")
     moments = [-1.5, -1.0, -0.5, 0.0, 0.25, 0.75]
     entries = [Entry(EPOCH + timedelta(seconds=at), name) for at, name in zip(moments, "fbecda", strict=True)]
@@ -116,7 +116,7 @@ def test_what_began_before_1970_or_within_a_second_is_neither_lost_nor_repeated(
         "9" * 19 + ".a",
     ],
 )
-def test_a_mark_that_no_page_has_given_is_refused_by_name(after: str) -> None:
+def test_an_invalid_page_mark_is_refused_and_quoted(after: str) -> None:
     with pytest.raises(RefusedError) as refused:
         by_start([an_entry("a")], after=after, limit=2)
     (violation,) = refused.value.violations
@@ -124,7 +124,7 @@ def test_a_mark_that_no_page_has_given_is_refused_by_name(after: str) -> None:
     assert violation.message == f"No list goes on at {after!r}: begin with its first page."
 
 
-def test_the_error_quotes_only_the_beginning_of_an_endless_mark() -> None:
+def test_the_error_quotes_only_the_beginning_of_a_very_long_mark() -> None:
     with pytest.raises(RefusedError) as refused:
         by_start([], after="x" * 10_000, limit=2)
     assert len(str(refused.value)) < 200
@@ -142,7 +142,7 @@ def test_the_error_quotes_only_the_beginning_of_an_endless_mark() -> None:
     ),
     st.integers(1, 7),
 )
-def test_every_entry_comes_exactly_once(entries: list[Entry], limit: int) -> None:
+def test_every_entry_is_listed_exactly_once(entries: list[Entry], limit: int) -> None:
     found = read(entries, limit)
     assert len(found) == len(entries)
     assert set(found) == set(entries)
@@ -159,7 +159,7 @@ def test_every_entry_comes_exactly_once(entries: list[Entry], limit: int) -> Non
     st.integers(1, 3),
     st.data(),
 )
-def test_whatever_comes_and_goes_between_two_pages_the_rest_of_the_list_is_read_once_in_its_order(
+def test_entries_that_stay_are_read_once_in_order_whatever_comes_and_goes_between_pages(
     entries: list[Entry], limit: int, data: st.DataObject
 ) -> None:
     there, found, after = list(entries), list[Entry](), None
@@ -167,7 +167,7 @@ def test_whatever_comes_and_goes_between_two_pages_the_rest_of_the_list_is_read_
     while True:
         page = by_start(there, after=after, limit=limit)
         found += page.entries
-        assert len(found) <= len(entries), "a page repeats what another had"
+        assert len(found) <= len(entries), "a page repeats an entry of another"
         if page.following is None:
             break
         after = page.following
@@ -189,7 +189,7 @@ def test_a_page_is_at_least_one_and_at_most_five_hundred_entries(asked: int, giv
 @pytest.mark.parametrize(
     ("after", "number"), [(None, None), ("0", 0), ("7", 7), ("007", 7), ("9" * 18, 10**18 - 1)]
 )
-def test_a_numbered_list_goes_on_after_a_number(after: str | None, number: int | None) -> None:
+def test_a_numbered_list_continues_after_a_number(after: str | None, number: int | None) -> None:
     assert number_of(after) == number
 
 
@@ -197,7 +197,7 @@ def test_a_numbered_list_goes_on_after_a_number(after: str | None, number: int |
     "after",
     ["", " 7", "7 ", "+7", "-1", "1_0", "7.0", "0x7", "\N{ARABIC-INDIC DIGIT SEVEN}", "9" * 19, "7\n"],
 )
-def test_what_is_no_number_of_an_entry_is_refused_by_name(after: str) -> None:
+def test_an_invalid_entry_number_is_refused_and_quoted(after: str) -> None:
     with pytest.raises(RefusedError) as refused:
         number_of(after)
     (violation,) = refused.value.violations

@@ -1,4 +1,4 @@
-"""What is shown to whom: of the load everything, of names only what the policy lets be seen."""
+"""What each user is shown: all of the load, but only the names that the policy shows."""
 
 from datetime import datetime
 
@@ -42,7 +42,7 @@ def seen_by(store: Store, clock: FakeClock, visibility: Visibility) -> BookingSe
         ("names", somebody("carol"), ["alice", "bob"]),
     ],
 )
-def test_everybody_sees_the_load_and_names_only_where_the_policy_shows_them(
+def test_every_user_sees_the_load_but_names_only_where_the_policy_shows_them(
     store: Store, clock: FakeClock, visibility: Visibility, who: Principal, seen: list[str | None]
 ) -> None:
     service = seen_by(store, clock, visibility)
@@ -70,7 +70,7 @@ def test_everybody_sees_the_load_and_names_only_where_the_policy_shows_them(
     [(0, 1, 0), (0.5, 1.5, 1), (2, 3, 2), (3, 4, 1), (4, 5, 0)],
     ids=["until the start", "over the start", "in both", "from the end on", "after all"],
 )
-def test_a_span_shows_the_bookings_that_overlap_it_and_no_neighbours(
+def test_a_span_shows_only_the_bookings_that_overlap_it(
     store: Store, clock: FakeClock, start: float, end: float, drawn: int
 ) -> None:
     service = seen_by(store, clock, "names")
@@ -112,7 +112,7 @@ def test_maintenance_is_shown_with_the_models_of_its_node_while_it_overlaps_the_
         (day(0), day(1).replace(tzinfo=None), "no-offset"),
     ],
 )
-def test_a_calendar_of_no_span_is_refused(
+def test_a_calendar_of_an_invalid_span_is_refused(
     service: BookingService, start: datetime, end: datetime, rule: str
 ) -> None:
     for ask in (
@@ -133,7 +133,7 @@ def test_a_calendar_of_no_span_is_refused(
         ("planned", ["planned"]),
     ],
 )
-def test_a_list_is_of_the_state_that_is_asked_for(
+def test_a_list_is_filtered_by_state(
     service: BookingService, clock: FakeClock, state: State | None, found: list[str]
 ) -> None:
     service.create(somebody("u1"), a_request(day(0), day(1)))
@@ -144,7 +144,7 @@ def test_a_list_is_of_the_state_that_is_asked_for(
     assert [record.state(clock.now()) for record in shown] == found
 
 
-def test_a_list_of_others_is_for_administrators_and_everybodys_own_for_everybody(
+def test_only_administrators_list_bookings_of_others_and_every_user_lists_their_own(
     service: BookingService,
 ) -> None:
     mine, his = service.create(ALICE, a_request(day(1))), service.create(BOB, a_request(day(1)))
@@ -154,7 +154,7 @@ def test_a_list_of_others_is_for_administrators_and_everybodys_own_for_everybody
         service.list(ALICE, Filters(user="bob", past=False))
 
 
-def test_limits_are_those_of_the_asker_for_the_model(service: BookingService) -> None:
+def test_limits_are_those_of_the_user_for_the_model(service: BookingService) -> None:
     service.add_exemption(
         ROOT, user="alice", model=A100, start=day(0), end=day(9), limits={"longest": "P30D"}, reason="a paper"
     )
@@ -164,9 +164,7 @@ def test_limits_are_those_of_the_asker_for_the_model(service: BookingService) ->
     assert service.limits(BOB, model=A100)["longest"] == "P14D"
 
 
-def test_what_is_asked_while_nobody_knows_the_capacity_is_answered_by_nobody(
-    store: Store, clock: FakeClock
-) -> None:
+def test_queries_that_need_the_capacity_fail_while_it_is_unknown(store: Store, clock: FakeClock) -> None:
     def unknown() -> Capacity:
         raise ConnectionError
 

@@ -30,7 +30,7 @@ REQUESTS = {
     "a pair": a_request(day(6), day(9), count=2),
     "a single one": a_request(day(5), day(9)),
 }
-"""What alice books; three days later devices are gone."""
+"""Alice's booking; three days later devices are gone."""
 LEFT = {
     "half": Capacity({A100: {"n0": 2, "n1": 1}, A6000: {"n1": 2}}),
     "nothing": Capacity({A100: {}, A6000: {"n1": 2}}),
@@ -87,7 +87,7 @@ def world(kind: str, folder: Path, asked: str, left: str) -> Iterator[World]:
         pytest.param("postgresql", "planned", "two on each", marks=NEEDS_A_SERVER),
     ],
 )
-def test_whatever_is_offered_instead_can_be_had_and_kept(
+def test_every_alternative_can_be_booked_and_is_not_at_risk(
     tmp_path: Path, kind: str, asked: str, left: str
 ) -> None:
     with world(kind, tmp_path / "first", asked, left) as seen:
@@ -106,42 +106,40 @@ def offered(tmp_path: Path, asked: str, left: str) -> set[str]:
         return {offer.why for offer in here.offered}
 
 
-def test_a_planned_booking_has_others_of_its_model_and_another_model(tmp_path: Path) -> None:
+def test_a_planned_booking_at_risk_is_offered_fewer_gpus_of_its_model(tmp_path: Path) -> None:
     assert offered(tmp_path, "planned", "half") == {"fewer-gpus"}
 
 
-def test_a_planned_one_may_be_booked_again_of_another_model(tmp_path: Path) -> None:
+def test_a_planned_booking_at_risk_is_offered_another_model(tmp_path: Path) -> None:
     assert offered(tmp_path, "a pair", "nothing") == {"other-model"}
 
 
-def test_a_planned_one_may_be_booked_again_on_several_nodes(tmp_path: Path) -> None:
+def test_a_planned_booking_at_risk_is_offered_several_nodes(tmp_path: Path) -> None:
     assert "several-nodes" in offered(tmp_path, "planned", "two on each")
 
 
-def test_what_runs_is_offered_nothing_for_which_it_would_have_to_be_released(tmp_path: Path) -> None:
+def test_a_running_booking_at_risk_is_offered_only_changes_of_itself(tmp_path: Path) -> None:
     assert offered(tmp_path, "running", "half") == {"fewer-gpus"}
 
 
-def test_where_nothing_of_the_model_is_left_what_runs_has_no_alternative(tmp_path: Path) -> None:
+def test_a_running_booking_has_no_alternative_when_no_gpu_of_its_model_is_left(tmp_path: Path) -> None:
     assert offered(tmp_path, "running", "nothing") == set()
 
 
-def test_what_is_not_at_risk_has_none(tmp_path: Path) -> None:
+def test_a_booking_that_is_not_at_risk_has_no_alternatives(tmp_path: Path) -> None:
     assert offered(tmp_path, "a single one", "half") == set()
 
 
-# --- who is at risk, and of what maintenance ---------------------------------------------------------
+# --- which bookings are at risk, and by which maintenance --------------------------------------------
 
 
 def maintenance(node: str, start: float, end: float, **more: object) -> Block:
-    """Maintenance that nobody has stored."""
+    """Maintenance that is not stored."""
     by = {"reason": "new fans", "created_by": "root", "created": day(0)}
     return Block(**{"id": "m-1", "node": node, "start": day(start), "end": day(end), **by, **more})
 
 
-def test_at_risk_are_those_of_the_bookings_asked_about_whose_devices_are_gone(
-    store: Store, clock: FakeClock
-) -> None:
+def test_the_given_bookings_whose_devices_are_gone_are_at_risk(store: Store, clock: FakeClock) -> None:
     there = [CLUSTER]
     service = BookingService(store, clock, Limits(), lambda: there[0])
     lost = service.create(ALICE, a_request(day(1), count=4))
@@ -156,7 +154,7 @@ def test_at_risk_are_those_of_the_bookings_asked_about_whose_devices_are_gone(
     assert service.at_risk([lost, kept, other]) == {lost.id, kept.id, other.id}
 
 
-def test_what_is_cancelled_or_over_is_not_at_risk(store: Store, clock: FakeClock) -> None:
+def test_cancelled_and_past_bookings_are_not_at_risk(store: Store, clock: FakeClock) -> None:
     there = [CLUSTER]
     service = BookingService(store, clock, Limits(), lambda: there[0])
     cancelled = service.create(ALICE, a_request(day(1)))
@@ -181,7 +179,7 @@ def test_what_is_cancelled_or_over_is_not_at_risk(store: Store, clock: FakeClock
     ],
     ids=["all", "the first", "the second", "between", "another model", "one GPU", "another node", "no node"],
 )
-def test_affected_by_maintenance_are_the_bookings_that_overlap_it_and_have_no_other_place(
+def test_maintenance_affects_bookings_that_overlap_it_and_have_no_other_place(
     service: BookingService, block: Block, affected: str
 ) -> None:
     names = {
@@ -193,7 +191,7 @@ def test_affected_by_maintenance_are_the_bookings_that_overlap_it_and_have_no_ot
     assert [record.start for record in found] == sorted(record.start for record in found)
 
 
-def test_maintenance_that_is_stored_counts_once_and_others_beside_it(service: BookingService) -> None:
+def test_stored_maintenance_counts_once_and_other_maintenance_beside_it(service: BookingService) -> None:
     lost = service.create(ALICE, a_request(day(1), day(3), count=3))
     stored = service.add_block(ROOT, node="n0", start=day(1), end=day(3), count=1, reason="new fans")
     assert service.affected(stored) == ()
@@ -202,7 +200,7 @@ def test_maintenance_that_is_stored_counts_once_and_others_beside_it(service: Bo
     assert moved == ()
 
 
-def test_alternatives_are_shown_to_the_owner_and_administrators_while_it_is_not_over(
+def test_alternatives_are_shown_to_the_owner_and_administrators_until_the_booking_is_over(
     store: Store, clock: FakeClock
 ) -> None:
     there = [CLUSTER]

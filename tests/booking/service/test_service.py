@@ -37,7 +37,7 @@ def rules(refused: pytest.ExceptionInfo[RefusedError]) -> list[str]:
 # --- create ------------------------------------------------------------------------------------------
 
 
-def test_a_booking_is_stored_as_it_was_asked_for(service: BookingService, store: Store) -> None:
+def test_a_booking_is_stored_as_requested(service: BookingService, store: Store) -> None:
     record = service.create(ALICE, a_request(day(1), day(4), count=2, namespace="lab"))
     assert record == Record(
         id=record.id,
@@ -63,7 +63,7 @@ def test_ids_are_random_and_valid_names_in_kubernetes(service: BookingService) -
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for name in ids)
 
 
-def test_a_booking_from_now_runs_at_once_in_the_middle_of_a_second_too(
+def test_a_booking_from_now_runs_at_once_even_in_the_middle_of_a_second(
     service: BookingService, clock: FakeClock
 ) -> None:
     clock.advance(0.7)
@@ -72,7 +72,7 @@ def test_a_booking_from_now_runs_at_once_in_the_middle_of_a_second_too(
     assert record.state(clock.now()) == "active"
 
 
-def test_a_refusal_names_everything_and_the_earliest_start_and_stores_nothing(
+def test_a_refusal_names_all_broken_rules_and_the_earliest_start_and_stores_nothing(
     service: BookingService, store: Store
 ) -> None:
     service.create(ALICE, a_request())
@@ -92,7 +92,7 @@ def test_a_user_who_waits_for_the_earliest_start_gets_it(service: BookingService
     assert service.create(ALICE, a_request(day(16))).start == day(16)
 
 
-def test_others_bookings_are_no_hindrance_until_the_gpus_are_gone(service: BookingService) -> None:
+def test_bookings_of_others_do_not_matter_until_all_gpus_are_booked(service: BookingService) -> None:
     for number in range(6):
         service.create(somebody(f"u{number}"), a_request())
     with pytest.raises(RefusedError) as refused:
@@ -101,7 +101,7 @@ def test_others_bookings_are_no_hindrance_until_the_gpus_are_gone(service: Booki
     assert refused.value.earliest_start == day(2)
 
 
-def test_capacity_is_asked_for_before_anybody_is_locked_out(store: Store, clock: FakeClock) -> None:
+def test_the_capacity_is_read_outside_the_writing_transaction(store: Store, clock: FakeClock) -> None:
     def capacity() -> Capacity:
         # Inside a transaction it would be refused.
         assert store.write(lambda writing: writing.change()) == 0
@@ -111,7 +111,7 @@ def test_capacity_is_asked_for_before_anybody_is_locked_out(store: Store, clock:
     assert service.create(ALICE, a_request())
 
 
-def test_a_capacity_that_is_not_known_stores_nothing(store: Store, clock: FakeClock) -> None:
+def test_nothing_is_stored_while_the_capacity_is_unknown(store: Store, clock: FakeClock) -> None:
     def unknown() -> Capacity:
         raise ConnectionError
 
@@ -123,7 +123,7 @@ def test_a_capacity_that_is_not_known_stores_nothing(store: Store, clock: FakeCl
 # --- dry run -----------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_says_what_create_would_and_stores_nothing(service: BookingService, store: Store) -> None:
+def test_a_dry_run_answers_as_create_would_and_stores_nothing(service: BookingService, store: Store) -> None:
     decision = service.dry_run(ALICE, a_request(day(1), day(3)))
     assert decision.is_accepted
     assert store.change() == 0
@@ -136,7 +136,7 @@ def test_a_dry_run_says_what_create_would_and_stores_nothing(service: BookingSer
 # --- list and show -----------------------------------------------------------------------------------
 
 
-def test_people_see_their_own_bookings_by_their_start(service: BookingService, clock: FakeClock) -> None:
+def test_users_see_their_own_bookings_ordered_by_start(service: BookingService, clock: FakeClock) -> None:
     past = service.create(ALICE, a_request())
     clock.advance(20 * DAY)
     planned = service.create(ALICE, a_request(day(30)))
@@ -153,7 +153,7 @@ def test_a_cancelled_booking_is_past(service: BookingService) -> None:
     assert listed(service, ALICE, past=True) == [cancelled]
 
 
-def test_a_booking_is_shown_to_its_owner_alone(service: BookingService) -> None:
+def test_a_booking_is_shown_only_to_its_owner(service: BookingService) -> None:
     record = service.create(ALICE, a_request())
     assert service.show(ALICE, record.id) == record
     with pytest.raises(UnknownBookingError, match=f"You have no booking '{record.id}'"):
@@ -175,13 +175,15 @@ def test_a_released_booking_is_over_within_the_second(service: BookingService, c
     assert service.show(ALICE, record.id) == released
 
 
-def test_released_at_a_whole_second_it_is_over_at_once(service: BookingService, clock: FakeClock) -> None:
+def test_a_booking_released_at_a_whole_second_is_over_at_once(
+    service: BookingService, clock: FakeClock
+) -> None:
     record = service.create(ALICE, a_request())
     clock.advance(3600)
     assert service.release(ALICE, record.id).state(clock.now()) == "ended"
 
 
-def test_a_booking_that_is_released_as_it_begins_has_lasted_a_second(service: BookingService) -> None:
+def test_a_booking_released_at_its_start_has_lasted_a_second(service: BookingService) -> None:
     record = service.create(ALICE, a_request())
     assert service.release(ALICE, record.id).end == START + timedelta(seconds=1)
 
@@ -192,7 +194,7 @@ def test_a_release_in_the_last_second_prolongs_nothing(service: BookingService, 
     assert service.release(ALICE, record.id).end == record.end
 
 
-def test_what_was_released_can_be_booked_by_others_and_the_cooldown_counts_from_there(
+def test_released_gpus_can_be_booked_by_others_and_the_cooldown_counts_from_the_release(
     service: BookingService, clock: FakeClock
 ) -> None:
     record = service.create(ALICE, a_request(count=4, end=day(10)))
@@ -239,7 +241,7 @@ def test_a_running_booking_is_not_cancelled_but_released(service: BookingService
     assert store.records_ending_after(START) == [record]
 
 
-def test_what_is_over_is_not_cancelled_again(service: BookingService, clock: FakeClock) -> None:
+def test_a_booking_that_is_over_cannot_be_cancelled(service: BookingService, clock: FakeClock) -> None:
     planned = service.create(ALICE, a_request(day(1)))
     service.cancel(ALICE, planned.id)
     with pytest.raises(RefusedError, match=r"is over \(cancelled\)"):
@@ -251,7 +253,7 @@ def test_what_is_over_is_not_cancelled_again(service: BookingService, clock: Fak
 
 
 @pytest.mark.parametrize("planned", [True, False])
-def test_nobody_touches_the_bookings_of_others(
+def test_nobody_can_end_the_bookings_of_others(
     service: BookingService, store: Store, *, planned: bool
 ) -> None:
     record = service.create(ALICE, a_request(day(1) if planned else None))
@@ -262,7 +264,7 @@ def test_nobody_touches_the_bookings_of_others(
 
 
 @pytest.mark.parametrize("name", ["", "b-nothing", "' OR 1=1 --", "x" * 100_000, "\0"])
-def test_an_id_that_nobody_has_is_unknown_whatever_it_is(service: BookingService, name: str) -> None:
+def test_every_other_text_as_an_id_is_unknown(service: BookingService, name: str) -> None:
     for touch in (service.show, service.release, service.cancel):
         with pytest.raises(UnknownBookingError) as unknown:
             touch(ALICE, name)
@@ -272,7 +274,7 @@ def test_an_id_that_nobody_has_is_unknown_whatever_it_is(service: BookingService
 # --- availability ------------------------------------------------------------------------------------
 
 
-def test_availability_says_how_many_gpus_of_each_model_are_free(service: BookingService) -> None:
+def test_availability_gives_the_free_gpus_of_each_model(service: BookingService) -> None:
     service.create(ALICE, a_request(day(1), day(3), count=2))
     service.create(BOB, a_request(day(2), day(4), model=A6000))
     hundred, a6000 = service.availability(ALICE, None, day(0), day(5))
@@ -285,7 +287,7 @@ def test_availability_says_how_many_gpus_of_each_model_are_free(service: Booking
     assert [step.free for step in a6000.steps] == [2, 1, 2]
 
 
-def test_what_is_maintained_is_neither_there_nor_free(service: BookingService) -> None:
+def test_gpus_under_maintenance_count_neither_as_capacity_nor_as_free(service: BookingService) -> None:
     service.create(BOB, a_request(day(1), day(4), count=3))
     admin = msgspec.structs.replace(ALICE, is_administrator=True)
     node, count = max(CLUSTER.devices[A100].items(), key=lambda each: each[1])
@@ -306,7 +308,7 @@ def test_availability_of_one_model_in_any_spelling(service: BookingService) -> N
     assert (only.model, only.steps) == (A6000, (Step(day(0), day(5), 2, 2),))
 
 
-def test_availability_of_what_cannot_be_is_refused_with_everything_that_is_wrong(
+def test_an_invalid_query_of_availability_is_refused_with_all_errors(
     service: BookingService,
 ) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -317,10 +319,10 @@ def test_availability_of_what_cannot_be_is_refused_with_everything_that_is_wrong
     assert rules(refused) == ["no-offset"]
 
 
-# --- the database goes away --------------------------------------------------------------------------
+# --- the database is missing -------------------------------------------------------------------------
 
 
-def test_l9_without_its_database_the_service_answers_nothing(
+def test_l9_without_its_database_the_service_answers_no_request(
     service: BookingService, path: Path, tmp_path: Path
 ) -> None:
     record = service.create(ALICE, a_request())
@@ -338,10 +340,10 @@ def test_l9_without_its_database_the_service_answers_nothing(
     assert listed(service, ALICE) == [record]
 
 
-def test_an_address_that_an_administrator_names_is_the_user_who_signs_in_by_it_or_nobody(
+def test_an_email_address_named_by_an_administrator_means_the_mapped_user_or_is_refused(
     store: Store, clock: FakeClock
 ) -> None:
-    """It would be written in objects of the cluster, where everybody sees it (ADR 61)."""
+    """Otherwise it would be written on objects of the cluster, where everybody sees it (ADR 61)."""
     rules = (Rule(source="oidc", match=r"([^@]+)@example[.]org", user=r"\1"),)
     mapped = BookingService(store, clock, Limits(), lambda: CLUSTER, identity_rules=rules)
     admin = msgspec.structs.replace(ALICE, is_administrator=True)

@@ -1,4 +1,4 @@
-"""L5: whatever happens at once, and whenever the process dies, nothing is booked twice and nothing lost."""
+"""L5: under any concurrency, and whenever the process dies, nothing is booked twice and nothing is lost."""
 
 import os
 import signal
@@ -61,7 +61,7 @@ def at_once(work: Callable[[int], list[Record]]) -> list[Record]:
 
 
 def tried(book: Callable[[], Record], reason: str = "capacity") -> list[Record]:
-    """The booking, or nothing when there was this reason against it."""
+    """The booking, or nothing when this rule refused it."""
     try:
         return [book()]
     except RefusedError as refused:
@@ -82,18 +82,18 @@ def assert_nothing_is_booked_twice(records: list[Record], most: int) -> None:
         assert peak(records, record.start, record.end) <= most
 
 
-def test_l5_of_two_requests_for_the_last_gpu_exactly_one_gets_it(store: Store) -> None:
+def test_l5_exactly_one_of_two_requests_for_the_last_gpu_gets_it(store: Store) -> None:
     service = a_service(store, Capacity({A100: {"n0": 1}}))
     got = at_once(lambda number: tried(lambda: service.create(somebody(f"u{number}"), a_request())))
     assert len(got) == 1
     assert store.records_ending_after(START) == got
 
 
-def test_one_person_in_many_windows_has_one_planned_booking(store: Store) -> None:
+def test_a_user_who_books_in_many_windows_at_once_has_one_planned_booking(store: Store) -> None:
     service = a_service(store)
 
     def book(number: int) -> list[Record]:
-        # Each a month later than the other, so that nothing but the rule is in the way.
+        # Each a month later than the other, so that only this rule can refuse it.
         request = a_request(day(30 * (THREADS - number)))
         return tried(lambda: service.create(somebody("alice"), request), "one-planned")
 
@@ -101,7 +101,7 @@ def test_one_person_in_many_windows_has_one_planned_booking(store: Store) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_l5_sixteen_writers_on_a_tight_calendar_overbook_no_instant_and_lose_nothing(
+def test_l5_sixteen_writers_on_a_tight_calendar_never_overbook_and_lose_nothing(
     store: Store, seed: int
 ) -> None:
     service = a_service(store)
@@ -122,7 +122,7 @@ def test_l5_sixteen_writers_on_a_tight_calendar_overbook_no_instant_and_lose_not
     assert sorted(record.change for record in stored) == list(range(1, len(stored) + 1))
 
 
-def test_two_processes_on_one_file_overbook_nothing_either(url: str) -> None:
+def test_two_processes_on_one_file_never_overbook_either(url: str) -> None:
     # Two stores share no lock of the process: BEGIN IMMEDIATE alone keeps them apart.
     with closing(open_store(url)) as one, closing(open_store(url)) as two:
         services = [a_service(one), a_service(two)]
@@ -164,7 +164,7 @@ def killed_after(url: str, name: str, answers: int) -> list[str]:
         return [line.strip() for line in (*printed, *writer.stdout)]
 
 
-def test_l9_what_was_answered_is_there_after_kill_9(url: str) -> None:
+def test_l9_every_answered_booking_is_stored_after_kill_9(url: str) -> None:
     printed: list[str] = []
     for number, answers in enumerate((1, 4, 9)):
         printed += killed_after(url, f"u{number}", answers)

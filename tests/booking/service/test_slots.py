@@ -1,4 +1,4 @@
-"""When there are so many GPUs for so long, before a deadline."""
+"""When a number of GPUs is free for a length of time, before a deadline."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -68,7 +68,7 @@ def test_slots_that_are_shorter_than_a_day_follow_each_other(store: Store, clock
     ]
 
 
-def test_a_slot_is_over_by_its_deadline_or_the_refusal_names_the_first(service: BookingService) -> None:
+def test_a_slot_ends_by_the_deadline_or_the_refusal_names_the_first_slot(service: BookingService) -> None:
     service.create(BOB, a_request(end=day(5), count=4))
     assert [slot.end for slot in service.earliest(ALICE, slot_request(deadline=day(8)))] == [day(8)]
     with pytest.raises(RefusedError) as refused:
@@ -87,7 +87,7 @@ def test_a_user_who_may_not_book_now_is_refused_with_the_reason_and_the_earliest
     assert refused.value.earliest_start == day(16)
 
 
-def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> None:
+def test_the_first_slot_is_after_the_cooldown(service: BookingService, clock: FakeClock) -> None:
     service.create(ALICE, a_request(end=day(2)))
     clock.advance(timedelta(days=3).total_seconds())
     assert service.earliest(ALICE, slot_request())[0].start == day(16)
@@ -108,13 +108,13 @@ def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> 
         (SlotRequest(model="H100", duration=Duration(days=2)), "unknown-model"),
     ],
 )
-def test_what_no_instant_could_grant_is_refused(
+def test_a_request_that_can_never_be_granted_is_refused(
     service: BookingService, booking_request: SlotRequest, rule: str
 ) -> None:
     assert rule in rules(service, booking_request)
 
 
-def test_administrators_ask_for_others(service: BookingService) -> None:
+def test_administrators_search_slots_for_others(service: BookingService) -> None:
     service.create(ALICE, a_request(end=day(2)))
     assert service.earliest(ROOT, slot_request())
     with pytest.raises(RefusedError):
@@ -123,7 +123,7 @@ def test_administrators_ask_for_others(service: BookingService) -> None:
         service.earliest(BOB, slot_request(), user="alice")
 
 
-def test_the_first_slot_is_booked_in_the_step_that_finds_it(service: BookingService) -> None:
+def test_the_first_slot_is_booked_in_the_transaction_that_finds_it(service: BookingService) -> None:
     service.create(BOB, a_request(end=day(5.5), count=4))
     (first, *_) = service.earliest(ALICE, slot_request())
     key = Key.of("once", b"the request")
@@ -133,7 +133,7 @@ def test_the_first_slot_is_booked_in_the_step_that_finds_it(service: BookingServ
     assert [entry.action for entry in service.audit(ROOT, subject=made.id).entries] == ["booking.create"]
 
 
-def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_recorded(
+def test_without_a_slot_in_time_nothing_is_booked_and_the_demand_is_recorded(
     service: BookingService,
 ) -> None:
     service.create(BOB, a_request(end=day(5), count=4))
@@ -146,8 +146,10 @@ def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_reco
     assert denied.rules == ("after-the-deadline", "capacity")
 
 
-def test_that_the_first_slot_is_too_late_hides_nothing_of_why(store: Store, clock: FakeClock) -> None:
-    """Also not a cooldown; which step it would begin on is no reason."""
+def test_a_first_slot_after_the_deadline_is_refused_with_the_cooldown_that_causes_it(
+    store: Store, clock: FakeClock
+) -> None:
+    """The step of the grid on which it would begin is no reason."""
     limits = Limits(granularity=Duration(seconds=3600))
     service = BookingService(store, clock, limits, lambda: CLUSTER)
     service.create(ALICE, a_request(end=day(1)))
@@ -158,8 +160,8 @@ def test_that_the_first_slot_is_too_late_hides_nothing_of_why(store: Store, cloc
     assert refused.value.earliest_start == day(15)
 
 
-def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store, clock: FakeClock) -> None:
-    """Nobody takes it between the question and the booking."""
+def test_users_who_want_the_first_slot_at_once_each_get_another(store: Store, clock: FakeClock) -> None:
+    """No other booking takes a slot between its search and its booking."""
     service = BookingService(store, clock, Limits(), lambda: CLUSTER)
     people = [somebody(f"u{number}") for number in range(6)]
     with ThreadPoolExecutor(len(people)) as pool:
@@ -187,7 +189,7 @@ def test_a_request_over_a_limit_is_refused_with_what_would_be_accepted(service: 
     assert why(refused)["within-limits"] == (4, day(0), day(14))
 
 
-def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingService) -> None:
+def test_alternatives_before_a_deadline_end_by_then(service: BookingService) -> None:
     """Three days of four GPUs begin after two: a slot that ends by the fourth day has fewer of them."""
     service.create(BOB, a_request(end=day(2), count=2))
     service.create(CAROL, a_request(end=day(2), count=2))
@@ -201,14 +203,14 @@ def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingServi
     assert why(refused)
 
 
-def test_what_begins_in_time_and_ends_too_late_may_be_shorter(service: BookingService) -> None:
+def test_a_slot_that_begins_in_time_and_ends_too_late_is_offered_shorter(service: BookingService) -> None:
     with pytest.raises(RefusedError) as refused:
         service.earliest(ALICE, slot_request(days=5, deadline=day(3)))
     assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
     assert offers(refused) == [("shorter", 4, day(start), day(3)) for start in range(3)]
 
 
-def test_where_the_first_slot_would_end_too_late_shorter_ones_are_offered(service: BookingService) -> None:
+def test_shorter_slots_are_offered_when_the_first_would_end_too_late(service: BookingService) -> None:
     """Full until day six: of the three days that are left before the deadline."""
     service.create(BOB, a_request(end=day(6), count=4))
     service.create(CAROL, a_request(end=day(6), count=2))

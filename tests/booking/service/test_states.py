@@ -37,7 +37,7 @@ def applied(service: BookingService, verb: Verb, record: Record) -> Record:
     return doing[verb]()
 
 
-def test_the_table_is_complete() -> None:
+def test_the_table_has_every_state_and_every_verb() -> None:
     assert set(STATES) == set(get_args(State)) == set(TABLE)
     assert set(VERBS) == set(get_args(Verb))
     assert all(set(verbs) == set(VERBS) for verbs in TABLE.values())
@@ -45,7 +45,7 @@ def test_the_table_is_complete() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("state", STATES)
-def test_each_verb_does_in_each_state_what_the_table_says(
+def test_each_verb_has_in_each_state_the_effect_of_the_table(
     service: BookingService, store: Store, clock: FakeClock, state: State, verb: Verb
 ) -> None:
     record = in_state(service, clock, state)
@@ -76,12 +76,12 @@ def test_each_verb_does_in_each_state_what_the_table_says(
         (day(2), "ended"),
     ],
 )
-def test_a_state_begins_with_its_instant(instant: datetime, state: State) -> None:
+def test_a_state_begins_at_its_first_instant(instant: datetime, state: State) -> None:
     record = a_record(day(0), day(2))
     refused = {verb for verb in VERBS if isinstance(TABLE[state][verb], Why)}
     assert {verb for verb in VERBS if rejection(record, verb, instant)} == refused
 
 
-def test_a_released_booking_has_ended_though_its_last_second_is_still_counted() -> None:
+def test_a_released_booking_has_ended_even_while_its_last_second_still_counts() -> None:
     record = a_record(day(0), START + timedelta(seconds=61), released=START + timedelta(seconds=60))
     assert record.state(START + timedelta(seconds=60, milliseconds=500)) == "ended"

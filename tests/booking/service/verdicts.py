@@ -1,4 +1,4 @@
-"""What an asker learns of a request, in a form in which a trial and the real one can be compared."""
+"""What a caller learns about a request, in a form in which a dry run and the real request can be compared."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -15,7 +15,7 @@ Refused = list[Violation] | str
 
 
 def verdict(ask: Callable[[], Decision | Record]) -> Granted | Refused:
-    """The booking as it would be or is; its violations; or the error and what it says."""
+    """The booking as it would be or is; its violations; or the error and its message."""
     try:
         made = ask()
     except RefusedError as refused:

@@ -48,9 +48,9 @@ MISSED: Final = 1 / 200
 """Of the refusals where a booking needs one node, fewer than this are needless in the mean of many crowds,
 and fewer than ``MOST_MISSED`` in any: the search for places has a limit (docs/rules.md)."""
 MOST_MISSED: Final = 1 / 50
-"""A calendar on which one booking is missed misses it as often as it is asked for: one in 88 was seen."""
+"""A calendar that misses one booking misses it each time it is requested: one in 88 was seen."""
 CROWD: Final = 3
-"""People whom every writer is sometimes: they have one booking at a time."""
+"""Users in whose names every writer sometimes books: they have one booking at a time."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ SCENARIOS: Final = {"anywhere": ANYWHERE, "on one node": ON_ONE_NODE}
 
 @dataclass(frozen=True)
 class Wanted:
-    """So many GPUs in a span, for somebody; ``changing`` is out of its own way."""
+    """GPUs in a span for a user; the GPUs of ``changing`` are free for itself."""
 
     user: str
     start: datetime
@@ -95,7 +95,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that was not granted, and between which changes."""
+    """A request that was refused, and the changes between which it was."""
 
     wanted: Wanted
     before: int
@@ -112,7 +112,7 @@ class Answers:
     """Change -> when that was answered: what a booking has got then, it has from then on."""
     refused: list[Refusal] = field(default_factory=list)
     seen: list[tuple[datetime, list[Record]]] = field(default_factory=list)
-    """When the store was read, and what was stored then."""
+    """When the store was read, and the bookings in it."""
 
     def states(self) -> list[list[Record]]:
         """The bookings after each change, from none on."""
@@ -192,7 +192,7 @@ class Crowd:
                 self._end(record)
 
     def observe(self, over: threading.Event) -> None:
-        """Read what is stored, again and again; in the end, too."""
+        """Read the store repeatedly, and once more at the end."""
         while True:
             is_last = over.wait(EVERY)
             stored = self._store.records_ending_after(day(-1))
@@ -237,7 +237,7 @@ class Crowd:
 
 
 def crowd(store: Store, scenario: Scenario, seed: int, *, each: int) -> Answers:
-    """Let all writers ask so many times; what they were answered."""
+    """Let all writers send so many requests; their answers."""
     made = Crowd(store, scenario, seed)
     over = threading.Event()
     with ThreadPoolExecutor(WRITERS + 1) as pool:
@@ -287,9 +287,9 @@ def unfounded(scenario: Scenario, answers: Answers) -> list[Refusal]:
 
 
 def overbooked(records: Iterable[Record], scenario: Scenario, since: datetime) -> list[Record]:
-    """Bookings in whose time, from an instant on, more is booked than there is.
+    """Bookings during which, from an instant on, more devices are booked than exist.
 
-    What was before says nothing: a booking that gets another GPU while it runs has the new count in its
+    Earlier load does not count: a booking that gets another GPU while it runs has the new count in its
     record, for its whole span.
     """
     kept = [record for record in records if record.end > since]
@@ -297,7 +297,7 @@ def overbooked(records: Iterable[Record], scenario: Scenario, since: datetime) -
 
 
 def spoilt(records: Iterable[Record], scenario: Scenario, now: datetime) -> str | None:
-    """The fault in the places of bookings from now on; None where they hold, or the sum is enough."""
+    """The fault in the places of bookings from now on; None when they are valid, or the sum decides."""
     live = {record.id: record for record in records if record.cancelled is None and record.end > now}
     if not any(record.topology == "single-node" and record.count > 1 for record in live.values()):
         return None
@@ -305,7 +305,7 @@ def spoilt(records: Iterable[Record], scenario: Scenario, now: datetime) -> str 
 
 
 def _fixed(record: Record) -> Record:
-    """Without what changes when others come: its place in the booking plan, and with it its number."""
+    """The booking without what other bookings may change: its place in the plan and its change number."""
     return msgspec.structs.replace(record, plan=(), change=0)
 
 
@@ -325,7 +325,7 @@ def is_hindered(state: list[Record], wanted: Wanted, scenario: Scenario) -> bool
 
 
 def _most(state: list[Record], start: datetime, end: datetime) -> int:
-    """Devices that are booked at the fullest instant of a span: it is where one of them begins."""
+    """The most devices booked at any instant of a span, which is one where a booking begins."""
     there = [each for each in state if each.start < end and each.end > start]
     instants = {start, *(each.start for each in there if each.start > start)}
     return max(sum(each.count for each in there if each.start <= at < each.end) for at in instants)

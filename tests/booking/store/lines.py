@@ -1,4 +1,4 @@
-"""Connections of a database that is not there: what they are told is listed, what goes wrong is put in."""
+"""Connections of a fake database: their statements are recorded, and tests put errors into them."""
 
 from dataclasses import dataclass, field
 
@@ -8,28 +8,28 @@ from booking.store.connection import Connection
 
 
 class Lost(peewee.OperationalError):
-    """The other end is gone."""
+    """The connection is lost."""
 
 
 class Refused(peewee.OperationalError):
-    """The other end is there and says no."""
+    """The database refuses the statement."""
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Of a statement that has changed nothing."""
+    """The cursor of a statement that has changed nothing."""
 
     rows: list[tuple[object, ...]]
     rowcount = 0
 
     def fetchall(self) -> list[tuple[object, ...]]:
-        """What it has found."""
+        """The rows that it has found."""
         return self.rows
 
 
 @dataclass(eq=False)
 class Line:
-    """What peewee has of one connection; errors that are put into ``trouble`` are raised once."""
+    """One connection as peewee sees it; errors that are put into ``trouble`` are raised once."""
 
     number: int
     param: str = "?"
@@ -37,11 +37,11 @@ class Line:
     trouble: dict[str, Exception] = field(default_factory=dict)
     answers: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     gone: Lost | None = None
-    """From when on each statement fails."""
+    """The error by which each further statement fails."""
     is_open: bool = True
 
     def execute_sql(self, statement: str, values: object) -> Cursor:
-        """As a database that is asked nothing else."""
+        """Record a statement, and answer or fail as the test has set."""
         del values
         assert self.is_open, "a closed connection was used"
         self.said.append(statement)
@@ -54,14 +54,14 @@ class Line:
         return Cursor(self.answers.get(statement, []))
 
     def connection(self) -> "Line":
-        """The driver's own."""
+        """The driver's own connection."""
         return self
 
     def dispose(self) -> None:
-        """Forget what it knows of its state."""
+        """Drop the state of the connection."""
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         self.is_open = False
 
 
@@ -72,7 +72,7 @@ class Engine:
     lines: list[Line] = field(default_factory=list)
     refusal: peewee.PeeweeException | None = None
     about: list[tuple[object, ...]] = field(default_factory=lambda: [("abc", 1, 0)])
-    """What the database says of itself: store id, incarnation and number of the newest change."""
+    """The identity of the database: store id, incarnation and number of the newest change."""
     trouble: list[tuple[str, Exception]] = field(default_factory=list)
     """Statement and error, one for each new connection, the first of them first."""
     checks: int = 0
@@ -83,11 +83,11 @@ class Engine:
     locks = "SELECT about FOR UPDATE"
 
     def check(self) -> None:
-        """It is what it was."""
+        """Count a check of the database's identity, which succeeds."""
         self.checks += 1
 
     def connect(self) -> Connection:
-        """One more; or none, where that is refused."""
+        """Another connection, unless connections are refused."""
         if self.refusal:
             raise self.refusal
         trouble = dict([self.trouble.pop(0)]) if self.trouble else {}
@@ -96,13 +96,13 @@ class Engine:
         return Connection(self.lines[-1])
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
-        """As the name says."""
+        """Whether the error means a lost connection."""
         return isinstance(error, Lost)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close the engine, which holds nothing."""
 
     @property
     def open(self) -> list[int]:
-        """Numbers of the connections that are not closed."""
+        """Numbers of the open connections."""
         return [line.number for line in self.lines if line.is_open]

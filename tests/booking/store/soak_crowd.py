@@ -1,7 +1,7 @@
 """The crowd of ``test_crowd.py`` with one seed after the other, in turns on both databases.
 
 ``SOAK_MINUTES=30 pytest -s tests/booking/store/soak_crowd.py`` takes a third of that.
-``HISTORY_SEED=<a seed>`` begins with that seed, else every soak with another one.
+``HISTORY_SEED=<a seed>`` begins with that seed; otherwise every soak begins with another one.
 """
 
 import os
@@ -24,11 +24,11 @@ pytestmark = [pytest.mark.timeout(0), NEEDS_A_SERVER]
 
 SECONDS = 60 * float(os.environ.get("SOAK_MINUTES", "30")) / 3
 MANY: Final = 10
-"""Crowds of which the mean says something."""
+"""Number of crowds from which the mean is meaningful."""
 SEED = int(os.environ.get("HISTORY_SEED", secrets.randbelow(10**6)))
 
 
-def test_l5_every_crowd_gets_exactly_what_there_is(tmp_path: Path) -> None:
+def test_l5_every_crowd_gets_exactly_the_existing_gpus(tmp_path: Path) -> None:
     clock = SystemClock()
     deadline = clock.monotonic() + SECONDS
     shares = list[float]()

@@ -1,4 +1,4 @@
-"""Blocks and exemptions: found by span and person as a search through all finds them, also within a write."""
+"""Blocks and exemptions: queries by span and user give what a search through all gives, in writes too."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -77,7 +77,7 @@ INSTANTS = st.builds(
 
 
 @given(st.none() | INSTANTS, st.none() | INSTANTS, st.sampled_from((None, *NODES, "n9")))
-def test_blocks_of_a_span_have_a_moment_in_it(
+def test_blocks_of_a_span_are_those_that_overlap_it(
     everything: Everything, start: datetime | None, end: datetime | None, node: str | None
 ) -> None:
     if start is not None and end is not None and end <= start:
@@ -115,7 +115,7 @@ def test_exemptions_in_force_have_begun_and_are_not_over(
     ],
     ids=["the whole node", "of a model", "of any model", "any text", "long"],
 )
-def test_a_block_comes_back_as_it_was_stored_alone_and_among_others(store: Store, block: Block) -> None:
+def test_a_block_is_read_back_as_stored_alone_and_in_lists(store: Store, block: Block) -> None:
     store.write(lambda writing: writing.block_add(block))
     with store.reading() as reading:
         assert reading.block(block.id) == block
@@ -132,16 +132,14 @@ def test_a_block_comes_back_as_it_was_stored_alone_and_among_others(store: Store
     ],
     ids=["of every model", "of one model", "any limits", "any text"],
 )
-def test_an_exemption_comes_back_as_it_was_stored_alone_and_among_others(
-    store: Store, exemption: Exemption
-) -> None:
+def test_an_exemption_is_read_back_as_stored_alone_and_in_lists(store: Store, exemption: Exemption) -> None:
     store.write(lambda writing: writing.exemption_add(exemption))
     with store.reading() as reading:
         assert reading.exemption(exemption.id) == exemption
         assert reading.exemptions(None, None) == [exemption]
 
 
-def test_a_write_sees_what_it_has_changed_itself_though_it_has_asked_before(store: Store) -> None:
+def test_a_write_sees_its_own_changes_even_after_an_earlier_query(store: Store) -> None:
     def seen(reading: Reading) -> tuple[list[str], list[str]]:
         return (
             [each.id for each in reading.blocks(start=day(0))],
@@ -160,7 +158,7 @@ def test_a_write_sees_what_it_has_changed_itself_though_it_has_asked_before(stor
     assert store.write(decide) == [([], []), (["k-1"], ["e-1"]), ([], [])]
 
 
-def test_one_moment_is_read_once_and_the_next_one_again(store: Store) -> None:
+def test_a_reading_sees_one_state_and_the_next_reading_the_next(store: Store) -> None:
     with store.reading() as reading:
         assert reading.blocks() == []
         store.write(lambda writing: writing.block_add(a_block()))
@@ -168,7 +166,7 @@ def test_one_moment_is_read_once_and_the_next_one_again(store: Store) -> None:
     assert store.read(lambda reading: reading.blocks()) == [a_block()]
 
 
-def test_blocks_are_changes_that_the_cluster_mirrors_and_exemptions_are_not(store: Store) -> None:
+def test_blocks_count_as_changes_for_the_mirror_and_exemptions_do_not(store: Store) -> None:
     store.write(lambda writing: writing.exemption_add(an_exemption()))
     assert store.change() == 0
     store.write(lambda writing: [writing.block_add(a_block(name)) for name in ("k-1", "k-2")])
@@ -179,7 +177,7 @@ def test_blocks_are_changes_that_the_cluster_mirrors_and_exemptions_are_not(stor
 
 
 @pytest.mark.parametrize("name", ["k-2", "", "K-1", "k-1 ", "%", "k-1\0"])
-def test_what_is_not_there_is_not_removed_and_is_no_change(store: Store, name: str) -> None:
+def test_removing_an_unknown_entry_is_not_a_change(store: Store, name: str) -> None:
     store.write(lambda writing: (writing.block_add(a_block()), writing.exemption_add(an_exemption("k-1"))))
     change = store.change()
     assert store.write(lambda writing: writing.block_remove(name)) is None
@@ -189,7 +187,7 @@ def test_what_is_not_there_is_not_removed_and_is_no_change(store: Store, name: s
     assert store.change() == change
 
 
-def test_only_the_one_that_is_named_is_removed(store: Store) -> None:
+def test_only_the_named_entry_is_removed(store: Store) -> None:
     names = ("x-1", "x-2", "x-3")
     store.write(lambda writing: [writing.block_add(a_block(name)) for name in names])
     store.write(lambda writing: [writing.exemption_add(an_exemption(name)) for name in names])
@@ -205,7 +203,7 @@ def test_only_the_one_that_is_named_is_removed(store: Store) -> None:
     [a_block(), a_block("k-2", count=-1), a_block("k-2", start=day(3)), a_block("k-2", start=day(4))],
     ids=["a second of the id", "fewer than none", "empty", "backwards"],
 )
-def test_a_block_that_cannot_be_leaves_the_others_and_the_number_of_changes(
+def test_an_impossible_block_changes_neither_the_others_nor_the_number_of_changes(
     store: Store, wrong: Block
 ) -> None:
     store.write(lambda writing: writing.block_add(a_block()))
@@ -219,7 +217,7 @@ def test_a_block_that_cannot_be_leaves_the_others_and_the_number_of_changes(
     [an_exemption(), an_exemption("e-2", reason=""), an_exemption("e-2", start=day(3))],
     ids=["a second of the id", "without a reason", "empty"],
 )
-def test_an_exemption_that_cannot_be_leaves_the_others(store: Store, wrong: Exemption) -> None:
+def test_an_impossible_exemption_does_not_change_the_others(store: Store, wrong: Exemption) -> None:
     store.write(lambda writing: writing.exemption_add(an_exemption()))
     with pytest.raises(StoreError, match="cannot be used"):
         store.write(lambda writing: writing.exemption_add(wrong))

@@ -1,4 +1,4 @@
-"""Pages of audit and denied demand, against sorted lists; how long refusals and answers are kept."""
+"""Pages of audit and denied demand, compared with sorted lists; how long refusals and answers are kept."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -71,14 +71,14 @@ def pages(page_after: Callable[[int | None], Sequence[Numbered]], limit: int) ->
     page = page_after(None)
     while page:
         assert len(page) <= limit
-        assert page[0] not in found, "a page repeats what another had"
+        assert page[0] not in found, "a page repeats an entry of another"
         found += page
         page = page_after(page[-1].number)
     return found
 
 
 @given(st.sampled_from((None, *SUBJECTS, "b-9")), st.sampled_from((None, *ACTORS)), st.integers(1, 45))
-def test_pages_of_the_audit_are_all_of_a_thing_by_somebody_newest_first(
+def test_pages_of_the_audit_have_all_entries_of_an_object_and_actor_newest_first(
     crowded: Store, subject: str | None, actor: str | None, limit: int
 ) -> None:
     with crowded.reading() as reading:
@@ -93,7 +93,7 @@ def test_pages_of_the_audit_are_all_of_a_thing_by_somebody_newest_first(
 
 
 @given(st.integers(1, 25))
-def test_pages_of_denied_demand_are_all_of_it_newest_first(crowded: Store, limit: int) -> None:
+def test_pages_of_denied_demand_have_all_entries_newest_first(crowded: Store, limit: int) -> None:
     with crowded.reading() as reading:
         found = pages(lambda after: reading.denied_page(after=after, limit=limit), limit)
         assert [each.number for each in found] == list(range(20, 0, -1))
@@ -110,10 +110,10 @@ JSON = st.recursive(
 @given(
     before=st.none() | st.dictionaries(st.text(), JSON), after=st.none() | st.dictionaries(st.text(), JSON)
 )
-def test_what_was_and_what_is_come_back_as_they_were_written(
+def test_the_states_before_and_after_are_read_back_as_written(
     crowded: Store, before: dict[str, object] | None, after: dict[str, object] | None
 ) -> None:
-    """In a transaction that is undone: an audit only grows."""
+    """In a transaction that is rolled back, since an audit only grows."""
 
     def written(writing: Writing) -> None:
         writing.audit(an_entry(before=before, after=after))
@@ -125,7 +125,7 @@ def test_what_was_and_what_is_come_back_as_they_were_written(
         crowded.write(written)
 
 
-def test_numbers_of_the_audit_grow_and_are_not_given_twice_after_a_write_that_was_undone(
+def test_numbers_of_the_audit_grow_and_are_not_reused_after_a_rolled_back_write(
     store: Store,
 ) -> None:
     def undone(writing: Writing) -> None:
@@ -142,7 +142,7 @@ def test_numbers_of_the_audit_grow_and_are_not_given_twice_after_a_write_that_wa
     assert newest.number > first.number
 
 
-def test_neither_audit_nor_refusals_nor_answers_are_changes_that_the_cluster_mirrors(store: Store) -> None:
+def test_audit_refusals_and_answers_do_not_count_as_changes_for_the_mirror(store: Store) -> None:
     store.write(lambda writing: writing.audit(an_entry()))
     store.write(lambda writing: writing.denied_add(refused()))
     store.write(lambda writing: writing.remember("alice", "k", a_reply()))
@@ -162,7 +162,7 @@ def test_neither_audit_nor_refusals_nor_answers_are_changes_that_the_cluster_mir
     ],
     ids=["all", "no end", "no rule", "rules in their order", "fewest", "most", "any text"],
 )
-def test_a_refusal_comes_back_as_it_was_written(store: Store, more: dict[str, object]) -> None:
+def test_a_refusal_is_read_back_as_written(store: Store, more: dict[str, object]) -> None:
     store.write(lambda writing: writing.denied_add(refused(**more)))
     (found,) = store.read(lambda reading: reading.denied_page(after=None, limit=9))
     assert found == msgspec.structs.replace(refused(**more), number=found.number)
@@ -173,7 +173,7 @@ def test_a_refusal_comes_back_as_it_was_written(store: Store, more: dict[str, ob
     [(timedelta(), 2), (DENIED_KEPT, 2), (DENIED_KEPT + SECOND, 1), (-DENIED_KEPT, 2)],
     ids=["at once", "at the last second", "a second too late", "by a clock that went back"],
 )
-def test_a_refusal_is_forgotten_with_the_first_one_that_comes_half_a_year_after_it(
+def test_a_refusal_is_deleted_by_the_first_one_half_a_year_later(
     store: Store, later: timedelta, kept: int
 ) -> None:
     for at in (day(0), day(0) + later):
@@ -187,7 +187,7 @@ def test_a_refusal_is_forgotten_with_the_first_one_that_comes_half_a_year_after_
     [(timedelta(), True), (REPLAYS_KEPT, True), (REPLAYS_KEPT + SECOND, False)],
     ids=["at once", "at the last second", "a second too late"],
 )
-def test_an_answer_is_forgotten_with_the_first_one_that_comes_two_days_after_it(
+def test_an_answer_is_deleted_by_the_first_one_two_days_later(
     store: Store, later: timedelta, status: int, *, is_known: bool
 ) -> None:
     first = a_reply(status=status)
@@ -204,7 +204,7 @@ def test_an_answer_is_forgotten_with_the_first_one_that_comes_two_days_after_it(
     [("alice", "k", True), ("alice", "K", False), ("bob", "k", False)],
     ids=["its own", "another key", "another user"],
 )
-def test_an_answer_replaces_the_refusal_of_its_own_key_alone(
+def test_an_answer_replaces_only_the_refusal_of_its_own_key(
     store: Store, who: str, key: str, *, is_replaced: bool
 ) -> None:
     first = a_reply(status=NOT_GRANTED)
@@ -215,7 +215,7 @@ def test_an_answer_replaces_the_refusal_of_its_own_key_alone(
         assert reading.replayed("alice", "k") == (a_reply(1) if is_replaced else first)
 
 
-def test_a_refusal_that_comes_again_is_kept_once(store: Store) -> None:
+def test_a_repeated_refusal_is_kept_once(store: Store) -> None:
     for at in (0, 1):
         store.write(
             lambda writing, at=at: writing.remember("alice", "k", a_reply(at, status=NOT_GRANTED, digest="d"))
@@ -224,7 +224,7 @@ def test_a_refusal_that_comes_again_is_kept_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\xff\xfe", b"{}" * 10_000])
-def test_the_bytes_of_an_answer_come_back_as_they_were(store: Store, body: bytes) -> None:
+def test_the_bytes_of_an_answer_are_read_back_unchanged(store: Store, body: bytes) -> None:
     reply = Replay(digest="d", status=ANSWERED, body=body, headers={"ETag": '"β"'}, at=day(0))
     store.write(lambda writing: writing.remember("alice", "k", reply))
     found = store.read(lambda reading: reading.replayed("alice", "k"))
@@ -233,5 +233,5 @@ def test_the_bytes_of_an_answer_come_back_as_they_were(store: Store, body: bytes
 
 
 @pytest.mark.parametrize(("status", "is_answer"), [(ANSWERED, True), (NOT_GRANTED, False), (201, False)])
-def test_only_what_was_granted_is_answered_again(status: int, *, is_answer: bool) -> None:
+def test_only_a_granted_request_is_answered_again(status: int, *, is_answer: bool) -> None:
     assert a_reply(status=status).is_answer == is_answer

@@ -1,4 +1,4 @@
-"""Backup and restore as an administrator does it, by the command; both ways between both databases."""
+"""Backup and restore by the command, as administrators use it; in both directions between both databases."""
 
 import gzip
 import os
@@ -28,7 +28,7 @@ from tests.fakes.records import a_record, day
 
 
 def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, as everybody runs it."""
+    """Run the command in a process of its own, as administrators do."""
     return subprocess.run(
         [sys.executable, "-m", "booking.store", "--database", url, *words],
         capture_output=True,
@@ -82,7 +82,7 @@ def everything(store: Store) -> list[Any]:
 
 @NEEDS_A_SERVER
 @pytest.mark.parametrize(("kind", "onto"), [KINDS, KINDS[::-1]])
-def test_a_restored_database_is_the_one_that_was_copied(kind: str, onto: str, tmp_path: Path) -> None:
+def test_a_restored_database_equals_the_copied_one(kind: str, onto: str, tmp_path: Path) -> None:
     url, copy = a_database(kind, tmp_path / "from"), tmp_path / "copy"
     with closing(open_store(url)) as store:
         filled(store)
@@ -110,7 +110,7 @@ def mirror_of(store: Store, kube: FakeKube, clock: FakeClock) -> Mirror:
     return Mirror(kube, store, clock, lease=lease, metrics=ServerMetrics(CollectorRegistry()))
 
 
-def test_l9_the_mirror_takes_the_restored_database_for_what_it_was(url: str, tmp_path: Path) -> None:
+def test_l9_the_mirror_accepts_a_restored_database_as_the_same_one(url: str, tmp_path: Path) -> None:
     clock, copy = FakeClock(), tmp_path / "copy"
     kube = FakeKube(clock)
     with closing(open_store(url)) as store:
@@ -129,7 +129,7 @@ def piped(url: str, *words: str, given: bytes = b"") -> subprocess.CompletedProc
     return subprocess.run(command, input=given, capture_output=True, check=False)
 
 
-def test_a_copy_goes_through_a_pipe_and_comes_back_by_one(url: str, tmp_path: Path) -> None:
+def test_a_copy_can_be_written_to_a_pipe_and_restored_from_one(url: str, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         filled(store)
         before = everything(store)
@@ -147,7 +147,7 @@ def test_a_copy_goes_through_a_pipe_and_comes_back_by_one(url: str, tmp_path: Pa
         assert everything(store) == before
 
 
-def test_a_copy_is_not_poured_onto_a_terminal(url: str) -> None:
+def test_a_copy_is_not_written_to_a_terminal(url: str) -> None:
     ours, terminal = pty.openpty()
     command = [sys.executable, "-m", "booking.store", "--database", url, "backup", "-"]
     done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, check=False)
@@ -157,7 +157,7 @@ def test_a_copy_is_not_poured_onto_a_terminal(url: str) -> None:
     assert done.stderr.startswith(b"A copy is not text: no terminal can show it.")
 
 
-def test_what_is_not_empty_is_not_overwritten_by_accident(url: str, tmp_path: Path) -> None:
+def test_a_database_that_is_not_empty_is_not_overwritten_by_accident(url: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with closing(open_store(url)) as store:
         filled(store)
@@ -169,7 +169,7 @@ def test_what_is_not_empty_is_not_overwritten_by_accident(url: str, tmp_path: Pa
         assert everything(store) == before
 
 
-def test_l9_a_server_that_has_it_open_neither_believes_nor_writes_what_was_restored(
+def test_l9_a_server_with_an_overwritten_database_neither_reads_nor_writes_it(
     url: str, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -189,7 +189,7 @@ def test_l9_a_server_that_has_it_open_neither_believes_nor_writes_what_was_resto
         assert (store.change(), store.records_ending_after(day(0))) == (0, [])
 
 
-def test_a_copy_that_is_torn_or_altered_restores_nothing(url: str, tmp_path: Path) -> None:
+def test_a_truncated_or_altered_copy_restores_nothing(url: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with closing(open_store(url)) as store:
         filled(store)
@@ -217,14 +217,14 @@ def test_a_copy_never_replaces_a_file(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("backup", "/nowhere/copy"), ("restore", "/nowhere/copy"), ("schema", "1")]
 )
-def test_what_cannot_be_done_is_reported_in_one_message(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_impossible_command_is_reported_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     done = command(f"sqlite:///{tmp_path / 'none.db'}", *words)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_a_database_that_is_not_there_is_not_made_by_copying_it(tmp_path: Path) -> None:
+def test_copying_a_missing_database_does_not_create_it(tmp_path: Path) -> None:
     path = tmp_path / "none.db"
     done = command(f"sqlite:///{path}", "backup", str(tmp_path / "copy"))
     assert done.stderr == f"There is no booking database {path}.\n"

@@ -56,7 +56,7 @@ def a_session(name: str = "s-1", **more: Any) -> Session:
     return msgspec.structs.replace(session, **more)
 
 
-def test_blocks_are_found_by_span_and_node_and_each_change_of_one_is_numbered(store: Store) -> None:
+def test_blocks_are_found_by_span_and_node_and_each_change_is_numbered(store: Store) -> None:
     one, two = a_block(model=A100, count=2), a_block(id="k-2", node="n1", start=day(3), end=day(4))
     store.write(lambda writing: (writing.block_add(two), writing.block_add(one)))
     assert store.change() == 2
@@ -72,7 +72,7 @@ def test_blocks_are_found_by_span_and_node_and_each_change_of_one_is_numbered(st
 
 
 @pytest.mark.parametrize("wrong", [{"count": 0}, {"end": day(1)}])
-def test_a_block_of_nothing_is_refused_by_the_schema(store: Store, wrong: dict[str, Any]) -> None:
+def test_an_impossible_block_is_refused_by_the_schema(store: Store, wrong: dict[str, Any]) -> None:
     with pytest.raises(StoreError):
         store.write(lambda writing: writing.block_add(a_block(**wrong)))
     assert store.change() == 0
@@ -116,7 +116,7 @@ def test_the_audit_is_read_newest_first_page_by_page(store: Store) -> None:
         assert [each.at for each in reading.audit_page(after=None, limit=9, actor="bob")] == [day(2)]
 
 
-def test_what_is_undone_leaves_no_audit(store: Store) -> None:
+def test_a_rolled_back_write_leaves_no_audit_entry(store: Store) -> None:
     def fails(writing: Any) -> None:
         writing.audit(an_entry(1))
         raise ZeroDivisionError
@@ -126,7 +126,7 @@ def test_what_is_undone_leaves_no_audit(store: Store) -> None:
     assert store.read(lambda reading: reading.audit_page(after=None, limit=1)) == []
 
 
-def test_refused_demand_is_remembered_for_half_a_year(store: Store) -> None:
+def test_refused_demand_is_kept_for_half_a_year(store: Store) -> None:
     one = Denied(
         at=day(0),
         user="alice",
@@ -146,7 +146,7 @@ def test_refused_demand_is_remembered_for_half_a_year(store: Store) -> None:
         assert reading.denied_page(after=found[1].number, limit=9) == []
 
 
-def test_an_answer_is_remembered_for_its_principal_and_key(store: Store) -> None:
+def test_an_answer_is_stored_for_its_principal_and_key(store: Store) -> None:
     store.write(lambda writing: writing.remember("alice", "k", a_reply()))
     with store.reading() as reading:
         assert reading.replayed("alice", "k") == a_reply()
@@ -154,7 +154,7 @@ def test_an_answer_is_remembered_for_its_principal_and_key(store: Store) -> None
         assert reading.replayed("bob", "k") is None
 
 
-def test_a_key_is_never_given_two_answers(store: Store) -> None:
+def test_a_key_never_gets_two_answers(store: Store) -> None:
     store.write(lambda writing: writing.remember("alice", "k", a_reply()))
     with pytest.raises(StoreError, match=r"(?i)unique"):
         store.write(lambda writing: writing.remember("alice", "k", a_reply("other", at=1)))
@@ -169,7 +169,7 @@ def test_a_key_is_kept_for_a_day_at_least_and_not_indefinitely(store: Store) -> 
     assert store.read(lambda reading: reading.replayed("alice", "k")) is None
 
 
-def test_a_session_is_there_until_it_expires_or_is_ended(store: Store) -> None:
+def test_a_session_exists_until_it_expires_or_is_ended(store: Store) -> None:
     sessions = [a_session(), a_session("s-2"), a_session("s-3", user="bob")]
     store.write(lambda writing: [writing.session_add(each) for each in sessions])
     with store.reading() as reading:
@@ -181,7 +181,7 @@ def test_a_session_is_there_until_it_expires_or_is_ended(store: Store) -> None:
         assert reading.session("s-2", day(0))
 
 
-def test_an_address_is_its_newest_and_is_found_however_it_is_capitalised(store: Store) -> None:
+def test_an_address_is_the_newest_one_and_is_found_in_any_capitalisation(store: Store) -> None:
     for user, email in (
         ("alice", "old@example.org"),
         ("alice", "Alice@Example.org"),

@@ -1,4 +1,4 @@
-"""Each question about bookings, against a search through all of them; and what a guard makes of a write."""
+"""Each query of bookings, compared with a search through all; and the effect of a guard on a write."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,7 +21,7 @@ MODELS = (A100, A6000)
 
 
 def drawn(dice: Dice, number: int) -> Record:
-    """A booking within ten days, on whole hours; some taken back, some given back before anybody asks."""
+    """A booking within ten days, on whole hours; some are cancelled, some released before the queries."""
     fate = dice.below(6)
     start = day(dice.below(240) / 24 - (16 if fate == 1 else 0))
     end = start + timedelta(hours=1 + dice.below(72))
@@ -62,7 +62,7 @@ INSTANTS = st.one_of(
 
 
 @given(st.sampled_from(MODELS), INSTANTS, INSTANTS)
-def test_what_overlaps_a_span_has_a_moment_in_it(
+def test_bookings_of_a_span_are_those_that_overlap_it(
     everything: Everything, model: str, one: datetime, other: datetime
 ) -> None:
     store, records = everything.store, everything.records
@@ -76,7 +76,7 @@ def test_what_overlaps_a_span_has_a_moment_in_it(
 
 
 @given(INSTANTS, st.sampled_from((None, *MODELS)))
-def test_what_ends_after_an_instant_is_all_that_is_not_over_by_then(
+def test_bookings_ending_after_an_instant_are_all_that_are_not_over_by_then(
     everything: Everything, instant: datetime, model: str | None
 ) -> None:
     store, records = everything.store, everything.records
@@ -89,7 +89,7 @@ def test_what_ends_after_an_instant_is_all_that_is_not_over_by_then(
 
 
 @given(st.integers(0, 125), st.sampled_from((None, *MODELS)))
-def test_what_a_change_left_behind_was_written_by_later_ones(
+def test_bookings_changed_after_a_change_are_those_with_a_later_number(
     everything: Everything, change: int, model: str | None
 ) -> None:
     store, records = everything.store, everything.records
@@ -98,9 +98,7 @@ def test_what_a_change_left_behind_was_written_by_later_ones(
 
 
 @pytest.mark.parametrize("user", [*USERS, "nobody"])
-def test_a_history_has_everything_of_its_user_and_nothing_of_others(
-    everything: Everything, user: str
-) -> None:
+def test_a_history_has_all_bookings_of_its_user_and_none_of_others(everything: Everything, user: str) -> None:
     store, records = everything.store, everything.records
     found = store.read(lambda reading: reading.history(user))
     assert found == [each for each in records if each.user == user]
@@ -118,7 +116,7 @@ FILTERS = st.builds(
 
 
 def chosen(record: Record, filters: Filters, now: datetime) -> bool:
-    """What the words of ``Filters`` say."""
+    """The bookings that ``Filters`` describe."""
     state: State = record.state(now)
     return (
         filters.user in {None, record.user}
@@ -130,20 +128,20 @@ def chosen(record: Record, filters: Filters, now: datetime) -> bool:
 
 
 def read(reading: Reading, filters: Filters, now: datetime, limit: int) -> list[Record]:
-    """All pages; each is as long as asked, but the last."""
+    """All pages; each but the last has the requested length."""
     found: list[Record] = []
     page, after = reading.page(filters, now=now, after=None, limit=limit)
     found += page
     while after is not None:
         assert len(page) == limit
-        assert len({each.id for each in found}) == len(found), "a page repeats what another had"
+        assert len({each.id for each in found}) == len(found), "a page repeats an entry of another"
         page, after = reading.page(filters, now=now, after=after, limit=limit)
         found += page
     return found
 
 
 @given(FILTERS, INSTANTS, st.integers(1, 130))
-def test_the_pages_of_a_list_are_all_that_is_asked_for_each_once_and_sorted(
+def test_the_pages_of_a_list_have_each_matching_booking_once_and_sorted(
     everything: Everything, filters: Filters, now: datetime, limit: int
 ) -> None:
     store, records = everything.store, everything.records
@@ -165,7 +163,7 @@ BESIDE = timedelta(microseconds=1)
     ],
     ids=["just before it", "with its start", "just before its end", "with its end", "just after it"],
 )
-def test_a_booking_is_listed_in_its_state_at_each_of_its_edges(
+def test_a_booking_is_listed_in_the_right_state_at_its_start_and_end(
     store: Store, now: datetime, state: State
 ) -> None:
     store.write(lambda writing: writing.add(a_record(day(1), day(2))))
@@ -194,7 +192,7 @@ def test_a_booking_is_listed_in_its_state_at_each_of_its_edges(
         (0.0, 1.5, True),
     ],
 )
-def test_a_list_up_to_the_middle_of_a_second_has_what_begins_with_the_second(
+def test_a_list_up_to_the_middle_of_a_second_includes_bookings_that_begin_with_it(
     store: Store, start: float, end: float, *, found: bool
 ) -> None:
     store.write(lambda writing: writing.add(a_record(day(4))))
@@ -205,7 +203,7 @@ def test_a_list_up_to_the_middle_of_a_second_has_what_begins_with_the_second(
     assert bool(page) == found
 
 
-def test_a_list_goes_on_after_a_booking_that_was_moved_away_from_where_it_was(store: Store) -> None:
+def test_a_list_continues_after_its_last_booking_was_moved_away(store: Store) -> None:
     one, two, three = (a_record(day(number), id=f"b-{number}") for number in (1, 2, 3))
     store.write(lambda writing: [writing.add(each) for each in (one, two, three)])
     _, after = store.read(lambda reading: reading.page(Filters(), now=day(0), after=None, limit=2))
@@ -215,7 +213,7 @@ def test_a_list_goes_on_after_a_booking_that_was_moved_away_from_where_it_was(st
 
 
 @pytest.mark.parametrize("asked", [0, 1, 499, 500, 501, 1000, 1001])
-def test_any_number_of_ids_can_be_asked_for_at_once(store: Store, asked: int) -> None:
+def test_any_number_of_ids_can_be_queried_at_once(store: Store, asked: int) -> None:
     numbers = (0, 499, 500, 999, 1000)
     stored = [
         a_record(day(-9 * (number % 2)), id=f"b-{number}", cancelled=day(0) if number == 500 else None)
@@ -243,7 +241,7 @@ def add(store: Store, name: str, start: float, by: Guard | None = GUARD) -> Reco
     return store.write(lambda writing: writing.add(a_record(day(start), id=name), guard=by))
 
 
-def test_a_booking_takes_the_first_place_of_its_user_that_is_free(store: Store) -> None:
+def test_a_booking_takes_the_first_free_place_of_its_user(store: Store) -> None:
     _, two, _ = (add(store, f"b-{number}", number * 3) for number in range(3))
     assert places(store) == {"b-0": 0, "b-1": 1, "b-2": 2}
     store.write(lambda writing: writing.replace(msgspec.structs.replace(two, cancelled=day(0))))
@@ -252,7 +250,7 @@ def test_a_booking_takes_the_first_place_of_its_user_that_is_free(store: Store) 
     assert places(store) == {"b-0": 0, "b-1": None, "b-2": 2, "b-3": 1}
 
 
-def test_what_is_over_gives_its_place_back_when_its_user_books_again(store: Store) -> None:
+def test_a_past_booking_gives_its_place_back_when_its_user_books_again(store: Store) -> None:
     add(store, "b-0", 0)
     add(store, "b-1", 5)
     assert places(store) == {"b-0": 0, "b-1": 1}
@@ -260,28 +258,28 @@ def test_what_is_over_gives_its_place_back_when_its_user_books_again(store: Stor
     assert places(store) == {"b-0": None, "b-1": 1, "b-2": 0}
 
 
-def test_without_a_guard_a_booking_takes_no_place_and_hinders_nobody(store: Store) -> None:
+def test_without_a_guard_a_booking_takes_no_place_and_blocks_no_other(store: Store) -> None:
     for number in range(3):
         add(store, f"b-{number}", number, by=None)
     assert set(places(store).values()) == {None}
     assert add(store, "b-3", 9, Guard(since=day(0))).change == 4
 
 
-def test_bookings_without_a_place_count_among_those_that_a_user_has(store: Store) -> None:
-    """Those of schema 1, which had no places."""
+def test_bookings_without_a_place_count_among_those_of_their_user(store: Store) -> None:
+    """As bookings of schema 1, which had no places."""
     add(store, "b-0", 0, by=None)
     with pytest.raises(StoreError, match="'alice' would have more than 1 planned or active bookings"):
         add(store, "b-1", 5, Guard(since=day(0), live=1))
     assert set(places(store)) == {"b-0"}
 
 
-def test_one_turn_sees_the_places_that_it_has_given_itself(store: Store) -> None:
+def test_a_write_sees_the_places_that_it_has_given_itself(store: Store) -> None:
     wanted = [a_record(day(number * 3), id=f"b-{number}") for number in range(3)]
     store.write(lambda writing: [writing.add(each, guard=GUARD) for each in wanted])
     assert places(store) == {"b-0": 0, "b-1": 1, "b-2": 2}
 
 
-def test_a_history_that_was_read_is_read_again_after_a_write(store: Store) -> None:
+def test_a_history_is_read_again_after_a_write(store: Store) -> None:
     def decide(turn: Reading) -> list[int]:
         return [len(turn.history(user)) for user in ("alice", "alice", "bob", "alice")]
 
@@ -299,7 +297,7 @@ def test_a_history_that_was_read_is_read_again_after_a_write(store: Store) -> No
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_each_place_of_a_plan_comes_back_in_its_order(store: Store, count: int) -> None:
+def test_the_places_of_a_plan_are_read_back_in_order(store: Store, count: int) -> None:
     plan = tuple(Place(f"n{number}", number + 1) for number in reversed(range(count)))
     store.write(lambda writing: writing.add(a_record()))
     store.write(lambda writing: writing.replan("b-one", plan))
@@ -333,7 +331,7 @@ def test_a_replaced_booking_is_overwritten_in_everything_but_its_id(store: Store
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.999999])
-def test_instants_are_kept_as_the_second_that_they_are_in(store: Store, fraction: float) -> None:
+def test_instants_are_stored_as_the_second_that_they_are_in(store: Store, fraction: float) -> None:
     start = day(1) + timedelta(seconds=fraction)
     store.write(lambda writing: writing.add(a_record(start, day(2))))
     (record,) = store.records_ending_after(day(0))

@@ -1,4 +1,4 @@
-"""The file of a copy: what was written comes back, and nothing of a file that is not whole does."""
+"""The file of a copy: it is read back as written, and nothing is read of an incomplete file."""
 
 import gzip
 import io
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def dumped(rows: list[Row], head: Head = HEAD) -> bytes:
-    """As a pipe has it."""
+    """The copy as written to a pipe."""
     out = io.BytesIO()
     assert dump_file.write_to(out, head, rows) == len(rows)
     return out.getvalue()
@@ -55,7 +55,7 @@ EVERY_ROW = st.builds(Row, st.text(), st.dictionaries(st.text(), VALUES, max_siz
     st.builds(Head, schema=st.integers(0, 9), store_id=st.text(), change=st.integers(0, 2**63 - 1)),
     st.lists(EVERY_ROW, max_size=8),
 )
-def test_what_is_written_comes_back(
+def test_a_written_copy_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, head: Head, rows: list[Row]
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any-copy"
@@ -63,7 +63,7 @@ def test_what_is_written_comes_back(
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_file_and_a_pipe_get_the_same_bytes_at_any_time(file: Path, count: int) -> None:
+def test_a_file_and_a_pipe_always_get_the_same_bytes(file: Path, count: int) -> None:
     assert dump_file.write(file, HEAD, ROWS[:count]) == count
     assert file.read_bytes() == dumped(ROWS[:count])
     # Neither its name nor the time is in the head of the compressed file.
@@ -78,14 +78,14 @@ def test_a_copy_is_lines_of_json_that_name_what_it_is(file: Path) -> None:
     assert (set(last), last["rows"]) == ({"rows", "sha256"}, 3)
 
 
-def test_a_copy_is_for_nobody_else_to_read(file: Path) -> None:
+def test_a_copy_is_readable_only_by_its_owner(file: Path) -> None:
     dump_file.write(file, HEAD, ROWS)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("length", range(0, 400, 7))
-def test_a_copy_that_breaks_off_anywhere_is_read_nowhere(file: Path, length: int) -> None:
+def test_nothing_is_read_of_a_truncated_copy(file: Path, length: int) -> None:
     whole = dumped(ROWS)
     torn = whole[: min(length, len(whole) - 1)]
     with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one: "):
@@ -112,7 +112,7 @@ ALTERED: dict[str, Altered] = {
 
 
 @pytest.mark.parametrize("alter", ALTERED.values(), ids=ALTERED)
-def test_a_copy_that_was_altered_is_read_nowhere(file: Path, alter: Altered) -> None:
+def test_nothing_is_read_of_an_altered_copy(file: Path, alter: Altered) -> None:
     with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one: "):
         read(file, gzip.compress(b"".join(alter(lines_of(dumped(ROWS))))))
 
@@ -125,26 +125,26 @@ def test_a_copy_that_was_altered_is_read_nowhere(file: Path, alter: Altered) -> 
     ],
     ids=["another program's", "a newer format"],
 )
-def test_a_whole_file_of_another_kind_is_named(file: Path, head: Head, said: str) -> None:
+def test_a_complete_file_of_another_kind_is_reported(file: Path, head: Head, said: str) -> None:
     with pytest.raises(StoreError) as error:
         read(file, dumped(ROWS, head))
     assert str(error.value) == f"{file} {said}, and 1 can be read."
 
 
-def test_another_schema_is_no_matter_of_the_file(file: Path) -> None:
+def test_a_file_of_another_schema_can_be_read(file: Path) -> None:
     head, rows = read(file, dumped(ROWS, Head(schema=99, store_id="a", change=1)))
     assert (head.schema, rows) == (99, ROWS)
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder"])
-def test_what_is_no_file_is_reported_with_its_path(tmp_path: Path, kind: str) -> None:
+def test_a_path_that_is_not_a_file_is_reported(tmp_path: Path, kind: str) -> None:
     file = tmp_path if kind == "folder" else tmp_path / "nothing"
     with pytest.raises(StoreError, match="is not a backup of ours, or a damaged one") as error:
         dump_file.read(file)
     assert str(file) in str(error.value)
 
 
-def test_nothing_is_written_over_a_file_that_is_there(file: Path) -> None:
+def test_an_existing_file_is_not_overwritten(file: Path) -> None:
     file.write_bytes(b"dear")
     with pytest.raises(StoreError) as error:
         dump_file.write(file, HEAD, ROWS)
@@ -152,13 +152,13 @@ def test_nothing_is_written_over_a_file_that_is_there(file: Path) -> None:
     assert file.read_bytes() == b"dear"
 
 
-def test_the_part_of_a_copy_that_broke_off_is_in_nobodys_way(file: Path) -> None:
+def test_the_remains_of_an_interrupted_copy_are_replaced(file: Path) -> None:
     file.with_name("copy.part").write_bytes(b"half of it")
     assert dump_file.write(file, HEAD, ROWS) == 3
     assert [each.name for each in file.parent.iterdir()] == ["copy"]
 
 
-def test_where_rows_cannot_be_read_to_their_end_there_is_no_file(file: Path) -> None:
+def test_no_file_is_left_when_the_rows_cannot_be_read_to_the_end(file: Path) -> None:
     def rows() -> Iterator[Row]:
         yield ROWS[0]
         raise StoreError("The database is gone.")
@@ -168,7 +168,7 @@ def test_where_rows_cannot_be_read_to_their_end_there_is_no_file(file: Path) -> 
     assert list(file.parent.iterdir()) == []
 
 
-def test_where_there_is_no_folder_that_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_in_a_message(tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "copy"
     with pytest.raises(StoreError) as error:
         dump_file.write(file, HEAD, ROWS)
@@ -183,7 +183,7 @@ class Full(io.BytesIO):
         raise OSError(28, "No space left on device")
 
 
-def test_a_pipe_that_takes_nothing_is_said_in_a_sentence() -> None:
+def test_a_pipe_that_cannot_be_written_to_is_reported_in_a_message() -> None:
     with pytest.raises(StoreError) as error:
         dump_file.write_to(Full(), HEAD, ROWS)
     assert str(error.value) == "The backup cannot be written: No space left on device."

@@ -1,4 +1,4 @@
-"""L9: a database that is not the one that was opened is never written to, nor believed."""
+"""L9: a database that is not the one that was opened is neither written to nor trusted."""
 
 import shutil
 import sqlite3
@@ -50,13 +50,11 @@ def ask(request: pytest.FixtureRequest) -> Callable[[Store], object]:
     return ASKING[request.param]
 
 
-def test_nothing_is_said_of_a_file_that_is_there(store: Store) -> None:
+def test_an_existing_file_passes_the_check(store: Store) -> None:
     store.check()
 
 
-def test_a_call_while_the_process_ends_is_refused_because_the_store_is_closed(
-    path: Path, ask: Callable[[Store], object]
-) -> None:
+def test_a_call_after_the_store_was_closed_is_refused(path: Path, ask: Callable[[Store], object]) -> None:
     store = open_store(f"sqlite:///{path}")
     store.close()
     with pytest.raises(StoreError, match="is closed: the booking server ends"):
@@ -72,9 +70,7 @@ def test_l9_a_missing_file_is_reported_and_not_created_again(
     assert not path.exists()
 
 
-def test_l9_a_folder_that_has_gone_is_reported(
-    store: Store, path: Path, ask: Callable[[Store], object]
-) -> None:
+def test_l9_a_missing_folder_is_reported(store: Store, path: Path, ask: Callable[[Store], object]) -> None:
     shutil.rmtree(path.parent)
     with pytest.raises(StoreGoneError, match="is gone"):
         ask(store)
@@ -90,7 +86,7 @@ def test_l9_another_file_in_its_place_is_reported(
     assert path.read_bytes() == before
 
 
-def test_l9_even_a_copy_of_itself_is_another_file(
+def test_l9_even_an_identical_copy_is_another_file(
     store: Store, path: Path, tmp_path: Path, ask: Callable[[Store], object]
 ) -> None:
     copy = tmp_path / "copy.db"
@@ -101,7 +97,7 @@ def test_l9_even_a_copy_of_itself_is_another_file(
 
 
 @pytest.mark.parametrize("command", [("cp", "{other}", "{path}"), ("truncate", "-s0", "{path}")])
-def test_l9_another_content_of_the_same_file_is_reported(
+def test_l9_a_file_with_other_content_is_reported(
     store: Store, path: Path, other: Path, command: tuple[str, ...], ask: Callable[[Store], object]
 ) -> None:
     # By another process: to open and close it here would take away SQLite's locks on it.
@@ -112,7 +108,7 @@ def test_l9_another_content_of_the_same_file_is_reported(
     assert path.read_bytes() == before
 
 
-def test_l9_another_store_id_in_the_same_file_is_reported(
+def test_l9_a_file_with_another_store_id_is_reported(
     store: Store, path: Path, ask: Callable[[Store], object]
 ) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -121,7 +117,7 @@ def test_l9_another_store_id_in_the_same_file_is_reported(
         ask(store)
 
 
-def test_l9_the_file_brought_back_is_used_again(store: Store, path: Path, tmp_path: Path) -> None:
+def test_l9_a_file_that_was_moved_back_is_used_again(store: Store, path: Path, tmp_path: Path) -> None:
     away = tmp_path / "away.db"
     path.rename(away)
     with pytest.raises(StoreGoneError):

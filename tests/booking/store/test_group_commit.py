@@ -1,4 +1,4 @@
-"""Writers who wait together are stored together; each gets its own answer, and only after the commit."""
+"""Writes that wait together are stored together; each gets its own answer, and only after the commit."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ PATIENCE = 60
 
 
 class Disk:
-    """Runs requests; the first turn waits until it is let go."""
+    """Runs requests; the first turn waits until the test releases it."""
 
     def __init__(self) -> None:
         self.turns: list[int] = []
@@ -62,14 +62,14 @@ def test_one_write_that_fails_does_not_fail_the_others() -> None:
         answers[1].result()
 
 
-def test_a_turn_is_not_longer_than_it_may_be() -> None:
+def test_a_turn_has_at_most_the_allowed_number_of_writes() -> None:
     disk = Disk()
     turns = GroupCommit(disk.store_all)
     together(turns, disk, [lambda _w: None] * (MOST + 3))
     assert disk.turns == [1, MOST, 2]
 
 
-def test_what_fails_after_it_has_written_takes_nobody_along(store: Store) -> None:
+def test_a_write_that_fails_after_writing_does_not_fail_the_others(store: Store) -> None:
     waiting, go_on = threading.Event(), threading.Event()
 
     def slow(_writing: Writing) -> None:

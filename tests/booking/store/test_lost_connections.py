@@ -1,4 +1,4 @@
-"""A store whose connection is lost tries again where nothing can have been stored, and only there."""
+"""A store whose connection is lost retries only what cannot have been stored."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -27,7 +27,7 @@ def store(engine: Engine) -> Iterator[Store]:
 
 
 def numbered() -> tuple[Callable[[Writing], int], list[int]]:
-    """A write that says how often it has been asked, and the changes that it has seen."""
+    """A write that returns how often it has run, and the changes that it has seen."""
     asked: list[int] = []
 
     def decide(writing: Writing) -> int:
@@ -39,11 +39,13 @@ def numbered() -> tuple[Callable[[Writing], int], list[int]]:
 
 
 def said(engine: Engine) -> list[list[str]]:
-    """What each connection was told."""
+    """The statements of each connection."""
     return [line.said for line in engine.lines]
 
 
-def test_a_write_begins_with_who_the_database_is_and_ends_with_a_commit(store: Store, engine: Engine) -> None:
+def test_a_write_begins_with_the_identity_of_the_database_and_ends_with_a_commit(
+    store: Store, engine: Engine
+) -> None:
     decide, asked = numbered()
     assert store.write(decide) == 1
     assert said(engine) == [[engine.writes, engine.locks, WRITES, "COMMIT"]]
@@ -57,7 +59,7 @@ def test_the_number_of_changes_is_written_last_before_the_commit(store: Store, e
     assert (finished, commit) == ("UPDATE meta SET change = ? WHERE id = 1", "COMMIT")
 
 
-def test_a_read_begins_with_who_the_database_is_too(store: Store, engine: Engine) -> None:
+def test_a_read_begins_with_the_identity_of_the_database_too(store: Store, engine: Engine) -> None:
     engine.about[:] = [("abc", 1, 41)]
     assert store.change() == 41
     assert said(engine) == [[engine.reads, engine.asks, "COMMIT"]]
@@ -66,10 +68,10 @@ def test_a_read_begins_with_who_the_database_is_too(store: Store, engine: Engine
 
 @pytest.mark.parametrize(("lost_at", "asked_again"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
 @pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
-def test_a_write_whose_connection_is_lost_before_its_commit_is_made_again_on_another(
+def test_a_write_whose_connection_is_lost_before_its_commit_is_repeated_on_another(
     store: Store, engine: Engine, lost_at: str, asked_again: int, times: int
 ) -> None:
-    """Its question may be asked again: it touches nothing but its argument."""
+    """The function may run again: it affects nothing but its argument."""
     engine.trouble += [(lost_at, Lost())] * times
     decide, asked = numbered()
     assert store.write(decide) == len(asked) == 1 + times * asked_again
@@ -77,7 +79,7 @@ def test_a_write_whose_connection_is_lost_before_its_commit_is_made_again_on_ano
     assert [lines.count("COMMIT") for lines in said(engine)] == [0] * times + [1]
 
 
-def test_a_write_that_finds_its_idle_connection_gone_takes_another(store: Store, engine: Engine) -> None:
+def test_a_write_whose_idle_connection_is_gone_takes_another(store: Store, engine: Engine) -> None:
     store.write(lambda _: None)
     engine.lines[0].trouble[engine.writes] = Lost()
     decide, asked = numbered()
@@ -85,10 +87,10 @@ def test_a_write_that_finds_its_idle_connection_gone_takes_another(store: Store,
     assert engine.open == [1]
 
 
-def test_a_transaction_that_was_sacrificed_is_made_again_on_its_connection(
+def test_a_transaction_aborted_by_a_deadlock_is_repeated_on_its_connection(
     store: Store, engine: Engine
 ) -> None:
-    """PostgreSQL ends one of two that wait for each other; the connection is as good as before."""
+    """PostgreSQL aborts one of two that wait for each other; the connection stays usable."""
 
     class Sacrificed(Engine):
         def is_lost(self, error: peewee.PeeweeException) -> bool:
@@ -102,7 +104,7 @@ def test_a_transaction_that_was_sacrificed_is_made_again_on_its_connection(
     assert (store.change(), len(engine.lines)) == (0, 1)
 
 
-def test_after_five_tries_a_write_is_given_up_in_a_sentence(store: Store, engine: Engine) -> None:
+def test_after_five_tries_a_write_is_given_up_with_a_message(store: Store, engine: Engine) -> None:
     engine.trouble += [(WRITES, Lost("the server goes down"))] * 9
     decide, asked = numbered()
     with pytest.raises(StoreError) as error:
@@ -111,8 +113,8 @@ def test_after_five_tries_a_write_is_given_up_in_a_sentence(store: Store, engine
     assert (len(asked), len(engine.lines)) == (ATTEMPTS, ATTEMPTS)
 
 
-def test_a_commit_whose_answer_is_lost_is_not_made_again(store: Store, engine: Engine) -> None:
-    """It may have been stored: whoever asks again sees."""
+def test_a_commit_whose_answer_is_lost_is_not_repeated(store: Store, engine: Engine) -> None:
+    """It may have been stored: the next read shows whether."""
     engine.trouble.append(("COMMIT", Lost("no answer")))
     decide, asked = numbered()
     with pytest.raises(StoreError, match="the shelf cannot be used: no answer"):
@@ -122,7 +124,9 @@ def test_a_commit_whose_answer_is_lost_is_not_made_again(store: Store, engine: E
 
 
 @pytest.mark.parametrize("refused_at", [WRITES, "SELECT about FOR UPDATE"])
-def test_what_the_database_refuses_is_not_asked_again(store: Store, engine: Engine, refused_at: str) -> None:
+def test_a_statement_that_the_database_refuses_is_not_repeated(
+    store: Store, engine: Engine, refused_at: str
+) -> None:
     engine.trouble.append((refused_at, Refused("disk full")))
     decide, asked = numbered()
     with pytest.raises(StoreError, match="the shelf cannot be used: disk full"):
@@ -139,7 +143,7 @@ def test_what_the_database_refuses_is_not_asked_again(store: Store, engine: Engi
         (peewee.ProgrammingError("no such column"), "no such column"),
     ],
 )
-def test_a_statement_that_is_wrong_is_a_sentence_and_undone(
+def test_a_wrong_statement_gives_a_message_and_is_rolled_back(
     store: Store, engine: Engine, error: peewee.PeeweeException, shown: str
 ) -> None:
     engine.trouble.append((WRITES, error))
@@ -151,7 +155,7 @@ def test_a_statement_that_is_wrong_is_a_sentence_and_undone(
 
 
 @pytest.mark.parametrize("lost_at", ["BEGIN", "SELECT about", "COMMIT"])
-def test_a_read_whose_connection_is_lost_is_a_sentence(store: Store, engine: Engine, lost_at: str) -> None:
+def test_a_read_whose_connection_is_lost_gives_a_message(store: Store, engine: Engine, lost_at: str) -> None:
     engine.trouble.append((lost_at, Lost("no answer")))
     with pytest.raises(StoreError, match="the shelf cannot be used: no answer"):
         store.change()
@@ -184,7 +188,7 @@ def test_l9_a_database_without_an_identity_is_damaged(store: Store, engine: Engi
             ask()
 
 
-def test_an_error_of_ours_reaches_who_asked_as_it_is_and_undoes_what_was_written(
+def test_an_error_of_ours_reaches_the_caller_unchanged_and_rolls_the_write_back(
     store: Store, engine: Engine
 ) -> None:
     def fails(writing: Writing) -> None:
@@ -196,7 +200,7 @@ def test_an_error_of_ours_reaches_who_asked_as_it_is_and_undoes_what_was_written
     assert said(engine) == [[engine.writes, engine.locks, WRITES, "ROLLBACK"]]
 
 
-def test_a_write_inside_another_one_is_refused_and_the_outer_one_goes_on(store: Store) -> None:
+def test_a_write_inside_another_is_refused_and_the_outer_one_continues(store: Store) -> None:
     def outer(_writing: Writing) -> str:
         with pytest.raises(RuntimeError, match="inside another one"):
             store.write(lambda _: None)

@@ -1,4 +1,4 @@
-"""Forward and back, on real databases: nothing that was stored is lost or read differently."""
+"""Forward and back, on real databases: nothing stored is lost or read differently."""
 
 import shutil
 import sqlite3
@@ -38,7 +38,7 @@ def asked(url: str, statement: str) -> list[tuple[Any, ...]]:
         return line.rows(statement)
 
 
-def test_a_file_of_schema_1_is_opened_with_all_that_is_in_it(old_file: Path) -> None:
+def test_a_file_of_schema_1_is_opened_with_all_its_content(old_file: Path) -> None:
     with closing(open_store(f"sqlite:///{old_file}")) as store:
         assert store.store_id == STORE_ID
         assert store.change() == 6
@@ -54,7 +54,7 @@ def test_a_file_of_schema_1_is_opened_with_all_that_is_in_it(old_file: Path) -> 
         assert added.change == 7
 
 
-def test_there_and_back_and_there_again_changes_nothing(old_file: Path, tmp_path: Path) -> None:
+def test_migrating_forward_back_and_forward_again_changes_nothing(old_file: Path, tmp_path: Path) -> None:
     url, before = f"sqlite:///{old_file}", tmp_path / "before.db"
     shutil.copy(old_file, before)
     with closing(open_store(url)) as store:
@@ -75,7 +75,7 @@ def indexes(url: str) -> list[tuple[Any, ...]]:
     return sorted(asked(url, of_bookings))
 
 
-def test_what_schema_1_does_not_know_waits_until_it_is_known_again(url: str) -> None:
+def test_data_unknown_to_schema_1_is_kept_until_the_next_migration_forward(url: str) -> None:
     guard = Guard(since=day(0), devices=1, live=1)
     entry = AuditEntry(at=day(0), actor="bob", action="block.create", subject="k", after={"a": 1})
     block = Block(id="k", node="n0", start=day(0), end=day(1), reason="fan", created_by="bob", created=day(0))
@@ -92,7 +92,7 @@ def test_what_schema_1_does_not_know_waits_until_it_is_known_again(url: str) -> 
         assert reading.change() == 2
 
 
-def test_what_schema_1_has_changed_meanwhile_stays_changed(url: str) -> None:
+def test_changes_made_under_schema_1_are_kept(url: str) -> None:
     with closing(open_store(url)) as store:
         store.write(lambda writing: writing.add(a_record(plan=(Place("n0", 1),))))
     migrated(url, 1)
@@ -104,7 +104,7 @@ def test_what_schema_1_has_changed_meanwhile_stays_changed(url: str) -> None:
         assert (record.change, record.plan, store.change()) == (2, (Place("n0", 1),), 2)
 
 
-def test_the_second_lines_hold_after_there_and_back(url: str) -> None:
+def test_the_guards_of_the_schema_hold_after_a_migration_back_and_forward(url: str) -> None:
     guard = Guard(since=day(0), devices=1, live=1)
     with closing(open_store(url)) as store:
         store.write(lambda writing: writing.add(a_record(), guard=guard))
@@ -126,7 +126,7 @@ def test_a_migration_that_fails_changes_nothing(old_file: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, -1])
-def test_a_schema_that_is_none_is_refused(url: str, version: int) -> None:
+def test_an_unknown_schema_is_refused(url: str, version: int) -> None:
     open_store(url).close()
     with pytest.raises(StoreError, match="there are 1, 2"):
         migrated(url, version)

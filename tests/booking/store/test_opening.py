@@ -19,7 +19,7 @@ def altered(path: Path, statement: str) -> None:
         connection.execute(statement)
 
 
-def test_a_first_start_creates_folder_and_file_for_nobody_else_to_read(tmp_path: Path) -> None:
+def test_a_first_start_creates_a_folder_and_a_file_readable_only_by_their_owner(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "bookings.db"
     old = os.umask(0)
     try:
@@ -70,20 +70,20 @@ def test_a_relative_path_stays_where_it_was_when_the_process_changes_its_folder(
     assert (tmp_path / "bookings.db").exists()
 
 
-def test_a_path_with_signs_of_a_url_is_a_path(tmp_path: Path) -> None:
+def test_a_path_with_special_characters_of_urls_is_read_as_a_path(tmp_path: Path) -> None:
     path = tmp_path / "50% of? #bookings.db"
     open_store(f"sqlite:///{path}").close()
     assert path.exists()
 
 
-def test_a_file_that_is_empty_is_a_new_database(tmp_path: Path) -> None:
+def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
     path = tmp_path / "bookings.db"
     path.touch()
     with closing(open_store(f"sqlite:///{path}")) as store:
         assert store.change() == 0
 
 
-def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "bookings.db"
     path.write_text("minutes of the meeting\n" * 100)
     with pytest.raises(StoreError, match="cannot be used: file is not a database"):
@@ -106,7 +106,7 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         open_store(f"sqlite:///{path}")
 
 
-def test_a_database_that_says_nothing_about_itself_is_refused(tmp_path: Path) -> None:
+def test_a_database_without_an_identity_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bookings.db"
     open_store(f"sqlite:///{path}").close()
     altered(path, "DELETE FROM meta")
@@ -114,12 +114,12 @@ def test_a_database_that_says_nothing_about_itself_is_refused(tmp_path: Path) ->
         open_store(f"sqlite:///{path}")
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a file"):
         open_store(f"sqlite:///{tmp_path}")
 
 
-def test_a_folder_that_cannot_be_made_is_reported_in_a_message(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_in_a_message(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="It needs a folder that the booking server may write"):
         open_store(f"sqlite:///{tmp_path / 'file' / 'bookings.db'}")

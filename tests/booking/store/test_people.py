@@ -1,4 +1,4 @@
-"""Sessions are known until they expire or are ended; an address belongs to whoever it was last said of."""
+"""Sessions are known until they expire or are ended; an address belongs to its last user."""
 
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ def set_email(store: Store, user: str, email: str | None, at: float = 0) -> None
     ],
     ids=["plain", "groups in their order", "any data", "any text"],
 )
-def test_a_session_comes_back_as_it_was_stored(store: Store, session: Session) -> None:
+def test_a_session_is_read_back_as_stored(store: Store, session: Session) -> None:
     store.write(lambda writing: writing.session_add(session))
     assert known(store, "s-1") == session
 
@@ -56,14 +56,14 @@ def test_a_session_is_known_until_it_expires(store: Store, now: datetime, *, is_
 
 
 @pytest.mark.parametrize("name", ["s-2", "", "S-1", "%"])
-def test_only_the_session_of_exactly_this_cookie_is_found_and_ended(store: Store, name: str) -> None:
+def test_a_session_is_found_and_ended_only_by_its_exact_name(store: Store, name: str) -> None:
     store.write(lambda writing: writing.session_add(a_session()))
     assert known(store, name) is None
     store.write(lambda writing: writing.session_remove(name))
     assert known(store, "s-1") is not None
 
 
-def test_who_signs_out_of_one_session_keeps_the_others(store: Store) -> None:
+def test_signing_out_of_one_session_keeps_the_others(store: Store) -> None:
     for name in ("s-1", "s-2"):
         store.write(lambda writing, name=name: writing.session_add(a_session(name)))
     store.write(lambda writing: writing.session_remove("s-1"))
@@ -75,12 +75,12 @@ def test_who_signs_out_of_one_session_keeps_the_others(store: Store) -> None:
     [(day(1) - SECOND, True), (day(1), False)],
     ids=["it has a second left", "it expires then"],
 )
-def test_sessions_that_have_expired_are_forgotten_when_somebody_signs_in(
+def test_expired_sessions_are_deleted_when_a_user_signs_in(
     store: Store, created: datetime, *, is_kept: bool
 ) -> None:
     store.write(lambda writing: writing.session_add(a_session()))
     store.write(lambda writing: writing.session_add(a_session("s-2", created=created, expires=day(2))))
-    # As if the clock had gone back: what is still stored would be known again.
+    # As if the clock had gone back: a session that is still stored would be found.
     assert (known(store, "s-1") is not None) == is_kept
     assert known(store, "s-2") is not None
 
@@ -96,7 +96,7 @@ def test_sessions_that_have_expired_are_forgotten_when_somebody_signs_in(
         ("", []),
     ],
 )
-def test_an_address_is_found_as_a_whole_however_it_is_capitalised(
+def test_an_address_is_found_as_a_whole_in_any_capitalisation(
     store: Store, asked: str, found: list[str]
 ) -> None:
     for user, email in (
@@ -108,7 +108,7 @@ def test_an_address_is_found_as_a_whole_however_it_is_capitalised(
     assert users(store, asked) == found
 
 
-def test_the_newest_address_of_a_user_replaces_the_one_before_and_nobody_elses(store: Store) -> None:
+def test_the_newest_address_of_a_user_replaces_only_their_previous_one(store: Store) -> None:
     set_email(store, "alice", "a@example.org")
     set_email(store, "bob", "a@example.org")
     set_email(store, "alice", "new@example.org", at=1)
@@ -118,14 +118,14 @@ def test_the_newest_address_of_a_user_replaces_the_one_before_and_nobody_elses(s
 @pytest.mark.parametrize(
     ("user", "left"), [("alice", ["bob"]), ("nobody", ["alice", "bob"])], ids=["known", "unknown"]
 )
-def test_an_address_that_is_said_no_more_is_forgotten(store: Store, user: str, left: list[str]) -> None:
+def test_an_address_that_is_no_longer_given_is_deleted(store: Store, user: str, left: list[str]) -> None:
     for each in ("alice", "bob"):
         set_email(store, each, "a@example.org")
     set_email(store, user, None, at=1)
     assert users(store, "a@example.org") == left
 
 
-def test_who_signs_in_and_out_changes_nothing_that_the_cluster_mirrors(store: Store) -> None:
+def test_signing_in_and_out_does_not_count_as_a_change_for_the_mirror(store: Store) -> None:
     store.write(lambda writing: writing.session_add(a_session()))
     set_email(store, "alice", "a@example.org")
     store.write(lambda writing: writing.session_remove("s-1"))

@@ -1,4 +1,4 @@
-"""Connections are kept and used again, given back clean, and replaced where they turn out to be gone."""
+"""Connections are kept and reused, given back clean, and replaced when they turn out to be gone."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -39,22 +39,22 @@ def idle(pool: Pool, count: int) -> None:
             stack.enter_context(pool.begun("BEGIN"))
 
 
-def test_one_connection_after_the_other_is_the_same_one(pool: Pool, engine: Engine) -> None:
+def test_consecutive_transactions_use_the_same_connection(pool: Pool, engine: Engine) -> None:
     assert {use(pool).number for _ in range(5)} == {0}
     assert engine.lines[0].said == ["BEGIN", "COMMIT"] * 5
 
 
-def test_a_transaction_begins_by_the_statement_that_is_given(pool: Pool) -> None:
+def test_a_transaction_begins_with_the_given_statement(pool: Pool) -> None:
     assert use(pool, "BEGIN IMMEDIATE").said == ["BEGIN IMMEDIATE", "COMMIT"]
 
 
-def test_transactions_at_one_time_have_connections_of_their_own(pool: Pool, engine: Engine) -> None:
+def test_simultaneous_transactions_have_their_own_connections(pool: Pool, engine: Engine) -> None:
     idle(pool, 3)
     assert engine.open == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("together", "kept"), [(_KEPT - 1, _KEPT - 1), (_KEPT, _KEPT), (_KEPT + 3, _KEPT)])
-def test_no_more_than_sixteen_are_kept_when_nobody_uses_them(
+def test_at_most_sixteen_idle_connections_are_kept(
     pool: Pool, engine: Engine, together: int, kept: int
 ) -> None:
     idle(pool, together)
@@ -62,7 +62,7 @@ def test_no_more_than_sixteen_are_kept_when_nobody_uses_them(
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, Refused])
-def test_a_transaction_that_fails_is_undone_and_its_connection_used_again(
+def test_a_failed_transaction_is_rolled_back_and_its_connection_reused(
     pool: Pool, engine: Engine, error: type[BaseException]
 ) -> None:
     with pytest.raises(error), pool.begun("BEGIN"):
@@ -71,7 +71,7 @@ def test_a_transaction_that_fails_is_undone_and_its_connection_used_again(
     assert use(pool).number == 0
 
 
-def test_a_connection_that_cannot_undo_is_closed_and_not_used_again(pool: Pool, engine: Engine) -> None:
+def test_a_connection_that_cannot_roll_back_is_closed_and_not_reused(pool: Pool, engine: Engine) -> None:
     assert use(pool).number == 0
     engine.lines[0].trouble["ROLLBACK"] = Lost()
     with pytest.raises(ZeroDivisionError), pool.begun("BEGIN"):
@@ -88,7 +88,9 @@ def test_an_idle_connection_that_is_gone_is_replaced_and_all_idle_ones_are_close
         line.trouble["BEGIN"] = Lost()
     assert use(pool).number == 3
     assert engine.open == [3]
-    assert sum(line.said.count("BEGIN") for line in engine.lines[:3]) == 4, "each gone one was waited for"
+    assert sum(line.said.count("BEGIN") for line in engine.lines[:3]) == 4, (
+        "each lost connection was waited for"
+    )
 
 
 def test_connections_in_use_are_not_closed_with_the_idle_ones(pool: Pool, engine: Engine) -> None:
@@ -101,10 +103,10 @@ def test_connections_in_use_are_not_closed_with_the_idle_ones(pool: Pool, engine
         assert used.database.is_open
 
 
-def test_a_new_connection_that_is_gone_at_once_is_not_tried_again(pool: Pool, engine: Engine) -> None:
+def test_a_new_connection_that_is_lost_at_once_is_not_retried(pool: Pool, engine: Engine) -> None:
     class Failing(Engine):
         def connect(self) -> Connection:
-            assert len(self.lines) < 3, "it is tried again and again"
+            assert len(self.lines) < 3, "it is tried repeatedly"
             made = super().connect()
             made.database.trouble["BEGIN"] = Lost("gone")
             return made
@@ -118,8 +120,8 @@ def test_a_new_connection_that_is_gone_at_once_is_not_tried_again(pool: Pool, en
 
 
 @pytest.mark.parametrize("kept", [0, 1], ids=["a new one", "an idle one"])
-def test_a_transaction_that_is_refused_costs_no_connection(pool: Pool, engine: Engine, kept: int) -> None:
-    """SQLite's file is locked by somebody else: the connection is as good as before."""
+def test_a_refused_transaction_keeps_its_connection(pool: Pool, engine: Engine, kept: int) -> None:
+    """SQLite's file is locked by another process: the connection stays usable."""
 
     class Busy(Engine):
         def connect(self) -> Connection:
@@ -147,7 +149,7 @@ def test_a_database_that_cannot_be_reached_is_named_in_a_message(pool: Pool, eng
     assert use(pool).number == 0
 
 
-def test_where_the_idle_ones_are_gone_and_no_new_one_is_to_be_had_none_is_kept(
+def test_no_connection_is_kept_when_all_are_gone_and_no_new_one_is_available(
     pool: Pool, engine: Engine
 ) -> None:
     idle(pool, 2)
@@ -159,7 +161,7 @@ def test_where_the_idle_ones_are_gone_and_no_new_one_is_to_be_had_none_is_kept(
     assert engine.open == []
 
 
-def test_a_pool_that_is_closed_closes_what_is_given_back(pool: Pool, engine: Engine) -> None:
+def test_a_closed_pool_closes_the_connections_that_are_given_back(pool: Pool, engine: Engine) -> None:
     idle(pool, 2)
     with pool.begun("BEGIN"):
         pool.close()
@@ -171,7 +173,7 @@ def test_a_pool_that_is_closed_closes_what_is_given_back(pool: Pool, engine: Eng
 
 
 @pytest.mark.parametrize(("param", "said"), [("?", "SELECT ? WHERE a = ?"), ("%s", "SELECT %s WHERE a = %s")])
-def test_values_of_a_statement_are_marked_as_the_database_wants_it(param: str, said: str) -> None:
+def test_placeholders_are_written_in_the_style_of_the_database(param: str, said: str) -> None:
     line = Line(0, param=param)
     assert Connection(line).run("SELECT ? WHERE a = ?", 1, 2) == 0
     assert line.said == [said]
@@ -180,6 +182,6 @@ def test_values_of_a_statement_are_marked_as_the_database_wants_it(param: str, s
 @pytest.mark.parametrize(
     ("error", "is_good"), [(None, True), (Lost(), False), (Refused(), False)], ids=["done", "lost", "refused"]
 )
-def test_a_connection_says_whether_it_has_undone(error: Exception | None, *, is_good: bool) -> None:
+def test_a_connection_reports_whether_it_could_roll_back(error: Exception | None, *, is_good: bool) -> None:
     line = Line(0, trouble={"ROLLBACK": error} if error else {})
     assert Connection(line).undo() == is_good

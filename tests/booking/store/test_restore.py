@@ -1,4 +1,4 @@
-"""A copy and back again, row for row; a copy that cannot be taken as a whole leaves what was there."""
+"""A copy and back again, row for row; a copy that cannot be restored completely changes nothing."""
 
 import gzip
 import io
@@ -41,7 +41,7 @@ class Drawn:
         return TEXTS[self.below(len(TEXTS))]
 
     def maybe(self, value: object) -> object:
-        """It, or nothing."""
+        """The value, or nothing."""
         return value if self.below(2) else None
 
     def booking(self, number: int) -> Record:
@@ -123,14 +123,14 @@ def copy(tmp_path: Path) -> Path:
 
 
 def copied(url: str) -> bytes:
-    """All that a copy has."""
+    """The whole content of a copy."""
     out = io.BytesIO()
     back_up(url, out)
     return out.getvalue()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_copy_of_what_was_restored_is_the_same_copy(
+def test_a_copy_of_a_restored_database_is_the_same_copy(
     url: str, copy: Path, tmp_path: Path, seed: int
 ) -> None:
     with closing(open_store(url)) as store:
@@ -142,7 +142,9 @@ def test_a_copy_of_what_was_restored_is_the_same_copy(
     assert copied(there) == copied(url) == copy.read_bytes()
 
 
-def test_an_empty_database_is_copied_with_its_name_and_number(url: str, copy: Path, tmp_path: Path) -> None:
+def test_an_empty_database_is_copied_with_its_id_and_change_number(
+    url: str, copy: Path, tmp_path: Path
+) -> None:
     with closing(open_store(url)) as store:
         store_id = store.store_id
     assert back_up(url, copy) == (Head(schema=VERSION, store_id=store_id, change=0), 0)
@@ -151,7 +153,7 @@ def test_an_empty_database_is_copied_with_its_name_and_number(url: str, copy: Pa
         assert (store.store_id, store.change()) == (store_id, 0)
 
 
-def test_a_copy_has_no_sessions_and_nothing_that_only_a_write_needs(url: str, copy: Path) -> None:
+def test_a_copy_has_no_sessions_and_no_data_that_only_writes_need(url: str, copy: Path) -> None:
     with closing(open_store(url)) as store:
         filled(store, 1)
     back_up(url, copy)
@@ -171,7 +173,7 @@ def test_a_copy_has_no_sessions_and_nothing_that_only_a_write_needs(url: str, co
     assert columns.isdisjoint({"ceiling", "judged"})
 
 
-def test_rows_of_a_copy_are_sorted_by_their_keys_whenever_they_were_written(url: str, copy: Path) -> None:
+def test_rows_of_a_copy_are_sorted_by_their_keys(url: str, copy: Path) -> None:
     with closing(open_store(url)) as store:
         for name in ("b-2", "b-3", "b-1"):
             store.write(lambda writing, name=name: writing.add(a_record(id=name)))
@@ -192,7 +194,7 @@ def test_rows_of_a_copy_are_sorted_by_their_keys_whenever_they_were_written(url:
 
 
 @pytest.mark.parametrize("rows", [1, 99, 100, 101, 200, 201])
-def test_a_hundred_rows_at_a_time_are_restored_and_none_is_left_out(
+def test_rows_are_restored_a_hundred_at_a_time_and_none_is_left_out(
     url: str, copy: Path, tmp_path: Path, rows: int
 ) -> None:
     with closing(open_store(url)) as store:
@@ -217,7 +219,7 @@ def test_a_restored_user_keeps_the_places_that_count_for_the_next_booking(
             store.write(lambda writing: writing.add(a_record(day(9), id="b-three"), guard=guard))
 
 
-def test_a_restored_audit_is_still_never_changed(url: str, copy: Path, tmp_path: Path) -> None:
+def test_a_restored_audit_can_still_not_be_changed(url: str, copy: Path, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         filled(store, 1)
     back_up(url, copy)
@@ -229,7 +231,7 @@ def test_a_restored_audit_is_still_never_changed(url: str, copy: Path, tmp_path:
                 connection.execute(statement)
 
 
-# --- copies that cannot be taken ---------------------------------------------------------------------
+# --- copies that cannot be restored ------------------------------------------------------------------
 
 ROW = Row("people", {"user": "alice", "email": "a@example.org", "at": 0})
 Wrong = tuple[Head, list[Row], str]
@@ -280,7 +282,7 @@ WRONG: dict[str, Wrong] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("overwrite", [False, True], ids=["onto nothing", "onto a database"])
-def test_a_copy_that_cannot_be_taken_leaves_what_was_there(
+def test_a_copy_that_cannot_be_restored_changes_nothing(
     tmp_path: Path, copy: Path, wrong: str, *, overwrite: bool
 ) -> None:
     head, rows, said = WRONG[wrong]
@@ -300,7 +302,7 @@ def test_a_copy_that_cannot_be_taken_leaves_what_was_there(
         assert store.store_id != "abc"
 
 
-def test_what_is_overwritten_is_gone_as_a_whole(url: str, copy: Path, tmp_path: Path) -> None:
+def test_an_overwritten_database_is_replaced_completely(url: str, copy: Path, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         filled(store, 1)
     back_up(url, copy)
@@ -312,7 +314,7 @@ def test_what_is_overwritten_is_gone_as_a_whole(url: str, copy: Path, tmp_path: 
     assert copied(there) == copy.read_bytes()
 
 
-def test_a_database_of_an_older_schema_is_brought_forward_before_it_is_copied(url: str, copy: Path) -> None:
+def test_a_database_of_an_older_schema_is_migrated_before_it_is_copied(url: str, copy: Path) -> None:
     open_store(url).close()
     migrated(url, 1)
     with pytest.raises(StoreError, match=f"has not schema {VERSION}: start the booking server once"):
@@ -327,7 +329,7 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(url: str, capsys: pytest.CaptureFixture[str]) -> Command:
-    """``python -m booking.store``: its exit code, and what it says."""
+    """``python -m booking.store``: its exit code and its output."""
 
     def run(*words: object) -> tuple[int, str, str]:
         code = main(["--database", url, *map(str, words)])
@@ -337,7 +339,7 @@ def command(url: str, capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def test_the_command_says_what_it_has_copied_and_restored(url: str, copy: Path, command: Command) -> None:
+def test_the_command_reports_what_it_has_copied_and_restored(url: str, copy: Path, command: Command) -> None:
     with closing(open_store(url)) as store:
         store.write(lambda writing: writing.add(a_record()))
         about = f"store {store.store_id}, change 1"
@@ -345,14 +347,16 @@ def test_the_command_says_what_it_has_copied_and_restored(url: str, copy: Path, 
     assert command("restore", copy, "--overwrite") == (0, f"Restored 1 row from {copy}: {about}.\n", "")
 
 
-def test_the_command_brings_a_database_to_a_schema_and_says_so(url: str, command: Command) -> None:
+def test_the_command_migrates_a_database_to_a_schema_and_reports_it(url: str, command: Command) -> None:
     open_store(url).close()
     for version in (1, 2):
         assert command("schema", version) == (0, f"The database has schema {version} now.\n", "")
     assert command("schema", 3) == (1, "", "There is no schema 3; there are 1, 2.\n")
 
 
-def test_the_command_says_in_one_line_why_it_has_done_nothing(url: str, copy: Path, command: Command) -> None:
+def test_the_command_reports_in_one_line_why_it_has_done_nothing(
+    url: str, copy: Path, command: Command
+) -> None:
     open_store(url).close()
     copy.write_bytes(gzip.compress(b"{}\n"))
     code, out, err = command("restore", copy)

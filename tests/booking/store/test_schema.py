@@ -1,4 +1,4 @@
-"""What a database is taken for by its tables, and how it is made, emptied and brought to another schema."""
+"""How a database is recognised by its tables, and how it is created, emptied and migrated."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_a_database_without_tables_has_no_schema(database: Any, statements: tupl
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 99])
-def test_the_schema_of_ours_is_what_it_says(database: Any, version: int) -> None:
+def test_our_database_has_the_schema_that_it_records(database: Any, version: int) -> None:
     run(database, META, "CREATE TABLE bookings (id)", "INSERT INTO meta VALUES (1, 'a', 7, 0)")
     run(database, CHANGED.format(version))
     assert version_of(database, "here") == version
@@ -89,9 +89,7 @@ def test_a_database_of_ours_without_an_identity_is_damaged(database: Any) -> Non
 
 
 @pytest.mark.parametrize("version", [-1, 0, VERSION + 1])
-def test_a_schema_that_this_server_does_not_know_is_refused_and_left_as_it_is(
-    database: Any, version: int
-) -> None:
+def test_an_unknown_schema_is_refused_and_left_as_it_is(database: Any, version: int) -> None:
     made(database)
     run(database, CHANGED.format(version))
     before = tables(database)
@@ -104,13 +102,13 @@ def test_a_schema_that_this_server_does_not_know_is_refused_and_left_as_it_is(
     assert (version_of(database, "here"), tables(database)) == (version, before)
 
 
-def test_a_database_of_today_is_left_as_it_is(database: Any) -> None:
+def test_a_database_of_the_current_schema_is_left_as_it_is(database: Any) -> None:
     made(database, store_id="abc", change=5)
     create_or_check(database, "here")
     assert database.execute_sql("SELECT * FROM meta").fetchall() == [(1, "abc", VERSION, 5)]
 
 
-def test_a_new_database_has_a_store_id_of_its_own_and_no_change(database: Any) -> None:
+def test_a_new_database_has_its_own_store_id_and_no_change(database: Any) -> None:
     with alone_with(database):
         create_or_check(database, "here")
     ((number, store_id, version, change),) = database.execute_sql("SELECT * FROM meta").fetchall()
@@ -118,7 +116,7 @@ def test_a_new_database_has_a_store_id_of_its_own_and_no_change(database: Any) -
     assert len(bytes.fromhex(store_id)) == 16
 
 
-def test_each_file_that_is_made_has_another_mark_even_of_one_store(tmp_path: Path) -> None:
+def test_each_new_file_has_another_mark(tmp_path: Path) -> None:
     marks = set()
     for number in range(3):
         url = f"sqlite:///{tmp_path / str(number)}"
@@ -138,7 +136,7 @@ def test_an_emptied_database_is_as_new(database: Any) -> None:
     assert database.execute_sql("SELECT store_id, change FROM meta").fetchall() == [("other", 3)]
 
 
-def test_what_fails_while_a_database_is_made_leaves_an_empty_one(database: Any) -> None:
+def test_an_error_while_a_database_is_created_leaves_an_empty_one(database: Any) -> None:
     def fails() -> None:
         with alone_with(database):
             create(database, store_id="abc", change=0)
@@ -149,7 +147,7 @@ def test_what_fails_while_a_database_is_made_leaves_an_empty_one(database: Any) 
     assert version_of(database, "here") is None
 
 
-def test_nobody_else_writes_while_a_database_is_made(database: Any, path: Path) -> None:
+def test_no_other_process_writes_while_a_database_is_created(database: Any, path: Path) -> None:
     with (
         alone_with(database),
         closing(sqlite3.connect(path, timeout=0)) as other,
@@ -159,7 +157,9 @@ def test_nobody_else_writes_while_a_database_is_made(database: Any, path: Path) 
 
 
 @pytest.mark.parametrize("steps", [(1,), (1, 2), (2, 2), (1, 1, 2), (1, 2, 1)])
-def test_a_database_is_brought_forward_and_back_as_often_as_one_likes(path: Path, steps: tuple[int]) -> None:
+def test_a_database_can_be_migrated_forward_and_back_any_number_of_times(
+    path: Path, steps: tuple[int]
+) -> None:
     url = f"sqlite:///{path}"
     with closing(open_store(url)) as store:
         stored = store.write(lambda writing: writing.add(a_record(created_by="bob", reason="β")))
@@ -174,7 +174,7 @@ def test_a_database_is_brought_forward_and_back_as_often_as_one_likes(path: Path
 
 
 @pytest.mark.parametrize("version", [-1, 0, 3])
-def test_a_schema_that_there_is_not_is_named_beside_those_that_there_are(database: Any, version: int) -> None:
+def test_an_unknown_schema_is_refused_with_the_known_ones(database: Any, version: int) -> None:
     made(database)
     with pytest.raises(StoreError) as error:
         bring_to(database, version)
@@ -196,11 +196,11 @@ def test_a_schema_that_there_is_not_is_named_beside_those_that_there_are(databas
     ],
     ids=["plain", "with its full stop", "with blanks", "with values", "not on the first line"],
 )
-def test_an_error_of_the_database_is_one_sentence_without_values(said: str, shown: str) -> None:
+def test_an_error_of_the_database_becomes_one_sentence_without_values(said: str, shown: str) -> None:
     assert str(message("here", Exception(said))) == f"The booking database here cannot be used: {shown}."
 
 
-def test_nobody_outside_needs_peewee_to_understand_an_error() -> None:
+def test_errors_are_readable_without_knowledge_of_peewee() -> None:
     cause = peewee.OperationalError("disk full")
     with pytest.raises(StoreError, match="here cannot be used: disk full") as error, readable_errors("here"):
         raise cause
@@ -208,6 +208,6 @@ def test_nobody_outside_needs_peewee_to_understand_an_error() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("as it is"), ZeroDivisionError("as it is")])
-def test_any_other_error_stays_as_it_is(error: Exception) -> None:
+def test_any_other_error_is_passed_on_unchanged(error: Exception) -> None:
     with pytest.raises(type(error), match=r"^as it is$"), readable_errors("here"):
         raise error

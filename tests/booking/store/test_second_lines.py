@@ -1,4 +1,4 @@
-"""What the schema ensures if the decision before it is wrong, and that it allows what is right."""
+"""What the schema prevents even if the decision before it is wrong, and that it allows what is right."""
 
 from contextlib import closing
 from datetime import datetime
@@ -33,7 +33,7 @@ def replace(store: Store, record: Record, by: Guard | None = None, **changes: An
     return store.write(lambda writing: writing.replace(changed, guard=by or guard()))
 
 
-def test_l5_more_devices_than_there_are_cannot_be_stored(store: Store) -> None:
+def test_l5_more_devices_than_exist_cannot_be_stored(store: Store) -> None:
     add(store, "a")
     add(store, "b")
     with pytest.raises(StoreError, match="more devices of the model would be booked than there are"):
@@ -41,7 +41,7 @@ def test_l5_more_devices_than_there_are_cannot_be_stored(store: Store) -> None:
     assert store.change() == 2
 
 
-def test_l5_it_is_the_peak_that_counts_and_not_the_sum(store: Store) -> None:
+def test_l5_the_peak_counts_and_not_the_sum(store: Store) -> None:
     add(store, "a", 0, 2)
     add(store, "b", 2, 4)
     add(store, "c", 0, 4)
@@ -57,7 +57,7 @@ def test_cancelled_bookings_take_no_device(store: Store) -> None:
     add(store, "b", count=2)
 
 
-def test_l5_a_booking_cannot_grow_into_another(store: Store) -> None:
+def test_l5_a_booking_cannot_grow_into_the_devices_of_another(store: Store) -> None:
     one = add(store, "a", 0, 2, count=2)
     add(store, "b", 3, 4)
     for wrong in ({"end": day(4)}, {"start": day(3), "end": day(5)}, {"count": 3}):
@@ -66,7 +66,7 @@ def test_l5_a_booking_cannot_grow_into_another(store: Store) -> None:
     assert replace(store, one, end=day(3)).change == 3
 
 
-def test_what_had_room_once_may_stay_and_grow_where_there_is_room(store: Store) -> None:
+def test_a_booking_that_had_room_may_stay_and_grow_where_there_is_room(store: Store) -> None:
     one = add(store, "a", 0, 4)
     add(store, "b", 0, 2)
     few = guard(devices=1)  # a device has gone
@@ -76,14 +76,14 @@ def test_what_had_room_once_may_stay_and_grow_where_there_is_room(store: Store) 
         add(store, "c", 1, 3, by=few)
 
 
-def test_what_is_past_is_not_judged(store: Store) -> None:
+def test_past_load_is_not_judged(store: Store) -> None:
     one = add(store, "a", -4, 4, by=guard(since=day(-4)))
     other = add(store, "b", -4, 4, by=guard(since=day(-4)))
     replace(store, other, end=day(-1), released=day(-1))
     assert replace(store, one, count=2)
 
 
-def test_a_user_has_so_many_planned_and_active_bookings(store: Store) -> None:
+def test_a_user_has_at_most_the_allowed_number_of_planned_and_active_bookings(store: Store) -> None:
     add(store, "a", 0, 2, user="alice", by=guard(live=2))
     add(store, "b", 5, 6, user="alice", by=guard(live=2))
     with pytest.raises(StoreError, match="'alice' would have more than 2"):
@@ -93,7 +93,7 @@ def test_a_user_has_so_many_planned_and_active_bookings(store: Store) -> None:
 
 
 @pytest.mark.parametrize("over", [{"cancelled": day(0)}, {"released": day(1), "end": day(1)}])
-def test_a_place_is_free_again_when_its_booking_is_taken_or_given_back(
+def test_a_place_is_free_again_when_its_booking_is_cancelled_or_released(
     store: Store, over: dict[str, Any]
 ) -> None:
     one = add(store, "a", by=guard(live=1))
@@ -101,7 +101,7 @@ def test_a_place_is_free_again_when_its_booking_is_taken_or_given_back(
     add(store, "b", 8, 9, user="a", by=guard(live=1))
 
 
-def test_a_place_is_free_again_when_its_booking_is_over_though_nothing_was_written(store: Store) -> None:
+def test_a_place_is_free_again_when_its_booking_is_over_without_any_write(store: Store) -> None:
     add(store, "a", 0, 2, by=guard(live=1))
     with pytest.raises(StoreError, match="more than 1"):
         add(store, "b", 8, 9, user="a", by=guard(live=1, since=day(1.99)))
@@ -130,7 +130,7 @@ ALTERING = (
     ("kind", "statement"),
     [pytest.param(*each, marks=[NEEDS_A_SERVER] if each[0] == "postgresql" else []) for each in ALTERING],
 )
-def test_the_audit_is_never_changed(kind: str, statement: str, tmp_path: Path) -> None:
+def test_the_audit_cannot_be_changed(kind: str, statement: str, tmp_path: Path) -> None:
     with closing(open_store(a_database(kind, tmp_path))) as store:
         refuses_to_alter(store, statement)
 

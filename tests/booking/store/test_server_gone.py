@@ -1,4 +1,4 @@
-"""The database is gone for a while: nothing is booked, nothing is lost, and it goes on by itself."""
+"""The database is gone for a while: nothing is booked, nothing is lost, and it continues by itself."""
 
 import sqlite3
 import threading
@@ -22,7 +22,7 @@ WRITERS: Final = 8
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One that may be stopped: others have their own."""
+    """A server of this test's own, which may be stopped."""
     with closing(PostgresServer()) as made:
         yield made
 
@@ -42,9 +42,7 @@ def ids(store: Store) -> list[str]:
     return [record.id for record in store.records_ending_after(day(0))]
 
 
-def test_a_server_that_is_stopped_and_started_again_has_lost_nothing(
-    store: Store, server: PostgresServer
-) -> None:
+def test_a_restarted_server_has_lost_nothing(store: Store, server: PostgresServer) -> None:
     assert add(store, "b-1") == 1
     server.stop()
     for ask in (store.check, store.change, lambda: ids(store), lambda: add(store, "b-2")):
@@ -56,7 +54,7 @@ def test_a_server_that_is_stopped_and_started_again_has_lost_nothing(
     store.check()
 
 
-def test_a_server_that_was_restarted_between_two_requests_is_not_noticed(
+def test_a_restart_of_the_server_between_two_requests_is_not_noticed(
     store: Store, server: PostgresServer
 ) -> None:
     assert add(store, "b-1") == 1
@@ -81,7 +79,7 @@ def test_a_server_that_dies_within_a_transaction_stores_nothing_of_it(
     assert add(store, "b-1") == 1
 
 
-def test_a_stopped_server_is_not_waited_for_and_has_lost_nothing_when_it_goes_on(
+def test_calls_do_not_wait_for_a_frozen_server_and_nothing_is_lost_when_it_continues(
     server: PostgresServer,
 ) -> None:
     server.start()
@@ -98,7 +96,7 @@ def test_a_stopped_server_is_not_waited_for_and_has_lost_nothing_when_it_goes_on
 
 
 class Writers:
-    """They book indefinitely, one booking after another, whatever the answer."""
+    """Threads that book repeatedly, whatever the answer."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -109,7 +107,7 @@ class Writers:
         self.failed: list[str] = []
 
     def write(self, number: int) -> None:
-        """Until it is over."""
+        """Book until the test ends."""
         for attempt in count():
             if self._over.is_set():
                 return
@@ -124,7 +122,7 @@ class Writers:
                 answered.append(name)
 
     def until(self, answered: list[str]) -> None:
-        """Each of them has been answered so, from now on."""
+        """Wait until each writer has had this answer from now on."""
         with self._lock:
             before = len(answered)
 
@@ -135,11 +133,11 @@ class Writers:
         eventually(lambda: len(whose()) == WRITERS)
 
     def end(self) -> None:
-        """Let each of them end."""
+        """Let each writer end."""
         self._over.set()
 
 
-def test_a_writer_whose_server_goes_gets_an_error_and_what_was_answered_is_stored(
+def test_a_writer_whose_server_stops_gets_an_error_and_answered_bookings_are_stored(
     store: Store, server: PostgresServer
 ) -> None:
     writers = Writers(store)
@@ -158,7 +156,7 @@ def test_a_writer_whose_server_goes_gets_an_error_and_what_was_answered_is_store
             each.result()
     stored = set(ids(store))
     assert set(writers.stored) <= stored
-    # Where the connection broke in COMMIT nobody knows; it is stored as a whole, or not at all.
+    # When the connection broke in COMMIT it is unknown: the booking is stored completely, or not at all.
     assert stored <= {*writers.stored, *writers.failed}
     with store.reading() as reading:
         assert reading.change() == len(stored)

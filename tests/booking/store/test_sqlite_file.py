@@ -1,4 +1,4 @@
-"""The file of a database: private, held open, and known by what it is and not by its name (law L9)."""
+"""The file of a database: private, held open, and identified by itself and not by its name (law L9)."""
 
 import os
 import stat
@@ -34,7 +34,7 @@ def file(path: Path) -> Iterator[DatabaseFile]:
 
 
 def written(path: Path, content: bytes, at: int = 0) -> None:
-    """Into the file as it is: it stays the same one."""
+    """Write into the file in place, so that it stays the same file."""
     descriptor = os.open(path, os.O_WRONLY)
     os.pwrite(descriptor, content, at)
     os.close(descriptor)
@@ -44,7 +44,7 @@ def test_the_mark_is_the_application_id_in_the_header_of_the_file(file: Database
     assert file.mark() == b"mark"
 
 
-def test_a_file_that_is_what_it_was_is_used(file: DatabaseFile, path: Path) -> None:
+def test_a_file_that_is_still_the_same_is_used(file: DatabaseFile, path: Path) -> None:
     file.check(b"mark")
     written(path, b"another page", at=80)
     path.chmod(0o640)
@@ -83,9 +83,7 @@ GONE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("what", GONE)
-def test_l9_a_file_that_is_another_one_is_reported_with_what_to_do(
-    file: DatabaseFile, path: Path, what: str
-) -> None:
+def test_l9_a_replaced_file_is_reported_with_what_to_do(file: DatabaseFile, path: Path, what: str) -> None:
     happens, said = GONE[what]
     happens(path)
     with pytest.raises(StoreGoneError) as error:
@@ -93,20 +91,22 @@ def test_l9_a_file_that_is_another_one_is_reported_with_what_to_do(
     assert str(error.value) == f"The booking database {path} {said}"
 
 
-def test_l9_a_folder_that_took_its_place_is_no_database(file: DatabaseFile, path: Path) -> None:
+def test_l9_a_folder_in_place_of_the_file_is_reported(file: DatabaseFile, path: Path) -> None:
     path.unlink()
     path.mkdir()
     with pytest.raises(StoreGoneError, match="was replaced"):
         file.check(b"mark")
 
 
-def test_l9_a_link_to_the_file_is_the_file(file: DatabaseFile, path: Path) -> None:
+def test_l9_a_link_to_the_same_file_is_accepted(file: DatabaseFile, path: Path) -> None:
     moved = path.rename(path.with_name("moved.db"))
     path.symlink_to(moved)
     file.check(b"mark")
 
 
-def test_a_closed_file_says_that_the_server_ends_and_is_closed_once(file: DatabaseFile, path: Path) -> None:
+def test_a_closed_file_reports_that_the_server_ends_and_is_closed_once(
+    file: DatabaseFile, path: Path
+) -> None:
     file.close()
     reused = os.open(path, os.O_RDONLY)
     assert reused == file.descriptor
@@ -136,7 +136,7 @@ def test_a_file_is_made_private_and_keeps_its_content(path: Path, before: int) -
     assert (mode(path), path.read_bytes()) == (0o600, b"dear")
 
 
-def test_a_file_that_is_missing_is_created_with_its_folders_for_nobody_else(tmp_path: Path) -> None:
+def test_a_missing_file_is_created_with_its_folders_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "bookings.db"
     prepare_file(path).close()
     assert (path.read_bytes(), mode(path), mode(path.parent)) == (b"", 0o600, 0o700)
@@ -161,7 +161,7 @@ def test_no_child_process_gets_the_file(file: DatabaseFile) -> None:
     ],
     ids=["in a file", "below a file", "a name that is too long"],
 )
-def test_what_cannot_be_opened_is_said_with_its_path_and_what_it_needs(
+def test_a_path_that_cannot_be_opened_is_reported_with_what_it_needs(
     tmp_path: Path, place: str, why: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -173,7 +173,7 @@ def test_what_cannot_be_opened_is_said_with_its_path_and_what_it_needs(
     )
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as error:
         prepare_file(tmp_path)
     assert str(error.value) == f"The booking database {tmp_path} is not a file."
@@ -189,8 +189,8 @@ def test_every_connection_waits_for_the_disk_and_for_others(path: Path) -> None:
         assert engine.name == str(path)
 
 
-def test_before_its_log_is_kept_an_engine_believes_any_file(path: Path) -> None:
-    """It is being made, or restored."""
+def test_an_engine_accepts_any_file_before_its_log_is_kept(path: Path) -> None:
+    """The file is being created or restored."""
     with closing(SqliteEngine(prepare_file(path))) as engine:
         path.unlink()
         engine.check()

@@ -18,7 +18,7 @@ def add(store: Store, *records: Record) -> list[Record]:
     return store.write(lambda writing: [writing.add(record) for record in records])
 
 
-def test_a_record_comes_back_as_it_was_stored_with_the_number_of_its_change(store: Store) -> None:
+def test_a_record_is_read_back_as_stored_with_the_number_of_its_change(store: Store) -> None:
     record = a_record(
         namespace="lab",
         released=day(1),
@@ -39,7 +39,7 @@ def test_a_record_comes_back_as_it_was_stored_with_the_number_of_its_change(stor
     assert read.version == record.version
 
 
-def test_every_write_has_the_next_number_and_the_record_carries_its_last_one(store: Store) -> None:
+def test_every_write_has_the_next_number_and_a_record_has_its_last_one(store: Store) -> None:
     assert store.change() == 0
     one, two = add(store, a_record(), a_record(id="b-two"))
     again = store.write(lambda writing: writing.replace(msgspec.structs.replace(one, end=day(1))))
@@ -48,7 +48,7 @@ def test_every_write_has_the_next_number_and_the_record_carries_its_last_one(sto
     assert {record.change for record in store.records_ending_after(day(0))} == {2, 3}
 
 
-def test_inside_a_transaction_its_own_changes_are_seen_and_counted(store: Store) -> None:
+def test_a_transaction_sees_and_counts_its_own_changes(store: Store) -> None:
     def decide(writing: Writing) -> tuple[int, int]:
         writing.add(a_record())
         return writing.change(), len(writing.history("alice"))
@@ -56,7 +56,7 @@ def test_inside_a_transaction_its_own_changes_are_seen_and_counted(store: Store)
     assert store.write(decide) == (1, 1)
 
 
-def test_an_exception_undoes_everything_even_the_number(store: Store) -> None:
+def test_an_exception_rolls_everything_back_even_the_number(store: Store) -> None:
     def fails(writing: Writing) -> None:
         writing.add(a_record())
         raise ZeroDivisionError
@@ -67,18 +67,18 @@ def test_an_exception_undoes_everything_even_the_number(store: Store) -> None:
     assert store.records_ending_after(day(-99)) == []
 
 
-def test_what_ends_at_the_instant_does_not_end_after_it(store: Store) -> None:
+def test_a_booking_that_ends_at_the_instant_does_not_end_after_it(store: Store) -> None:
     add(store, a_record(day(0), day(2)))
     assert store.records_ending_after(day(2)) == []
     assert len(store.records_ending_after(day(2) - timedelta(seconds=1))) == 1
 
 
-def test_cancelled_bookings_are_not_among_those_that_will_end(store: Store) -> None:
+def test_cancelled_bookings_are_not_among_the_bookings_ending_later(store: Store) -> None:
     add(store, a_record(cancelled=day(0)))
     assert store.records_ending_after(day(-1)) == []
 
 
-def test_what_only_touches_a_span_does_not_overlap_it(store: Store) -> None:
+def test_a_booking_that_only_touches_a_span_does_not_overlap_it(store: Store) -> None:
     add(
         store,
         a_record(day(0), day(2), id="b-before"),
@@ -90,20 +90,20 @@ def test_what_only_touches_a_span_does_not_overlap_it(store: Store) -> None:
     assert [record.id for record in found] == ["b-in"]
 
 
-def test_records_come_by_start_and_id(store: Store) -> None:
+def test_records_are_ordered_by_start_and_id(store: Store) -> None:
     for name, start in (("b-z", 1), ("b-b", 3), ("b-a", 3), ("b-c", 2)):
         add(store, a_record(day(start), id=name, user="bob"))
     found = store.read(lambda reading: reading.history("bob"))
     assert [record.id for record in found] == ["b-z", "b-c", "b-a", "b-b"]
 
 
-def test_one_model_can_be_asked_for(store: Store) -> None:
+def test_records_can_be_filtered_by_model(store: Store) -> None:
     add(store, a_record(), a_record(id="b-two", model=A6000))
     found = store.read(lambda reading: reading.ending_after(day(0), model=A6000))
     assert [record.id for record in found] == ["b-two"]
 
 
-def test_a_booking_is_found_for_its_owner_or_for_a_call_for_anybodys(store: Store) -> None:
+def test_a_booking_is_found_for_its_owner_or_without_an_owner_in_the_query(store: Store) -> None:
     add(store, a_record())
     with store.reading() as reading:
         assert reading.find("alice", "b-one")
@@ -113,14 +113,14 @@ def test_a_booking_is_found_for_its_owner_or_for_a_call_for_anybodys(store: Stor
 
 
 @pytest.mark.parametrize("text", ["\0", "b-1\0"])
-def test_what_postgresql_takes_for_no_text_is_no_id(store: Store, text: str) -> None:
-    """The server refuses a NUL as if it were ill; a caller would be asked to try again soon."""
+def test_a_text_that_postgresql_refuses_is_an_unknown_id(store: Store, text: str) -> None:
+    """The server refuses a NUL as if it had failed; a caller would be told to try again soon."""
     with store.reading() as reading:
         found = reading.find(None, text), reading.block(text), reading.exemption(text)
     assert found == (None, None, None)
 
 
-def test_what_was_changed_later_is_found_cancelled_or_not(store: Store) -> None:
+def test_records_changed_later_are_found_cancelled_or_not(store: Store) -> None:
     one, two, three = add(store, a_record(), a_record(id="b-two"), a_record(id="b-three", model=A6000))
     store.write(lambda writing: writing.replace(msgspec.structs.replace(one, cancelled=day(0))))
     with store.reading() as reading:
@@ -128,7 +128,7 @@ def test_what_was_changed_later_is_found_cancelled_or_not(store: Store) -> None:
         assert {each.id for each in reading.changed_after(two.change, model=A6000)} == {three.id}
 
 
-def test_a_plan_alone_can_be_changed_and_that_is_a_change(store: Store) -> None:
+def test_changing_only_the_plan_counts_as_a_change(store: Store) -> None:
     (one,) = add(store, a_record())
     store.write(lambda writing: writing.replan(one.id, (Place("n1", 1),)))
     with store.reading() as reading:
@@ -136,7 +136,7 @@ def test_a_plan_alone_can_be_changed_and_that_is_a_change(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["'; DROP TABLE bookings; --", "β☃", "%", "%s ?", "a" * 10_000, ""])
-def test_any_text_is_a_text(store: Store, text: str) -> None:
+def test_any_text_can_be_stored_and_found(store: Store, text: str) -> None:
     added = add(store, a_record(user=text, reason=text))
     with store.reading() as reading:
         assert reading.history(text) == added
@@ -148,13 +148,13 @@ def test_any_text_is_a_text(store: Store, text: str) -> None:
     [a_record(count=0), a_record(day(2), day(2)), a_record(day(2), day(1))],
     ids=["no GPU", "empty", "backwards"],
 )
-def test_the_schema_itself_refuses_what_is_no_booking(store: Store, impossible: Record) -> None:
+def test_the_schema_itself_refuses_impossible_bookings(store: Store, impossible: Record) -> None:
     with pytest.raises(StoreError, match="cannot be used"):
         add(store, impossible)
     assert store.change() == 0
 
 
-def test_two_bookings_cannot_have_one_id(store: Store) -> None:
+def test_two_bookings_cannot_have_the_same_id(store: Store) -> None:
     add(store, a_record())
     with pytest.raises(StoreError, match=r"(?i)unique"):
         add(store, a_record(user="bob"))
@@ -187,7 +187,7 @@ PAGED = (
         (Filters(state="planned", model=A6000), ["too"]),
     ],
 )
-def test_pages_together_are_everything_that_was_asked_for(
+def test_all_pages_together_have_every_matching_record(
     store: Store, filters: Filters, names: list[str]
 ) -> None:
     add(store, *PAGED)
@@ -226,7 +226,7 @@ def paged(store: Store, filters: Filters, limit: int) -> list[Record]:
         "99999999999999999999.b",
     ],
 )
-def test_a_page_that_nobody_named_is_refused(store: Store, token: str) -> None:
+def test_an_invalid_page_mark_is_refused(store: Store, token: str) -> None:
     with store.reading() as reading, pytest.raises(ValueError, match=r"page"):
         reading.page(Filters(), now=day(0), after=token, limit=1)
 
@@ -237,7 +237,7 @@ def test_a_transaction_within_another_one_is_refused_at_once(store: Store) -> No
     assert store.change() == 0
 
 
-def test_reading_sees_one_moment_though_others_write(store: Store) -> None:
+def test_a_reading_sees_one_state_while_others_write(store: Store) -> None:
     with store.reading() as reading:
         assert reading.history("alice") == []
         add(store, a_record())
@@ -246,7 +246,7 @@ def test_reading_sees_one_moment_though_others_write(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
-def test_a_store_that_somebody_else_has_open_sees_what_is_written(kind: str, tmp_path: Path) -> None:
+def test_two_stores_of_one_database_see_each_others_writes(kind: str, tmp_path: Path) -> None:
     url = a_database(kind, tmp_path)
     with closing(open_store(url)) as one, closing(open_store(url)) as two:
         added = add(one, a_record())
@@ -254,7 +254,7 @@ def test_a_store_that_somebody_else_has_open_sees_what_is_written(kind: str, tmp
         assert one.store_id == two.store_id
 
 
-def test_a_writing_transaction_locks_other_processes_out_before_it_has_written(tmp_path: Path) -> None:
+def test_a_writing_transaction_locks_out_other_processes_before_its_first_write(tmp_path: Path) -> None:
     path = tmp_path / "bookings.db"
 
     def decide(_writing: Writing) -> None:
@@ -305,7 +305,7 @@ def test_a_transaction_sees_its_own_changes_as_they_are_stored(store: Store) -> 
     assert before[0] == [each for each in after[0] if each.id != "b-0"]
 
 
-def test_an_answer_takes_the_place_of_a_refusal_with_the_same_key_and_nobody_elses(store: Store) -> None:
+def test_an_answer_replaces_only_the_refusal_of_the_same_user_and_key(store: Store) -> None:
     refused = Replay(digest="d", status=NOT_GRANTED, body=b"", headers={}, at=day(0))
     granted = Replay(digest="d", status=ANSWERED, body=b"{}", headers={}, at=day(1))
     for who, replay in (("alice", refused), ("bob", refused), ("alice", granted)):

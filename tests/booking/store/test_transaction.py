@@ -1,4 +1,4 @@
-"""What a transaction keeps of its answers, how it counts its writes, and which number it leaves behind."""
+"""Which answers a transaction caches, how it counts its writes, and which change number it leaves."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from tests.fakes.records import a_record, day
 
 @dataclass
 class Database:
-    """Answers each question with the next number; what it is told is listed."""
+    """Answers each query with the next number, and records the statements."""
 
     param: str = "?"
     said: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Database:
         return self
 
     def fetchall(self) -> list[tuple[int]]:
-        """As many as it was asked by now."""
+        """The number of queries so far."""
         return [(len(self.said),)]
 
 
@@ -44,12 +44,12 @@ def database() -> Database:
 
 
 def ask(transaction: Transaction, statement: str = "SELECT a", *values: object) -> int:
-    """The number of the answer; the same for an answer that was kept."""
+    """The number of the answer; the same for a cached answer."""
     (number,) = transaction._once(statement, *values, read=lambda row: int(row[0]))
     return number
 
 
-def test_a_question_is_asked_once_per_transaction_and_for_each_of_its_values(database: Database) -> None:
+def test_a_query_is_sent_once_per_transaction_and_for_each_of_its_values(database: Database) -> None:
     first = Transaction(Connection(database), 0)
     assert [ask(first), ask(first), ask(first, "SELECT b"), ask(first, "SELECT b", 1), ask(first)] == [
         1,
@@ -61,14 +61,14 @@ def test_a_question_is_asked_once_per_transaction_and_for_each_of_its_values(dat
     assert ask(Transaction(Connection(database), 0)) == 4
 
 
-def test_after_a_write_what_was_kept_is_asked_again(database: Database) -> None:
+def test_after_a_write_cached_queries_are_sent_again(database: Database) -> None:
     writing = WritingTransaction(Connection(database), 0)
     assert (ask(writing), ask(writing)) == (1, 1)
     writing._do(Query())
     assert (ask(writing), ask(writing)) == (3, 3)
 
 
-def test_a_transaction_that_reads_has_never_written(database: Database) -> None:
+def test_a_reading_transaction_has_never_written(database: Database) -> None:
     assert not Transaction(Connection(database), 0).has_written
 
 
@@ -98,7 +98,7 @@ def test_any_text_without_a_nul_can_be_stored_anywhere(text: str, *, can: bool) 
     assert can_be_stored(text) == can
 
 
-# --- what a turn of writers sees and leaves ----------------------------------------------------------
+# --- what a group of writes sees and leaves ----------------------------------------------------------
 
 
 def a_block(name: str) -> Block:
@@ -127,13 +127,13 @@ def seen(store: Store) -> tuple[int, int, int, int]:
         )
 
 
-def test_all_that_a_transaction_writes_is_stored_together_under_numbers_of_its_own(store: Store) -> None:
+def test_all_writes_of_a_transaction_are_stored_together_under_their_own_numbers(store: Store) -> None:
     assert store.write(lambda writing: (everything(writing), writing.change()))[1] == 2
     assert seen(store) == (1, 1, 1, 2)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, StoreError, KeyError])
-def test_of_what_fails_at_its_end_nothing_is_stored(store: Store, error: type[Exception]) -> None:
+def test_a_write_that_fails_at_its_end_stores_nothing(store: Store, error: type[Exception]) -> None:
     def fails(writing: Writing) -> None:
         everything(writing)
         raise error("at the end")
@@ -150,7 +150,7 @@ STATEMENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("last", STATEMENTS)
-def test_of_what_the_database_refuses_at_its_end_nothing_is_stored(store: Store, last: str) -> None:
+def test_a_write_that_the_database_refuses_at_its_end_stores_nothing(store: Store, last: str) -> None:
     def refused(writing: Writing) -> None:
         everything(writing)
         STATEMENTS[last](writing)
@@ -160,13 +160,13 @@ def test_of_what_the_database_refuses_at_its_end_nothing_is_stored(store: Store,
     assert seen(store) == (0, 0, 0, 0)
 
 
-def test_what_is_answered_without_a_write_leaves_the_number_as_it_is(store: Store) -> None:
+def test_a_turn_without_a_write_leaves_the_change_number(store: Store) -> None:
     store.write(everything)
     assert store.write(lambda writing: len(writing.history("alice"))) == 1
     assert seen(store) == (1, 1, 1, 2)
 
 
-def test_the_next_transaction_goes_on_with_the_next_number_after_one_that_was_undone(store: Store) -> None:
+def test_the_transaction_after_a_rolled_back_one_has_the_next_number(store: Store) -> None:
     def fails(writing: Writing) -> None:
         everything(writing)
         raise ZeroDivisionError

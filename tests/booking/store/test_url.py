@@ -26,7 +26,7 @@ def test_three_slashes_are_a_relative_path_and_four_an_absolute_one() -> None:
         "sqlite:///a\0b",
     ],
 )
-def test_any_other_url_is_refused_with_an_example_of_a_right_one(url: str) -> None:
+def test_any_other_url_is_refused_with_a_valid_example(url: str) -> None:
     with pytest.raises(StoreError, match=r"for example sqlite:////var/lib/gpu-booking/bookings\.db"):
         path_of(url)
 
@@ -40,7 +40,7 @@ def test_a_url_of_postgresql_names_server_user_and_database() -> None:
     assert server.shown == "bookings on db.example:6432"
 
 
-def test_a_socket_s_folder_and_a_password_s_file_are_options() -> None:
+def test_the_folder_of_a_socket_and_a_password_file_are_options() -> None:
     server = address_of(
         "postgresql://alice@/bookings?host=/run/postgresql&password_file=/etc/secret/password"
     )
@@ -50,7 +50,7 @@ def test_a_socket_s_folder_and_a_password_s_file_are_options() -> None:
     assert server.options == {}
 
 
-def test_how_long_an_answer_may_take_is_our_own_word() -> None:
+def test_the_answer_timeout_is_an_option_of_ours() -> None:
     server = address_of("postgresql://alice@db/bookings?answer_timeout=2.5&connect_timeout=3")
     assert isinstance(server, Server)
     assert (server.answer_timeout, server.options) == (2.5, {"connect_timeout": "3"})
@@ -77,7 +77,7 @@ def test_how_long_an_answer_may_take_is_our_own_word() -> None:
         "alice:hush@host",
     ],
 )
-def test_a_url_that_is_none_is_refused_without_showing_a_password(url: str) -> None:
+def test_an_invalid_url_is_refused_without_showing_a_password(url: str) -> None:
     with pytest.raises(StoreError) as refused:
         address_of(url)
     said = f"{refused.value}{refused.value.__cause__ or ''}"
@@ -95,9 +95,7 @@ def quoted(text: str) -> str:
 
 
 @given(WORDS, WORDS, WORDS.filter(lambda name: "/" not in name), WORDS)
-def test_any_word_can_be_written_with_percent_signs(
-    user: str, password: str, database: str, root: str
-) -> None:
+def test_any_word_can_be_percent_encoded(user: str, password: str, database: str, root: str) -> None:
     server = address_of(
         f"postgresql://{quoted(user)}:{quoted(password)}@db:1/{quoted(database)}?sslrootcert={quoted(root)}"
     )
@@ -108,7 +106,7 @@ def test_any_word_can_be_written_with_percent_signs(
 
 
 def refusal(url: str) -> str | None:
-    """What is said of it; None: it is an address."""
+    """The message of its refusal; None when it is an address."""
     try:
         address_of(url)
     except StoreError as error:
@@ -117,7 +115,7 @@ def refusal(url: str) -> str | None:
 
 
 @given(st.text(), st.sampled_from(("", "sqlite:///", "postgresql:", "postgresql://", "postgresql://a@")))
-def test_any_text_is_an_address_or_is_refused_in_a_sentence(text: str, before: str) -> None:
+def test_any_text_is_an_address_or_is_refused_with_a_message(text: str, before: str) -> None:
     said = refusal(before + text)
     assert said is None or said.startswith(("The database ", "The PostgreSQL database cannot be used: "))
 
@@ -141,7 +139,7 @@ def test_a_server_is_shown_by_database_host_and_port(url: str, host: str, port: 
 
 
 @pytest.mark.parametrize("url", ["postgresql://a@db/b", "postgresql://a:@db/b", "postgresql://a:p@db/b"])
-def test_a_password_is_none_empty_or_what_is_said_and_never_shown(url: str) -> None:
+def test_a_password_may_be_missing_empty_or_given_and_is_never_shown(url: str) -> None:
     server = address_of(url)
     assert isinstance(server, Server)
     assert server.password == {"a@": None, "a:@": "", "a:p@": "p"}[url.removeprefix("postgresql://")[:-4]]
@@ -157,7 +155,7 @@ def test_a_password_is_none_empty_or_what_is_said_and_never_shown(url: str) -> N
         ("x://a:hu@sh@host", "'x…@host'"),
     ],
 )
-def test_of_a_url_that_is_none_is_shown_what_comes_after_its_last_at(url: str, shown: str) -> None:
+def test_an_invalid_url_is_shown_only_after_its_last_at_sign(url: str, shown: str) -> None:
     with pytest.raises(StoreError) as refused:
         path_of(url)
     assert str(refused.value).startswith(f"The database {shown} cannot be used: write sqlite:/// and")

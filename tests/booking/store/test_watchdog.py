@@ -1,4 +1,4 @@
-"""A call that waits for a server that does not answer is woken; no other is."""
+"""Only a call that waits for an unresponsive server is interrupted."""
 
 import socket
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ PATIENCE = 35.0
 
 @dataclass(frozen=True)
 class Line:
-    """A connection, and who watches it."""
+    """A connection and its watchdog."""
 
     ours: socket.socket
     theirs: socket.socket
@@ -22,7 +22,7 @@ class Line:
     watchdog: Watchdog
 
     def look_after(self, seconds: float) -> None:
-        """So much later."""
+        """Let the watchdog check so many seconds later."""
         self.clock.advance(seconds)
         self.watchdog.reconcile()
 
@@ -45,7 +45,7 @@ def line() -> Iterator[Line]:
     watchdog.close()
 
 
-def test_an_answer_that_takes_too_long_is_waited_for_no_more(line: Line) -> None:
+def test_a_call_whose_answer_takes_too_long_is_interrupted(line: Line) -> None:
     with line.watchdog.watching(line.ours.fileno):
         line.look_after(PATIENCE - 1)
         assert line.is_open()
@@ -54,7 +54,7 @@ def test_an_answer_that_takes_too_long_is_waited_for_no_more(line: Line) -> None
     assert not line.is_open()
 
 
-def test_a_call_that_has_an_answer_is_not_cut(line: Line) -> None:
+def test_an_answered_call_is_not_interrupted(line: Line) -> None:
     with line.watchdog.watching(line.ours.fileno):
         pass
     line.look_after(10 * PATIENCE)
@@ -62,10 +62,10 @@ def test_a_call_that_has_an_answer_is_not_cut(line: Line) -> None:
 
 
 class NoConnectionError(Exception):
-    """As drivers have errors of their own."""
+    """An error of a driver's own kind."""
 
 
-def test_a_connection_that_is_gone_already_keeps_nobody_from_watching_the_others(line: Line) -> None:
+def test_a_lost_connection_does_not_prevent_the_watch_over_others(line: Line) -> None:
     def gone() -> int:
         raise NoConnectionError
 

@@ -1,4 +1,4 @@
-"""What is removed from pods and nodes before the product goes, and what stays."""
+"""What is removed from pods and nodes before the product is removed, and what stays."""
 
 from typing import Any, Final
 
@@ -30,24 +30,24 @@ def a_pod(gates: tuple[str, ...] = (), **metadata: Any) -> Pod:
     ],
     ids=["bare", "others' marks", "the story of it", "granted by MAIA"],
 )
-def test_a_pod_that_obeys_nothing_of_ours_is_left_as_it_is(metadata: dict[str, Any]) -> None:
+def test_a_pod_without_effective_keys_of_ours_is_left_as_it_is(metadata: dict[str, Any]) -> None:
     assert off_a_pod(a_pod(**metadata)) is None
 
 
 @pytest.mark.parametrize("gates", [(), (OTHERS,)], ids=["no gate", "another's gate"])
-def test_a_gate_of_others_is_none_of_our_business(gates: tuple[str, ...]) -> None:
+def test_the_scheduling_gate_of_another_is_left_as_it_is(gates: tuple[str, ...]) -> None:
     assert off_a_pod(a_pod(gates)) is None
 
 
 @pytest.mark.parametrize(
     "key", [names.HOLD, names.NOTICE, names.EVICT, names.WARNED, names.END_ASKED, names.COMEBACK_HOW]
 )
-def test_an_order_is_removed_from_that_very_pod_whatever_has_changed_on_it(key: str) -> None:
+def test_an_order_is_removed_from_the_pod_with_this_uid_whatever_has_changed_on_it(key: str) -> None:
     marked = a_pod(annotations={key: "1", OTHERS: "yes", names.USER: "alice"})
     assert off_a_pod(marked) == {"metadata": {"annotations": {key: None}, "uid": "uid-p"}}
 
 
-def test_the_end_of_a_booking_is_removed_with_the_booking() -> None:
+def test_the_annotation_of_a_bookings_end_is_removed_with_that_of_the_booking() -> None:
     marked = a_pod(annotations={names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-24T09:00:00Z"})
     change = off_a_pod(marked)
     assert change
@@ -96,7 +96,7 @@ def test_a_node_loses_what_its_agent_wrote_and_keeps_the_labels_of_feature_disco
     }
 
 
-def test_a_node_on_which_no_agent_was_is_left_as_it_is() -> None:
+def test_a_node_that_never_had_an_agent_is_left_as_it_is() -> None:
     assert off_a_node(Meta(name="n0", annotations={OTHERS: "yes"}, labels={OTHERS: "yes"})) is None
 
 
@@ -113,7 +113,7 @@ def test_a_node_on_which_no_agent_was_is_left_as_it_is() -> None:
         ("somebodys", False, False),
     ],
 )
-def test_a_lease_is_deleted_where_nobody_needs_it_any_more(
+def test_a_lease_is_deleted_when_it_is_no_longer_needed(
     lease: str, *, keeps_bookings: bool, is_ours: bool
 ) -> None:
     assert is_left(lease, keeps_bookings=keeps_bookings) == is_ours

@@ -12,7 +12,7 @@ from cluster.objects.meta import Status
 
 
 class Steps:
-    """Steps that answer what a test says, and in which order they were asked."""
+    """Steps with the answers of a test, and the order in which they ran."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(self_advancing=True)
@@ -20,7 +20,7 @@ class Steps:
         self.said: list[str] = []
 
     def step(self, name: str, *answers: str | ApiError | None) -> Step:
-        """A step with these answers, the last of them for ever."""
+        """A step with these answers, the last of them indefinitely."""
         following: Iterator[str | ApiError | None] = iter(answers)
         last = answers[-1]
 
@@ -42,33 +42,33 @@ def steps() -> Steps:
     return Steps()
 
 
-def test_a_step_begins_when_the_one_before_it_is_done(steps: Steps) -> None:
+def test_a_step_begins_when_the_previous_one_is_done(steps: Steps) -> None:
     assert steps.run(steps.step("a", "wait", "wait", None), steps.step("b", None))
     assert steps.asked == ["a", "a", "a", "b"]
 
 
-def test_what_is_left_is_said_once_until_it_changes(steps: Steps) -> None:
+def test_the_remaining_work_is_reported_once_until_it_changes(steps: Steps) -> None:
     assert steps.run(steps.step("a", "two", "two", "one", "two", None))
     assert steps.said == ["two", "one", "two"]
 
 
-def test_two_steps_may_say_the_same(steps: Steps) -> None:
+def test_two_steps_may_report_the_same(steps: Steps) -> None:
     assert steps.run(steps.step("a", "left", None), steps.step("b", "left", None))
     assert steps.said == ["left", "left"]
 
 
-def test_no_steps_are_done(steps: Steps) -> None:
+def test_a_run_without_steps_succeeds(steps: Steps) -> None:
     assert steps.run()
     assert steps.said == []
 
 
-def test_between_two_attempts_there_is_a_pause(steps: Steps) -> None:
+def test_there_is_a_pause_between_two_attempts(steps: Steps) -> None:
     before = steps.clock.monotonic()
     steps.run(steps.step("a", "left", "left", "left", None))
     assert steps.clock.monotonic() - before == 3 * PAUSE
 
 
-def test_all_steps_share_one_time_and_later_ones_are_not_begun_after_it(steps: Steps) -> None:
+def test_all_steps_share_one_timeout_and_later_ones_are_not_begun_after_it(steps: Steps) -> None:
     assert not steps.run(
         steps.step("a", *["left"] * 6, None), steps.step("b", "stuck"), steps.step("c", None), seconds=10
     )
@@ -77,12 +77,12 @@ def test_all_steps_share_one_time_and_later_ones_are_not_begun_after_it(steps: S
     assert "uninstall again" in steps.said[-1]
 
 
-def test_without_time_each_step_is_tried_once_all_the_same(steps: Steps) -> None:
+def test_with_a_timeout_of_zero_each_step_is_still_tried_once(steps: Steps) -> None:
     assert steps.run(steps.step("a", None), steps.step("b", None), seconds=0)
     assert not steps.run(steps.step("a", "left"), seconds=0)
 
 
-def test_a_step_that_the_api_server_refuses_is_tried_again_and_the_reason_is_said(steps: Steps) -> None:
+def test_a_step_that_the_api_server_refuses_is_retried_and_the_reason_reported(steps: Steps) -> None:
     refusal = Forbidden(
         Request("DELETE", "leases"), Status(code=403, reason="Forbidden", message="not allowed to delete")
     )
@@ -97,5 +97,5 @@ def test_a_step_that_the_api_server_refuses_is_tried_again_and_the_reason_is_sai
     ("number", "text"),
     [(0, ""), (1, "p0"), (5, "p0, p1, p2, p3, p4"), (6, "p0, p1, p2, p3, p4, and 1 more")],
 )
-def test_of_many_the_first_five_are_named(number: int, text: str) -> None:
+def test_only_the_first_five_of_many_are_named(number: int, text: str) -> None:
     assert some([f"p{index}" for index in range(number)]) == text

@@ -1,4 +1,4 @@
-"""When a part of ours has stopped: its workload is gone, its pods are, and nobody renews its Lease."""
+"""When a component has stopped: its workload and its pods are gone, and its Lease is not renewed."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ MAY_RUN: Final = "The holder of Lease {} may still run: stop what runs outside t
 
 
 class Release:
-    """The parts of a release in memory, and what is said while they are stopped."""
+    """The components of a release in memory, and what is reported while they are stopped."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -48,14 +48,14 @@ def release() -> Release:
     return Release()
 
 
-def test_what_does_not_run_has_stopped_and_nothing_is_said(release: Release) -> None:
+def test_components_that_do_not_run_have_stopped_without_a_report(release: Release) -> None:
     assert release.stopping.controller() is None
     assert release.stopping.others() is None
     assert release.stopping.admission() is None
     assert release.said == []
 
 
-def test_a_workload_is_deleted_once_and_its_pods_are_waited_for(release: Release) -> None:
+def test_a_workload_is_deleted_once_and_its_pods_are_awaited(release: Release) -> None:
     release.workload("controller")
     release.pod("controller", node="n1")
     for _ in range(2):
@@ -71,14 +71,14 @@ def test_a_pod_that_is_not_placed_yet_is_named_without_a_node(release: Release) 
     assert release.stopping.others() == "Pods of GPU Booking are still terminating: server-0."
 
 
-def test_each_part_waits_for_its_own_pods_in_its_own_namespace(release: Release) -> None:
+def test_each_component_waits_for_its_own_pods_in_its_own_namespace(release: Release) -> None:
     release.pod("server")
     release.pod("controller", namespace="another-release")
     assert release.stopping.controller() is None
 
 
 @pytest.mark.parametrize("seconds", [15, None], ids=["as it says", "the usual where it does not say"])
-def test_a_lease_is_waited_for_from_when_it_was_seen_as_long_as_it_is_good_for(
+def test_a_lease_is_waited_for_its_duration_from_when_it_was_first_seen(
     release: Release, seconds: int | None
 ) -> None:
     release.lease(names.CONTROLLER_LEASE, seconds=seconds)
@@ -90,7 +90,7 @@ def test_a_lease_is_waited_for_from_when_it_was_seen_as_long_as_it_is_good_for(
     assert release.stopping.controller() is None
 
 
-def test_each_renewal_of_a_lease_is_waited_for(release: Release) -> None:
+def test_each_renewal_of_a_lease_starts_the_wait_again(release: Release) -> None:
     release.lease(names.CONTROLLER_LEASE)
     release.stopping.controller()
     release.clock.advance(14)
@@ -102,7 +102,7 @@ def test_each_renewal_of_a_lease_is_waited_for(release: Release) -> None:
     assert release.stopping.controller() is None
 
 
-def test_a_lease_that_was_released_is_held_by_nobody(release: Release) -> None:
+def test_a_released_lease_is_not_waited_for(release: Release) -> None:
     release.lease(names.CONTROLLER_LEASE, holder="")
     assert release.stopping.controller() is None
 
@@ -118,13 +118,13 @@ def test_agents_that_still_renew_are_named_and_those_that_have_stopped_are_not(r
     assert release.stopping.others() is None
 
 
-def test_agents_are_not_asked_for_while_pods_of_ours_are_left(release: Release) -> None:
+def test_leases_of_agents_are_not_checked_while_pods_of_ours_are_left(release: Release) -> None:
     release.pod("node-agent", node="n0")
     release.lease(names.node_lease("n0"))
     assert release.stopping.others() == "Pods of GPU Booking are still terminating: node-agent-0 on n0."
 
 
-def test_that_new_pods_are_not_seen_any_more_is_said_once(release: Release) -> None:
+def test_the_end_of_admission_is_reported_once(release: Release) -> None:
     release.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}})
     assert release.stopping.admission() is None
     assert release.stopping.admission() is None

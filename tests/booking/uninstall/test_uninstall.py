@@ -1,4 +1,4 @@
-"""Before the product goes: nothing more is taken, nobody is lost, nothing is left behind."""
+"""Before the product is removed: no pod is evicted any more, none is lost, and nothing is left behind."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def taken_away(world: World, why: EvictionCause = EVICTED, name: str = "p") -> s
     return victim.metadata.uid
 
 
-def test_nothing_of_ours_is_left_and_the_bookings_are() -> None:
+def test_nothing_of_ours_is_left_except_the_bookings() -> None:
     world = World()
     for lease in (names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names.node_lease("n0"), names.MIRROR_LEASE):
         world.put_lease(lease)
@@ -48,7 +48,7 @@ def test_nothing_of_ours_is_left_and_the_bookings_are() -> None:
     assert node.metadata.annotations == node.metadata.labels == {OTHERS: "yes"}
 
 
-def test_where_bookings_are_not_kept_the_word_of_how_new_they_are_goes_too() -> None:
+def test_the_mirrors_lease_is_removed_too_when_bookings_are_not_kept() -> None:
     world = World(keep_bookings=False)
     world.put_lease(names.MIRROR_LEASE)
     assert world.uninstall(), world.said
@@ -57,7 +57,7 @@ def test_where_bookings_are_not_kept_the_word_of_how_new_they_are_goes_too() -> 
 
 
 @pytest.mark.parametrize("why", [EVICTED, REQUEUED], ids=["without a GPU", "as it was"])
-def test_a_pod_that_was_evicted_comes_back_once(why: EvictionCause) -> None:
+def test_an_evicted_pod_comes_back_once(why: EvictionCause) -> None:
     world = World()
     uid = taken_away(world, why)
     assert world.uninstall(), world.said
@@ -69,7 +69,7 @@ def test_a_pod_that_was_evicted_comes_back_once(why: EvictionCause) -> None:
     assert any("came back" in message for message in world.said)
 
 
-def test_who_was_only_made_ready_to_go_stays_where_it_runs() -> None:
+def test_a_pod_that_was_only_prepared_for_eviction_keeps_running() -> None:
     world = World()
     victim = world.kube.put(PODS, gpu_pod("p"))
     evictor = PodEvictor(world.kube, world.clock, FakeRecorder())
@@ -83,7 +83,7 @@ def test_who_was_only_made_ready_to_go_stays_where_it_runs() -> None:
     assert world.left() == []
 
 
-def test_the_controller_is_gone_before_anybody_is_brought_back() -> None:
+def test_the_controller_is_gone_before_any_pod_is_brought_back() -> None:
     world = World()
     taken_away(world)
     world.others_act()
@@ -99,7 +99,7 @@ def test_the_controller_is_gone_before_anybody_is_brought_back() -> None:
     assert gone < back
 
 
-def test_nothing_is_touched_while_somebody_outside_the_release_may_reclaim() -> None:
+def test_nothing_is_changed_while_a_controller_outside_the_release_may_reclaim() -> None:
     world = World()
     uid = taken_away(world)
     world.put_lease(names.CONTROLLER_LEASE, holder="a laptop")
@@ -123,7 +123,7 @@ def test_nothing_is_touched_while_somebody_outside_the_release_may_reclaim() -> 
     assert world.left() == []
 
 
-def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
+def test_a_pod_that_does_not_end_is_named_and_comes_back_later() -> None:
     world = World(timeout_seconds=30)
     taken_away(world)
     world.kubelets_work = False
@@ -136,7 +136,7 @@ def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
     assert world.left() == []
 
 
-def test_a_pod_that_is_refused_says_why_and_how_it_is_given_up() -> None:
+def test_a_refused_comeback_is_reported_with_the_reason_and_how_to_give_it_up() -> None:
     world = World(timeout_seconds=60)
     uid = taken_away(world)
     full = Forbidden(Request("POST", "pods"), Status(code=403, reason="Forbidden", message="exceeded quota"))
@@ -158,7 +158,7 @@ def test_a_pod_that_is_refused_says_why_and_how_it_is_given_up() -> None:
     assert world.left() == []
 
 
-def test_an_api_server_that_fails_for_a_while_is_asked_again() -> None:
+def test_calls_are_repeated_while_the_api_server_fails() -> None:
     world = World()
     taken_away(world)
     for verb in ("DELETE", "PATCH", "POST"):
@@ -167,7 +167,7 @@ def test_an_api_server_that_fails_for_a_while_is_asked_again() -> None:
     assert world.left() == []
 
 
-def test_those_who_wait_for_our_scheduler_are_named() -> None:
+def test_pods_that_wait_for_our_scheduler_are_named() -> None:
     world = World()
     world.kube.put(PODS, gpu_pod("waits", node=None))
     world.kube.put(PODS, gpu_pod("runs"))
@@ -177,7 +177,7 @@ def test_those_who_wait_for_our_scheduler_are_named() -> None:
 
 
 @pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "next to somebody's"])
-def test_nobody_waits_behind_our_gate(others: list[dict[str, str]]) -> None:
+def test_no_pod_stays_behind_our_scheduling_gate(others: list[dict[str, str]]) -> None:
     world = World()
     pod = gpu_pod("queues", node=None)
     pod["spec"]["schedulingGates"] = [{"name": names.QUEUE}, *others]
@@ -196,7 +196,7 @@ ANNOTATIONS = sorted(
 
 @st.composite
 def pods(draw: st.DrawFn) -> dict[str, Any]:
-    """A pod in any state, possible or not, whatever of ours is on it."""
+    """A pod in any state, possible or not, with any of our keys on it."""
     keys = draw(st.lists(st.sampled_from(ANNOTATIONS), unique=True))
     metadata: dict[str, Any] = {"annotations": dict.fromkeys(keys, "1")}
     if draw(st.booleans()):
@@ -219,7 +219,7 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
         st.sampled_from(["of p0", "due of p0", "of nobody", "due of nobody", "broken"]), unique=True
     ),
 )
-def test_whatever_state_it_is_called_in_nothing_of_ours_remains(
+def test_nothing_of_ours_remains_from_any_state_of_the_cluster(
     found: list[dict[str, Any]], templates: list[str]
 ) -> None:
     world = World(keep_bookings=False)
@@ -231,7 +231,7 @@ def test_whatever_state_it_is_called_in_nothing_of_ours_remains(
     for what in templates:
         of = stored.get("p0") if what.endswith("p0") else None
         put_template(world, what, of.metadata.uid if of else f"uid-{what.replace(' ', '-')}")
-    # Somebody else's finalizer keeps a pod that is over, and its name, for as long as they like.
+    # A finalizer of another controller may keep an ended pod, and its name, for any length of time.
     world.clock.meanwhile = lambda: (World.others_act(world), let_go_by_others(world))[0]
     assert world.uninstall(), world.said
     assert world.left() == []

@@ -1,4 +1,4 @@
-"""A cluster with the product in it, in memory: what a test puts there, and what kubelets and others do."""
+"""A cluster in memory with the product in it: what a test adds, and what kubelets and others do."""
 
 import threading
 from collections.abc import Callable
@@ -26,7 +26,7 @@ PASSERS_BY = {"GET", "LIST", "WATCH"}
 
 
 class Passing(FakeClock):
-    """Whenever somebody waits, the rest of the cluster does what it does."""
+    """A clock on which the rest of the cluster acts at each wait."""
 
     def __init__(self) -> None:
         super().__init__(self_advancing=True)
@@ -76,7 +76,7 @@ class World:
 
     # --- what happens ----------------------------------------------------------------------------------
     def others_act(self) -> None:
-        """Pods of workloads that are gone go; kubelets end what terminates."""
+        """Pods of deleted workloads are deleted; kubelets end terminating pods."""
         for part, (resource, name) in WORKLOADS.items():
             if not self.is_there(resource, name, names.NAMESPACE) and self.is_there(
                 PODS, part, names.NAMESPACE
@@ -99,16 +99,16 @@ class World:
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The people's."""
+        """The pods of users."""
         return self.kube.list(PODS, Selection(namespace=TEAM)).items
 
     @property
     def writes(self) -> list[str]:
-        """What the uninstaller has written, or deleted in vain."""
+        """The uninstaller's writes, and its deletions without effect."""
         return [f"{call.verb} {call.path}" for call in self.kube.calls if call.verb not in PASSERS_BY]
 
     def left(self) -> list[str]:
-        """Everything of ours that orders, waits, holds or leads somewhere, wherever it is."""
+        """All our orders, gates, finalizers, labels and Leases that are left anywhere."""
         found = [f"PodTemplate {one.metadata.name}" for one in self.kube.list(POD_TEMPLATES).items]
         found += [f"Lease {one.metadata.name}" for one in self.kube.list(LEASES).items]
         found += [f"Node {key}" for one in self.kube.list(NODES).items for key in _ours(one.metadata)]

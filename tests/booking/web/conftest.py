@@ -1,4 +1,4 @@
-"""A served API for every test that asks for one."""
+"""A served API for every test that requests one."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -136,7 +136,7 @@ class FakeGpus:
 
 
 class FakeMirror:
-    """A mirror that writes, or does not, at once."""
+    """A mirror that writes at once, or not at all."""
 
     def __init__(self) -> None:
         self.writes = True

@@ -67,7 +67,7 @@ def growth(samples: Sequence[Sample], what: str) -> float:
 
 
 def too_much(samples: Sequence[Sample]) -> set[str]:
-    """The kinds of memory of which more than the bound has remained."""
+    """The kinds of memory that grew by more than their bound."""
     return {what for what, bound in BOUNDS.items() if growth(samples, what) > bound}
 
 
@@ -170,7 +170,7 @@ def soaked(port: int, memory: Path) -> tuple[list[Sample], Counter[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_request_needed_is_given_back(kind: str, tmp_path: Path) -> None:
+def test_the_memory_of_each_request_is_given_back(kind: str, tmp_path: Path) -> None:
     with child("tests.booking.web.soak_server", str(tmp_path), a_database(kind, tmp_path)) as port:
         samples, answered = soaked(int(port), tmp_path / "memory")
     for sample in samples[:: max(1, len(samples) // 10)]:

@@ -44,7 +44,7 @@ def test_a_known_token_is_not_limited_by_strangers_from_the_same_address(served:
         served.client.get(INDEX)
     problem(served.client.get(INDEX), 429)
 
-    # The answer of the API server about a token has expired, but not that the token was valid.
+    # The answer of the API server about a token has expired, but it is still known that the token was valid.
     served.clock.advance(10)
     for _ in range(STRANGERS):
         served.client.get(INDEX)
@@ -66,7 +66,7 @@ def test_a_request_with_an_unknown_session_is_counted(served: Served) -> None:
     problem(served.client.get(INDEX), 429)
 
 
-def test_a_token_that_is_no_longer_valid_is_counted_as_a_strangers(served: Served) -> None:
+def test_a_token_that_is_no_longer_valid_counts_as_anonymous(served: Served) -> None:
     assert served.ask("GET", BOOKINGS).status_code == 200
     served.tokens.names.clear()
     served.clock.advance(10)
@@ -89,14 +89,14 @@ def test_guessed_tokens_soon_cause_no_more_requests_to_the_api_server(served: Se
     assert guess(-1) == 429
 
 
-def test_a_name_that_no_rule_maps_is_a_stranger_too(served: Served) -> None:
+def test_a_name_that_no_rule_maps_counts_as_anonymous_too(served: Served) -> None:
     served.tokens.names["robot-token"] = "system:serviceaccount:research:robot"
     for _ in range(STRANGERS):
         problem(served.ask("GET", BOOKINGS, user="robot"), 403)
     problem(served.ask("GET", BOOKINGS, user="robot"), 429)
 
 
-def test_an_outage_of_the_api_server_is_counted_against_nobody(served: Served) -> None:
+def test_an_outage_of_the_api_server_counts_against_nobody(served: Served) -> None:
     served.tokens.problem = Unreachable(Request("POST", "/apis"), "refused")
     for _ in range(STRANGERS + 1):
         problem(served.ask("GET", BOOKINGS), 503)
@@ -121,7 +121,7 @@ class TestProxies:
         guard = RequestGuard(served.signing_in, limits, served.strangers(*proxies))
         return Behind(create_app(served.parts, guard, audience="x").test_client())
 
-    def test_behind_a_trusted_proxy_each_has_an_address_of_their_own(self, served: Served) -> None:
+    def test_clients_behind_a_trusted_proxy_are_counted_separately(self, served: Served) -> None:
         behind = self.client(served, "127.0.0.0/8")
         assert {behind.ask("203.0.113.5") for _ in range(STRANGERS)} == {200}
         assert behind.ask("203.0.113.5") == 429

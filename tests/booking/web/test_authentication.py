@@ -79,7 +79,7 @@ def test_a_name_that_no_rule_maps_is_quoted_in_the_refusal(served: Served) -> No
     assert "identity rule" in refusal["detail"]
 
 
-def test_a_service_account_is_a_user_where_a_rule_says_so() -> None:
+def test_a_service_account_is_a_user_where_a_rule_maps_it() -> None:
     door = Door(RESEARCH)
     door.tokens.names["t"] = "system:serviceaccount:research:alice"
 
@@ -133,7 +133,7 @@ class TestMemory:
 
         assert door.user("alice-token") == "alice"
 
-    def test_it_is_bounded(self, door: Door) -> None:
+    def test_the_memory_is_bounded(self, door: Door) -> None:
         door.user("alice-token")
         for number in range(REMEMBERED):
             door.tokens.names[f"t{number}"] = "bob"
@@ -156,7 +156,7 @@ class TestRoles:
         assert door.authenticator.principal("Bearer alice-token").groups == {"gpu-staff"}
 
     @pytest.mark.parametrize("by", ["alice", "gpu-staff"], ids=["name", "group"])
-    def test_an_administrator_is_a_user_whom_the_api_server_lets_administer_bookings(
+    def test_a_user_whom_the_api_server_lets_administer_bookings_is_an_administrator(
         self, door: Door, by: str
     ) -> None:
         door.tokens.groups = frozenset({"gpu-staff"})
@@ -164,10 +164,10 @@ class TestRoles:
 
         assert door.authenticator.principal("Bearer alice-token").is_administrator
 
-    def test_nobody_else_is(self, door: Door) -> None:
+    def test_a_user_without_that_permission_is_not_an_administrator(self, door: Door) -> None:
         assert not door.authenticator.principal("Bearer alice-token").is_administrator
 
-    def test_the_answer_is_remembered_for_ten_seconds(self, door: Door) -> None:
+    def test_the_role_is_remembered_for_ten_seconds(self, door: Door) -> None:
         door.access.administrators = {"alice"}
         for _ in range(3):
             assert door.authenticator.principal("Bearer alice-token").is_administrator
@@ -185,7 +185,7 @@ class TestRoles:
 
         assert door.authenticator.principal("Bearer second").is_administrator
 
-    def test_a_failed_check_of_the_role_is_answered_with_503_and_tried_again(self, served: Served) -> None:
+    def test_a_failed_check_of_the_role_is_answered_with_503_and_retried(self, served: Served) -> None:
         served.access.problem = DOWN
         answer = served.ask("GET", BOOKINGS)
 

@@ -14,7 +14,7 @@ def test_without_a_trusted_proxy_the_header_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("proxy", [PROXY, "192.0.2.7", "fd00::1", "::ffff:10.244.0.9"])
-def test_a_trusted_proxy_says_who_asked_it(proxy: str) -> None:
+def test_a_trusted_proxy_names_its_client(proxy: str) -> None:
     assert client_address(proxy, "203.0.113.5", INGRESS) == "203.0.113.5"
 
 

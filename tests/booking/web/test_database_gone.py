@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes away under the booking server, and comes back."""
+"""A PostgreSQL server that stops under the booking server, and comes back."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,7 +21,7 @@ def server() -> Iterator[PostgresServer]:
         yield made
 
 
-def test_while_the_database_server_is_down_every_address_says_so_and_afterwards_nothing_is_lost(
+def test_every_address_reports_that_the_database_server_is_down_and_nothing_is_lost(
     server: PostgresServer, tmp_path: Path
 ) -> None:
     served = Served(tmp_path, url=server.new_url())

@@ -42,7 +42,7 @@ def seen(served: Maia) -> str:
     return "\n".join([*answers, generate_latest(served.registry).decode()])
 
 
-def test_what_a_user_does_is_shown_and_recorded_under_the_user_id(
+def test_actions_of_a_user_are_shown_and_recorded_under_the_user_id(
     served: Maia, capsys: pytest.CaptureFixture[str]
 ) -> None:
     booking = served.booked(model=A6000, start="2026-03-03T09:00:00Z")

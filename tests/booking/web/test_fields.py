@@ -75,7 +75,7 @@ def test_an_invalid_instant_is_refused_with_an_example(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["P2D", "P1W", "PT36H", "P1W2DT3H4M5S", "PT0S", "2d", "36h", "1d12h", "p1d"])
-def test_a_length_is_read_as_everywhere_else(text: str) -> None:
+def test_a_length_is_read_as_in_policies_and_command_lines(text: str) -> None:
     assert length_of(text) == text
     assert re.fullmatch(DURATION, text)
 
@@ -102,7 +102,7 @@ def test_a_length_of_more_than_a_century_is_beyond_the_calendar(text: str) -> No
 
 @example("5300W")
 @given(st.from_regex(DURATION, fullmatch=True))
-def test_whatever_the_pattern_of_lengths_allows_can_be_read(text: str) -> None:
+def test_every_length_that_the_documented_pattern_allows_can_be_read(text: str) -> None:
     """The OpenAPI document guarantees that pattern."""
     try:
         assert durations.read(length_of(text)) is not None
@@ -111,7 +111,7 @@ def test_whatever_the_pattern_of_lengths_allows_can_be_read(text: str) -> None:
 
 
 @given(st.from_regex(re.compile(VISIBLE), fullmatch=True))
-def test_whatever_the_pattern_of_texts_allows_can_be_read(text: str) -> None:
+def test_every_text_that_the_documented_pattern_allows_can_be_read(text: str) -> None:
     assume(len(text) <= LONGEST_TEXT and not any("\ud800" <= letter <= "\udfff" for letter in text))
     assert text_of(text) == text
 

@@ -1,4 +1,4 @@
-"""Malicious input in every text, and a database that goes away: nothing is changed by them."""
+"""Malicious input in every text, and a missing database: neither changes anything."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_no_id_does_harm(served: Served, text: str) -> None:
     assert served.stored == 1
 
 
-def test_others_see_the_load_but_not_whose_it_is(served: Served) -> None:
+def test_other_users_see_the_load_without_names(served: Served) -> None:
     served.booked(user="bob", count=3)
     for path in (AVAILABILITY, BOOKINGS, "/api/v1/me", "/api/v1/policy"):
         answer = served.ask("GET", path)
@@ -69,7 +69,7 @@ def test_others_see_the_load_but_not_whose_it_is(served: Served) -> None:
 
 
 def requests(served: Served) -> list[tuple[str, str, dict[str, Any] | None]]:
-    """A good request to every address that asks the database."""
+    """A valid request to every address that reads the database."""
     span = {"start": "2026-03-10T00:00:00Z", "end": "2026-03-11T00:00:00Z", "reason": "why not"}
     bodies: dict[str, dict[str, Any]] = {
         "create": BODY,
@@ -91,7 +91,7 @@ def requests(served: Served) -> list[tuple[str, str, dict[str, Any] | None]]:
     ]
 
 
-def test_while_the_database_is_away_every_address_says_so_and_afterwards_nothing_is_lost(
+def test_every_address_reports_that_the_database_is_missing_and_nothing_is_lost(
     served: Served,
 ) -> None:
     booking = served.booked()

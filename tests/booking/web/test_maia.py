@@ -107,7 +107,7 @@ def test_any_other_booking_is_not_schedulable(served: Maia, start: datetime, end
     [(None, True), ("team-a", True), ("team-b", False)],
     ids=["all", "its", "another"],
 )
-def test_a_booking_covers_its_namespace_however_maia_writes_it(
+def test_a_booking_covers_its_namespace_in_every_spelling_of_maia(
     served: Maia, namespace: str | None, *, covers: bool
 ) -> None:
     served.add(START - DAY, START + DAY, namespace=namespace)
@@ -161,7 +161,7 @@ def test_guessing_tokens_does_not_use_up_the_reads_of_others_at_that_address(ser
         assert served.door_of_maia.get(path).status_code == 200
 
 
-def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused_as_wrong(
+def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused(
     served: Maia,
 ) -> None:
     for _ in range(STRANGERS):
@@ -172,14 +172,14 @@ def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused_as_wron
     assert served.post().data == NONE
 
 
-def test_other_strangers_do_not_use_up_what_maia_may_ask(served: Maia) -> None:
+def test_other_anonymous_clients_do_not_use_up_maias_rate_limit(served: Maia) -> None:
     for _ in range(STRANGERS + 1):
         served.door_of_maia.get("/api/v1")
     assert served.door_of_maia.get("/api/v1").status_code == 429
     assert served.door_of_maia.get(STATS[0]).status_code == 200
 
 
-def test_nobody_is_answered_before_a_token_is_set(served: Maia) -> None:
+def test_no_request_is_answered_before_a_token_is_set(served: Maia) -> None:
     client = served.made(None)
     for path in (ASK, f"{ASK}/"):
         assert (client.post(path, json=ALICE).status_code, client.post(path, json=ALICE).data) == (403, NO)
@@ -238,7 +238,7 @@ class TestCreation:
         assert record.end == datetime(2026, 3, 5, 9, tzinfo=UTC)
         assert served.mirror.calls == ["trigger", record.change]
 
-    def test_the_rules_apply_and_the_first_that_is_broken_is_reported(self, served: Maia) -> None:
+    def test_the_rules_apply_and_the_first_broken_one_is_reported(self, served: Maia) -> None:
         answer = served.post(booking={**BOOKING, "ending_time": "2026-03-03 10:00:00"})
 
         assert answer.status_code == 400
@@ -260,7 +260,7 @@ class TestCreation:
         assert served.post(booking=booking).status_code == 400
         assert served.stored == before
 
-    def test_nothing_is_guaranteed_that_cannot_be_kept(self, served: Maia) -> None:
+    def test_nothing_is_booked_while_nothing_can_be_guaranteed(self, served: Maia) -> None:
         served.not_guaranteed_reason = "The mirror is late."
         before = served.stored
 
@@ -292,7 +292,7 @@ def test_free_gpus_are_not_shown_while_they_are_unknown(served: Maia) -> None:
 
 
 @pytest.mark.parametrize("path", [ASK, f"{ASK}/"])
-def test_the_calendar_of_everybody_is_shown_to_nobody(served: Maia, path: str) -> None:
+def test_the_calendar_of_all_users_is_not_available(served: Maia, path: str) -> None:
     served.add(START - DAY, START + DAY)
     answer = served.door_of_maia.get(path, json={"booking": {}})
 

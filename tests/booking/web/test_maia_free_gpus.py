@@ -1,4 +1,4 @@
-"""How many GPUs of each model nobody holds: what MAIA's webhook reads before it lets a pod in."""
+"""How many GPUs of each model are free: what MAIA's webhook reads before it admits a pod."""
 
 from datetime import timedelta
 

@@ -11,7 +11,7 @@ from cluster.fake.clock import FakeClock
 from tests.booking.web.served import BOOKINGS, BURST, Served, problem
 
 
-def test_a_user_who_has_used_up_their_requests_waits_as_long_as_retry_after_says() -> None:
+def test_a_user_over_the_limit_may_send_again_after_retry_after() -> None:
     clock = FakeClock()
     limits = RateLimits(clock, per_second=0.5, burst=3)
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_a_flood_is_logged_once_until_it_has_paused() -> None:
         assert len(lines) == 2
 
 
-def test_a_bucket_does_not_grow_while_nobody_asks() -> None:
+def test_a_bucket_does_not_grow_while_no_requests_arrive() -> None:
     clock = FakeClock()
     limits = RateLimits(clock, per_second=10, burst=2)
     clock.advance(3600)
@@ -64,7 +64,7 @@ def test_the_limit_of_one_user_does_not_affect_others() -> None:
     limits.take("bob")
 
 
-def test_those_who_asked_longest_ago_are_forgotten_first() -> None:
+def test_the_least_recent_users_are_forgotten_first() -> None:
     limits = RateLimits(FakeClock(), per_second=1, burst=1)
     limits.take("alice")
     for number in range(REMEMBERED - 1):
@@ -75,7 +75,7 @@ def test_those_who_asked_longest_ago_are_forgotten_first() -> None:
     limits.take("user-0")
 
 
-def test_too_many_requests_are_a_problem_with_when_to_ask_again(served: Served) -> None:
+def test_too_many_requests_are_answered_with_the_time_of_the_next_attempt(served: Served) -> None:
     for _ in range(BURST):
         assert served.ask("GET", BOOKINGS).status_code == 200
     answer = served.ask("GET", BOOKINGS)
@@ -89,7 +89,7 @@ def test_too_many_requests_are_a_problem_with_when_to_ask_again(served: Served) 
     assert served.ask("GET", BOOKINGS).status_code == 200
 
 
-def test_a_request_that_is_refused_counts_too(served: Served) -> None:
+def test_a_refused_request_counts_too(served: Served) -> None:
     for _ in range(BURST):
         problem(served.ask("GET", f"{BOOKINGS}?nonsense=1"), 400)
     problem(served.ask("GET", BOOKINGS), 429)

@@ -6,7 +6,7 @@ SAMPLES = 200
 NOISE = 2_000
 """Blocks that come and go with garbage and caches."""
 PIECE = 2**20
-"""Bytes that Python asks for at once."""
+"""Bytes that Python requests at once."""
 
 
 def soak(*, blocks: float = 0.0, malloced: float = 0.0, pieces: int = 0) -> list[Sample]:
@@ -27,11 +27,11 @@ def soak(*, blocks: float = 0.0, malloced: float = 0.0, pieces: int = 0) -> list
     return seen
 
 
-def test_memory_that_is_flat_is_no_leak() -> None:
+def test_constant_memory_is_not_a_leak() -> None:
     assert too_much(soak()) == set()
 
 
-def test_another_piece_of_memory_for_python_is_no_leak() -> None:
+def test_another_piece_of_memory_for_python_is_not_a_leak() -> None:
     assert too_much(soak(pieces=1)) == set()
 
 
@@ -39,5 +39,5 @@ def test_one_small_object_of_each_request_is_a_leak() -> None:
     assert too_much(soak(blocks=1)) == {"blocks"}
 
 
-def test_what_c_libraries_keep_of_each_request_is_a_leak() -> None:
+def test_memory_that_c_libraries_keep_of_each_request_is_a_leak() -> None:
     assert too_much(soak(malloced=128)) == {"bytes"}

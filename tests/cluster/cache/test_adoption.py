@@ -35,7 +35,7 @@ class ClusterWithBooking(CachedCluster):
         return {uid.removeprefix("uid-"): booking.name for uid, booking in cover.items()}
 
 
-def test_where_nobody_needs_its_place_a_running_pod_is_adopted() -> None:
+def test_a_running_pod_is_adopted_where_no_other_booking_needs_its_place() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     assert cluster.covered() == {"p": "b-1"}
@@ -55,7 +55,7 @@ def test_l5_a_running_pod_in_the_place_of_another_booking_is_not_adopted() -> No
     assert (user_coverage.covered, user_coverage.barred) == ({}, {("uid-p", "b-1")})
 
 
-def test_it_is_adopted_as_soon_as_that_other_one_has_another_place() -> None:
+def test_a_pod_is_adopted_as_soon_as_the_other_booking_has_another_place() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()
@@ -78,7 +78,7 @@ def test_the_cover_annotation_of_another_booking_is_no_cover() -> None:
     assert cluster.covered() == {}
 
 
-def test_what_one_pod_does_not_use_another_one_of_the_owner_gets() -> None:
+def test_cover_that_a_misplaced_pod_cannot_use_goes_to_another_pod_of_the_owner() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("a-wrong"))
     cluster.run(a_pod("b-right"), 1)
@@ -88,7 +88,7 @@ def test_what_one_pod_does_not_use_another_one_of_the_owner_gets() -> None:
     assert cluster.covered() == {"b-right": "b-1"}
 
 
-def test_it_waits_for_its_place_with_cover_while_it_is_not_bound() -> None:
+def test_an_unbound_pod_is_covered_and_may_only_go_to_its_booking_s_place() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.bobs()
     cluster.cache.apply_pod(a_pod("p").of("alice").asks(1).obj)
@@ -96,7 +96,7 @@ def test_it_waits_for_its_place_with_cover_while_it_is_not_bound() -> None:
     assert cluster.nodes(cluster.mine, 1) == ["n1"]
 
 
-def test_of_two_that_cannot_both_stay_the_first_booked_is_adopted() -> None:
+def test_the_pod_of_the_earlier_booking_is_adopted_where_two_cannot_both_stay() -> None:
     cluster = ClusterWithBooking(3, 1, 1)
     carols = cluster.book("b-3", 0, 9, 1, ("n1", 1), user="carol")
     cluster.bobs()
@@ -107,7 +107,7 @@ def test_of_two_that_cannot_both_stay_the_first_booked_is_adopted() -> None:
     assert cluster.cache.barred(cluster.clock.now()) == {("uid-q", carols.name)}
 
 
-def test_two_that_run_in_each_others_place_are_both_adopted() -> None:
+def test_two_pods_that_run_in_each_other_s_place_are_both_adopted() -> None:
     cluster = ClusterWithBooking(2, 1, 1)
     carols = cluster.book("b-3", 0, 9, 1, ("n1", 1), user="carol")
     cluster.bobs()
@@ -116,7 +116,7 @@ def test_two_that_run_in_each_others_place_are_both_adopted() -> None:
     assert cluster.covered() == {"p": "b-1", "q": carols.name}
 
 
-def test_l5_a_plan_that_is_out_of_date_is_left_the_place_that_it_will_need() -> None:
+def test_l5_no_pod_is_adopted_in_the_place_that_an_outdated_plan_will_need() -> None:
     cluster = ClusterWithBooking(3, 2, 1, 1)
     cluster.cache.remove_booking(cluster.mine)
     cluster.book("b-3", 0, 9, 3, ("n0", 1), ("n1", 2), user="carol", topology="any")
@@ -139,7 +139,7 @@ def test_l5_maintenance_that_begins_before_the_booking_ends_bars_a_pod_too() -> 
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_a_booking_for_one_node_follows_its_running_pod_where_all_of_it_has_room() -> None:
+def test_a_single_node_booking_follows_its_running_pod_to_a_node_with_room_for_all_of_it() -> None:
     cluster = ClusterWithBooking(2, 3, 1)
     whole = cluster.book("b-4", 0, 9, 2, ("n0", 2), user="carol")
     pod = a_pod("q").of("carol").asks(1).on("n1", {"main": ("GPU-n1-0",)}).obj
@@ -150,7 +150,7 @@ def test_a_booking_for_one_node_follows_its_running_pod_where_all_of_it_has_room
 
 
 @pytest.mark.parametrize("why", ["static", "protected"])
-def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> None:
+def test_a_pod_that_is_never_evicted_is_adopted_wherever_it_runs(why: str) -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.bobs()
     pod = a_pod("p")
@@ -163,7 +163,7 @@ def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> N
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_on_a_node_that_is_gone_nothing_is_planned_that_a_pod_could_be_in_the_way_of() -> None:
+def test_a_pod_on_a_node_that_is_gone_is_adopted_since_nothing_is_planned_there() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()
@@ -174,7 +174,7 @@ def test_on_a_node_that_is_gone_nothing_is_planned_that_a_pod_could_be_in_the_wa
     assert cluster.covered() == {"p": "b-1"}
 
 
-def test_the_answer_is_remembered_until_something_changes() -> None:
+def test_the_answer_is_cached_until_something_changes() -> None:
     cluster = ClusterWithBooking(2, 1)
     cluster.run(a_pod("p"))
     cluster.bobs()

@@ -56,14 +56,14 @@ class CachedCluster:
         return [f"n{i}" for i in range(len(self.sizes)) if places.allow(booking, f"n{i}", need)]
 
 
-def test_where_only_single_devices_are_booked_every_node_is_right_and_nothing_is_made() -> None:
+def test_every_node_is_allowed_without_a_plan_where_only_single_devices_are_booked() -> None:
     cluster = CachedCluster(1, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n0", 1))
     assert cluster.booking_plans.places(cluster.clock.now()) is EVERYWHERE
     assert cluster.nodes(one, 1) == ["n0", "n1"]
 
 
-def test_a_node_that_is_planned_whole_for_another_booking_is_not_for_this_pod() -> None:
+def test_a_pod_may_not_go_to_a_node_that_is_planned_whole_for_another_booking() -> None:
     cluster = CachedCluster(2, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n1", 1))
     cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
@@ -72,7 +72,7 @@ def test_a_node_that_is_planned_whole_for_another_booking_is_not_for_this_pod() 
     assert cluster.booking_plans.places(cluster.clock.now()).planned(one, "n0") == 0
 
 
-def test_a_node_is_right_where_the_booking_planned_there_finds_another() -> None:
+def test_a_pod_may_go_to_a_node_whose_planned_booking_finds_another() -> None:
     cluster = CachedCluster(2, 2, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n2", 1))
     cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
@@ -81,7 +81,7 @@ def test_a_node_is_right_where_the_booking_planned_there_finds_another() -> None
     assert cluster.nodes(one, 1) == ["n2"]
 
 
-def test_what_has_begun_is_not_moved_for_a_pod() -> None:
+def test_a_booking_that_has_begun_is_not_moved_for_a_pod() -> None:
     cluster = CachedCluster(2, 2, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n2", 1))
     cluster.book("b-2", 0, 7, 2, ("n0", 2), user="bob")
@@ -110,7 +110,7 @@ def test_a_running_pod_stays_on_its_node_whatever_the_plan_says() -> None:
     assert cluster.nodes(one, 1) == []
 
 
-def test_a_second_pod_outside_the_node_of_its_booking_is_let_in_only_where_nobody_needs_that() -> None:
+def test_a_second_pod_may_go_off_its_booking_s_node_only_where_no_other_booking_needs_the_room() -> None:
     cluster = CachedCluster(2, 1)
     whole = cluster.book("b-1", 0, 9, 2, ("n0", 2))
     cluster.cache.apply_pod(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
@@ -157,7 +157,7 @@ def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() 
 
 
 @pytest.mark.parametrize("text", ["{", "[{}]"])
-def test_maintenance_that_cannot_be_read_counts_for_nothing(text: str) -> None:
+def test_unreadable_maintenance_is_ignored(text: str) -> None:
     cluster = CachedCluster(1)
     one = cluster.book("b-1", 0, 9, 1, ("n0", 1))
     node = a_node("n0", a100(0, "n0"), version=2)
@@ -168,7 +168,7 @@ def test_maintenance_that_cannot_be_read_counts_for_nothing(text: str) -> None:
     assert cluster.nodes(one, 1) == ["n0"]
 
 
-def test_what_the_pod_of_a_booking_without_a_place_has_is_for_nobody_else() -> None:
+def test_the_devices_of_a_pod_whose_booking_has_no_place_are_not_given_to_others() -> None:
     cluster = CachedCluster(2, 1)
     cluster.book("b-torn", 0, 9, 2)
     torn = a_pod("p").of("alice").with_annotation(names.BOOKING, "b-torn")

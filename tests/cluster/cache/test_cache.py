@@ -1,4 +1,4 @@
-"""What the cache holds after any event, and whom a booking covers in it."""
+"""What the cache holds after any event, and which pods a booking covers in it."""
 
 import threading
 from datetime import timedelta
@@ -69,14 +69,14 @@ def test_pods_that_do_not_exist_yet_can_be_asked_about_together(cache: ClusterCa
 
 
 @pytest.mark.parametrize("pod", [a_pod().asks(1), a_pod().of("bob").asks(1)])
-def test_nobody_elses_pod_is_covered(cache: ClusterCache, pod: PodBuilder) -> None:
+def test_no_pod_of_another_user_is_covered(cache: ClusterCache, pod: PodBuilder) -> None:
     cache.apply_pod(pod.obj)
 
     assert covered(cache) == set()
     assert not is_covered(cache, pod)
 
 
-def test_one_answer_for_one_pod_and_for_all_of_them(cache: ClusterCache) -> None:
+def test_cover_of_one_pod_equals_its_cover_among_all_pods(cache: ClusterCache) -> None:
     cache.apply_booking(a_booking("b-2", count=2, model=A6000))
     cache.apply_booking(a_booking("b-3", user="bob", count=1))
     pods = [of_alice(f"a{n}", minutes=n) for n in range(4)] + [a_pod("b").of("bob").asks(1)]
@@ -129,7 +129,7 @@ def test_an_assumed_bind_counts_before_its_event_comes(cache: ClusterCache) -> N
     assert is_covered(cache, pod)
 
 
-def test_what_a_pod_really_has_decides_and_not_what_it_was_given(cache: ClusterCache) -> None:
+def test_the_devices_a_pod_really_has_decide_and_not_those_assigned(cache: ClusterCache) -> None:
     cache.apply_pod(of_alice().on("n0", {"main": ("GPU-n0-2",)}).obj)
     assert covered(cache) == set()
 
@@ -177,7 +177,7 @@ def in_version(booking: Booking, version: int) -> Booking:
     return msgspec.structs.replace(booking, metadata=metadata)
 
 
-def test_a_booking_that_is_gone_covers_nobody(cache: ClusterCache) -> None:
+def test_a_deleted_booking_covers_no_pod(cache: ClusterCache) -> None:
     cache.apply_pod(of_alice().obj)
 
     cache.remove_booking(a_booking())
@@ -187,14 +187,14 @@ def test_a_booking_that_is_gone_covers_nobody(cache: ClusterCache) -> None:
     assert cache.bookings == {}
 
 
-def test_all_bookings_at_once_take_the_place_of_those_that_were_known(cache: ClusterCache) -> None:
+def test_a_list_of_all_bookings_replaces_those_known(cache: ClusterCache) -> None:
     cache.replace_bookings([a_booking("b-2", model=A6000)])
 
     assert set(cache.bookings) == {"b-2"}
     assert cache.cover_of(of_alice().obj, NOW) == a_booking("b-2", model=A6000)
 
 
-def test_a_booking_that_was_read_by_itself_is_newer_than_the_watch(cache: ClusterCache) -> None:
+def test_a_booking_that_was_read_directly_is_newer_than_the_watch(cache: ClusterCache) -> None:
     released = in_version(a_booking(end=EPOCH + HOUR), 9)
     cache.apply_booking(released)
 
@@ -204,7 +204,7 @@ def test_a_booking_that_was_read_by_itself_is_newer_than_the_watch(cache: Cluste
     assert cache.bookings["b-1"] == released
 
 
-def test_a_booking_that_is_gone_does_not_come_again_by_what_was_read_before(cache: ClusterCache) -> None:
+def test_an_older_read_does_not_bring_a_deleted_booking_back(cache: ClusterCache) -> None:
     read_before = in_version(a_booking("b-2"), 5)
     cache.apply_booking(read_before)
     cache.remove_booking(in_version(a_booking("b-2"), 6))
@@ -219,7 +219,7 @@ def test_a_booking_that_is_gone_does_not_come_again_by_what_was_read_before(cach
     assert set(cache.bookings) == {"b-3"}
 
 
-def test_bookings_are_replaced_and_never_changed(cache: ClusterCache) -> None:
+def test_bookings_are_replaced_and_never_changed_in_place(cache: ClusterCache) -> None:
     before = cache.bookings
 
     cache.apply_booking(a_booking("b-2"))
@@ -241,7 +241,7 @@ def test_an_older_state_of_a_pod_changes_nothing(cache: ClusterCache) -> None:
     assert cache.pods == {"uid-p": newest}
 
 
-def test_a_late_word_about_a_deleted_pod_does_not_raise_it(cache: ClusterCache) -> None:
+def test_a_late_event_does_not_bring_a_deleted_pod_back(cache: ClusterCache) -> None:
     cache.apply_pod(of_alice().at(3).obj)
     cache.remove_pod(of_alice().at(5).obj)
 
@@ -257,7 +257,7 @@ def test_pods_that_ask_for_no_gpu_are_not_listed(cache: ClusterCache) -> None:
 
 
 @pytest.mark.parametrize("amount", ["1.5", "-1", "all"])
-def test_pods_whose_amount_cannot_be_read_are_not_listed(cache: ClusterCache, amount: str) -> None:
+def test_pods_with_an_unreadable_amount_are_not_listed(cache: ClusterCache, amount: str) -> None:
     """The API server refuses them; a fake or an old one may not."""
     limits = {names.GPU_RESOURCE: amount}
     raw = of_alice().raw
@@ -267,7 +267,7 @@ def test_pods_whose_amount_cannot_be_read_are_not_listed(cache: ClusterCache, am
     assert (cache.pods, covered(cache)) == ({}, set())
 
 
-def test_a_pod_that_asks_for_gpus_no_more_is_listed_no_more(cache: ClusterCache) -> None:
+def test_a_pod_that_no_longer_asks_for_gpus_is_no_longer_listed(cache: ClusterCache) -> None:
     cache.apply_pod(of_alice().obj)
 
     cache.apply_pod(a_pod().of("alice").at(2).obj)
@@ -275,7 +275,7 @@ def test_a_pod_that_asks_for_gpus_no_more_is_listed_no_more(cache: ClusterCache)
     assert (cache.pods, covered(cache)) == ({}, set())
 
 
-def test_nodes_come_change_and_go(cache: ClusterCache) -> None:
+def test_nodes_are_added_changed_and_removed(cache: ClusterCache) -> None:
     cache.replace_nodes([a_node("n1", a100(0, "n1"))])
     assert set(cache.nodes) == {"n1"}
     with cache.locked() as ledger:
@@ -308,7 +308,7 @@ def test_listeners_are_notified_of_every_change(cache: ClusterCache) -> None:
     assert len(changes) == 9
 
 
-def test_a_hold_that_cannot_be_read_is_logged_once(cache: ClusterCache) -> None:
+def test_an_unreadable_hold_is_logged_once(cache: ClusterCache) -> None:
     broken = of_alice().with_annotation(names.HOLD, "?")
 
     with capture_logs() as lines:
@@ -329,7 +329,7 @@ def test_models_are_those_of_the_nodes_devices(cache: ClusterCache) -> None:
 
 
 class TestAtOneInstant:
-    def test_what_was_taken_stays_as_it_was(self, cache: ClusterCache) -> None:
+    def test_a_snapshot_does_not_change_afterwards(self, cache: ClusterCache) -> None:
         cache.apply_lease(a_lease("n0"))
         node_snapshots = cache.node_snapshots()
         cache.apply_pod(a_pod("p").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
@@ -339,14 +339,14 @@ class TestAtOneInstant:
         assert len(cache.node_snapshots()) == 2
         assert cache.node_snapshots()["n0"][0].holdings
 
-    def test_it_is_the_snapshot_of_each_node(self, cache: ClusterCache) -> None:
+    def test_node_snapshots_are_the_snapshots_of_all_nodes(self, cache: ClusterCache) -> None:
         cache.apply_lease(a_lease("n0", stopping=True))
         cache.apply_node(a_node("n1", a100(0, "n1")))
         assert list(cache.node_snapshots().values()) == cache.snapshot(["n0", "n1"])
 
 
 class TestVersions:
-    def test_the_newest_of_each_kind_is_what_it_has_reached(self, cache: ClusterCache) -> None:
+    def test_the_version_reached_of_each_kind_is_the_newest_seen(self, cache: ClusterCache) -> None:
         cache.apply_node(a_node("n0", version=7))
         cache.apply_pod(a_pod("p").asks(1).at(9).obj)
         cache.apply_pod(a_pod("q").asks(1).at(8).obj)
@@ -354,7 +354,9 @@ class TestVersions:
         cache.replace_pods([], "20")
         assert (cache.reached["nodes"], cache.reached["pods"]) == ("7", "20")
 
-    def test_an_old_word_about_a_known_object_takes_nothing_back(self, cache: ClusterCache) -> None:
+    def test_an_older_state_of_an_object_does_not_lower_the_version_reached(
+        self, cache: ClusterCache
+    ) -> None:
         cache.apply_pod(a_pod("p").asks(1).at(9).obj)
         cache.apply_pod(a_pod("p").asks(1).at(8).obj)
         assert cache.reached["pods"] == "9"
@@ -362,7 +364,7 @@ class TestVersions:
 
 class TestNotes:
     @pytest.mark.parametrize("key", sorted(RECLAIMER_ANNOTATIONS))
-    def test_a_pod_with_something_of_the_reclaimers_is_noted_until_it_is_taken_off(
+    def test_a_pod_with_an_annotation_of_the_reclaimer_is_noted_until_that_is_removed(
         self, cache: ClusterCache, key: str
     ) -> None:
         cache.apply_pod(a_pod("p").asks(1).with_annotation(key, "x").at(2).obj)
@@ -380,7 +382,7 @@ class TestNotes:
             pytest.param(a_pod().asks(1).with_annotation(names.NOTICE, "x").ended(), False, id="over"),
         ],
     )
-    def test_only_a_pod_that_something_is_kept_up_to_date_on_is_noted(
+    def test_only_live_gpu_pods_behind_our_gate_or_with_the_reclaimer_s_annotations_are_noted(
         self, cache: ClusterCache, pod: PodBuilder, *, is_noted: bool
     ) -> None:
         cache.apply_pod(pod.obj)
@@ -395,14 +397,16 @@ class TestNotes:
         cache.apply_pod(msgspec.convert(body, Pod))
         assert bool(cache.noted) is is_noted
 
-    def test_a_pod_that_is_gone_is_not_noted(self, cache: ClusterCache) -> None:
+    def test_a_deleted_pod_is_not_noted(self, cache: ClusterCache) -> None:
         pod = a_pod("p").asks(1).with_annotation(names.NOTICE, "x").at(2)
         cache.apply_pod(pod.obj)
         cache.remove_pod(pod.at(3).obj)
         assert cache.noted == {}
 
 
-def test_how_gpus_are_used_is_known_as_long_as_an_agents_lease_says_it(cache: ClusterCache) -> None:
+def test_the_usage_of_gpus_is_known_as_long_as_it_is_written_on_the_agent_s_lease(
+    cache: ClusterCache,
+) -> None:
     cache.apply_lease(a_lease("n0", use="{}"))
     cache.apply_lease(a_lease("n1"))
     assert cache.uses == {"n0": "{}"}
@@ -416,7 +420,7 @@ def test_how_gpus_are_used_is_known_as_long_as_an_agents_lease_says_it(cache: Cl
     assert cache.uses == {}
 
 
-def test_an_older_lease_does_not_say_how_gpus_are_used_now(cache: ClusterCache) -> None:
+def test_an_older_lease_does_not_change_the_usage_of_gpus(cache: ClusterCache) -> None:
     cache.apply_lease(a_lease("n0", version=3, use='{"new": 1}'))
     cache.apply_lease(a_lease("n0", version=2, use='{"old": 1}'))
     assert cache.uses == {"n0": '{"new": 1}'}
@@ -426,7 +430,7 @@ def test_an_older_lease_does_not_say_how_gpus_are_used_now(cache: ClusterCache) 
     assert cache.uses == {}
 
 
-def test_between_portions_of_a_list_whatever_is_more_urgent_goes_first() -> None:
+def test_more_urgent_work_goes_first_between_the_portions_of_a_list() -> None:
     known: list[int] = []
     made = ClusterCache(FakeClock(EPOCH), at_a_time=2, give_way=lambda: known.append(len(made.pods)))
     made.replace_pods([of_alice(f"p{number}").obj for number in range(5)], "9")

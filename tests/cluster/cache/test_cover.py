@@ -1,4 +1,4 @@
-"""What is kept of cover from call to call is what would be found afresh, whatever happens in between."""
+"""Cached cover equals cover computed again, whatever happens in between."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -34,7 +34,7 @@ def in_version(booking: Booking, version: int) -> Booking:
 
 
 class Story:
-    """A cache to which random things happen that matter to cover."""
+    """A cache with random changes that concern cover."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -50,7 +50,7 @@ class Story:
         return self.version
 
     def step(self) -> None:
-        """Something happens."""
+        """Make a random change."""
         happens: tuple[Callable[[], None], ...] = (
             *(self.pod, self.pod, self.bind, self.gone, self.booking, self.booking_gone, self.time),
             *(self.assumed, self.forgotten, self.drift),
@@ -115,8 +115,8 @@ class Story:
     def time(self) -> None:
         self.clock.advance(self.random.choice((1, 1800, 3600)))
 
-    def afresh(self) -> dict[str, Booking]:
-        """Cover by its definition, from the ledger's holdings and nothing that is kept."""
+    def computed_again(self) -> dict[str, Booking]:
+        """Cover by its definition, from the ledger's holdings alone and nothing cached."""
         found = []
         for pod in self.cache.pods.values():
             with self.cache.locked() as ledger:
@@ -131,13 +131,13 @@ class Story:
 
 @settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
-def test_the_kept_cover_equals_one_that_is_computed_again(random: Random) -> None:
+def test_the_cached_cover_equals_a_fresh_computation(random: Random) -> None:
     story = Story(random)
     for _ in range(60):
         story.step()
-        if random.random() < 0.7:  # several things may happen between two questions
+        if random.random() < 0.7:  # several changes may come between two questions
             now = story.clock.now()
-            expected = story.afresh()
+            expected = story.computed_again()
             assert story.cache.cover(now) == expected
             for uid, pod in story.cache.pods.items():
                 assert story.cache.cover_of(pod, now) == expected.get(uid)
@@ -153,17 +153,17 @@ class TestUserCoverage:
         made.apply_booking(a_booking("other", user="bob"))
         return made
 
-    def test_a_user_has_all_bookings_running_or_not_and_nobody_elses(self, cover: Cover) -> None:
+    def test_a_user_has_all_their_own_bookings_running_or_not_and_no_others(self, cover: Cover) -> None:
         found = cover.user_coverage(of_alice().obj, EPOCH)
         assert {booking.name for booking in found.bookings} == {"now", "over", "later"}
         assert {uid: booking.name for uid, booking in found.covered.items()} == {"uid-p": "now"}
 
-    def test_a_pod_that_is_known_is_the_known_one(self, cover: Cover) -> None:
+    def test_for_a_known_pod_the_known_state_counts(self, cover: Cover) -> None:
         known = of_alice().at(2).obj
         cover.list_pod(known)
         assert cover.user_coverage(of_alice().obj, EPOCH).pods == {"uid-p": known}
 
-    def test_a_pod_that_is_not_known_is_counted_for_this_question_alone(self, cover: Cover) -> None:
+    def test_an_unknown_pod_is_counted_for_this_question_alone(self, cover: Cover) -> None:
         cover.list_pod(of_alice("younger", minutes=1).obj)
         found = cover.user_coverage(of_alice().obj, EPOCH)
         assert set(found.pods) == {"uid-p", "uid-younger"}
@@ -171,13 +171,15 @@ class TestUserCoverage:
         assert set(cover.all(EPOCH, ())) == {"uid-younger"}
 
     @pytest.mark.parametrize("builder", [a_pod().asks(1), a_pod().asks(1).of("")])
-    def test_a_pod_without_a_user_is_alone(self, cover: Cover, builder: PodBuilder) -> None:
+    def test_a_pod_without_a_user_has_no_bookings_and_no_other_pods(
+        self, cover: Cover, builder: PodBuilder
+    ) -> None:
         pod = builder.obj
         found = cover.user_coverage(pod, EPOCH)
         assert (found.bookings, found.pods, found.covered) == ((), {"uid-p": pod}, {})
         assert not cover.may_cover(pod, EPOCH)
 
-    def test_what_is_barred_is_passed_on_and_leaves_the_booking_to_another(self, cover: Cover) -> None:
+    def test_a_barred_pod_leaves_its_booking_to_another_pod(self, cover: Cover) -> None:
         for minutes, name in enumerate(("p", "q")):
             cover.list_pod(of_alice(name, minutes=minutes).obj)
         barred = frozenset({("uid-p", "now")})
@@ -186,7 +188,7 @@ class TestUserCoverage:
         assert set(cover.all(EPOCH, (), barred)) == {"uid-q"}
         assert set(cover.all(EPOCH, ())) == {"uid-p"}
 
-    def test_what_is_barred_for_another_user_changes_nothing(self, cover: Cover) -> None:
+    def test_a_pod_that_is_barred_for_another_user_changes_nothing(self, cover: Cover) -> None:
         cover.list_pod(of_alice().obj)
         assert set(cover.all(EPOCH, (), frozenset({("uid-x", "now"), ("uid-y", "other")}))) == {"uid-p"}
 
@@ -208,7 +210,7 @@ class TestUserCoverage:
         cover.list_pod(of_alice().of("bob").at(2).obj)
         assert {by.name for by in cover.all(EPOCH, ()).values()} == {"other"}
 
-    def test_a_pod_that_was_never_listed_can_be_unlisted(self, cover: Cover) -> None:
+    def test_removing_a_pod_that_was_never_listed_changes_nothing(self, cover: Cover) -> None:
         cover.list_pod(of_alice("q").obj)
         cover.unlist_pod(of_alice("p").obj)
         cover.unlist_pod(a_pod("r").obj)
@@ -227,7 +229,7 @@ class TestBookings:
             pytest.param(None, 6, False, id="deleted before the list"),
         ],
     )
-    def test_only_what_is_newer_than_what_is_known_counts(
+    def test_only_a_newer_state_of_a_booking_counts(
         self, known: int | None, comes: int, *, is_taken: bool
     ) -> None:
         cover = Cover(Ledger())
@@ -237,7 +239,7 @@ class TestBookings:
             [2] if is_taken else ([] if known is None else [1])
         )
 
-    def test_a_list_keeps_what_was_read_since_and_drops_what_it_lacks(self) -> None:
+    def test_a_list_keeps_bookings_read_since_and_drops_those_it_lacks(self) -> None:
         cover = Cover(Ledger())
         cover.apply_booking(in_version(a_booking("read-since", count=2), 9))
         cover.apply_booking(in_version(a_booking("gone"), 3))
@@ -247,7 +249,7 @@ class TestBookings:
             "new": 1,
         }
 
-    def test_one_that_was_deleted_does_not_come_back_by_a_late_word(self) -> None:
+    def test_a_late_event_does_not_bring_a_deleted_booking_back(self) -> None:
         cover = Cover(Ledger())
         cover.apply_booking(in_version(a_booking(), 5))
         cover.remove_booking(in_version(a_booking(), 6))

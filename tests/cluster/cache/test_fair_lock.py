@@ -8,7 +8,7 @@ from cluster.cache.fair_lock import FairLock
 from cluster.fake.clock import eventually
 
 
-def test_its_holder_may_take_it_again() -> None:
+def test_the_holder_may_take_the_lock_again() -> None:
     turns, done = FairLock(), threading.Event()
 
     def once() -> None:
@@ -24,7 +24,7 @@ def test_its_holder_may_take_it_again() -> None:
     thread.join()
 
 
-def test_a_waiting_thread_has_it_before_its_holder_has_it_again() -> None:
+def test_a_waiting_thread_gets_the_lock_before_its_last_holder() -> None:
     turns, waits, order = FairLock(), threading.Event(), list[str]()
 
     def other() -> None:
@@ -44,7 +44,7 @@ def test_a_waiting_thread_has_it_before_its_holder_has_it_again() -> None:
     assert order[0] == "other"
 
 
-def test_an_error_within_releases_it() -> None:
+def test_an_error_while_the_lock_is_held_releases_it() -> None:
     turns, done = FairLock(), threading.Event()
     with pytest.raises(ZeroDivisionError), turns, turns:
         _ = 1 / 0
@@ -59,7 +59,7 @@ def test_an_error_within_releases_it() -> None:
     thread.join()
 
 
-def test_many_threads_have_it_one_at_a_time() -> None:
+def test_many_threads_hold_the_lock_one_at_a_time() -> None:
     turns, inside, most, total = FairLock(), list[int](), list[int](), list[int]()
 
     def work(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What a reflector reports of each kind is what the cache holds: lists, changes, and what is gone."""
+"""The cache holds what a reflector reports of each kind: lists, changes and deletions."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ class Reported:
 
 
 @every_kind
-def test_a_list_takes_the_place_of_what_was_known(kind: Kind) -> None:
+def test_a_list_replaces_the_known_objects(kind: Kind) -> None:
     reported = Reported(kind)
     reported.list(5, a=1, b=2)
     assert (reported.known, reported.reached) == ({"a": "1", "b": "2"}, "5")
@@ -118,7 +118,7 @@ def test_a_list_takes_the_place_of_what_was_known(kind: Kind) -> None:
 
 
 @every_kind
-def test_an_object_comes_changes_and_goes(kind: Kind) -> None:
+def test_an_object_is_added_changed_and_removed(kind: Kind) -> None:
     reported = Reported(kind)
     reported.upsert("a", 3)
     assert (reported.known, reported.reached) == ({"a": "3"}, "3")
@@ -138,14 +138,14 @@ def test_an_older_state_of_a_known_object_changes_nothing(kind: Kind) -> None:
 
 
 @every_kind
-def test_what_is_gone_though_it_was_never_known_is_no_error(kind: Kind) -> None:
+def test_deleting_an_unknown_object_is_no_error(kind: Kind) -> None:
     reported = Reported(kind)
     reported.remove("a", 3)
     assert (reported.known, reported.reached) == ({}, "3")
 
 
 @every_kind
-def test_another_kind_is_left_as_it_is(kind: Kind) -> None:
+def test_objects_of_another_kind_are_not_touched(kind: Kind) -> None:
     reported = Reported(kind)
     others = [one for one in KINDS if one is not kind]
     for one in others:
@@ -159,7 +159,7 @@ def test_another_kind_is_left_as_it_is(kind: Kind) -> None:
 
 
 @every_kind
-def test_watchers_learn_of_every_report_but_of_leases(kind: Kind) -> None:
+def test_watchers_are_notified_of_every_report_except_leases(kind: Kind) -> None:
     """Leases are renewed all the time."""
     reported = Reported(kind)
     reported.list(1, a=1)
@@ -169,7 +169,7 @@ def test_watchers_learn_of_every_report_but_of_leases(kind: Kind) -> None:
 
 
 @every_kind
-def test_a_watcher_that_is_notified_finds_the_change_made(kind: Kind) -> None:
+def test_the_change_is_made_before_a_watcher_is_notified(kind: Kind) -> None:
     reported, seen = Reported(kind), list[dict[str, str]]()
     reported.cache.on_change(lambda: seen.append(dict(reported.known)))
     reported.upsert("a", 2)
@@ -182,9 +182,7 @@ NAMES = st.sampled_from("abc")
 
 @every_kind
 @given(data=st.data())
-def test_whatever_is_reported_in_its_order_the_cache_is_what_is_stored(
-    kind: Kind, data: st.DataObject
-) -> None:
+def test_after_any_reports_in_order_the_cache_equals_what_is_stored(kind: Kind, data: st.DataObject) -> None:
     """A watch reports each change once, in the order of versions; lists come in between."""
     reported, stored = Reported(kind), dict[str, str]()
     for version in range(1, data.draw(st.integers(1, 12)) + 1):

@@ -110,7 +110,7 @@ def test_the_cache_holds_what_the_api_server_holds(followed: Followed) -> None:
     assert followed.cache.renewals.names() == (names.MIRROR_LEASE, "gpu-node-n0")
 
 
-def test_it_is_reported_once_that_all_have_been_read(followed: Followed) -> None:
+def test_it_is_reported_once_when_all_kinds_have_been_read(followed: Followed) -> None:
     for name, body in followed.following.threads.items():
         assert followed.synced == []
         thread = threading.Thread(target=body, args=(followed.stop,), name=name)
@@ -124,7 +124,7 @@ def test_it_is_reported_once_that_all_have_been_read(followed: Followed) -> None
     assert len(followed.synced) == 1
 
 
-def test_changes_follow(followed: Followed) -> None:
+def test_changes_of_the_api_server_reach_the_cache(followed: Followed) -> None:
     followed.start()
     followed.until_ready()
 
@@ -143,7 +143,7 @@ def test_changes_follow(followed: Followed) -> None:
     eventually(lambda: not followed.cache.bookings)
 
 
-def test_a_pod_that_ends_lets_go(followed: Followed) -> None:
+def test_a_pod_that_ends_releases_its_devices(followed: Followed) -> None:
     pod = a_pod().asks(1).on("n0", {"main": ("GPU-n0-0",)})
     followed.kube.put(PODS, pod.raw)
     followed.start()
@@ -221,7 +221,7 @@ def test_l6_the_stalest_kind_counts(followed: Followed) -> None:
     assert "no events of pods" in (followed.following.unready_reason() or "")
 
 
-def test_how_often_each_kind_was_listed_can_be_asked(followed: Followed) -> None:
+def test_lists_are_counted_for_each_kind(followed: Followed) -> None:
     kinds = {"pods", "nodes", "leases", "bookings"}
     assert followed.following.lists() == dict.fromkeys(kinds, 0)
     followed.start()
@@ -232,7 +232,7 @@ def test_how_often_each_kind_was_listed_can_be_asked(followed: Followed) -> None
 @pytest.mark.parametrize(
     ("selection", "selected"), [(LIVING, {"waits", "runs"}), (UNSUCCESSFUL, {"waits", "runs", "failed"})]
 )
-def test_pods_that_have_ended_are_followed_only_where_somebody_asks_for_those_that_failed(
+def test_ended_pods_are_followed_only_where_failed_pods_are_wanted(
     selection: str, selected: set[str]
 ) -> None:
     clock, stop, seen = FakeClock(), threading.Event(), list[str]()
@@ -277,7 +277,7 @@ class Counting:
         """Nothing."""
 
 
-def test_another_kind_must_be_trusted_as_well(followed: Followed) -> None:
+def test_an_additional_kind_must_be_listed_too(followed: Followed) -> None:
     handler = Counting()
     followed.following.add("secrets", Reflector(followed.kube, SECRETS, handler, followed.clock))
     followed.start()
@@ -287,7 +287,7 @@ def test_another_kind_must_be_trusted_as_well(followed: Followed) -> None:
     assert handler.lists == 1
 
 
-def test_a_lease_in_another_namespace_is_nobodys(followed: Followed) -> None:
+def test_a_lease_in_another_namespace_belongs_to_no_node(followed: Followed) -> None:
     followed.kube.put(LEASES, {"metadata": {"name": "gpu-node-n0", "namespace": "kube-node-lease"}})
     followed.start()
     followed.until_ready()

@@ -1,4 +1,4 @@
-"""A list of pods that is applied in portions: in between others read, and at the end it is as if at once."""
+"""A list of pods is applied in portions: others read in between, and it ends as if applied at once."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,17 +18,17 @@ LISTED = 100
 
 
 class InPortions:
-    """A cache that applies so many pods of a list at a time, and what others find in between."""
+    """A cache that applies a list of pods in portions, and what readers find in between."""
 
     def __init__(self, at_a_time: int | None, known: Sequence[int] = ()) -> None:
         self.seen: list[frozenset[str]] = []
         self.changes = 0
-        self.cache = ClusterCache(FakeClock(EPOCH), at_a_time=at_a_time, give_way=self._look)
+        self.cache = ClusterCache(FakeClock(EPOCH), at_a_time=at_a_time, give_way=self._read)
         for number in known:
             self.cache.apply_pod(a_pod(f"p{number}").asks(1).obj)
         self.cache.on_change(self._count)
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         self.seen.append(self.pods)
 
     def _count(self) -> None:
@@ -51,7 +51,7 @@ NUMBERS = st.lists(st.integers(0, 9), unique=True, max_size=9)
 
 
 @given(st.none() | st.integers(1, 4), NUMBERS, NUMBERS)
-def test_a_list_in_portions_ends_as_one_that_is_applied_at_once(
+def test_a_list_applied_in_portions_ends_like_one_applied_at_once(
     at_a_time: int | None, known: list[int], listed: list[int]
 ) -> None:
     made = InPortions(at_a_time, known)
@@ -62,7 +62,7 @@ def test_a_list_in_portions_ends_as_one_that_is_applied_at_once(
 
 
 @given(st.integers(1, 4), NUMBERS, NUMBERS)
-def test_between_two_portions_no_more_has_changed_than_one_of_each_kind(
+def test_readers_see_at_most_one_portion_added_and_one_removed_between_two_reads(
     at_a_time: int, known: list[int], listed: list[int]
 ) -> None:
     made = InPortions(at_a_time, known)
@@ -74,7 +74,7 @@ def test_between_two_portions_no_more_has_changed_than_one_of_each_kind(
 
 
 @given(st.integers(1, 4), NUMBERS, NUMBERS)
-def test_nothing_is_removed_before_all_that_is_listed_is_known(
+def test_no_pod_is_removed_before_all_listed_pods_are_known(
     at_a_time: int, known: list[int], listed: list[int]
 ) -> None:
     """The devices of a removed pod may be another pod's by now."""
@@ -85,7 +85,7 @@ def test_nothing_is_removed_before_all_that_is_listed_is_known(
 
 
 @given(NUMBERS, NUMBERS)
-def test_without_portions_nobody_reads_in_between(known: list[int], listed: list[int]) -> None:
+def test_without_portions_there_is_no_read_in_between(known: list[int], listed: list[int]) -> None:
     made = InPortions(None, known)
     made.list(listed)
     assert made.seen == []
@@ -103,7 +103,7 @@ def test_without_portions_nobody_reads_in_between(known: list[int], listed: list
     ],
 )
 @pytest.mark.parametrize("goes", [False, True], ids=["come", "go"])
-def test_others_go_first_between_portions_and_not_after_the_last(
+def test_readers_get_a_turn_between_portions_and_not_after_the_last(
     listed: int, pauses: int, *, goes: bool
 ) -> None:
     made = InPortions(2, range(listed) if goes else ())
@@ -111,7 +111,7 @@ def test_others_go_first_between_portions_and_not_after_the_last(
     assert len(made.seen) == pauses
 
 
-def test_a_device_goes_from_a_pod_that_is_gone_to_the_next_without_being_free_in_between() -> None:
+def test_the_device_of_a_deleted_pod_passes_to_the_next_without_being_free_in_between() -> None:
     held: list[dict[str, int]] = []
     cache = ClusterCache(FakeClock(EPOCH), at_a_time=1, give_way=lambda: held.append(on_n0(cache)))
     cache.apply_node(a_node("n0", a100(0)))
@@ -129,7 +129,7 @@ def on_n0(cache: ClusterCache) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("at_a_time", [None, 1, 2])
-def test_what_was_read_since_the_list_stays(at_a_time: int | None) -> None:
+def test_a_pod_read_since_the_list_stays(at_a_time: int | None) -> None:
     made = InPortions(at_a_time, [0])
     newer = a_pod("newer").asks(1).at(LISTED + 1).obj
     made.cache.apply_pod(newer)

@@ -20,7 +20,7 @@ def a_body(name: str, count: int = 1) -> dict[str, object]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_bookings_that_are_new_or_newer_come_into_the_cache() -> None:
+def test_new_and_newer_bookings_are_put_into_the_cache() -> None:
     clock = FakeClock()
     kube, cache = FakeKube(clock), ClusterCache(clock)
     cache.apply_booking(kube.create(BOOKINGS, a_body("b-1")))
@@ -51,7 +51,7 @@ class Watched:
         return {name: booking.spec.count for name, booking in self.cache.bookings.items()}
 
 
-def test_what_has_not_changed_is_no_change() -> None:
+def test_unchanged_bookings_are_no_change() -> None:
     watched = Watched()
     before = watched.cache.bookings
     read_bookings(watched.kube, watched.cache)
@@ -61,8 +61,8 @@ def test_what_has_not_changed_is_no_change() -> None:
     assert (watched.changes, watched.known) == (1, {"b-1": 2})
 
 
-def test_a_booking_that_is_gone_stays_until_the_watch_reports_it() -> None:
-    """Whoever reads asks what has come; that something is missing says nothing of when it went."""
+def test_a_deleted_booking_stays_until_the_watch_reports_the_deletion() -> None:
+    """A read finds new bookings; a missing one does not show when it was deleted."""
     watched = Watched()
     watched.kube.delete(BOOKINGS, "b-1")
     read_bookings(watched.kube, watched.cache)

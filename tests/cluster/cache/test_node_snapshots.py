@@ -38,7 +38,7 @@ class Nodes:
         (GONE_AFTER, "unresponsive"),
     ],
 )
-def test_l6_an_agent_is_alive_until_it_has_been_silent_for_too_long(ago: float, state: str) -> None:
+def test_l6_an_agent_is_alive_until_it_has_been_unresponsive_for_too_long(ago: float, state: str) -> None:
     nodes = Nodes("n0")
     nodes.renew("n0", ago=ago)
     assert agents(nodes.cache.node_snapshots()) == {"n0": state}
@@ -57,7 +57,7 @@ def test_each_node_has_its_own_agents_state() -> None:
     }
 
 
-def test_time_that_passes_afterwards_changes_nothing() -> None:
+def test_time_that_passes_afterwards_does_not_change_a_snapshot() -> None:
     nodes = Nodes("n0")
     nodes.renew("n0")
     before = nodes.cache.node_snapshots()
@@ -66,7 +66,7 @@ def test_time_that_passes_afterwards_changes_nothing() -> None:
     assert before.quiet(UNRESPONSIVE_AFTER) == frozenset()
 
 
-def test_leases_that_come_afterwards_change_nothing() -> None:
+def test_later_leases_do_not_change_a_snapshot() -> None:
     nodes = Nodes("n0")
     nodes.renew("n0", ago=UNRESPONSIVE_AFTER)
     before = nodes.cache.node_snapshots()
@@ -76,7 +76,7 @@ def test_leases_that_come_afterwards_change_nothing() -> None:
     assert agents(before) == {"n0": "unresponsive"}
 
 
-def test_nodes_that_come_change_or_go_afterwards_change_nothing() -> None:
+def test_nodes_added_changed_or_removed_later_do_not_change_a_snapshot() -> None:
     nodes = Nodes("n0", "n1")
     before = nodes.cache.node_snapshots()
     nodes.cache.apply_node(a_node("n2", a100(0, "n2")))
@@ -87,7 +87,7 @@ def test_nodes_that_come_change_or_go_afterwards_change_nothing() -> None:
     assert not any(view.holdings for view in before.views.values())
 
 
-def test_a_node_that_is_not_known_is_no_node_though_a_lease_of_that_name_is() -> None:
+def test_a_lease_without_a_known_node_makes_no_node() -> None:
     nodes = Nodes("n0")
     nodes.renew("gone", ago=GONE_AFTER)
     found = nodes.cache.node_snapshots()
@@ -106,10 +106,10 @@ def test_a_node_that_is_not_known_is_no_node_though_a_lease_of_that_name_is() ->
         pytest.param(100.5, set(), id="longer than any"),
     ],
 )
-def test_a_node_is_quiet_from_its_agents_last_sign_of_life_whether_or_not_it_released(
+def test_a_node_is_quiet_since_its_agent_s_last_renewal_whether_or_not_it_released_the_lease(
     seconds: float, quiet: set[str]
 ) -> None:
-    """A node whose agent never had a Lease is not quiet: nobody knows since when."""
+    """A node whose agent never had a Lease is not quiet: it is unknown since when."""
     nodes = Nodes("now", "before", "released", "never")
     nodes.renew("now")
     nodes.renew("before", ago=100)
@@ -117,12 +117,12 @@ def test_a_node_is_quiet_from_its_agents_last_sign_of_life_whether_or_not_it_rel
     assert nodes.cache.node_snapshots().quiet(seconds) == quiet
 
 
-def test_without_nodes_there_are_none() -> None:
+def test_without_nodes_there_are_no_snapshots() -> None:
     empty = NodeSnapshots({}, Liveness(), monotonic=0.0)
     assert (list(empty), len(empty), empty.views, empty.quiet(0)) == ([], 0, {}, frozenset())
 
 
-def test_nodes_are_read_one_by_one_as_the_cache_shows_them_together() -> None:
+def test_reading_nodes_one_by_one_equals_reading_them_together() -> None:
     nodes = Nodes("n0", "n1")
     nodes.renew("n1")
     found = nodes.cache.node_snapshots()

@@ -1,4 +1,4 @@
-"""What is kept of nodes from instant to instant is what would be found afresh."""
+"""The cached supply of nodes equals one that is computed again."""
 
 from datetime import timedelta
 from random import Random
@@ -19,7 +19,7 @@ NODES = ("n0", "n1")
 
 
 class Story:
-    """A cache to which random things happen that matter to places."""
+    """A cache with random changes that concern places."""
 
     def __init__(self, random: Random) -> None:
         self.clock = FakeClock(EPOCH)
@@ -33,7 +33,7 @@ class Story:
         return self.version
 
     def step(self) -> None:
-        """Something happens."""
+        """Make a random change."""
         self.random.choice(
             (self.node, self.pod, self.pod, self.booking, self.protected, self.time, self.lease)
         )()
@@ -72,7 +72,7 @@ class Story:
 
 @settings(max_examples=50)
 @given(st.randoms(use_true_random=False))
-def test_the_kept_supply_of_nodes_equals_one_that_is_computed_again(random: Random) -> None:
+def test_the_cached_supply_of_nodes_equals_a_fresh_computation(random: Random) -> None:
     story, kept = Story(random), NodeSupplies()
     for _ in range(60):
         story.step()
@@ -81,7 +81,7 @@ def test_the_kept_supply_of_nodes_equals_one_that_is_computed_again(random: Rand
         assert kept.of(instant) == {name: node_supply(view, instant) for name, view in instant.views.items()}
 
 
-def test_changes_that_do_not_touch_the_plan_leave_it_and_its_answers_as_they_are() -> None:
+def test_changes_that_do_not_concern_the_plan_keep_it_and_its_answers() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     cache.apply_node(a_node("n0", a100(0), a100(1), a100(2)))
     start = EPOCH + timedelta(hours=1)
@@ -101,7 +101,7 @@ def test_changes_that_do_not_touch_the_plan_leave_it_and_its_answers_as_they_are
 
 
 class Supplied:
-    """A node with a pod, and the supply that is kept of it."""
+    """A node with a pod, and its cached supply."""
 
     def __init__(self, pod: PodBuilder) -> None:
         self.clock = FakeClock(EPOCH)
@@ -117,7 +117,7 @@ class Supplied:
         return self.kept.of(self.cache.supply_snapshot(now, self.cache.cover(now)))
 
 
-def test_the_supply_of_a_node_is_kept_while_another_node_changes() -> None:
+def test_the_supply_of_a_node_stays_cached_while_another_node_changes() -> None:
     supplied = Supplied(a_pod())
     before = supplied.now()
     supplied.cache.apply_node(a_node("n1", version=2))
@@ -126,7 +126,7 @@ def test_the_supply_of_a_node_is_kept_while_another_node_changes() -> None:
     assert (before["n1"].devices, after["n1"].devices) == ({A100: 1}, {})
 
 
-def test_a_pod_that_begins_to_be_booked_is_counted_for_its_booking() -> None:
+def test_a_pod_that_becomes_booked_is_counted_for_its_booking() -> None:
     supplied = Supplied(a_pod().of("alice"))
     assert supplied.now()["n0"].pins == {}
     supplied.cache.apply_booking(a_booking(end=EPOCH + timedelta(hours=1)))
@@ -135,7 +135,7 @@ def test_a_pod_that_begins_to_be_booked_is_counted_for_its_booking() -> None:
     assert supplied.now()["n0"].pins == {}
 
 
-def test_a_terminating_pod_counts_as_hanging_from_some_instant_on_without_any_event() -> None:
+def test_a_terminating_pod_counts_as_hanging_after_a_while_without_any_event() -> None:
     supplied = Supplied(a_pod().terminating())
     found = [supplied.now()["n0"].devices[A100]]
     supplied.clock.advance(24 * 3600)
@@ -144,7 +144,7 @@ def test_a_terminating_pod_counts_as_hanging_from_some_instant_on_without_any_ev
     assert found == [2, 1]
 
 
-def test_a_protected_namespace_keeps_its_pods_devices_from_bookings() -> None:
+def test_devices_of_pods_in_a_protected_namespace_are_not_available_to_bookings() -> None:
     supplied = Supplied(a_pod())
     found = [supplied.now()["n0"].devices[A100]]
     for version, text in enumerate(("true", "false"), 2):
@@ -154,7 +154,7 @@ def test_a_protected_namespace_keeps_its_pods_devices_from_bookings() -> None:
     assert found == [2, 1, 2]
 
 
-def test_a_node_without_a_sign_of_life_for_an_hour_has_nothing_until_it_gives_one() -> None:
+def test_a_node_without_a_renewal_for_an_hour_supplies_nothing_until_the_next_one() -> None:
     supplied = Supplied(a_pod())
     supplied.cache.apply_lease(a_lease("n0", renewed=EPOCH))
     found = []

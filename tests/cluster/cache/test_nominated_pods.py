@@ -1,4 +1,4 @@
-"""A pod that is nominated for a node is meant to get its booking's model there, while that runs."""
+"""A nominated pod needs its booking's model on its node while the booking runs."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -41,18 +41,18 @@ class Nominated:
 
 
 @every_reader
-def test_without_a_booking_any_model_is_meant(read: Read) -> None:
+def test_without_a_booking_the_pod_may_get_any_model(read: Read) -> None:
     assert read(Nominated().cache) == [frozenset()]
 
 
 @every_reader
-def test_without_a_booking_the_requested_model_is_meant(read: Read) -> None:
+def test_without_a_booking_the_pod_needs_the_model_it_requests(read: Read) -> None:
     made = Nominated(a_pod().of("alice").asks(1).wants(A6000).meant_for("n0"))
     assert read(made.cache) == [frozenset({A6000})]
 
 
 @every_reader
-def test_the_model_of_its_booking_is_meant_from_start_to_end_without_any_event(read: Read) -> None:
+def test_the_pod_needs_its_booking_s_model_from_start_to_end_without_any_event(read: Read) -> None:
     made = Nominated()
     made.book(start=1, end=2)
     found = []
@@ -64,7 +64,7 @@ def test_the_model_of_its_booking_is_meant_from_start_to_end_without_any_event(r
 
 @every_reader
 def test_as_long_as_nothing_changes_the_answer_and_the_node_stay_the_same(read: Read) -> None:
-    """Whoever remembers what it found on a node need not look again."""
+    """A caller that caches its result for a node need not compute it again."""
     made = Nominated()
     made.book()
     assert [read(made.cache) for _ in "abc"] == [[frozenset({A100})]] * 3
@@ -73,7 +73,7 @@ def test_as_long_as_nothing_changes_the_answer_and_the_node_stay_the_same(read: 
 
 
 @every_reader
-def test_a_booking_that_is_gone_counts_no_more(read: Read) -> None:
+def test_a_deleted_booking_no_longer_counts(read: Read) -> None:
     made = Nominated()
     made.book()
     assert read(made.cache) == [frozenset({A100})]
@@ -86,12 +86,12 @@ def test_a_booking_that_is_gone_counts_no_more(read: Read) -> None:
     ("pod", "models"),
     [
         pytest.param(a_pod().of("bob").asks(1), frozenset(), id="of another user"),
-        pytest.param(a_pod().asks(1), frozenset(), id="of nobody"),
+        pytest.param(a_pod().asks(1), frozenset(), id="no user"),
         pytest.param(a_pod().of("alice").asks(2), frozenset(), id="larger than the booking"),
         pytest.param(a_pod().of("alice").asks(1).wants(A6000), frozenset({A6000}), id="of another model"),
     ],
 )
-def test_a_pod_that_the_booking_does_not_cover_is_meant_as_it_says(
+def test_a_pod_that_the_booking_does_not_cover_needs_the_models_it_requests(
     read: Read, pod: PodBuilder, models: frozenset[str]
 ) -> None:
     made = Nominated(pod.meant_for("n0"))
@@ -100,7 +100,7 @@ def test_a_pod_that_the_booking_does_not_cover_is_meant_as_it_says(
 
 
 @every_reader
-def test_a_pod_that_was_nominated_again_is_meant_as_its_booking_says_now(read: Read) -> None:
+def test_a_pod_that_is_nominated_again_needs_its_booking_s_present_model(read: Read) -> None:
     made = Nominated()
     made.book()
     assert read(made.cache) == [frozenset({A100})]
@@ -112,7 +112,7 @@ def test_a_pod_that_was_nominated_again_is_meant_as_its_booking_says_now(read: R
 
 
 @every_reader
-def test_a_bound_pod_is_meant_for_nothing_more(read: Read) -> None:
+def test_a_bound_pod_is_no_longer_nominated(read: Read) -> None:
     made = Nominated()
     made.book()
     made.cache.apply_pod(made.pod.on("n0", {"main": ("GPU-n0-0",)}).at(2).obj)

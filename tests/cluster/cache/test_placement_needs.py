@@ -1,4 +1,4 @@
-"""Whether places matter at all: bookings that need one node, and nodes with maintenance."""
+"""When placement checks are needed: bookings of one node, and nodes with maintenance."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -38,7 +38,7 @@ def needs(*bookings: Booking, blocked: Mapping[str, str] | None = None) -> Place
         pytest.param(2, "single-node", True, id="several on one node"),
     ],
 )
-def test_places_matter_to_several_devices_on_one_node(
+def test_only_bookings_of_several_devices_on_one_node_need_a_placement_check(
     count: int, topology: str, *, needs_a_node: bool
 ) -> None:
     found = needs(a_booking(count=count, topology=topology)).whole(EPOCH)
@@ -48,12 +48,12 @@ def test_places_matter_to_several_devices_on_one_node(
 @pytest.mark.parametrize(
     ("hours", "matters"), [(-24, True), (0, True), (1, True), (1.999, True), (2, False), (3, False)]
 )
-def test_a_booking_matters_until_it_ends_long_before_it_begins_too(hours: float, *, matters: bool) -> None:
+def test_a_booking_counts_until_it_ends_and_long_before_it_begins(hours: float, *, matters: bool) -> None:
     found = needs(whole(start=1, hours=2)).whole(EPOCH + hours * HOUR)
     assert found == ({A100} if matters else set())
 
 
-def test_a_model_matters_until_the_last_of_its_bookings_ends() -> None:
+def test_a_model_needs_checks_until_the_last_of_its_bookings_ends() -> None:
     found = needs(whole("b-1", hours=3), whole("b-2", hours=1), whole("b-3", hours=2, model=A6000))
     assert [sorted(found.whole(EPOCH + hours * HOUR)) for hours in (0, 1, 2, 3)] == [
         [A100, A6000],
@@ -63,7 +63,7 @@ def test_a_model_matters_until_the_last_of_its_bookings_ends() -> None:
     ]
 
 
-def test_nothing_matters_before_anything_is_known() -> None:
+def test_nothing_needs_a_check_before_anything_is_known() -> None:
     fresh = PlacementNeeds()
     assert (fresh.whole(EPOCH), fresh.blocks) == (frozenset(), {})
 
@@ -77,7 +77,7 @@ BOOKINGS = st.lists(
 
 
 @given(BOOKINGS, st.integers(-1, 7))
-def test_a_model_matters_where_any_booking_of_it_that_needs_one_node_is_not_over(
+def test_a_model_needs_checks_while_a_single_node_booking_of_it_is_not_over(
     drawn: list[tuple[tuple[int, str, str], int, int]], now: int
 ) -> None:
     instant = EPOCH + now * HOUR
@@ -105,16 +105,16 @@ class TestMaintenance:
         found = needs(blocked={"n0": TEXT, "n1": encode_blocks([BLOCK, other])})
         assert found.blocks == {"n0": (BLOCK,), "n1": (BLOCK, other)}
 
-    def test_a_node_with_an_empty_list_has_none(self) -> None:
+    def test_a_node_with_an_empty_list_has_no_blocks(self) -> None:
         assert needs(blocked={"n0": "[]", "n1": TEXT}).blocks == {"n1": (BLOCK,)}
 
-    def test_maintenance_that_is_over_still_stands_there(self) -> None:
+    def test_maintenance_that_is_over_stays_listed(self) -> None:
         """The booking server removes it; plans look at the instants themselves."""
         found = needs(blocked={"n0": TEXT})
         found.whole(BLOCK.end + HOUR)
         assert found.blocks == {"n0": (BLOCK,)}
 
-    def test_what_cannot_be_read_is_ignored_and_logged_and_the_other_nodes_count(self) -> None:
+    def test_unreadable_maintenance_is_ignored_and_logged_and_the_other_nodes_count(self) -> None:
         with capture_logs() as lines:
             found = needs(blocked={"n0": "{", "n1": TEXT})
         assert found.blocks == {"n1": (BLOCK,)}
@@ -122,7 +122,7 @@ class TestMaintenance:
 
 
 class TestKeeping:
-    def test_what_has_not_changed_is_the_same_object_and_is_logged_once(self) -> None:
+    def test_unchanged_maintenance_is_the_same_object_and_is_logged_once(self) -> None:
         made, bookings, blocked = PlacementNeeds(), {"b-1": whole()}, {"n0": TEXT, "n1": "{"}
         with capture_logs() as lines:
             made.update(bookings, blocked)
@@ -133,13 +133,13 @@ class TestKeeping:
         assert len(lines) == 1
         assert made.whole(EPOCH) == {A100, A6000}
 
-    def test_blocks_are_replaced_and_never_changed(self) -> None:
+    def test_blocks_are_replaced_and_never_changed_in_place(self) -> None:
         made = needs(blocked={"n0": TEXT})
         before = made.blocks
         made.update({}, {"n1": TEXT})
         assert (before, made.blocks) == ({"n0": (BLOCK,)}, {"n1": (BLOCK,)})
 
-    def test_what_is_gone_matters_no_more(self) -> None:
+    def test_deleted_bookings_and_nodes_no_longer_count(self) -> None:
         made = needs(whole(), blocked={"n0": TEXT})
         made.update({}, {})
         assert (made.whole(EPOCH), made.blocks) == (frozenset(), {})

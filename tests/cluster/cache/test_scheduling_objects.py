@@ -1,4 +1,4 @@
-"""What a pod that is to be placed finds: other pods, claims, volumes. Kept only where somebody asks."""
+"""The objects around a pod to be placed: other pods, claims, volumes. Kept only where they are wanted."""
 
 import threading
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
     assert (used(cache), cache.pods) == ({"cpu": 1000}, {})
 
 
-def test_nothing_is_kept_where_nobody_asks_for_it() -> None:
+def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     cache = ClusterCache(FakeClock())
     cache.replace_nodes([msgspec.convert(cases.NODES[0], NODES.type)])
     cache.apply_pod(on("n0"))
@@ -54,14 +54,14 @@ def test_nothing_is_kept_where_nobody_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
-def test_a_pod_that_has_ended_or_was_deleted_counts_no_more(last: Pod) -> None:
+def test_an_ended_or_deleted_pod_no_longer_counts(last: Pod) -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     cache.apply_pod(last)
     assert used(cache) == {}
 
 
-def test_a_pod_that_is_gone_counts_no_more_and_a_late_event_does_not_bring_it_back() -> None:
+def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     cache.remove_pod(on("n0", version=3))
@@ -69,14 +69,14 @@ def test_a_pod_that_is_gone_counts_no_more_and_a_late_event_does_not_bring_it_ba
     assert used(cache) == {}
 
 
-def test_a_pod_that_a_list_lacks_counts_no_more() -> None:
+def test_a_pod_that_a_list_lacks_no_longer_counts() -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     cache.replace_pods([], "5")
     assert used(cache) == {}
 
 
-def test_what_was_taken_stays_as_it_was() -> None:
+def test_a_snapshot_does_not_change_afterwards() -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     before = cache.around()
@@ -101,7 +101,7 @@ def test_the_order_of_events_does_not_matter(events: Sequence[Pod], *, ends: boo
 
 
 class Followed:
-    """A cache with its surroundings, that follows an API server in memory."""
+    """A cache with these objects that follows an API server in memory."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

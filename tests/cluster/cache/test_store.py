@@ -36,7 +36,7 @@ def volume_claim(
     return VolumeClaim(metadata=meta, spec=ClaimSpec(volume_name=volume))
 
 
-def test_objects_come_change_and_go() -> None:
+def test_objects_are_added_changed_and_removed() -> None:
     kept = Kept()
     kept.store.upsert(volume_claim("a", "pv-1"))
     kept.store.upsert(volume_claim("b", "pv-2"))
@@ -72,20 +72,20 @@ def test_an_older_state_of_the_same_object_changes_nothing(version: int, uid: st
     assert kept.volumes == {"team/a": volume}
 
 
-def test_objects_of_one_name_in_two_namespaces_are_two() -> None:
+def test_objects_of_one_name_in_two_namespaces_are_distinct() -> None:
     kept = Kept()
     kept.store.replace([volume_claim("a", "pv-1"), volume_claim("a", "pv-2", namespace="other")], "1")
     kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.volumes == {"other/a": "pv-2"}
 
 
-def test_what_is_gone_though_it_was_never_known_is_no_error() -> None:
+def test_deleting_an_unknown_object_is_no_error() -> None:
     kept = Kept()
     kept.store.remove(volume_claim("a", "pv-1"))
     assert kept.volumes == {}
 
 
-def test_what_was_taken_stays_as_it_was() -> None:
+def test_a_snapshot_does_not_change_afterwards() -> None:
     kept = Kept()
     kept.store.upsert(volume_claim("a", "pv-1"))
     before = kept.store.all()
@@ -94,7 +94,7 @@ def test_what_was_taken_stays_as_it_was() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9)), max_size=8))
-def test_of_any_reports_without_deletions_the_newest_of_each_object_is_kept(
+def test_the_newest_state_of_each_object_is_kept_after_any_reports_without_deletions(
     reports: list[tuple[str, int]],
 ) -> None:
     kept = Kept()
@@ -104,7 +104,7 @@ def test_of_any_reports_without_deletions_the_newest_of_each_object_is_kept(
     assert kept.volumes == {key: f"pv-{version}" for key, version in newest.items()}
 
 
-def test_a_cluster_wide_object_is_known_by_its_name_alone() -> None:
+def test_a_cluster_scoped_object_is_known_by_its_name_alone() -> None:
     """And each kind has its own store."""
     kept = SchedulingObjects(threading.RLock(), lambda: None)
     kept.volumes.upsert(Volume(metadata=Meta(name="x")))

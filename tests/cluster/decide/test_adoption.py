@@ -103,14 +103,14 @@ def of_pod(pod: PodBuilder, *others: Booking, **more: Any) -> set[tuple[str, str
     ],
     ids=["bound", "booked by it", "booked by another", "by none any more", "waiting", "bound to no node"],
 )
-def test_only_a_pod_that_runs_and_does_not_carry_the_booking_yet_is_new(
+def test_only_a_running_pod_without_the_booking_s_annotation_is_checked_for_adoption(
     pod: PodBuilder, *, is_asked: bool
 ) -> None:
     assert is_new(pod.obj, MINE) == is_asked
     assert of_pod(pod, BOBS) == ({PAIR} if is_asked else set())
 
 
-def test_where_nobody_is_covered_nobody_is_in_the_wrong_place() -> None:
+def test_no_pod_is_misplaced_where_none_is_covered() -> None:
     assert misplaced(inputs((), MINE, BOBS)) == frozenset()
 
 
@@ -144,15 +144,13 @@ def test_a_pod_is_covered_where_the_other_booking_can_have_another_place() -> No
 
 
 @pytest.mark.parametrize(("indexes", "is_covered"), [((0,), True), ((0, 1), False)])
-def test_a_pod_is_judged_by_all_the_devices_that_it_has(
-    indexes: tuple[int, ...], *, is_covered: bool
-) -> None:
+def test_a_pod_is_judged_by_all_devices_that_it_has(indexes: tuple[int, ...], *, is_covered: bool) -> None:
     booking = planned("b-1", ("n1", 1), ("n2", 1))
     found = misplaced(inputs(((running("p", *indexes), booking),), BOBS, nodes=_ROOM_FOR_ONE))
     assert found == (frozenset() if is_covered else {PAIR})
 
 
-def test_a_pod_that_only_its_node_s_agent_knows_devices_of_is_judged_by_these() -> None:
+def test_a_pod_whose_devices_only_the_agent_knows_is_judged_by_these() -> None:
     unassigned = a_pod().of("alice").asks(1).on("n0")
     assert of_pod(unassigned, BOBS) == set()
     assert of_pod(unassigned, BOBS, drift=encode_drift({"uid-p": {"main": ("GPU-n0-0",)}})) == {PAIR}
@@ -184,25 +182,25 @@ def test_a_pod_that_is_never_evicted_is_covered_wherever_it_runs(
     assert of_pod(pod, BOBS, **more) == set()
 
 
-def test_a_pod_on_a_node_that_is_gone_is_covered_and_one_elsewhere_is_judged() -> None:
+def test_a_pod_on_a_node_that_is_gone_is_covered_and_a_pod_elsewhere_is_judged() -> None:
     assert of_pod(running(), BOBS, gone=frozenset({"n0"})) == set()
     assert of_pod(running(), BOBS, gone=frozenset({"n1"})) == {PAIR}
 
 
-def test_cover_of_a_pod_that_is_not_known_is_no_pod_in_the_wrong_place() -> None:
+def test_cover_of_an_unknown_pod_is_ignored() -> None:
     known = inputs(((running(), MINE),), BOBS)
     found = replace(known, instant=replace(known.instant, pods={}))
     assert misplaced(known) == {PAIR}
     assert misplaced(found) == frozenset()
 
 
-def test_a_pod_on_a_node_that_is_not_known_is_in_nobody_s_place() -> None:
+def test_a_pod_on_an_unknown_node_is_in_no_booking_s_place() -> None:
     known = inputs(((running("q", user="carol", node="n9"), _CAROLS), (running(), MINE)), BOBS)
     views = {name: view for name, view in known.instant.views.items() if name != "n9"}
     assert misplaced(replace(known, instant=replace(known.instant, views=views))) == {PAIR}
 
 
-# --- of several that cannot all stay -----------------------------------------------------------------
+# --- several that cannot all stay --------------------------------------------------------------------
 _CAROLS = planned("b-3", ("n2", 1), user="carol")
 
 
@@ -216,24 +214,26 @@ def _barred_of_two(
 
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in order", "reversed"])
-class TestOfTwoThatCannotBothStay:
-    """Whoever comes first stays, in whatever order they are listed."""
+class TestTwoThatCannotBothStay:
+    """The first pod stays, in whatever order they are listed."""
 
     def test_the_pod_of_the_booking_that_began_first_stays(self, *, is_reversed: bool) -> None:
         earlier = planned("b-9", ("n2", 1), start=-1, user="carol")
         hers = running("q", 1, user="carol", created=EPOCH + HOUR)
         assert _barred_of_two(MINE, earlier, running(), hers, is_reversed=is_reversed) == {"uid-p"}
 
-    def test_of_two_bookings_that_began_together_the_first_by_name_stays(self, *, is_reversed: bool) -> None:
+    def test_the_pod_of_the_first_booking_by_name_stays_where_two_began_together(
+        self, *, is_reversed: bool
+    ) -> None:
         older = running("a", 1, user="carol", created=EPOCH - HOUR)
         assert _barred_of_two(MINE, _CAROLS, running(), older, is_reversed=is_reversed) == {"uid-a"}
 
-    def test_of_one_booking_s_pods_the_one_that_was_created_first_stays(self, *, is_reversed: bool) -> None:
+    def test_the_pod_created_first_stays_of_one_booking_s_pods(self, *, is_reversed: bool) -> None:
         both = planned("b-1", ("n1", 1), ("n2", 1))
         older = running("z", 1, created=EPOCH - HOUR)
         assert _barred_of_two(both, both, running(), older, is_reversed=is_reversed) == {"uid-p"}
 
-    def test_of_pods_that_were_created_together_the_first_by_uid_stays(self, *, is_reversed: bool) -> None:
+    def test_the_first_pod_by_uid_stays_of_pods_created_together(self, *, is_reversed: bool) -> None:
         both = planned("b-1", ("n1", 1), ("n2", 1))
         assert _barred_of_two(both, both, running("p"), running("q", 1), is_reversed=is_reversed) == {"uid-q"}
 
@@ -248,13 +248,13 @@ def test_pods_in_each_other_s_place_are_both_covered() -> None:
     assert misplaced(inputs(pairs, BOBS, nodes={"n0": 2, "n1": 1, "n2": 1})) == frozenset()
 
 
-def test_two_in_wrong_places_are_both_reported_each_with_its_booking() -> None:
+def test_two_misplaced_pods_are_both_reported_with_their_bookings() -> None:
     pairs = ((running(), MINE), (running("q", 1, user="carol"), _CAROLS))
     found = misplaced(inputs(pairs, BOBS, nodes={"n0": 2, "n1": 1, "n2": 1}))
     assert found == {PAIR, ("uid-q", "b-3")}
 
 
-def test_a_model_in_which_all_stay_is_not_touched_by_one_in_which_they_cannot() -> None:
+def test_a_model_whose_pods_can_all_stay_is_not_affected_by_another_model() -> None:
     hers = planned("b-3", ("n1", 1), user="carol", model=A6000)
     whole = planned("b-4", ("n1", 2), start=5, end=7, whole=True, model=A6000)
     pairs = ((running(), MINE), (running("q", 2, user="carol"), hers))
@@ -263,11 +263,11 @@ def test_a_model_in_which_all_stay_is_not_touched_by_one_in_which_they_cannot() 
 
 
 # --- plans that cannot be kept -----------------------------------------------------------------------
-def test_a_plan_that_nobody_can_keep_bars_no_pod_in_its_own_booking_s_place() -> None:
+def test_an_impossible_plan_bars_no_pod_from_its_own_booking_s_place() -> None:
     assert of_pod(running(node="n1"), BOBS, nodes={"n0": 1, "n1": 1}) == set()
 
 
-def test_l5_an_outdated_plan_is_left_the_place_that_it_will_need() -> None:
+def test_l5_no_pod_is_adopted_in_the_place_that_an_outdated_plan_will_need() -> None:
     carols = planned("b-3", ("n0", 1), ("n1", 2), user="carol")
     daves = planned("b-4", ("n0", 2), whole=True, user="dave")
     pairs = ((running(user="dave", node="n2"), daves),)

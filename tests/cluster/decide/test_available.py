@@ -1,4 +1,4 @@
-"""Devices that are meant for a pod which kube-scheduler has nominated are not another's."""
+"""Devices that a nominated pod needs are not given to another."""
 
 from itertools import product
 
@@ -45,7 +45,7 @@ def why(pod: Pod, ledger: Ledger) -> str | None:
 NOMINATED = of_priority(a_pod("first").asks(2), 10, nominated="n0")
 
 
-def test_what_a_nominated_pod_needs_is_not_given_to_one_of_the_same_or_lower_priority() -> None:
+def test_a_nominated_pod_s_devices_are_not_given_to_a_pod_of_the_same_or_lower_priority() -> None:
     ledger = a_ledger(NOMINATED)
     assert why(of_priority(a_pod().asks(2), 9), ledger) == predicates.NOMINATED
     assert why(of_priority(a_pod().asks(2), 10), ledger) == predicates.NOMINATED
@@ -82,7 +82,7 @@ _POD = st.tuples(st.integers(1, 2), st.sampled_from((None, A100, A6000)))
 
 
 @given(st.lists(_POD, max_size=3), _POD)
-def test_the_reserve_is_as_much_as_the_nominated_could_have_and_leaves_the_most(
+def test_as_many_devices_are_reserved_as_nominated_pods_can_get_leaving_the_most_for_others(
     ahead: list[tuple[int, str | None]], last: tuple[int, str | None]
 ) -> None:
     def made(name: str, asked: tuple[int, str | None]) -> PodBuilder:
@@ -108,7 +108,7 @@ def test_the_reserve_is_as_much_as_the_nominated_could_have_and_leaves_the_most(
 
 
 def _served(places: tuple[str | None, ...], takers: list[str | None]) -> dict[str, int] | None:
-    """Device -> taker, None where two have one or it is not what they want."""
+    """Device -> taker; None where two takers have one device, or a device is of another model than wanted."""
     given: dict[str, int] = {}
     for number, (place, model) in enumerate(zip(places, takers, strict=True)):
         if place is None:

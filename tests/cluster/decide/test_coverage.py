@@ -40,7 +40,7 @@ def why(
     others: tuple[PodBuilder, ...] = (),
     barred: AbstractSet[tuple[str, str]] = frozenset(),
 ) -> Coverage:
-    """About a pod that is younger than all others of its owner."""
+    """The coverage of a pod that is younger than all others of its owner."""
     younger = pod.created(EPOCH + HOUR)
     return coverage(younger.obj, around(bookings, (younger, *others), barred), EPOCH)
 
@@ -50,7 +50,7 @@ def verdict(found: Coverage) -> tuple[Kind, str | None]:
 
 
 # --- pods that a booking covers ----------------------------------------------------------------------
-def test_of_a_covered_pod_its_booking_is_reported() -> None:
+def test_the_booking_of_a_covered_pod_is_reported() -> None:
     booking = a_booking()
     found = why(alices(), booking)
     assert (found.kind, found.booking, found.cover) == ("covered", booking, booking)
@@ -64,7 +64,7 @@ def test_a_booking_that_does_not_cover_the_pod_is_not_its_cover() -> None:
     assert found.cover is None
 
 
-def test_of_a_covered_pod_no_other_bookings_are_reported_that_do_not_cover_it() -> None:
+def test_other_bookings_of_a_covered_pod_s_user_are_not_reported() -> None:
     earlier = a_booking("b-0", model=A6000, start=EPOCH - HOUR)
     assert verdict(why(alices(), earlier, a_booking("b-1"))) == ("covered", "b-1")
 
@@ -82,12 +82,12 @@ def test_of_a_covered_pod_no_other_bookings_are_reported_that_do_not_cover_it() 
     ],
     ids=["without a user", "without GPUs", "of a MIG device", "of both kinds", "terminating", "ended"],
 )
-def test_of_a_pod_that_no_booking_can_cover_that_is_reported_whatever_is_booked(pod: PodBuilder) -> None:
+def test_a_pod_that_no_booking_can_cover_is_reported_as_such_whatever_is_booked(pod: PodBuilder) -> None:
     assert why(pod, a_booking()) == Coverage(kind="unbookable")
 
 
 # --- running bookings --------------------------------------------------------------------------------
-def test_without_any_booking_there_is_none() -> None:
+def test_a_user_without_any_booking_is_reported_as_having_none() -> None:
     assert why(alices()) == Coverage(kind="none")
 
 
@@ -102,7 +102,7 @@ def test_without_any_booking_there_is_none() -> None:
     ],
     ids=["namespace", "model", "count", "all of them", "model and count"],
 )
-def test_of_a_running_booking_the_first_check_that_fails_is_reported(booking: Booking, kind: Kind) -> None:
+def test_the_first_failed_check_of_a_running_booking_is_reported(booking: Booking, kind: Kind) -> None:
     found = why(alices(gpus=2), booking)
     assert verdict(found) == (kind, "b-1")
     assert found.asks is not None
@@ -114,7 +114,7 @@ def test_a_pod_may_ask_for_exactly_as_many_gpus_as_were_booked() -> None:
     assert kinds == ["covered", "covered", "count"]
 
 
-def test_a_pod_that_accepts_the_booked_model_among_others_is_not_turned_away_for_it() -> None:
+def test_a_pod_that_accepts_the_booked_model_among_others_is_not_rejected() -> None:
     assert why(alices().wants(A6000, A100), a_booking()).kind == "covered"
     assert why(alices().wants(A6000), a_booking()).kind == "model"
 
@@ -138,7 +138,7 @@ def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
 
 
 # --- a booking that is used up -----------------------------------------------------------------------
-def test_of_a_booking_that_is_used_up_its_users_are_reported_in_the_order_of_their_names() -> None:
+def test_the_pods_that_use_up_a_booking_are_reported_in_the_order_of_their_names() -> None:
     users = (alices("z", 2), alices("a"))
     found = why(alices("p", 2), a_booking(count=4), others=users)
     assert verdict(found) == ("used-up", "b-1")
@@ -159,7 +159,7 @@ def test_pods_that_another_booking_covers_do_not_use_this_one_up() -> None:
     assert ([pod.metadata.name for pod in found.users], found.left) == (["a"], 0)
 
 
-def test_a_user_of_the_booking_that_is_leaving_is_counted_as_using_nothing() -> None:
+def test_a_leaving_pod_counts_as_using_nothing_of_its_booking() -> None:
     booking, leaving = a_booking(count=1), alices("a").terminating().obj
     user_coverage = UserCoverage(
         bookings=(booking,), pods={"uid-a": leaving, ASKED: alices().obj}, covered={"uid-a": booking}
@@ -169,7 +169,7 @@ def test_a_user_of_the_booking_that_is_leaving_is_counted_as_using_nothing() -> 
 
 
 # --- a running pod in another booking's place --------------------------------------------------------
-def test_l5_a_place_that_is_planned_for_others_is_the_reason_for_its_pod() -> None:
+def test_l5_a_pod_in_a_place_planned_for_others_gets_that_as_the_reason() -> None:
     found = why(alices(), a_booking(), barred={(ASKED, "b-1")})
     assert verdict(found) == ("place", "b-1")
     assert (found.users, found.left) == ((), 0)
@@ -177,7 +177,7 @@ def test_l5_a_place_that_is_planned_for_others_is_the_reason_for_its_pod() -> No
 
 
 @pytest.mark.parametrize("pair", [("uid-a", "b-1"), (ASKED, "b-2")], ids=["other pod", "other booking"])
-def test_that_another_pair_of_pod_and_booking_is_in_the_wrong_place_is_not_reported(
+def test_a_misplaced_pair_of_another_pod_or_booking_is_not_reported(
     pair: tuple[str, str],
 ) -> None:
     assert why(alices(), a_booking(), others=(alices("a"), alices("b")), barred={pair}).kind == "used-up"
@@ -201,7 +201,7 @@ _FAR_TO_NEAR: dict[Kind, Booking] = {
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in order", "reversed"])
 @pytest.mark.parametrize(("farther", "nearer"), list(pairwise(_FAR_TO_NEAR)))
-def test_of_two_bookings_the_one_that_fails_at_a_later_check_is_reported(
+def test_the_booking_that_fails_at_the_latest_check_is_reported(
     farther: Kind, nearer: Kind, *, is_reversed: bool
 ) -> None:
     bookings = [_FAR_TO_NEAR[farther], _FAR_TO_NEAR[nearer]]
@@ -213,19 +213,19 @@ def test_of_two_bookings_the_one_that_fails_at_a_later_check_is_reported(
     assert verdict(coverage(alices(gpus=2).obj, user_coverage, EPOCH)) == (nearer, nearer)
 
 
-def test_of_two_that_fail_at_the_same_check_the_earlier_one_is_reported() -> None:
+def test_the_earlier_of_two_bookings_that_fail_at_the_same_check_is_reported() -> None:
     earlier = a_booking("b-9", model=A6000, start=EPOCH - HOUR)
     later = a_booking("b-1", model=A6000)
     assert why(alices(), later, earlier).booking == earlier
     assert why(alices(), earlier, later).booking == earlier
 
 
-def test_of_two_that_began_together_the_first_by_name_is_reported() -> None:
+def test_the_first_by_name_of_two_bookings_that_began_together_is_reported() -> None:
     first, second = a_booking("b-1", model=A6000), a_booking("b-2", model=A6000)
     assert why(alices(), second, first).booking == first
 
 
-# --- bookings that are still to come -----------------------------------------------------------------
+# --- future bookings ---------------------------------------------------------------------------------
 def _coming(name: str = "b-1", hours: int = 1, **more: Any) -> Booking:
     start = EPOCH + hours * HOUR
     return a_booking(name, start=start, end=start + HOUR, **more)
@@ -239,7 +239,7 @@ def test_a_booking_that_will_cover_the_pod_is_reported_with_the_pod() -> None:
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_of_several_to_come_the_earliest_that_suits_is_reported(*, is_reversed: bool) -> None:
+def test_the_earliest_suitable_future_booking_is_reported(*, is_reversed: bool) -> None:
     bookings = [_coming("b-1", 3), _coming("b-2", 2), _coming("b-3", 1, model=A6000)]
     if is_reversed:
         bookings.reverse()
@@ -261,9 +261,9 @@ def test_a_booking_that_will_never_cover_the_pod_is_not_announced_to_it(booking:
     assert why(alices(gpus=2), booking) == Coverage(kind="none")
 
 
-def test_a_booking_that_runs_is_reported_before_one_that_is_to_come() -> None:
+def test_a_running_booking_is_reported_before_a_future_one() -> None:
     assert verdict(why(alices(), _coming("b-2"), a_booking("b-1", model=A6000))) == ("model", "b-1")
 
 
-def test_a_booking_to_come_that_others_will_use_up_is_reported_all_the_same() -> None:
+def test_a_future_booking_that_other_pods_will_use_up_is_still_reported() -> None:
     assert why(alices(), _coming(), others=(alices("a"),)).kind == "later"

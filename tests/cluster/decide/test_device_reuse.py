@@ -52,7 +52,7 @@ def test_a_pod_without_gpus_demands_nothing() -> None:
     assert demand(container_needs(a_pod().obj)) == {}
 
 
-def test_a_pod_that_asks_for_more_than_there_can_be_is_counted_all_the_same() -> None:
+def test_a_pod_that_asks_for_an_impossible_number_is_still_counted() -> None:
     pod = a_pod().init("setup", 2).asks(10**18)
 
     assert demand(container_needs(pod.obj)) == {names.GPU_RESOURCE: 10**18}
@@ -95,5 +95,5 @@ def test_as_much_is_counted_as_the_kubelet_allocates(needs: tuple[ContainerNeed,
         (a_pod().sidecar("proxy", 1).init("setup", 3).asks(1), 4),
     ],
 )
-def test_a_pod_holds_what_runs_together_at_most(pod: PodBuilder, count: int) -> None:
+def test_a_pod_holds_the_most_that_runs_at_one_time(pod: PodBuilder, count: int) -> None:
     assert sum(demand(container_needs(pod.obj)).values()) == count

@@ -50,7 +50,7 @@ def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
     assert covered(pod.with_annotation(names.NOT_MODEL, A6000)) == {"p": "b-1"}
 
 
-def test_nobody_elses_pod_is_covered() -> None:
+def test_no_pod_of_another_user_is_covered() -> None:
     assert covered(a_pod("p").of("bob").asks(1)) == {}
     assert covered(a_pod("p").asks(1)) == {}
 
@@ -60,7 +60,7 @@ def test_older_pods_are_covered_first_and_no_more_than_were_booked() -> None:
     assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"first", "second"}
 
 
-def test_of_pods_created_in_the_same_second_the_first_by_name_is_covered_whatever_its_uid() -> None:
+def test_pods_created_in_the_same_second_are_covered_in_the_order_of_their_names() -> None:
     pods = [replace(of_alice("worker-1"), uid="uid-0"), replace(of_alice("worker-0"), uid="uid-9")]
     assert covered(*pods) == {"9": "b-1"}
 
@@ -70,18 +70,18 @@ def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None
     assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"small"}
 
 
-def test_a_covered_pod_keeps_its_cover_when_an_older_one_comes() -> None:
+def test_a_covered_pod_keeps_its_cover_when_an_older_pod_appears() -> None:
     returned, running = of_alice("returned"), of_alice("running", minutes=5)
     annotated = running.with_annotation(names.BOOKING, "b-1")
     assert set(covered(returned, annotated)) == {"running"}
 
 
-def test_a_forged_annotation_reaches_nobody_elses_booking() -> None:
+def test_a_forged_annotation_does_not_reach_another_user_s_booking() -> None:
     forged = a_pod("p").of("bob").asks(1).with_annotation(names.BOOKING, "b-1")
     assert covered(forged, of_alice("hers")) == {"hers": "b-1"}
 
 
-def test_a_pod_that_came_back_keeps_its_place() -> None:
+def test_a_recreated_pod_keeps_its_place_in_the_order() -> None:
     returned = of_alice("returned", minutes=9).with_annotation(names.FIRST_CREATED, "2026-11-23T09:00:00Z")
     assert set(covered(returned, of_alice("other", minutes=1))) == {"returned"}
 
@@ -112,7 +112,7 @@ def test_a_booking_of_a_namespace_covers_only_pods_in_it() -> None:
     assert covered(of_alice("p"), bookings=(a_booking(namespace="default"),)) == {"p": "b-1"}
 
 
-def test_two_bookings_add_up() -> None:
+def test_two_bookings_cover_as_many_pods_as_both_together() -> None:
     pods = [of_alice("p"), of_alice("q", minutes=1), of_alice("r", minutes=2)]
     both = (a_booking("b-1"), a_booking("b-2", start=EPOCH - HOUR))
     assert covered(*pods, bookings=both) == {"p": "b-2", "q": "b-1"}
@@ -138,7 +138,7 @@ def test_two_bookings_do_not_add_up_for_one_pod() -> None:
     assert covered(of_alice("p", gpus=2), bookings=(a_booking("b-1"), a_booking("b-2"))) == {}
 
 
-def test_of_several_models_each_booking_covers_its_own() -> None:
+def test_each_of_several_bookings_covers_only_its_own_model() -> None:
     both = (a_booking("b-1", model=A100), a_booking("b-2", model=A6000))
     pods = [of_alice("any"), of_alice("small", minutes=1).wants(A6000), of_alice("more", minutes=2)]
     assert covered(*pods, bookings=both) == {"any": "b-1", "small": "b-2"}
@@ -182,13 +182,15 @@ MIG = "nvidia.com/mig-1g.10gb"
         a_pod("p").of("alice").asks(1).terminating(),
         a_pod("p").of("alice").asks(1).ended("Failed"),
     ],
-    ids=["no GPU", "a MIG device", "a MIG device too", "nobody's", "no name", "leaving", "ended"],
+    ids=["no GPU", "a MIG device", "a MIG device too", "no owner", "no name", "leaving", "ended"],
 )
-def test_only_a_live_pod_of_somebody_with_whole_gpus_alone_is_covered(pod: PodBuilder) -> None:
+def test_no_pod_is_covered_that_has_ended_has_no_owner_or_asks_for_anything_but_whole_gpus(
+    pod: PodBuilder,
+) -> None:
     assert candidate(pod.obj, held=None, models={}) is None
 
 
-def test_a_pod_whose_amount_cannot_be_read_is_covered_by_nothing() -> None:
+def test_a_pod_with_an_unreadable_amount_is_not_covered() -> None:
     raw = a_pod("p").of("alice").raw
     raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
     assert candidate(msgspec.convert(raw, Pod), held=None, models={}) is None

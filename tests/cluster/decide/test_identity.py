@@ -1,4 +1,4 @@
-"""Who somebody is."""
+"""Which user a name belongs to."""
 
 from typing import get_args
 
@@ -25,7 +25,7 @@ ANYBODY = (Rule(source="jupyterhub", match=".+"),)
         ("kubernetes", "", None),
     ],
 )
-def test_by_default_people_are_who_they_say_and_machines_are_nobody(
+def test_by_default_people_are_users_by_their_own_name_and_machines_are_not(
     source: Source, raw: str, user: str | None
 ) -> None:
     assert user_of(source, raw, DEFAULT_RULES) == user
@@ -33,7 +33,7 @@ def test_by_default_people_are_who_they_say_and_machines_are_nobody(
 
 @pytest.mark.parametrize("source", get_args(Source))
 @pytest.mark.parametrize("raw", ["alice@example.org", "oidc:alice@example.org", "@", "a@b@c"])
-def test_an_address_is_nobodys_until_a_rule_turns_it_into_an_id(source: Source, raw: str) -> None:
+def test_an_email_address_is_no_user_until_a_rule_turns_it_into_an_id(source: Source, raw: str) -> None:
     """User ids are written in objects of the cluster, metrics and others' answers; addresses may not be."""
     assert user_of(source, raw) is None
     assert user_of(source, raw, [Rule(source=source, match=".+", user="alice")]) == "alice"
@@ -49,7 +49,7 @@ def test_the_first_rule_that_matches_the_whole_name_counts() -> None:
     assert user_of("kubernetes", "alice", rules) is None
 
 
-def test_a_rule_of_one_source_says_nothing_about_another() -> None:
+def test_a_rule_of_one_source_does_not_apply_to_another() -> None:
     rules = (Rule(source="jupyterhub", match=".+"),)
     assert user_of("kubernetes", "alice", rules) is None
 
@@ -78,7 +78,7 @@ def test_a_rule_whose_user_cannot_be_filled_in_is_refused(user: str) -> None:
         ("", False),
     ],
 )
-def test_controllers_are_programs_and_people_are_not(raw: str, *, is_program: bool) -> None:
+def test_controllers_are_recognised_as_programs_and_people_are_not(raw: str, *, is_program: bool) -> None:
     assert is_account(raw) == is_program
 
 
@@ -91,19 +91,19 @@ class TestLabels:
         assert known["bob"] == {"bob"}
         assert "alice" not in known
 
-    def test_two_people_of_one_label_are_both_named(self) -> None:
+    def test_two_people_with_the_same_label_are_both_named(self) -> None:
         assert users_by_label(["a@b", "a-40b"], ANYBODY)["a-40b"] == {"a@b", "a-40b"}
 
-    def test_two_names_of_one_person_are_one(self) -> None:
+    def test_two_names_of_one_person_are_one_user(self) -> None:
         rules = (Rule(source="jupyterhub", match=r"(\w+)(@kth\.se)?", user=r"\1"),)
         known = users_by_label(["alice", "alice@kth.se"], rules)
         assert known["alice"] == known["alice-40kth-2ese"] == {"alice"}
 
-    def test_a_name_that_no_rule_maps_is_known_to_nobody(self) -> None:
+    def test_a_name_that_no_rule_maps_has_no_label(self) -> None:
         assert users_by_label(["alice"], (Rule(source="kubernetes", match=".+"),)) == {}
 
     @given(st.sets(st.text("ab@-A.", min_size=1, max_size=8), max_size=6))
-    def test_a_label_names_exactly_those_who_may_have_it(self, known: set[str]) -> None:
+    def test_a_label_names_exactly_the_people_who_may_have_it(self, known: set[str]) -> None:
         found = users_by_label(known, ANYBODY)
         for label, users in found.items():
             assert users == {name for name in known if label in labels_of(name)}

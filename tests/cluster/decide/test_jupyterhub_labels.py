@@ -20,7 +20,7 @@ NAMES = st.text(max_size=100) | LETTERS | st.text("ab-", min_size=60, max_size=6
 @example("a\u017fb")
 @example("a" * 64)
 @example("a\n")
-def test_they_are_kubespawners(name: str) -> None:
+def test_labels_are_encoded_as_kubespawner_encodes_them(name: str) -> None:
     assert escaped(name) == escape_slug(name)
     assert safe_label(name) == safe_slug(name, is_valid=is_valid_label)
     assert safe_object(name) == safe_slug(name, max_length=LONGEST_OBJECT)
@@ -39,5 +39,5 @@ def test_the_old_encoding_can_be_read_back(name: str) -> None:
         ("Alice", {"-41lice", "Alice", "alice---3bc51062"}),
     ],
 )
-def test_names_and_their_labels(name: str, labels: set[str]) -> None:
+def test_examples_of_names_have_the_expected_labels(name: str, labels: set[str]) -> None:
     assert labels_of(name) == labels

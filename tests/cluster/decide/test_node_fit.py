@@ -42,7 +42,7 @@ def named(operator: str, *values: str, key: str = "metadata.name") -> Json:
     return {"matchFields": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def test_a_plain_pod_is_at_home_on_a_plain_node() -> None:
+def test_a_plain_pod_fits_a_plain_node() -> None:
     assert node_rejection(a_pod(), a_node()) is None
 
 
@@ -51,7 +51,7 @@ def test_a_node_must_not_be_unready(ready: str | None, reason: str | None) -> No
     assert node_rejection(a_pod(), a_node(ready=ready)) == reason
 
 
-def test_a_cordoned_node_takes_nobody_but_who_tolerates_it() -> None:
+def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
     node = a_node(unschedulable=True)
     assert node_rejection(a_pod(), node) == CORDONED
     tolerant = a_pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
@@ -74,13 +74,13 @@ def test_a_cordoned_node_takes_nobody_but_who_tolerates_it() -> None:
         ({"key": names.GPU_RESOURCE, "operator": "Gt", "value": "1"}, False),
     ],
 )
-def test_a_taint_keeps_away_who_does_not_tolerate_it(toleration: Json, *, tolerated: bool) -> None:
+def test_a_taint_rejects_pods_that_do_not_tolerate_it(toleration: Json, *, tolerated: bool) -> None:
     node = a_node(taints=[GPU_TAINT])
     assert node_rejection(a_pod(), node) == TAINTED
     assert node_rejection(a_pod(tolerations=[toleration]), node) == (None if tolerated else TAINTED)
 
 
-def test_every_forbidding_taint_needs_its_toleration_and_a_preference_needs_none() -> None:
+def test_every_taint_but_prefer_no_schedule_needs_its_toleration() -> None:
     evicting = {"key": "maintenance", "effect": "NoExecute"}
     preference = {"key": "quiet", "effect": "PreferNoSchedule"}
     node = a_node(taints=[GPU_TAINT, evicting, preference])
@@ -127,7 +127,7 @@ def test_every_label_of_the_node_selector_must_be_there() -> None:
         ({}, False),
     ],
 )
-def test_a_term_of_the_required_affinity(term: Json, *, matches: bool) -> None:
+def test_a_term_of_the_required_affinity_is_matched_as_by_kubernetes(term: Json, *, matches: bool) -> None:
     node = a_node(labels={"zone": "a", "cores": "64"})
     assert node_rejection(by_affinity(term), node) == (None if matches else NOT_SELECTED)
 
@@ -136,7 +136,7 @@ def test_without_any_term_nothing_matches() -> None:
     assert node_rejection(by_affinity(), a_node()) == NOT_SELECTED
 
 
-def test_a_preferred_affinity_is_no_condition() -> None:
+def test_a_preferred_affinity_does_not_reject_a_node() -> None:
     affinity: Json = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     assert node_rejection(a_pod(affinity=affinity), a_node()) is None
 
@@ -192,10 +192,10 @@ HAS = {"cpu": "4", "memory": "8Gi"}
             id="sidecar running along",
         ),
         pytest.param({"containers": [asking(cpu="4")], "overhead": {"cpu": "1m"}}, TOO_BIG, id="overhead"),
-        pytest.param({"containers": [asking(hugepages="9")]}, None, id="what the node does not speak of"),
-        pytest.param({"containers": [asking(cpu="lots")]}, None, id="what cannot be read"),
+        pytest.param({"containers": [asking(hugepages="9")]}, None, id="a resource that the node lacks"),
+        pytest.param({"containers": [asking(cpu="lots")]}, None, id="an unreadable amount"),
     ],
 )
-def test_a_pod_must_fit_on_the_node_if_that_were_empty(spec: Json, reason: str | None) -> None:
+def test_a_pod_must_fit_on_the_empty_node(spec: Json, reason: str | None) -> None:
     node = msgspec.convert({"metadata": {"name": "n0"}, "status": {"allocatable": HAS}}, Node)
     assert node_rejection(a_pod(**spec), node) == reason

@@ -19,7 +19,7 @@ class Reader:
         self._version = 0
 
     def sees(self, *, written: float, at: float) -> None:
-        """A renewal of which the text says that it was written so long after EPOCH."""
+        """A renewal whose text has an instant so long after EPOCH."""
         self._version += 1
         lease: Lease = a_lease(renewed=EPOCH + timedelta(seconds=written), version=self._version)
         now = EPOCH + timedelta(seconds=at)
@@ -35,7 +35,7 @@ class Reader:
         return self.liveness.state("n0", monotonic=at) == "alive"
 
 
-def test_a_renewal_that_an_api_server_delivers_after_an_outage_is_no_sign_of_life() -> None:
+def test_a_renewal_delivered_late_after_an_outage_is_no_sign_of_life() -> None:
     """Law L6: the mirror, or an agent, was unresponsive all the time."""
     reader = Reader()
     reader.sees(written=0, at=0)
@@ -44,7 +44,7 @@ def test_a_renewal_that_an_api_server_delivers_after_an_outage_is_no_sign_of_lif
     assert not reader.is_alive(200)
 
 
-def test_all_that_was_queued_is_old_and_the_first_new_renewal_counts() -> None:
+def test_queued_renewals_are_old_and_the_first_new_one_counts() -> None:
     reader = Reader()
     reader.sees(written=0, at=0)
     for number in range(1, 6):
@@ -69,7 +69,7 @@ def test_renewals_that_come_a_little_late_count_from_when_they_are_seen() -> Non
     assert reader.age(10 + LATE) == 0
 
 
-def test_a_writer_whose_clock_was_set_back_is_believed_again_with_its_second_renewal() -> None:
+def test_a_writer_whose_clock_was_set_back_is_trusted_again_with_its_second_renewal() -> None:
     reader = Reader()
     reader.sees(written=0, at=0)
     reader.sees(written=1, at=61)  # a minute back, a minute of silence
@@ -80,7 +80,7 @@ def test_a_writer_whose_clock_was_set_back_is_believed_again_with_its_second_ren
     assert reader.age(81) == 0
 
 
-def test_a_clock_that_runs_slow_for_months_never_makes_an_agent_unresponsive() -> None:
+def test_a_slow_clock_never_makes_an_agent_unresponsive_even_after_months() -> None:
     reader = Reader()
     for number in range(30_000):
         reader.sees(written=9.99 * number, at=10 * number)
@@ -88,7 +88,7 @@ def test_a_clock_that_runs_slow_for_months_never_makes_an_agent_unresponsive() -
     assert reader.is_alive(10 * 29_999 + UNRESPONSIVE_AFTER - 1)
 
 
-def test_a_new_holder_says_nothing_about_the_time_of_the_one_before() -> None:
+def test_the_clock_of_a_new_holder_is_not_compared_with_the_former_one_s() -> None:
     renewals, name = Renewals(), "lease"
     for holder, written, at in (("a", 0, 0.0), ("b", 1, 300.0)):
         body = {"metadata": {"name": name, "uid": "u"}, "spec": {"holderIdentity": holder}}
@@ -97,7 +97,7 @@ def test_a_new_holder_says_nothing_about_the_time_of_the_one_before() -> None:
     assert renewals.age(name, monotonic=300.0) == 0
 
 
-def test_nothing_counts_from_later_than_it_is_seen() -> None:
+def test_a_renewal_never_counts_from_later_than_it_is_seen() -> None:
     future = EPOCH + timedelta(days=1)
     assert renewed_at(future, EPOCH, seen=5.0, seen_before=0.0, at_before=0.0) == 5.0
 

@@ -32,7 +32,7 @@ def linked(index: int, *others: int) -> Device:
     return a100(index, links={f"GPU-n0-{other}": 12 for other in others})
 
 
-def test_the_wanted_model_is_chosen() -> None:
+def test_the_requested_model_is_chosen() -> None:
     assert chosen(a_pod().asks(1).wants(A6000), a_view(*MIXED)) == [2]
 
 
@@ -40,7 +40,7 @@ def test_devices_of_one_pod_are_of_one_model_where_possible() -> None:
     assert chosen(a_pod().asks(2), a_view(*MIXED, held=(0,))) == [2, 3]
 
 
-def test_models_are_mixed_only_for_who_lists_them_and_where_there_is_no_other_way() -> None:
+def test_models_are_mixed_only_for_a_pod_that_lists_them_and_only_if_necessary() -> None:
     assert chosen(a_pod().asks(3).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1, 2]
     assert chosen(a_pod().asks(2).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1]
     for only_one in (a_pod(), a_pod().wants(A100), a_pod().with_annotation(names.NOT_MODEL, "NVIDIA-H100")):
@@ -106,13 +106,13 @@ def test_an_app_container_uses_its_init_containers_device_first() -> None:
     }
 
 
-def test_the_devices_that_are_kept_for_a_pod_are_the_ones_that_it_gets() -> None:
+def test_a_pod_gets_the_devices_that_are_kept_for_it() -> None:
     pod = a_pod().asks(1, container="a").asks(1, container="b").kept("n0", "GPU-n0-3", "GPU-n0-2")
 
     assert choose(gpu_request_of(pod.obj), a_view(*MIXED)) == {"a": ("GPU-n0-2",), "b": ("GPU-n0-3",)}
 
 
-def test_nobody_else_gets_kept_devices() -> None:
+def test_no_other_pod_gets_kept_devices() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *MIXED))
     ledger.apply_pod(a_pod("booked").asks(1).kept("n0", "GPU-n0-0").obj)
@@ -162,7 +162,7 @@ resources = st.sampled_from((names.GPU_RESOURCE, names.GPU_RESOURCE, MIG))
 
 
 @given(nodes(), st.lists(pods(), max_size=6, unique_by=lambda pod: pod.name))
-def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
+def test_l1_every_pod_in_turn_gets_free_devices_that_the_kubelet_can_give_it(
     devices: list[Device], arriving: list[PodBuilder]
 ) -> None:
     ledger = Ledger()
@@ -234,7 +234,7 @@ def test_where_mig_devices_are_gpus_a_pod_that_asks_for_gpus_gets_them() -> None
     assert rejection(gpu_request_of(a_pod().asks(4).obj), view, "alive") is not None
 
 
-def test_a_pod_that_is_to_have_a_whole_gpu_of_the_model_gets_no_part_of_one() -> None:
+def test_a_pod_that_needs_a_whole_gpu_of_the_model_gets_no_part_of_one() -> None:
     view = cut_alike()
     assert rejection(gpu_request_of(a_pod().asks(1).wants(A100).obj), view, "alive") is not None
     request = a_pod().asks(1).wants("3g.40gb")
@@ -242,7 +242,7 @@ def test_a_pod_that_is_to_have_a_whole_gpu_of_the_model_gets_no_part_of_one() ->
     assert rejection(gpu_request_of(request.obj), view, "alive") is None
 
 
-def test_nodes_whose_devices_are_asked_for_in_different_ways_are_not_built_alike() -> None:
+def test_nodes_whose_devices_have_different_resources_have_different_shapes() -> None:
     single = cut_alike()
     mixed = Ledger()
     devices = tuple(msgspec.structs.replace(device, resource=None) for device in single.devices)

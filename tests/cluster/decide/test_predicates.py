@@ -43,49 +43,49 @@ def test_a_request_without_a_model_takes_any_model() -> None:
     assert why(a_pod().asks(2), a_view()) is None
 
 
-def test_a_pod_that_lists_no_several_models_gets_gpus_of_one() -> None:
+def test_a_pod_that_does_not_list_several_models_gets_gpus_of_one() -> None:
     assert why(a_pod().asks(3), a_view()) == reasons.MIXED_MODELS.reason("")
     assert why(a_pod().asks(3).wants(A100, A6000), a_view()) is None
     assert why(a_pod().asks(3).with_annotation(names.NOT_MODEL, "NVIDIA-H100"), a_view()) is not None
 
 
-def test_a_list_of_models_is_a_choice() -> None:
+def test_a_pod_that_lists_models_may_get_any_of_them() -> None:
     assert why(a_pod().asks(3).wants(A100, A6000), a_view()) is None
 
 
-def test_a_model_that_the_node_does_not_have() -> None:
+def test_a_model_that_the_node_lacks_is_reported() -> None:
     assert why(a_pod().asks(1).wants("NVIDIA H200", "NVIDIA H100"), a_view()) == (
         "no GPU of model NVIDIA-H100 or NVIDIA-H200 on this node"
     )
 
 
-def test_more_gpus_than_the_node_has() -> None:
+def test_a_request_for_more_gpus_than_the_node_has_is_rejected() -> None:
     assert why(a_pod().asks(5), a_view()) == predicates.TOO_MANY
 
 
-def test_more_gpus_of_the_model_than_the_node_has() -> None:
+def test_a_request_for_more_gpus_of_the_model_than_the_node_has_is_rejected() -> None:
     assert why(a_pod().asks(3).wants(A100), a_view()) == (
         f"the pod asks for more GPUs of model {A100} than this node has"
     )
 
 
-def test_all_in_use() -> None:
+def test_a_node_whose_gpus_of_the_model_are_all_in_use_is_rejected() -> None:
     assert why(a_pod().asks(1).wants(A100), a_view(holding("q", 0, 1))) == (
         f"not enough GPUs of model {A100} on this node are free"
     )
 
 
-def test_all_in_use_whatever_the_model() -> None:
+def test_a_node_whose_gpus_are_all_in_use_is_rejected_whatever_the_model() -> None:
     assert why(a_pod().asks(2), a_view(holding("q", 0, 2))) == "not enough GPUs on this node are free"
 
 
-def test_the_other_models_do_not_help() -> None:
+def test_free_gpus_of_other_models_do_not_help() -> None:
     assert why(a_pod().asks(2).wants(A6000), a_view(holding("q", 2))) == (
         f"not enough GPUs of model {A6000} on this node are free"
     )
 
 
-def test_unhealthy_devices() -> None:
+def test_unhealthy_devices_are_reported() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
 
@@ -105,7 +105,7 @@ def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:
 BOOKED = a_pod("booked").asks(2).kept("n0", "GPU-n0-0", "GPU-n0-1")
 
 
-def test_the_pod_with_the_hold_fits_on_its_devices_and_nobody_else_does() -> None:
+def test_only_the_pod_with_the_hold_fits_on_the_held_devices() -> None:
     view = a_view(BOOKED)
 
     assert why(BOOKED, view) is None
@@ -121,7 +121,7 @@ def test_the_pod_with_the_hold_waits_until_all_of_its_devices_are_free() -> None
     assert why(a_pod().asks(1).wants(A100), view) == predicates.ON_HOLD
 
 
-def test_what_others_hold_is_in_use_whether_it_is_kept_or_not() -> None:
+def test_devices_of_others_are_in_use_whether_they_are_kept_or_not() -> None:
     view = a_view(BOOKED, holding("victim", 0, 1))
 
     assert why(a_pod().asks(1).wants(A100), view) == f"not enough GPUs of model {A100} on this node are free"
@@ -134,7 +134,7 @@ def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
     assert why(BOOKED, ledger.view("n1")) == "GPUs of node n0 are kept for this pod"
 
 
-def test_a_hold_that_we_have_not_seen_counts_for_its_pod() -> None:
+def test_a_hold_that_is_not_in_the_view_yet_counts_for_its_pod() -> None:
     assert why(BOOKED, a_view()) is None
     assert why(BOOKED, a_view(holding("q", 0))) == predicates.HELD_NOT_FREE
 
@@ -147,7 +147,7 @@ def test_a_device_with_two_holds_is_kept_for_the_older_one() -> None:
     assert why(BOOKED, view) == predicates.ON_HOLD
 
 
-def test_a_kept_device_that_falls_ill_is_not_given() -> None:
+def test_a_kept_device_that_becomes_unhealthy_is_not_given() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), a100(2), a100(3)))
     ledger.apply_pod(BOOKED.obj)
@@ -156,23 +156,23 @@ def test_a_kept_device_that_falls_ill_is_not_given() -> None:
 
 
 @pytest.mark.parametrize("devices", [("GPU-n0-0",), ("GPU-n0-0", "GPU-n0-2"), ("GPU-n0-0", "GPU-elsewhere")])
-def test_a_hold_that_is_not_what_the_pod_asks_for_gives_it_nothing(devices: tuple[str, ...]) -> None:
+def test_a_hold_that_does_not_match_the_request_gives_the_pod_nothing(devices: tuple[str, ...]) -> None:
     pod = a_pod("booked").asks(2).wants(A100).kept("n0", *devices)
 
     assert why(pod, a_view(pod)) == predicates.HELD_MISMATCH
 
 
-def test_a_kept_device_that_a_stranger_may_hold_is_not_given() -> None:
+def test_a_kept_device_that_an_unaccounted_pod_may_hold_is_not_given() -> None:
     assert why(BOOKED, a_view(BOOKED, a_pod("stranger").asks(1).on("n0"))) == predicates.UNACCOUNTED
 
 
-def test_a_hold_that_cannot_be_read_is_no_hold() -> None:
+def test_an_unreadable_hold_is_ignored() -> None:
     unreadable = a_pod("booked").asks(1).with_annotation(names.HOLD, "?")
 
     assert why(unreadable, a_view(unreadable)) is None
 
 
-def test_a_node_that_has_published_nothing() -> None:
+def test_a_node_that_has_published_nothing_is_rejected() -> None:
     assert why(a_pod().asks(1), Ledger().view("n9")) == predicates.NOT_PUBLISHED
 
 
@@ -181,7 +181,7 @@ def test_l6_a_node_whose_agent_is_not_alive_gets_no_pod(agent: AgentState) -> No
     assert why(a_pod().asks(1), a_view(), agent) == predicates.AGENT[agent]
 
 
-def test_an_annotation_that_cannot_be_read() -> None:
+def test_a_node_with_an_unreadable_annotation_is_rejected() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0), drift="?"))
 
@@ -229,7 +229,7 @@ def test_requests_for_memory_and_against_a_model_count_too() -> None:
     )
 
 
-def test_a_cordoned_node_gets_no_new_pod_but_one_that_bears_it() -> None:
+def test_a_cordoned_node_gets_no_new_pod_except_one_that_tolerates_the_cordon() -> None:
     ledger = Ledger()
     ledger.apply_node(
         msgspec.convert({**msgspec.to_builtins(a_node("n0", a100(0))), "spec": {"unschedulable": True}}, Node)

@@ -1,4 +1,4 @@
-"""Whom kube-scheduler may evict for a pod with GPUs: examples, and everything that holds for any node."""
+"""Which pods kube-scheduler may evict for a pod with GPUs: examples, and properties of any node."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -31,7 +31,7 @@ def holder(name: str, *devices: Device, cpu: str | None = None, priority: int = 
 
 
 def part_holder(name: str, part: Device) -> PodBuilder:
-    """It holds a MIG device."""
+    """A pod that holds a MIG device."""
     asks = a_pod(name).asks(1, resource=f"nvidia.com/mig-{part.profile}").of_priority(0)
     return asks.on("n0", {"main": (part.uuid,)})
 
@@ -54,7 +54,7 @@ def asked(wanting: PodBuilder, here: PreemptionNode, *proposed: str) -> tuple[st
 
 
 def started(here: PreemptionNode) -> PreemptionNode:
-    """The same, all its pods running since an hour."""
+    """The same node, all its pods running for an hour."""
     since = PodStatus(start_time=EPOCH)
     return replace(
         here, pods={uid: msgspec.structs.replace(pod, status=since) for uid, pod in here.pods.items()}
@@ -85,7 +85,7 @@ def test_a_protected_victim_is_replaced() -> None:
     assert asked(a_pod().asks(3).wants(A100, A6000), here, "uid-booked") == ("uid-other",)
 
 
-def test_a_node_where_only_protected_pods_could_go_is_of_no_help() -> None:
+def test_a_node_on_which_only_protected_pods_could_leave_is_left_out() -> None:
     here = ground(
         NODE, holder("booked", a100(0), a100(1)), holder("c", a6000(2)), protected=frozenset({"uid-booked"})
     )
@@ -94,14 +94,14 @@ def test_a_node_where_only_protected_pods_could_go_is_of_no_help() -> None:
     assert asked(a_pod().asks(1).wants(A100), here, "uid-c") is None
 
 
-def test_a_node_without_such_devices_is_of_no_help() -> None:
+def test_a_node_without_matching_devices_is_left_out() -> None:
     here = ground((a6000(0), a6000(1)), holder("a", a6000(0), a6000(1)))
 
     assert asked(a_pod().asks(1).wants(A100), here, "uid-a") is None
 
 
 @pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
-def test_l6_nobody_is_evicted_where_the_agent_does_not_live(agent: str) -> None:
+def test_l6_no_pod_is_evicted_on_a_node_whose_agent_is_not_alive(agent: str) -> None:
     here = replace(ground(NODE, holder("a", a100(0))), agent=agent)
 
     assert asked(a_pod().asks(4), here, "uid-a") is None
@@ -132,7 +132,7 @@ def test_whole_gpus_do_not_help_a_pod_that_wants_mig_devices_nor_another_profile
     assert asked(wanting.wants("3g.40gb"), here, "uid-large") is None
 
 
-def test_what_containers_use_again_is_freed_once() -> None:
+def test_devices_that_containers_reuse_are_freed_only_once() -> None:
     here = ground(NODE[:2], holder("a", a100(0)), holder("b", a100(1)))
     wanting = a_pod().init("first", 1).sidecar("side", 1).asks(1)
 
@@ -140,13 +140,13 @@ def test_what_containers_use_again_is_freed_once() -> None:
     assert asked(wanting, here, "uid-a") == ("uid-a", "uid-b")
 
 
-def test_pods_of_the_same_or_a_higher_priority_do_not_take_anybodys_place() -> None:
+def test_pods_of_the_same_or_a_higher_priority_do_not_replace_a_victim() -> None:
     here = ground(NODE, holder("peer", a100(0), a100(1), priority=HIGH), holder("wrong", a6000(2), a6000(3)))
 
     assert asked(a_pod().asks(1).wants(A100), here, "uid-wrong") is None
 
 
-def test_others_make_as_much_room_for_processors_as_those_in_whose_place_they_go() -> None:
+def test_replacement_victims_free_at_least_as_much_cpu_as_those_they_replace() -> None:
     small = holder("small", a100(0), cpu="1")
     large = holder("large", a100(1), cpu="8")
     here = ground(NODE, small, large, holder("wrong", a6000(2), a6000(3), cpu="4"))
@@ -165,7 +165,7 @@ def test_pods_without_gpus_stay_victims_and_the_most_important_come_first() -> N
     )
 
 
-def test_a_pod_that_leaves_already_is_counted_on_and_may_be_named_again() -> None:
+def test_a_pod_that_is_already_leaving_counts_and_may_be_named_again() -> None:
     here = ground(NODE, holder("leaves", a100(0)).terminating(), holder("b", a100(1)), holder("c", a6000(2)))
     here = replace(here, now=EPOCH, protected=frozenset({"uid-leaves"}))
 
@@ -173,7 +173,7 @@ def test_a_pod_that_leaves_already_is_counted_on_and_may_be_named_again() -> Non
     assert asked(a_pod().asks(1).wants(A100), here, "uid-leaves", "uid-c") == ("uid-leaves", "uid-c")
 
 
-def test_nobody_is_evicted_of_whom_nobody_knows_which_devices_it_holds() -> None:
+def test_no_pod_is_evicted_whose_devices_are_unaccounted() -> None:
     stranger = a_pod("stranger").asks(2).on("n0")
     here = ground(NODE, stranger, holder("a", a100(0)), protected=frozenset({"uid-stranger"}))
 
@@ -204,7 +204,7 @@ def leaving(here: PreemptionNode) -> set[str]:
 
 
 def fits(wanting: PodBuilder, here: PreemptionNode, gone: Iterable[str]) -> bool:
-    """Worked out from the objects that stay."""
+    """Whether the pod fits, computed from the objects that stay."""
     away = leaving(here).union(gone)
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *here.view.devices))
@@ -228,7 +228,7 @@ def subsets(uids: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 @given(grounds(), st.integers(1, 4), st.sampled_from([(), (A100,)]))
-def test_the_named_victims_may_go_are_enough_and_none_could_be_spared(
+def test_named_victims_may_be_evicted_suffice_and_could_not_be_spared(
     drawn: tuple[PreemptionNode, list[str]], gpus: int, models: tuple[str, ...]
 ) -> None:
     here, offer = drawn
@@ -251,7 +251,7 @@ def test_the_named_victims_may_go_are_enough_and_none_could_be_spared(
         assert found == tuple(offer)
         return
     if found is None:
-        # Where the pod fits as it is there is nobody to name: kube-scheduler has to try again.
+        # Where the pod already fits no victim is named: kube-scheduler has to try again.
         assert not enough or (() in enough and set(offer) == set(offered))
         return
     chosen = set(found) - gone - {"cpu"}

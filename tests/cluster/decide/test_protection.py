@@ -64,26 +64,26 @@ def _granted(text: str = "2026-11-23T18:00:00Z") -> PodBuilder:
     return _running().with_annotation(names.TERMINATE_AT, text)
 
 
-def test_a_pod_s_terminate_at_is_a_grant_where_maia_s_word_counts() -> None:
+def test_terminate_at_is_a_grant_where_grants_of_maia_count() -> None:
     assert granted_until(_granted().obj, maia=True) == datetime(2026, 11, 23, 18, tzinfo=UTC)
 
 
-def test_where_maia_s_word_does_not_count_it_has_granted_nothing() -> None:
+def test_terminate_at_is_no_grant_where_grants_of_maia_do_not_count() -> None:
     assert granted_until(_granted().obj, maia=False) is None
 
 
-def test_the_end_of_a_booking_of_ours_is_not_granted_by_maia() -> None:
+def test_the_end_of_our_own_booking_is_no_grant_of_maia() -> None:
     assert granted_until(_granted().with_annotation(names.BOOKING, "b-1").obj, maia=True) is None
 
 
-def test_a_pod_on_which_the_name_of_a_booking_was_emptied_keeps_maia_s_grant() -> None:
+def test_a_pod_whose_booking_annotation_was_emptied_keeps_maia_s_grant() -> None:
     assert granted_until(_granted().with_annotation(names.BOOKING, "").obj, maia=True) is not None
 
 
 @pytest.mark.parametrize(
     "pod", [_running(), _granted("whenever"), _granted("")], ids=["none", "no instant", "empty"]
 )
-def test_without_an_instant_that_can_be_read_nothing_is_granted(pod: PodBuilder) -> None:
+def test_an_unreadable_instant_is_no_grant(pod: PodBuilder) -> None:
     assert granted_until(pod.obj, maia=True) is None
 
 
@@ -127,7 +127,7 @@ def test_a_grant_in_1900_protects_nothing() -> None:
     assert present_protection(_running().obj, is_booked=False, granted=granted, now=EPOCH) is None
 
 
-def test_of_several_reasons_leaving_is_reported_before_a_booking_and_that_before_a_grant() -> None:
+def test_leaving_is_reported_before_a_booking_and_a_booking_before_a_grant() -> None:
     later = EPOCH + timedelta(hours=1)
     leaving = present_protection(_running().terminating().obj, is_booked=True, granted=later, now=EPOCH)
     booked = present_protection(_running().obj, is_booked=True, granted=later, now=EPOCH)
@@ -145,7 +145,7 @@ def test_pods_of_other_namespaces_may_be_evicted(namespace: str) -> None:
     assert _never(_in(namespace)) is None
 
 
-def test_which_namespace_is_the_product_s_own_is_configured() -> None:
+def test_the_product_s_own_namespace_is_a_setting() -> None:
     assert never_evicted_reason(_in(HOME), namespaces={}, home="elsewhere") is None
     assert never_evicted_reason(_in("elsewhere"), namespaces={}, home="elsewhere") is not None
 
@@ -159,11 +159,11 @@ def test_a_pod_of_a_namespace_that_an_administrator_protects_is_never_evicted() 
     ("value", "is_protected"),
     [("true", True), (" True ", True), ("false", False), ("", False), ("yes", False)],
 )
-def test_a_namespace_is_protected_by_the_value_true_alone(value: str, *, is_protected: bool) -> None:
+def test_a_namespace_is_protected_only_by_the_value_true(value: str, *, is_protected: bool) -> None:
     assert (_never(_running().obj, _protected(value=value)) is not None) == is_protected
 
 
-def test_a_protected_namespace_protects_the_pods_of_no_other() -> None:
+def test_a_protected_namespace_does_not_protect_pods_of_others() -> None:
     assert _never(_running().obj, _protected("research")) is None
 
 
@@ -185,14 +185,14 @@ def test_kubernetes_own_namespaces_are_reported_as_such_even_where_they_are_prot
     ],
     ids=lambda value: "+".join(value) or "none" if isinstance(value, tuple) else "",
 )
-def test_pods_that_would_come_back_to_the_same_node_are_never_evicted(
+def test_pods_that_would_return_to_the_same_node_are_never_evicted(
     owners: tuple[str, ...], reason: str | None
 ) -> None:
     assert _never(_owned_by(*owners)) == reason
 
 
 @pytest.mark.parametrize("value", ["a-uid", ""])
-def test_a_static_pod_is_known_by_its_annotation_whatever_that_says(value: str) -> None:
+def test_a_static_pod_is_recognised_by_its_annotation_whatever_the_value(value: str) -> None:
     pod = _running().with_annotation(names.STATIC_POD, value).obj
     assert _never(pod) == "pods of a Node are never evicted"
 
@@ -218,7 +218,7 @@ def test_a_pod_whose_devices_are_known_may_be_evicted() -> None:
     assert _lasting(_running().obj, holding_of(_running().obj)) is None
 
 
-def test_l6_a_pod_that_holds_nothing_that_is_known_is_not_evicted() -> None:
+def test_l6_a_pod_without_known_devices_is_not_evicted() -> None:
     unassigned = a_pod().asks(1).on("n0").obj
     assert _lasting(unassigned, None) == UNKNOWN
     assert _lasting(unassigned, holding_of(unassigned)) == UNKNOWN
@@ -230,11 +230,11 @@ def test_l6_a_pod_one_of_whose_devices_is_unknown_is_not_evicted() -> None:
     assert _lasting(_running().obj, partly) == UNKNOWN
 
 
-def test_that_a_pod_is_never_evicted_is_reported_before_what_it_holds() -> None:
+def test_protection_for_good_is_reported_before_unknown_devices() -> None:
     assert _lasting(_running().of_a_daemon_set().obj, None) == "pods of a DaemonSet are never evicted"
 
 
-def test_the_namespaces_and_our_own_are_considered_for_what_lasts_too() -> None:
+def test_lasting_protection_considers_protected_namespaces_and_our_own() -> None:
     pod, holding = _running().obj, holding_of(_running().obj)
     assert lasting_protection(pod, holding, namespaces=_protected(), home=HOME) is not None
     assert lasting_protection(pod, holding, namespaces={}, home="default") is not None
@@ -246,7 +246,7 @@ def test_a_pod_that_is_not_terminating_never_hangs() -> None:
     assert not is_stuck(_running().obj, EPOCH + timedelta(days=9))
 
 
-def test_a_terminating_pod_hangs_from_five_minutes_after_its_time_to_stop_on() -> None:
+def test_a_terminating_pod_hangs_from_five_minutes_after_its_grace_period() -> None:
     leaving = _running().terminating().obj
     since = EPOCH + timedelta(minutes=5)
     assert leaving.metadata.deletion_timestamp == EPOCH

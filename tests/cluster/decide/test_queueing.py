@@ -29,7 +29,7 @@ def waiting(name: str, *, age: int = 0, gpus: int = 1, wants: str | None = None)
 
 
 def line(*pods: PodBuilder, free: int = 0, booked: Sequence[str] = ()) -> GateQueue:
-    """One node with so many free GPUs, and everybody who waits; alice's booking covers some."""
+    """One node with so many free GPUs, and all waiting pods; alice's booking covers some."""
     ledger = Ledger()
     node = a_node("n0", *(a100(index) for index in range(free)))
     ledger.apply_node(node)
@@ -46,11 +46,11 @@ def ungated(found: GateQueue) -> list[str]:
 
 
 class TestInTheirTurn:
-    def test_as_many_as_find_a_gpu_and_a_few_ahead(self) -> None:
+    def test_as_many_pods_are_ungated_as_find_a_gpu_and_a_few_ahead(self) -> None:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
         assert ungated(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
 
-    def test_pods_that_are_ungated_already_are_counted(self) -> None:
+    def test_pods_that_are_already_ungated_count_against_the_free_gpus(self) -> None:
         pods = [waiting("old", age=9).behind(), waiting("new", age=1)]
         assert ungated(line(*pods, free=1)) == ["old"]
         assert ungated(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
@@ -59,7 +59,7 @@ class TestInTheirTurn:
         pods = [waiting("large", age=9, gpus=4).behind(), waiting("small").behind(), waiting("l2", gpus=4)]
         assert ungated(line(*pods, free=1)) == ["small"]
 
-    def test_the_first_of_each_request_is_ungated_though_nothing_is_free(self) -> None:
+    def test_the_first_pod_of_each_request_is_ungated_though_nothing_is_free(self) -> None:
         kinds = [A100, A100, A6000, "NVIDIA-H100"]
         pods = [
             waiting(f"p{9 - age}", age=age, wants=kind).behind()
@@ -94,11 +94,11 @@ class TestInTheirTurn:
 
 
 class TestOthers:
-    def test_whom_a_booking_covers_is_ungated_at_once(self) -> None:
+    def test_a_covered_pod_is_ungated_at_once(self) -> None:
         pods = [waiting("a").behind(), waiting("x"), waiting("y"), waiting("b").behind()]
         assert ungated(line(*pods, booked=["b"])) == ["b"]
 
-    def test_our_gate_stays_as_long_as_somebody_elses_does(self) -> None:
+    def test_our_gate_stays_as_long_as_a_foreign_one(self) -> None:
         held = waiting("held").behind(names.QUEUE, OTHERS)
         assert ungated(line(held, free=1)) == []
         assert ungated(line(held, booked=["held"])) == ["held"]
@@ -189,7 +189,7 @@ def worlds(draw: st.DrawFn, most: int = 25) -> World:
 
 
 @given(world=worlds())
-def test_a_step_is_bounded_and_when_it_is_done_nothing_is_left_to_do(world: World) -> None:
+def test_a_step_is_bounded_and_leaves_nothing_to_do(world: World) -> None:
     found = step(world.line())
     assert len(found.ungated) <= MOST
     assert all(map(is_queued, found.ungated))
@@ -199,7 +199,7 @@ def test_a_step_is_bounded_and_when_it_is_done_nothing_is_left_to_do(world: Worl
 
 
 @given(world=worlds())
-def test_no_more_are_ungated_than_find_room_but_a_few(world: World) -> None:
+def test_only_a_few_more_pods_are_ungated_than_find_room(world: World) -> None:
     free = sum(len(view.devices) for view, _ in world.line().node_snapshots.values())
     opportunists = [pod for pod in step(world.line()).ungated if pod.metadata.uid not in world.booked]
     assert len(opportunists) <= free + AHEAD
@@ -228,14 +228,14 @@ def test_no_pod_is_ungated_before_an_older_one_with_the_same_request(world: Worl
 
 
 @given(world=worlds())
-def test_whom_a_booking_covers_is_in_the_first_step(world: World) -> None:
+def test_covered_pods_are_ungated_in_the_first_step(world: World) -> None:
     gone = {pod.metadata.uid for pod in step(world.line()).ungated}
     assert {uid for uid in world.booked if is_queued(world.pods[uid])} <= gone
 
 
 @settings(max_examples=40)
 @given(world=worlds(most=8))
-def test_nobody_waits_behind_the_gate_while_a_gpu_is_free_that_the_scheduler_would_give_it(
+def test_no_pod_stays_gated_while_a_gpu_is_free_that_the_scheduler_would_give_it(
     world: World,
 ) -> None:
     for _ in range(200):

@@ -29,7 +29,7 @@ def test_a_reason_for_the_scheduler_ends_with_its_code() -> None:
     assert SAID.with_code == "no GPU of model x here [no-such]"
 
 
-def test_reasons_of_one_message_are_one_key_and_those_of_two_are_two() -> None:
+def test_reasons_with_the_same_message_are_the_same_key() -> None:
     counted: dict[str, int] = {SAID: 1}
     assert counted["no GPU of model x here"] == counted[CAUSE.reason(" of model x")] == 1
     assert CAUSE.reason(" of model y") not in counted
@@ -40,7 +40,7 @@ def test_a_reason_has_room_for_nothing_but_message_and_code() -> None:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_reason_that_is_sent_to_another_process_keeps_its_code(protocol: int) -> None:
+def test_a_pickled_reason_keeps_its_code(protocol: int) -> None:
     sent = pickle.loads(pickle.dumps(SAID, protocol))  # noqa: S301 -- our own
     assert (type(sent), sent, sent.code) == (Reason, SAID, "no-such")
 
@@ -54,20 +54,20 @@ def test_for_the_scheduler_a_reason_is_a_plain_string_that_can_be_written_as_jso
 
 
 # --- a cause -----------------------------------------------------------------------------------------
-def test_without_a_detail_nothing_stands_in_its_place() -> None:
+def test_without_a_detail_nothing_is_written_in_its_place() -> None:
     assert CAUSE.reason() == "no GPU here"
 
 
-def test_a_detail_is_written_as_it_is_even_where_it_looks_like_a_pattern() -> None:
+def test_a_detail_is_written_as_it_is_even_if_it_looks_like_a_pattern() -> None:
     assert CAUSE.reason(" {0} {} %s") == "no GPU {0} {} %s here"
 
 
-def test_a_cause_that_depends_on_nothing_says_the_same_of_every_pod() -> None:
+def test_a_cause_without_a_detail_has_the_same_message_for_every_pod() -> None:
     constant = Cause("reserved", "it is reserved", "nothing")
     assert constant.reason(" of model x") == constant.reason() == "it is reserved"
 
 
-def test_of_all_nodes_together_a_cause_says_what_it_reports_under_its_own_code() -> None:
+def test_a_message_about_all_nodes_keeps_the_code_of_its_cause() -> None:
     found = CAUSE.of_all("no node has {}")
     assert (found, found.code) == ("no node has {}", "no-such")
 
@@ -87,20 +87,20 @@ def test_a_message_never_changes_by_itself(cause: Cause) -> None:
 
 
 @_each(reasons.ALL)
-def test_each_cause_says_what_would_change_it_in_a_clause_without_gaps(cause: Cause) -> None:
+def test_each_cause_has_a_remedy_in_a_clause_without_placeholders(cause: Cause) -> None:
     assert cause.change
     assert "{}" not in cause.change
     for text in (cause.pattern, cause.change):
         assert text == text.strip().removesuffix(".")
 
 
-def test_no_two_causes_say_the_same() -> None:
+def test_no_two_causes_have_the_same_message() -> None:
     said = [cause.reason(" of model x") for cause in reasons.ALL]
     assert len(set(said)) == len(said)
 
 
 @_each((reasons.NO_SUCH, reasons.TOO_MANY_SUCH, reasons.MIXED_MODELS, reasons.UNHEALTHY, reasons.IN_USE))
-def test_a_cause_about_certain_gpus_names_them_right_after_the_word(cause: Cause) -> None:
+def test_a_cause_about_certain_gpus_names_them_right_after_the_word_gpus(cause: Cause) -> None:
     said = cause.reason(" of model x")
     assert "GPU of model x " in said or "GPUs of model x " in said
 
@@ -109,14 +109,14 @@ def test_a_cause_about_another_node_names_it() -> None:
     assert reasons.ELSEWHERE.reason("n1") == "GPUs of node n1 are kept for this pod"
 
 
-def test_what_cannot_be_read_is_reported_as_the_reader_reports_it() -> None:
+def test_unreadable_annotations_are_reported_as_their_reader_reports_them() -> None:
     assert reasons.UNREADABLE.reason("its inventory is not JSON") == "its inventory is not JSON"
 
 
-def test_the_reason_for_refused_mixed_models_names_the_annotation_that_allows_them() -> None:
+def test_the_reason_for_refused_mixed_models_names_the_annotation_to_allow_them() -> None:
     assert names.MODEL in reasons.MIXED_MODELS.change
 
 
-def test_that_a_place_is_reserved_for_a_moment_is_reported_only_when_nothing_else_is_wrong() -> None:
+def test_a_soft_reservation_is_reported_only_when_nothing_else_is_wrong() -> None:
     assert reasons.ALL[-1] is reasons.RESERVED
     assert reasons.ALL[0] is reasons.ELSEWHERE

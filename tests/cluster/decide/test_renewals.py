@@ -40,7 +40,7 @@ def renewed_after(seconds: float, version: int, holder: str = "host_1") -> Lease
     return a_lease(renewed=EPOCH + timedelta(seconds=seconds), version=version, holder=holder)
 
 
-def test_nobody_holds_a_lease_that_was_never_seen() -> None:
+def test_a_lease_that_was_never_seen_has_no_holder() -> None:
     reader = Reader()
 
     assert reader.holder(0) is None
@@ -100,7 +100,7 @@ def test_a_wall_clock_that_is_set_back_prolongs_nothing() -> None:
     assert reader.holder(16, wrong=-3600) is None
 
 
-def test_another_holder_takes_over_and_a_lease_given_up_is_nobodys() -> None:
+def test_another_holder_takes_over_and_a_released_lease_has_no_holder() -> None:
     reader = Reader()
     reader.sees(a_lease(), 0)
 
@@ -111,7 +111,7 @@ def test_another_holder_takes_over_and_a_lease_given_up_is_nobodys() -> None:
     assert reader.holder(6) is None
 
 
-def test_a_lease_without_duration_or_renewal_is_held_by_nobody() -> None:
+def test_a_lease_without_duration_or_renewal_has_no_holder() -> None:
     for lease in (a_lease(seconds=None), a_lease(renewed=None)):
         reader = Reader()
         reader.sees(lease, 0)
@@ -141,7 +141,7 @@ def test_a_recreated_lease_of_the_same_name_counts_by_its_text() -> None:
     assert reader.age(12) == 12
 
 
-def test_a_time_without_any_renewal_is_reported_from_its_beginning_until_long_after() -> None:
+def test_a_time_without_any_renewal_is_reported_from_its_start_until_long_after() -> None:
     reader = Reader()
     assert reader.renewals.since_watch_stale(monotonic=1000) is None
     reader.sees(renewed_after(0, 1), 0)
@@ -154,7 +154,7 @@ def test_a_time_without_any_renewal_is_reported_from_its_beginning_until_long_af
     assert reader.renewals.since_watch_stale(monotonic=1080) == 10
 
 
-def test_a_reader_that_starts_after_an_outage_knows_of_it_from_the_leases_renew_times() -> None:
+def test_a_reader_that_starts_after_an_outage_recognises_it_by_the_renew_times() -> None:
     reader = Reader()
     reader.sees(renewed_after(-60, 1), 0)
     reader.sees(renewed_after(1, 2), 1)

@@ -13,7 +13,7 @@ from tests.fakes.objects import A100, A6000, PodBuilder, a_booking, a_pod
 MIG = "nvidia.com/mig-1g.10gb"
 
 
-def test_without_a_booking_a_pod_wants_what_it_says() -> None:
+def test_without_a_booking_a_pod_gets_the_models_it_requests() -> None:
     request = gpu_request_of(a_pod().asks(2).wants(A6000, A100).obj)
 
     assert request.demand == {names.GPU_RESOURCE: 2}
@@ -22,7 +22,7 @@ def test_without_a_booking_a_pod_wants_what_it_says() -> None:
     assert (request.uid, request.hold) == ("uid-p", None)
 
 
-def test_a_booked_pod_wants_the_model_that_was_booked() -> None:
+def test_a_booked_pod_requests_the_model_that_was_booked() -> None:
     assert gpu_request_of(a_pod().asks(1).obj, a_booking()).models == {A100}
     assert gpu_request_of(a_pod().asks(1).wants(A6000, A100).obj, a_booking()).models == {A100}
 
@@ -38,7 +38,7 @@ def test_a_hold_pins_the_pod_while_it_waits() -> None:
     assert gpu_request_of(pod.with_annotation(names.HOLD, "?").obj).hold is None
 
 
-def test_a_booking_says_the_model_and_leaves_the_pods_other_requirements() -> None:
+def test_a_booking_replaces_the_model_and_keeps_the_pod_s_other_requirements() -> None:
     pod = (
         a_pod()
         .asks(1)
@@ -73,7 +73,7 @@ def test_a_booking_says_the_model_and_leaves_the_pods_other_requirements() -> No
         (a_pod().init("first", 2, resource=MIG).asks(1), {MIG: 2, names.GPU_RESOURCE: 1}),
     ],
 )
-def test_a_pod_holds_what_its_containers_have_at_one_time_and_what_they_leave_each_other(
+def test_a_pod_holds_the_devices_in_use_at_one_time_including_reused_ones(
     pod: PodBuilder, demand: dict[str, int]
 ) -> None:
     assert gpu_request_of(pod.obj).demand == demand
@@ -92,13 +92,13 @@ def test_a_pod_holds_what_its_containers_have_at_one_time_and_what_they_leave_ea
         (a_pod().asks(2).kept("n0", "GPU-1", "GPU-2"), True),
     ],
 )
-def test_gpus_of_several_models_are_given_only_to_who_names_them_or_has_them_kept(
+def test_gpus_of_several_models_are_given_only_to_a_pod_that_names_them_or_has_them_kept(
     pod: PodBuilder, *, mixes: bool
 ) -> None:
     assert gpu_request_of(pod.obj).mixes == mixes
 
 
-def test_of_several_models_that_a_pod_names_its_booking_leaves_one() -> None:
+def test_a_booking_leaves_one_of_the_models_that_a_pod_names() -> None:
     pod = a_pod().asks(2).wants(A100, A6000).obj
     assert gpu_request_of(pod).mixes
     assert not gpu_request_of(pod, a_booking()).mixes
@@ -118,7 +118,7 @@ DIFFERENT = (
 
 
 @pytest.mark.parametrize(("one", "other"), [*combinations(DIFFERENT, 2)])
-def test_pods_that_nodes_would_answer_differently_are_of_different_classes(
+def test_pods_that_nodes_would_answer_differently_have_different_equivalence_classes(
     one: PodBuilder, other: PodBuilder
 ) -> None:
     assert gpu_request_of(one.obj).key != gpu_request_of(other.obj).key
@@ -136,12 +136,12 @@ def test_pods_that_nodes_would_answer_differently_are_of_different_classes(
         a_pod("q").asks(1).wants(A100, A6000).with_annotation(names.PLACEMENT, "spread"),
     ],
 )
-def test_pods_that_nodes_would_answer_alike_share_a_class(other: PodBuilder) -> None:
+def test_pods_that_nodes_would_answer_alike_share_an_equivalence_class(other: PodBuilder) -> None:
     assert gpu_request_of(other.obj).key == gpu_request_of(a_pod().asks(1).wants(A100, A6000).obj).key
 
 
 @pytest.mark.parametrize("amount", ["x", "1.5", "-1", "100m"])
-def test_an_amount_that_is_no_whole_number_is_an_error(amount: str) -> None:
+def test_an_amount_that_is_not_a_whole_number_is_an_error(amount: str) -> None:
     raw = a_pod().raw
     raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: amount}}}]}
     with pytest.raises(QuantityError):
@@ -158,7 +158,7 @@ def test_an_amount_that_is_no_whole_number_is_an_error(amount: str) -> None:
         ({"key": "another", "operator": "Exists"}, False),
     ],
 )
-def test_who_tolerates_the_taint_of_a_cordon_bears_it(
+def test_a_pod_that_tolerates_the_taint_of_a_cordon_tolerates_the_cordon(
     toleration: dict[str, str] | None, *, bears: bool
 ) -> None:
     raw = a_pod().asks(1).raw

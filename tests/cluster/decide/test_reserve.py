@@ -42,7 +42,7 @@ def test_a_booking_without_pods_needs_all_its_places() -> None:
     assert needed(booked(3, ("n0", 2), ("n1", 1))) == {"n0": {A100: 2}, "n1": {A100: 1}}
 
 
-def test_what_its_pods_have_there_is_not_needed_any_more() -> None:
+def test_devices_that_its_pods_already_have_there_are_no_longer_needed() -> None:
     assert needed(booked(3, ("n0", 2), ("n1", 1)), ("p", "n0", [0])) == {"n0": {A100: 1}, "n1": {A100: 1}}
 
 
@@ -72,7 +72,7 @@ def test_bookings_that_do_not_run_need_nothing() -> None:
     st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 3)), max_size=3, unique_by=lambda pod: pod[0]),
     st.integers(0, 3),
 )
-def test_never_more_than_the_booking_has_left_and_never_more_than_is_planned(
+def test_no_more_is_needed_than_the_booking_has_left_or_than_is_planned(
     places: list[tuple[str, int]], pods: list[tuple[str, int]], more: int
 ) -> None:
     count = sum(number for _, number in places) + more

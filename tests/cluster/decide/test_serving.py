@@ -20,7 +20,7 @@ def at(seconds: float) -> datetime:
 
 
 class Node:
-    """One node, by the words of its agent and its kubelet; seconds since a beginning."""
+    """One node, as its agent and its kubelet report it; times are seconds since a start."""
 
     def __init__(self) -> None:
         self.serving = Serving()
@@ -36,7 +36,7 @@ class Node:
     def says(
         self, pod: Pod, seconds: float, *, started: float | None = None, was_known: bool = True
     ) -> KubeletRejection | None:
-        """Its kubelet says something of a pod that was admitted then; by default within the last second."""
+        """Its kubelet reports a pod that was admitted then; by default within the last second."""
         since = seconds // 1 if started is None else started
         status = msgspec.structs.replace(pod.status, start_time=at(since))
         return self.serving.apply_pod(
@@ -55,7 +55,7 @@ class Node:
         self.says(a_pod("r").asks(1).on("n0", GIVEN).ended("Running").obj, seconds, started=started)
 
     def state(self, seconds: float) -> AgentState:
-        """How it is doing."""
+        """The state of the node."""
         return self.serving.state("n0", monotonic=seconds)
 
 
@@ -108,7 +108,7 @@ def test_a_kubelet_that_refuses_for_days_is_tried_again_every_minute() -> None:
     assert KubeletRejection(a_pod().obj, at=0.0, number=100_000).pause == LONGEST_PAUSE
 
 
-def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None:
+def test_the_pause_starts_at_one_second_again_after_a_pod_runs(node: Node) -> None:
     for number in range(4):
         node.rejects(number, f"p{number}")
     node.runs(20, started=19)
@@ -118,7 +118,7 @@ def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None
     assert rejection.pause == 1
 
 
-def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> None:
+def test_a_running_pod_that_was_admitted_before_the_refusal_does_not_lift_it(node: Node) -> None:
     node.rejects(5.5)
     node.runs(6, started=5)
     assert node.state(6) == "kubelet-rejecting"
@@ -126,7 +126,7 @@ def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> N
     assert node.state(7) == "alive"
 
 
-def test_a_refusal_that_is_seen_after_a_later_pod_runs_counts_for_nothing(node: Node) -> None:
+def test_a_refusal_that_is_seen_after_a_later_pod_runs_is_ignored(node: Node) -> None:
     node.runs(9, started=8)
     assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
     assert node.state(9) == "alive"
@@ -146,17 +146,17 @@ def test_a_fault_of_the_pod_bars_no_node(node: Node, reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", f"OutOf{names.GPU_RESOURCE}", "NodeShutdown"])
-def test_what_the_node_is_short_of_bars_it(node: Node, reason: str) -> None:
+def test_a_shortage_of_the_node_bars_it(node: Node, reason: str) -> None:
     node.says(rejected(a_pod().asks(1).on("n0", GIVEN), reason), 5)
     assert node.state(5) == "kubelet-rejecting"
 
 
-def test_l7_a_pod_that_somebody_else_has_put_on_the_node_bars_nobody(node: Node) -> None:
+def test_l7_a_refused_pod_that_somebody_else_bound_does_not_bar_the_node(node: Node) -> None:
     node.says(rejected(a_pod().asks(1).on("n0")), 5)
     assert node.state(5) == "alive"
 
 
-def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
+def test_l9_a_process_that_starts_knows_of_a_refusal_written_on_a_pod() -> None:
     fresh = Node()
     fresh.renews(0, seen=6)
     fresh.says(rejected(a_pod().asks(1).on("n0", GIVEN)), 6, started=5, was_known=False)
@@ -165,7 +165,7 @@ def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
     assert fresh.state(10) == "alive"
 
 
-def test_an_old_corpse_says_nothing_of_today(node: Node) -> None:
+def test_a_pod_that_was_refused_long_ago_does_not_bar_the_node(node: Node) -> None:
     now = 2 * LONGEST_PAUSE
     node.renews(now)
     assert node.says(rejected(a_pod().asks(1).on("n0", GIVEN)), now, started=1, was_known=False) is None
@@ -196,7 +196,7 @@ def test_when_no_lease_at_all_was_renewed_events_may_have_been_missed(node: Node
 
 
 @pytest.mark.parametrize("first", ["stopping", "rejected"])
-def test_an_agent_that_stops_is_stopping_whatever_its_kubelet_did(node: Node, first: str) -> None:
+def test_an_agent_that_stops_counts_as_stopping_whatever_its_kubelet_did(node: Node, first: str) -> None:
     if first == "rejected":
         node.rejects(5)
     node.renews(6, stopping=True)
@@ -205,14 +205,14 @@ def test_an_agent_that_stops_is_stopping_whatever_its_kubelet_did(node: Node, fi
     assert node.state(8) == "stopping"
 
 
-def test_its_state_changes_by_time_alone_at_the_end_of_the_pause(node: Node) -> None:
+def test_the_state_of_a_node_changes_by_time_alone_at_the_end_of_the_pause(node: Node) -> None:
     node.rejects(5)
     node.renews(6, seen=5.5)
     assert node.serving.due("n0", monotonic=5.6) == 6
     assert node.serving.due("n0", monotonic=6) == 80.5
 
 
-def test_a_kubelet_owes_an_answer_for_a_pod_that_we_gave_devices() -> None:
+def test_a_kubelet_owes_an_answer_for_a_pod_to_which_we_assigned_devices() -> None:
     bound = a_pod().asks(1).on("n0", GIVEN)
     assert awaits_answer(bound.obj)
     assert not awaits_answer(a_pod().asks(1).on("n0").obj)
@@ -225,7 +225,7 @@ def test_a_kubelet_owes_an_answer_for_a_pod_that_we_gave_devices() -> None:
     ("allocatable", "is_whole"),
     [({names.GPU_RESOURCE: "2"}, True), ({names.GPU_RESOURCE: "1"}, False), ({}, False)],
 )
-def test_a_node_whose_kubelet_offers_less_than_its_agent_has_is_short(
+def test_a_node_whose_kubelet_advertises_fewer_devices_than_its_agent_gets_no_pod(
     allocatable: dict[str, str], *, is_whole: bool
 ) -> None:
     cluster = Cluster()

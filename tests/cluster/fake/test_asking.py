@@ -1,4 +1,4 @@
-"""Who asks the API server in memory, what admission is asked, and what goes wrong."""
+"""The callers of the API server in memory, its requests to admission, and its faults."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def kube() -> FakeKube:
 
 
 class TestUsers:
-    def test_every_call_says_who_called(self, kube: FakeKube) -> None:
+    def test_every_call_records_its_user(self, kube: FakeKube) -> None:
         alice = kube.as_user("alice")
         alice.create(PODS, pod_body("a"), namespace="team")
         kube.get(PODS, "a", namespace="team")
@@ -30,7 +30,7 @@ class TestUsers:
         made = kube.as_user("alice").create(PODS, pod_body("a"), namespace="team")
         assert kube.as_user("bob").get(PODS, "a", namespace="team") == made
 
-    def test_admission_sees_who_creates(self, kube: FakeKube) -> None:
+    def test_admission_sees_the_user_who_creates(self, kube: FakeKube) -> None:
         users: list[str] = []
 
         def admit(attributes: Attributes) -> Json:
@@ -50,7 +50,7 @@ class TestUsers:
         assert (call.verb, call.path) == ("POST", "/api/v1/namespaces/team/pods")
         assert call.body == pod_body("a")
 
-    def test_of_very_many_calls_the_newest_are_kept(self) -> None:
+    def test_the_newest_of_very_many_calls_are_kept(self) -> None:
         kube = FakeKube(calls_kept=10)
         for _ in range(100):
             kube.list(PODS)
@@ -62,7 +62,7 @@ class TestUsers:
 class TestAdmission:
     @pytest.fixture
     def seen(self, kube: FakeKube) -> list[Attributes]:
-        """What admission is asked; it lets everything in."""
+        """The requests to an admission that allows everything."""
         seen: list[Attributes] = []
 
         def admit(attributes: Attributes) -> Json:
@@ -72,7 +72,7 @@ class TestAdmission:
         kube.admission = admit
         return seen
 
-    def test_it_is_asked_about_every_kind_and_every_rehearsal(
+    def test_admission_is_asked_about_every_kind_and_every_dry_run(
         self, kube: FakeKube, seen: list[Attributes]
     ) -> None:
         kube.create(PODS, pod_body("a"), namespace="team")
@@ -81,27 +81,31 @@ class TestAdmission:
         calls = [(one.plural, one.namespace, one.dry_run) for one in seen]
         assert calls == [("pods", "team", False), ("pods", "team", True), ("leases", "team", False)]
 
-    def test_it_is_asked_before_a_name_is_made(self, kube: FakeKube, seen: list[Attributes]) -> None:
+    def test_admission_is_asked_before_a_name_is_generated(
+        self, kube: FakeKube, seen: list[Attributes]
+    ) -> None:
         kube.create(PODS, pod_body("", generateName="a-"), namespace="team")
         (attributes,) = seen
         assert attributes.obj["metadata"]["generateName"] == "a-"
         assert not attributes.obj["metadata"].get("name")
         assert "uid" not in attributes.obj["metadata"]
 
-    def test_it_sees_the_defaults(self, kube: FakeKube, seen: list[Attributes]) -> None:
+    def test_admission_sees_the_defaults(self, kube: FakeKube, seen: list[Attributes]) -> None:
         body = pod_body("a")
         del body["spec"]["schedulerName"]
         kube.create(PODS, body, namespace="team")
         assert seen[0].obj["spec"]["schedulerName"] == "default-scheduler"
         assert seen[0].obj["spec"]["priority"] == 0
 
-    def test_it_is_asked_before_the_name_is_checked(self, kube: FakeKube, seen: list[Attributes]) -> None:
+    def test_admission_is_asked_before_the_name_is_checked(
+        self, kube: FakeKube, seen: list[Attributes]
+    ) -> None:
         kube.put(PODS, pod_body("a", namespace="team"))
         with pytest.raises(Conflict):
             kube.create(PODS, pod_body("a"), namespace="team")
         assert len(seen) == 1
 
-    def test_the_object_is_stored_as_it_changed_it(self, kube: FakeKube) -> None:
+    def test_an_object_is_stored_as_admission_changed_it(self, kube: FakeKube) -> None:
         def admit(attributes: Attributes) -> Json:
             return {**attributes.obj, "metadata": {**attributes.obj["metadata"], "labels": {"x": "1"}}}
 
@@ -109,7 +113,7 @@ class TestAdmission:
         kube.create(PODS, pod_body("a"), namespace="team")
         assert kube.get(PODS, "a", namespace="team").metadata.labels == {"x": "1"}
 
-    def test_what_it_refuses_is_not_stored(self, kube: FakeKube) -> None:
+    def test_an_object_that_admission_refuses_is_not_stored(self, kube: FakeKube) -> None:
         def admit(_attributes: Attributes) -> Json:
             raise Forbidden(Request("POST", "pods"), Refusal(code=403, message="not today"))
 
@@ -140,7 +144,7 @@ class TestFaults:
     def bound(self, kube: FakeKube) -> Pod:
         return kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}))
 
-    def test_while_it_is_down_nothing_happens(self, kube: FakeKube) -> None:
+    def test_no_call_has_an_effect_while_the_server_is_down(self, kube: FakeKube) -> None:
         kube.down = True
         with pytest.raises(Unreachable):
             kube.as_user("alice").create(PODS, pod_body("a"), namespace="team")
@@ -166,7 +170,7 @@ class TestFaults:
         assert kube.get(PODS, "a", namespace="team") == bound
         kube.delete(PODS, "a", namespace="team")
 
-    def test_what_has_not_yet_gone_wrong_can_be_let_go(self, kube: FakeKube, bound: Pod) -> None:
+    def test_faults_that_have_not_happened_yet_can_be_cancelled(self, kube: FakeKube, bound: Pod) -> None:
         kube.fail("GET", ApiError(Request("GET", "pods"), "broken"))
         kube.lose("GET")
         kube.before("GET", lambda: kube.finish(PODS, "a", namespace="team"))

@@ -25,7 +25,7 @@ class BrokenLawError(Exception):
 
 
 class TestListeners:
-    def test_they_are_notified_of_every_stored_change(self, kube: FakeKube) -> None:
+    def test_listeners_are_notified_of_every_stored_change(self, kube: FakeKube) -> None:
         changes: list[tuple[str, bool, bool]] = []
         kube.on_change(
             lambda change: changes.append((change.plural, bool(change.before), bool(change.after)))
@@ -36,7 +36,7 @@ class TestListeners:
         kube.delete(LEASES, "l", namespace="team")
         assert changes == [("pods", False, True), ("leases", False, True), ("leases", True, False)]
 
-    def test_they_see_the_object_before_and_after(self, kube: FakeKube) -> None:
+    def test_listeners_see_the_object_before_and_after(self, kube: FakeKube) -> None:
         seen: list[ChangeView] = []
         kube.put(PODS, pod_body("a", namespace="team"))
         kube.on_change(seen.append)
@@ -52,7 +52,7 @@ class TestListeners:
         assert values == [[None, "1"], ["1", "2"]]
         assert [change.version for change in seen] == sorted(change.version for change in seen)
 
-    def test_what_they_do_to_what_they_see_changes_nothing(self, kube: FakeKube) -> None:
+    def test_changes_that_listeners_make_to_what_they_see_are_not_stored(self, kube: FakeKube) -> None:
         def vandal(change: ChangeView) -> None:
             assert change.after
             change.after["metadata"]["name"] = "other"
@@ -61,7 +61,7 @@ class TestListeners:
         kube.create(PODS, pod_body("a"), namespace="team")
         assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
 
-    def test_what_they_raise_reaches_the_writer_and_the_change_stays(self, kube: FakeKube) -> None:
+    def test_an_error_of_a_listener_reaches_the_writer_and_the_change_stays(self, kube: FakeKube) -> None:
         def watcher(_change: ChangeView) -> None:
             raise BrokenLawError
 
@@ -72,7 +72,7 @@ class TestListeners:
         assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
         assert [event.type for event in watch.ready()] == ["ADDED"]
 
-    def test_one_that_writes_is_notified_of_it_after_the_others_of_the_first_change(
+    def test_a_listener_s_own_write_is_notified_after_all_have_seen_the_first_change(
         self, kube: FakeKube
     ) -> None:
         notified: list[tuple[str, str]] = []
@@ -94,7 +94,7 @@ class TestListeners:
 
 
 class TestWatches:
-    def test_what_has_come_is_read_without_waiting(self, kube: FakeKube) -> None:
+    def test_events_that_have_arrived_are_read_without_waiting(self, kube: FakeKube) -> None:
         watch = kube.watch(PODS, Selection(namespace="team"))
         kube.put(PODS, pod_body("a", namespace="team"))
         assert [event.type for event in watch.ready()] == ["ADDED"]
@@ -103,21 +103,21 @@ class TestWatches:
         assert list(watch.ready()) == []
         assert not watch.over
 
-    def test_the_end_is_read_after_what_came_before_it(self, kube: FakeKube) -> None:
+    def test_the_end_of_a_watch_is_read_after_the_events_before_it(self, kube: FakeKube) -> None:
         watch = kube.watch(PODS)
         kube.put(PODS, pod_body("a", namespace="team"))
         kube.break_watches()
         assert [event.type for event in watch.ready()] == ["ADDED"]
         assert watch.over
 
-    def test_an_error_is_raised_where_it_is_read(self, kube: FakeKube) -> None:
+    def test_an_error_of_a_watch_is_raised_where_it_is_read(self, kube: FakeKube) -> None:
         watch = kube.watch(PODS)
         kube.break_watches(Unreachable(Request("GET", "pods"), "reset by peer"))
         with pytest.raises(Unreachable):
             list(watch.ready())
         assert watch.over
 
-    def test_those_that_run_are_counted(self, kube: FakeKube) -> None:
+    def test_running_watches_are_counted(self, kube: FakeKube) -> None:
         first, _ = kube.watch(PODS), kube.watch(LEASES)
         assert kube.watches == 2
         first.close()
@@ -133,7 +133,7 @@ class TestWatches:
         thread.join(60)
         assert not thread.is_alive()
 
-    def test_a_server_can_be_one_that_streams_no_lists(self) -> None:
+    def test_a_server_can_be_configured_not_to_stream_lists(self) -> None:
         kube = FakeKube(streams_lists=False)
         with pytest.raises(Unprocessable):
             kube.watch(PODS, options=WatchOptions(initial_events=True))
@@ -149,7 +149,7 @@ class TestHistory:
         new = kube.list(PODS).resource_version
         assert list(kube.watch(PODS, options=WatchOptions(resource_version=new)).ready()) == []
 
-    def test_no_list_goes_on_after_a_compaction(self, kube: FakeKube) -> None:
+    def test_no_list_can_be_continued_after_a_compaction(self, kube: FakeKube) -> None:
         for name in "ab":
             kube.put(PODS, pod_body(name, namespace="team"))
         token = kube.list(PODS, limit=1).continue_

@@ -47,13 +47,15 @@ def bound(kube: FakeKube) -> Pod:
 
 
 class TestPut:
-    def test_an_object_is_set_up_as_it_is_said(self, kube: FakeKube) -> None:
+    def test_an_object_is_put_exactly_as_given(self, kube: FakeKube) -> None:
         status = {"phase": "Running"}
         pod = kube.put(PODS, {**pod_body("a", namespace="team", uid="mine"), "status": status})
         assert (pod.metadata.uid, pod.status.phase) == ("mine", "Running")
         assert kube.calls == []
 
-    def test_an_object_that_is_put_again_stays_the_same(self, kube: FakeKube, bound: Pod) -> None:
+    def test_an_object_that_is_put_again_keeps_its_uid_and_deletion_time(
+        self, kube: FakeKube, bound: Pod
+    ) -> None:
         kube.delete(PODS, "a", namespace="team")
         again = kube.put(PODS, pod_body("a", namespace="team", labels={"x": "1"}))
         assert again.metadata.uid == bound.metadata.uid
@@ -64,7 +66,7 @@ class TestPut:
         again = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}))
         assert again == bound
 
-    def test_a_pod_that_is_put_as_terminating_has_the_grace_of_one(self, kube: FakeKube) -> None:
+    def test_a_pod_that_is_put_as_terminating_has_its_grace_period(self, kube: FakeKube) -> None:
         going = {"deletionTimestamp": "2026-03-02T09:00:00Z"}
         pod = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}, **going))
         assert pod.metadata.deletion_grace_period_seconds == 30
@@ -77,14 +79,16 @@ class TestPut:
 
 
 class TestKubelet:
-    def test_a_terminating_pod_stays_until_its_kubelet_lets_go(self, kube: FakeKube, bound: Pod) -> None:
+    def test_a_terminating_pod_stays_until_its_kubelet_has_finished_it(
+        self, kube: FakeKube, bound: Pod
+    ) -> None:
         kube.delete(PODS, "a", namespace="team")
         assert kube.get(PODS, "a", namespace="team").metadata.uid == bound.metadata.uid
         kube.finish(PODS, "a", namespace="team")
         with pytest.raises(NotFound):
             kube.get(PODS, "a", namespace="team")
 
-    def test_the_last_that_is_seen_of_such_a_pod_is_how_it_ended(self, kube: FakeKube, bound: Pod) -> None:
+    def test_the_last_event_of_a_terminating_pod_shows_how_it_ended(self, kube: FakeKube, bound: Pod) -> None:
         kube.delete(PODS, bound.metadata.name, namespace="team")
         watch = kube.watch(PODS)
         kube.finish(PODS, "a", namespace="team", phase="Succeeded")
@@ -105,23 +109,23 @@ class TestKubelet:
 
 
 class TestWhatItDoesNotKnow:
-    def test_until_there_is_a_namespace_every_one_is_believed(self, kube: FakeKube) -> None:
+    def test_any_namespace_is_accepted_until_one_exists(self, kube: FakeKube) -> None:
         assert kube.create(PODS, pod_body("a"), namespace="anywhere").metadata.namespace == "anywhere"
         kube.put(NAMESPACES, {"metadata": {"name": "team"}})
         with pytest.raises(NotFound):
             kube.create(PODS, pod_body("b"), namespace="anywhere")
 
-    def test_until_there_is_a_priority_class_every_one_is_believed(self, kube: FakeKube) -> None:
+    def test_any_priority_class_is_accepted_until_one_exists(self, kube: FakeKube) -> None:
         body = pod_body("a", spec={"priorityClassName": "any", "priority": 5})
         assert kube.create(PODS, body, namespace="team").spec.priority == 5
 
-    def test_a_default_class_is_that_of_pods_that_say_nothing(self, kube: FakeKube) -> None:
+    def test_pods_without_a_priority_class_get_the_default_one(self, kube: FakeKube) -> None:
         kube.put(PRIORITY_CLASSES, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
         pod = kube.create(PODS, pod_body("a"), namespace="team")
         assert (pod.spec.priority_class_name, pod.spec.priority) == ("usual", 7)
 
 
-def test_a_budget_forbids_evictions_as_long_as_a_test_says_so(kube: FakeKube, bound: Pod) -> None:
+def test_a_budget_forbids_evictions_as_long_as_a_test_wants_it(kube: FakeKube, bound: Pod) -> None:
     kube.protect(bound.metadata.uid)
     with pytest.raises(TooManyRequests, match="disruption budget"):
         kube.create_subresource(PODS, "eviction", EVICTION, name="a", namespace="team")

@@ -1,4 +1,4 @@
-"""What somebody may do, by the answers of an API server."""
+"""What a user may do, by the answers of an API server."""
 
 from collections.abc import Iterator
 
@@ -45,13 +45,13 @@ def test_the_api_server_is_asked_with_name_and_groups(server: ScriptedServer) ->
 
 
 @pytest.mark.parametrize("status", [b'{"allowed": false}', b'{"denied": true}', b"{}"])
-def test_an_answer_that_does_not_say_allowed_is_a_refusal(server: ScriptedServer, status: bytes) -> None:
+def test_an_answer_without_allowed_is_a_refusal(server: ScriptedServer, status: bytes) -> None:
     server.answers(Answer(status=201, body=b'{"metadata": {}, "status": ' + status + b"}"))
 
     assert not may(server)
 
 
-def test_a_refusal_to_answer_is_an_error_and_not_a_no(server: ScriptedServer) -> None:
+def test_a_review_that_the_server_refuses_is_an_error_and_not_a_denial(server: ScriptedServer) -> None:
     server.answers(Answer(status=403, body=b'{"reason": "Forbidden", "message": "you may not"}'))
 
     with pytest.raises(Forbidden):

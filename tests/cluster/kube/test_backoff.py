@@ -2,7 +2,7 @@ from cluster.kube.backoff import Backoff
 
 
 class Highest:
-    """Chance that always falls on the upper end."""
+    """Random numbers that are always the highest."""
 
     def uniform(self, _a: float, b: float, /) -> float:
         return b
@@ -13,7 +13,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert [backoff.next() for _ in range(5)] == [1, 2, 4, 5, 5]
 
 
-def test_after_a_success_it_starts_again() -> None:
+def test_pauses_start_again_after_a_success() -> None:
     backoff = Backoff(first=1, longest=5, random=Highest())
     backoff.next()
     backoff.next()
@@ -21,6 +21,6 @@ def test_after_a_success_it_starts_again() -> None:
     assert backoff.next() == 1
 
 
-def test_pauses_are_spread_between_half_and_the_whole() -> None:
+def test_pauses_are_spread_between_half_and_all_of_their_length() -> None:
     backoff = Backoff(first=1, longest=1)
     assert all(0.5 <= backoff.next() <= 1 for _ in range(100))

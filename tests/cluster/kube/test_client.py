@@ -78,7 +78,7 @@ class TestReading:
         assert pod.key == "team/a"
         assert server.received[0].target == "/api/v1/namespaces/team/pods/a"
 
-    def test_every_request_says_who_asks(self, server: ScriptedServer) -> None:
+    def test_every_request_has_the_user_agent_and_the_token(self, server: ScriptedServer) -> None:
         server.answers(Answer(body=POD))
         client(server).get(PODS, "a", namespace="team")
         headers = server.received[0].headers
@@ -116,7 +116,7 @@ class TestReading:
         assert len(clock.waits) == READ_ATTEMPTS - 1
 
     @pytest.mark.parametrize(("asked", "waited"), [("3", 3.0), ("3600", LONGEST_PAUSE)])
-    def test_a_server_that_is_overloaded_says_how_long_it_is_left_alone(
+    def test_an_overloaded_server_decides_how_long_to_wait_before_the_next_attempt(
         self, server: ScriptedServer, asked: str, waited: float
     ) -> None:
         server.answers(Answer(status=429, headers={"Retry-After": asked}), Answer(body=POD))
@@ -165,7 +165,7 @@ class TestReading:
         with pytest.raises(Malformed, match="redirect"):
             client(server).get(NODES, "n0")
 
-    def test_nobody_there_is_unreachable(self) -> None:
+    def test_a_server_that_does_not_listen_is_unreachable(self) -> None:
         connection = Connection(server="http://127.0.0.1:1")
         with pytest.raises(Unreachable, match=r"GET /api/v1/nodes/n0 was not sent.*refused"):
             KubeClient(connection, FakeClock(self_advancing=True), user_agent="t").get(NODES, "n0")
@@ -210,7 +210,7 @@ class TestWriting:
         assert (sent.verb, sent.target) == ("PATCH", "/api/v1/namespaces/team/pods/a/status")
         assert sent.headers["Content-Type"] == "application/merge-patch+json"
 
-    def test_a_dry_run_of_a_patch_says_so_to_the_server(self, server: ScriptedServer) -> None:
+    def test_a_dry_run_of_a_patch_is_sent_as_one(self, server: ScriptedServer) -> None:
         server.answers(Answer(body=POD))
         client(server).patch(PODS, "a", {"metadata": {}}, namespace="team", dry_run=True)
         assert server.received[0].target == "/api/v1/namespaces/team/pods/a?dryRun=All"
@@ -251,7 +251,7 @@ class TestWriting:
             kube.create_subresource(PODS, "binding", {}, name="a", namespace="team", within=2.0)
         assert len(server.received) == sent
 
-    def test_a_read_that_has_to_be_answered_in_time_is_asked_for_once(self, server: ScriptedServer) -> None:
+    def test_a_read_with_a_deadline_is_sent_once(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=503), Answer(status=503))
         with pytest.raises(ServerError):
             client(server).get(PODS, "a", namespace="team", within=4.0)
@@ -266,14 +266,16 @@ class TestWriting:
             kube.create_subresource(PODS, "binding", {}, name="a", namespace="team", answered=0.2)
         assert len(server.received) == 2
 
-    def test_an_eviction_that_a_budget_forbids_says_why(self, server: ScriptedServer) -> None:
+    def test_an_eviction_that_a_budget_forbids_is_an_error_with_the_reason(
+        self, server: ScriptedServer
+    ) -> None:
         body = (FIXTURES / "eviction_pdb_429.json").read_bytes()
         server.answers(Answer(status=429, body=body, headers={"Retry-After": "10"}))
         with pytest.raises(TooManyRequests, match="disruption budget") as caught:
             client(server).create_subresource(PODS, "eviction", {}, name="a", namespace="team")
         assert caught.value.retry_after == 10.0
 
-    def test_a_deletion_names_the_object_that_is_meant(self, server: ScriptedServer) -> None:
+    def test_a_deletion_is_sent_with_its_preconditions_and_grace_period(self, server: ScriptedServer) -> None:
         server.answers(Answer())
         client(server).delete(PODS, "a", namespace="team", uid="u1", resource_version="7", grace_seconds=0)
         assert msgspec.json.decode(server.received[0].body) == {
@@ -285,7 +287,7 @@ class TestWriting:
 
 
 class JumpingClock(FakeClock):
-    """Somebody sets it; what only grows goes on as before."""
+    """A clock whose wall time is set by a test; its monotonic time continues."""
 
     ahead = timedelta()
 
@@ -356,7 +358,7 @@ class TestWatching:
         events = list(client(server).watch(PODS, options=WatchOptions(resource_version="1")))
         assert [event.type for event in events] == ["ADDED", "BOOKMARK"]
 
-    def test_history_that_is_gone_arrives_as_an_event(self, server: ScriptedServer) -> None:
+    def test_expired_history_arrives_as_an_event(self, server: ScriptedServer) -> None:
         server.answers(Answer(chunks=[(FIXTURES / "watch_410.jsonl").read_bytes()]))
         watch = client(server).watch(PODS, options=WatchOptions(resource_version="1"))
         with pytest.raises(Gone, match=r"too old resource version: 1 \(35518\)"):
@@ -377,7 +379,7 @@ class TestWatching:
         with pytest.raises(Unreachable):
             list(client(server).watch(PODS))
 
-    def test_silence_is_unreachable(self, server: ScriptedServer) -> None:
+    def test_a_silent_watch_is_unreachable(self, server: ScriptedServer) -> None:
         server.answers(Answer(chunks=[None]))
         with pytest.raises(Unreachable, match="timed out"):
             list(client(server).watch(PODS, options=WatchOptions(silence_seconds=0.05)))
@@ -393,7 +395,7 @@ class TestWatching:
         thread.join(10)
         assert not thread.is_alive()
 
-    def test_a_watch_that_nobody_reads_can_be_closed_twice(self, server: ScriptedServer) -> None:
+    def test_an_unread_watch_can_be_closed_twice(self, server: ScriptedServer) -> None:
         server.answers(Answer(chunks=[None]))
         watch = client(server).watch(PODS)
         watch.close()

@@ -8,14 +8,14 @@ from cluster.kube.clock_skew import clock_skew_reason
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 30, -30])
-def test_a_clock_that_is_about_right_is_no_unready_reason(seconds: int | None) -> None:
+def test_a_nearly_right_clock_is_no_unready_reason(seconds: int | None) -> None:
     difference = None if seconds is None else timedelta(seconds=seconds)
 
     assert clock_skew_reason(lambda: difference)() is None
 
 
 @pytest.mark.parametrize("seconds", [31, -31, 86400])
-def test_l6_a_clock_that_is_wrong_is_one(seconds: int) -> None:
+def test_l6_a_wrong_clock_is_an_unready_reason(seconds: int) -> None:
     message = clock_skew_reason(lambda: timedelta(seconds=seconds))()
 
     assert message == "The clock of this machine and the API server's differ by more than 30 seconds."

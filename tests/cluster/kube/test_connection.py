@@ -27,7 +27,7 @@ class TestInCluster:
         connection = in_cluster(FakeClock(), {"KUBERNETES_SERVICE_HOST": "fd00::1"}, mounted=mounted)
         assert connection.server == "https://[fd00::1]:443"
 
-    def test_settings_win_over_the_pods_environment(self, mounted: Path, tmp_path: Path) -> None:
+    def test_settings_take_precedence_over_the_pod_s_environment(self, mounted: Path, tmp_path: Path) -> None:
         token = tmp_path / "other"
         token.write_text("mine")
         connection = in_cluster(
@@ -35,7 +35,7 @@ class TestInCluster:
         )
         assert (connection.server, connection.credentials.token()) == ("https://127.0.0.1:6443", "mine")
 
-    def test_outside_a_pod_it_names_the_missing_file_or_variable(self, mounted: Path) -> None:
+    def test_outside_a_pod_the_missing_file_or_variable_is_named(self, mounted: Path) -> None:
         with pytest.raises(BadConnectionError, match="KUBERNETES_SERVICE_HOST is not set"):
             in_cluster(FakeClock(), {}, mounted=mounted)
 
@@ -66,7 +66,7 @@ class TestTokenFile:
         token.invalidate()
         assert token.token() == "second"
 
-    def test_a_file_that_vanishes_leaves_the_old_token(self, mounted: Path) -> None:
+    def test_the_old_token_is_kept_when_its_file_disappears(self, mounted: Path) -> None:
         clock = FakeClock()
         token = TokenFile(mounted / "token", clock)
         (mounted / "token").unlink()

@@ -33,7 +33,7 @@ def test_an_error_is_a_message_with_the_servers_words() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>bad gateway</html>", b"", b"null", b"[1]"])
-def test_what_a_proxy_writes_is_an_error_too(body: bytes) -> None:
+def test_an_answer_of_a_proxy_is_an_error_too(body: bytes) -> None:
     error = refused(REQUEST, refusal_of(502, body))
     assert isinstance(error, errors.ServerError)
     assert error.code == 502
@@ -45,7 +45,7 @@ def test_the_pause_that_the_server_asks_for_is_in_the_header_or_in_the_details()
     assert refusal_of(429, b"{}", retry_after="Wed, 21 Oct 2026 07:28:00 GMT").retry_after is None
 
 
-def test_a_create_that_met_an_object_says_so() -> None:
+def test_creating_an_object_that_exists_is_an_already_exists_error() -> None:
     error = refused(REQUEST, refusal_of(409, b'{"reason": "AlreadyExists"}'))
     assert isinstance(error, errors.Conflict)
     assert error.reason == "AlreadyExists"

@@ -104,7 +104,7 @@ def test_a_long_message_is_cut_to_what_the_server_accepts(world: World) -> None:
     assert [event.message for event in world.written] == ["x" * 1024]
 
 
-def test_nobody_waits_for_a_full_queue(world: World) -> None:
+def test_callers_do_not_wait_for_a_full_queue(world: World) -> None:
     accepted = [world.recorder.normal(POD, "Many", f"{i}") for i in range(events.LONGEST_QUEUE + 2)]
     assert world.outcome("dropped") == accepted.count(False) == 2
 
@@ -118,14 +118,14 @@ def test_a_refused_event_is_counted_and_the_next_is_written(world: World) -> Non
     assert (world.outcome("refused"), world.outcome("written")) == (1, 1)
 
 
-def test_only_so_many_messages_are_remembered(world: World) -> None:
+def test_only_a_limited_number_of_messages_is_remembered(world: World) -> None:
     for i in range(events.MOST_REMEMBERED + 5):
         world.recorder.normal(POD, "Many", f"{i}")
         world.recorder.flush()
     assert len(world.recorder._written) == events.MOST_REMEMBERED
 
 
-def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) -> None:
+def test_the_thread_writes_waiting_events_at_the_end(world: World) -> None:
     stop, begun, go_on = threading.Event(), threading.Event(), threading.Event()
     world.kube.before("POST", lambda: (begun.set(), go_on.wait(60)))
     thread = threading.Thread(target=world.recorder.run, args=(stop,), daemon=True)
@@ -139,11 +139,11 @@ def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) 
     assert world.outcome("written") == 2
 
 
-def test_its_thread_waits_for_events_and_ends_when_stopped(world: World) -> None:
+def test_the_recorder_s_thread_waits_for_events_and_ends_when_stopped(world: World) -> None:
     stop, asked = threading.Event(), threading.Event()
 
     class Patient(queue.Queue[Any]):
-        """A queue that nobody asks again and again."""
+        """A queue that may not be polled."""
 
         def get(self, *limits: Any, **named: Any) -> Any:
             assert (limits, named) == ((), {}), "it asks again after a while"
@@ -159,7 +159,7 @@ def test_its_thread_waits_for_events_and_ends_when_stopped(world: World) -> None
     assert not thread.is_alive()
 
 
-def test_the_end_waits_only_so_long_for_a_server_that_answers_slowly(world: World) -> None:
+def test_the_end_waits_only_a_limited_time_for_a_slow_server(world: World) -> None:
     for i in range(5):
         world.recorder.normal(POD, "Many", f"{i}")
     world.kube.before("POST", lambda: world.clock.advance(events.LAST_WORDS))

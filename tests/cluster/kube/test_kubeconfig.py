@@ -36,31 +36,31 @@ def token_of(path: Path) -> str | None:
     return kubeconfig.credential_of(user, {"PATH": "/usr/bin:/bin"}, interactive=False).token
 
 
-def test_the_named_file_comes_before_the_environment_and_that_before_the_usual_place() -> None:
+def test_the_named_file_precedes_the_environment_which_precedes_the_usual_path() -> None:
     environ = {"KUBECONFIG": "/one:/two", "HOME": "/somewhere"}
     assert kubeconfig.paths(environ, Path("/named")) == [Path("/named")]
     assert kubeconfig.paths(environ) == [Path("/one"), Path("/two")]
     assert kubeconfig.paths({"HOME": "/somewhere"}) == [Path("/somewhere/.kube/config")]
 
 
-def test_the_current_context_says_server_user_and_namespace(tmp_path: Path) -> None:
+def test_the_current_context_gives_server_user_and_namespace(tmp_path: Path) -> None:
     chosen = kubeconfig.choose([written(tmp_path / "config", namespace="vision", token=SHOWN)])
     assert (chosen.context, chosen.namespace, chosen.cluster.server) == ("lab", "vision", SERVER)
     assert chosen.user.token == SHOWN
 
 
-def test_without_a_namespace_it_is_the_default_one(tmp_path: Path) -> None:
+def test_a_context_without_a_namespace_has_the_default_one(tmp_path: Path) -> None:
     assert kubeconfig.choose([written(tmp_path / "config")]).namespace == "default"
 
 
-def test_paths_count_from_the_folder_of_their_kubeconfig(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_of_their_kubeconfig(tmp_path: Path) -> None:
     chosen = kubeconfig.choose([written(tmp_path / "below" / "config", tokenFile="token")])
     assert chosen.cluster.certificate_authority == str(tmp_path / "below" / "ca.crt")
     (tmp_path / "below" / "token").write_text("from-a-file\n")
     assert token_of(tmp_path / "below" / "config") == "from-a-file"
 
 
-def test_of_two_files_the_first_that_says_something_counts_and_a_missing_one_says_nothing(
+def test_the_first_file_that_sets_a_value_counts_and_missing_files_are_ignored(
     tmp_path: Path,
 ) -> None:
     first = written(tmp_path / "first", current=None, token=SHOWN)
@@ -86,7 +86,7 @@ def test_of_two_files_the_first_that_says_something_counts_and_a_missing_one_say
         ),
     ],
 )
-def test_what_cannot_be_used_is_reported_in_a_message(tmp_path: Path, text: str, message: str) -> None:
+def test_an_unusable_kubeconfig_is_reported_in_a_message(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(BadConnectionError, match=message):
         kubeconfig.choose([tmp_path / "config"])
@@ -97,7 +97,7 @@ def test_a_missing_context_is_reported_with_those_that_exist(tmp_path: Path) -> 
         kubeconfig.choose([written(tmp_path / "config")], context="production")
 
 
-def test_a_program_makes_the_token_and_receives_the_exec_info(tmp_path: Path) -> None:
+def test_an_exec_program_receives_the_exec_info_and_returns_the_token(tmp_path: Path) -> None:
     program = (
         "import json, os; asked = json.loads(os.environ['KUBERNETES_EXEC_INFO']);"
         "print(json.dumps({'apiVersion': asked['apiVersion'], 'kind': 'ExecCredential',"
@@ -116,7 +116,7 @@ def test_a_program_makes_the_token_and_receives_the_exec_info(tmp_path: Path) ->
         ({"command": "echo", "args": ["no json"]}, "echo, which makes the credentials"),
     ],
 )
-def test_a_program_that_makes_no_token_is_reported(
+def test_an_exec_program_that_returns_no_token_is_reported(
     tmp_path: Path, words: dict[str, object], message: str
 ) -> None:
     with pytest.raises(BadConnectionError, match=message):
@@ -142,7 +142,7 @@ def test_inline_certificates_are_written_to_private_files_for_the_tls_library(tm
     assert made.client_key.stat().st_mode & 0o077 == 0
 
 
-def test_nothing_is_asked_of_a_server_that_nobody_verifies(tmp_path: Path) -> None:
+def test_nothing_is_sent_to_a_server_that_is_not_verified(tmp_path: Path) -> None:
     config = written(tmp_path / "config", token=SHOWN)
     document = yaml.safe_load(config.read_text())
     document["clusters"][0]["cluster"] = {"server": SERVER, "insecure-skip-tls-verify": True}
@@ -152,7 +152,7 @@ def test_nothing_is_asked_of_a_server_that_nobody_verifies(tmp_path: Path) -> No
         kubeconfig.connection(chosen, kubeconfig.ExecCredentialStatus(token=SHOWN), tmp_path)
 
 
-def test_a_relative_path_of_a_program_starts_at_its_kubeconfig(tmp_path: Path) -> None:
+def test_a_relative_path_of_an_exec_program_is_relative_to_its_kubeconfig(tmp_path: Path) -> None:
     program = tmp_path / "below" / "bin" / "credentials"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho \'{"kind": "ExecCredential", "status": {"token": "made"}}\'\n')
@@ -161,7 +161,7 @@ def test_a_relative_path_of_a_program_starts_at_its_kubeconfig(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("mode", "token"), [("Never", "False"), ("IfAvailable", "True"), ("Always", "True")])
-def test_the_exec_info_says_whether_the_program_may_prompt(tmp_path: Path, mode: str, token: str) -> None:
+def test_the_exec_info_contains_whether_the_program_may_prompt(tmp_path: Path, mode: str, token: str) -> None:
     program = (
         "import json, os; may = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']['interactive'];"
         "print(json.dumps({'kind': 'ExecCredential', 'status': {'token': str(may)}}))"
@@ -171,7 +171,7 @@ def test_the_exec_info_says_whether_the_program_may_prompt(tmp_path: Path, mode:
     assert kubeconfig.credential_of(user, {}, interactive=True).token == token
 
 
-def test_a_program_that_must_ask_somebody_is_not_run_where_nobody_is(tmp_path: Path) -> None:
+def test_an_interactive_exec_program_is_not_run_without_a_terminal(tmp_path: Path) -> None:
     with pytest.raises(BadConnectionError, match="this is not a terminal"):
         token_of(written(tmp_path / "config", exec={"command": "false", "interactiveMode": "Always"}))
 

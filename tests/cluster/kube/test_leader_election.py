@@ -44,7 +44,7 @@ def world() -> World:
     return World()
 
 
-def test_the_first_one_leads(world: World) -> None:
+def test_the_first_candidate_leads(world: World) -> None:
     first = world.candidate("a")
     assert not first.leads()
     assert first.attempt()
@@ -88,7 +88,7 @@ def test_a_renewal_counts_from_when_it_was_sent(world: World) -> None:
     assert not first.leads()
 
 
-def test_law_l6_another_waits_until_it_has_watched_the_lease_unchanged_for_its_duration(world: World) -> None:
+def test_law_l6_a_follower_waits_until_it_has_seen_the_lease_unchanged_for_its_duration(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
     world.clock.advance(1000)
@@ -128,7 +128,7 @@ def test_law_l6_clocks_that_differ_by_years_do_no_harm(world: World) -> None:
     assert not second.attempt()
 
 
-def test_who_finds_the_lease_taken_stops_leading_and_does_not_take_it_back(world: World) -> None:
+def test_a_leader_that_finds_the_lease_taken_stops_leading_and_does_not_take_it_back(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
     second.attempt()
@@ -140,7 +140,7 @@ def test_who_finds_the_lease_taken_stops_leading_and_does_not_take_it_back(world
     assert second.attempt()
 
 
-def test_of_two_that_take_it_at_once_one_leads(world: World) -> None:
+def test_one_of_two_candidates_that_take_the_lease_at_once_leads(world: World) -> None:
     old, first, second = (world.candidate(holder) for holder in "oab")
     old.attempt()
     first.attempt()
@@ -153,7 +153,7 @@ def test_of_two_that_take_it_at_once_one_leads(world: World) -> None:
     assert not second.attempt()
 
 
-def test_of_two_that_create_it_at_once_one_leads(world: World) -> None:
+def test_one_of_two_candidates_that_create_the_lease_at_once_leads(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     world.kube.before("POST", first.attempt)
     with pytest.raises(Conflict):
@@ -172,7 +172,7 @@ def test_somebody_elses_write_to_the_lease_costs_one_attempt(world: World) -> No
     assert first.attempt()
 
 
-def test_a_lease_that_is_deleted_is_made_again(world: World) -> None:
+def test_a_deleted_lease_is_created_again(world: World) -> None:
     first = world.candidate("a")
     first.attempt()
     world.kube.finish(LEASES, NAME, namespace=names.NAMESPACE)
@@ -181,7 +181,7 @@ def test_a_lease_that_is_deleted_is_made_again(world: World) -> None:
     assert first.attempt()
 
 
-def test_it_knows_its_lease_after_an_answer_was_lost(world: World) -> None:
+def test_a_candidate_recognises_its_own_lease_after_a_lost_answer(world: World) -> None:
     first = world.candidate("a")
     world.kube.lose("POST")
     with pytest.raises(Unreachable):
@@ -190,7 +190,7 @@ def test_it_knows_its_lease_after_an_answer_was_lost(world: World) -> None:
     assert first.attempt()
 
 
-def test_another_process_of_the_same_name_is_another(world: World) -> None:
+def test_another_process_of_the_same_name_is_another_candidate(world: World) -> None:
     world.candidate("a").attempt()
     world.clock.advance(1)
     again = world.candidate("a")
@@ -199,7 +199,7 @@ def test_another_process_of_the_same_name_is_another(world: World) -> None:
     assert again.attempt()
 
 
-def test_who_starts_where_the_leader_was_killed_leads_at_once(world: World) -> None:
+def test_a_process_that_replaces_a_killed_leader_leads_at_once(world: World) -> None:
     world.candidate("pod-1_a", place="pod-1").attempt()
     assert not world.candidate("pod-2_b", place="pod-2").attempt()
     assert world.candidate("pod-1_c", place="pod-1").attempt()
@@ -207,13 +207,13 @@ def test_who_starts_where_the_leader_was_killed_leads_at_once(world: World) -> N
 
 
 @pytest.mark.parametrize("place", [None, "pod", "pod-1_a"])
-def test_a_name_that_only_begins_alike_is_no_predecessor(world: World, place: str | None) -> None:
+def test_a_holder_whose_name_only_begins_alike_is_no_predecessor(world: World, place: str | None) -> None:
     world.candidate("pod-1_a", place="pod-1").attempt()
     assert not world.candidate(f"{place}_b", place=place).attempt()
 
 
-def test_law_l6_of_two_in_one_place_none_takes_the_lease_back(world: World) -> None:
-    """The place was to have one process alone: who has led there once waits as everybody else."""
+def test_law_l6_neither_of_two_processes_in_one_place_takes_the_lease_back(world: World) -> None:
+    """A place should have one process only: one that has led there before waits like any other."""
     first, second = (world.candidate(f"pod-1_{one}", place="pod-1") for one in "ab")
     assert first.attempt()
     assert second.attempt()
@@ -223,7 +223,7 @@ def test_law_l6_of_two_in_one_place_none_takes_the_lease_back(world: World) -> N
     assert second.attempt()
 
 
-def test_a_lease_that_is_given_back_is_taken_at_once(world: World) -> None:
+def test_a_released_lease_is_taken_at_once(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
     second.attempt()
@@ -237,7 +237,7 @@ def test_a_lease_that_is_given_back_is_taken_at_once(world: World) -> None:
     assert world.lease.spec.holder_identity == "b"
 
 
-def test_who_does_not_lead_gives_nothing_back(world: World) -> None:
+def test_a_follower_releases_nothing(world: World) -> None:
     world.candidate("a").attempt()
     second = world.candidate("b")
     second.attempt()
@@ -245,7 +245,7 @@ def test_who_does_not_lead_gives_nothing_back(world: World) -> None:
     assert world.lease.spec.holder_identity == "a"
 
 
-def test_giving_back_while_the_api_server_is_away_is_no_error(world: World) -> None:
+def test_releasing_while_the_api_server_is_away_is_no_error(world: World) -> None:
     first = world.candidate("a")
     first.attempt()
     world.kube.down = True
@@ -258,7 +258,7 @@ def test_times_that_would_let_two_lead_are_refused() -> None:
         LeaderElectionTiming(duration=10, renew_deadline=10)
 
 
-def test_its_thread_takes_keeps_and_gives_back() -> None:
+def test_the_thread_takes_renews_and_releases_the_lease() -> None:
     clock, stop = FakeClock(), threading.Event()
     kube = FakeKube(clock)
     elector = LeaderElector(kube, clock, name=NAME, holder="a")
@@ -288,7 +288,7 @@ def test_its_thread_takes_keeps_and_gives_back() -> None:
     )
 )
 @settings(max_examples=200)
-def test_law_l6_never_do_two_lead_at_once(history: list[tuple[str, float, str]]) -> None:
+def test_law_l6_two_candidates_never_lead_at_once(history: list[tuple[str, float, str]]) -> None:
     world = World()
     candidates = {holder: world.candidate(holder) for holder in "abc"}
     for holder, pause, what in history:
@@ -339,14 +339,14 @@ def test_law_l6_a_leader_whose_clock_is_wrong_leaves_the_lease_to_another(
     assert world.lease.spec.holder_identity == "b"
 
 
-def test_who_is_unfit_does_not_take_a_free_lease(world: World, health: Health) -> None:
+def test_an_unfit_candidate_does_not_take_a_free_lease(world: World, health: Health) -> None:
     health.problem = "The clock is wrong."
     assert not unsteady(world, health).attempt()
     with pytest.raises(NotFound):
         _ = world.lease
 
 
-def test_who_is_fit_again_leads_again_where_nobody_else_did(world: World, health: Health) -> None:
+def test_a_leader_that_is_fit_again_leads_again_where_no_other_did(world: World, health: Health) -> None:
     first = unsteady(world, health)
     first.attempt()
     health.problem = "The clock is wrong."
@@ -356,7 +356,9 @@ def test_who_is_fit_again_leads_again_where_nobody_else_did(world: World, health
     assert world.lease.spec.lease_transitions == 1
 
 
-def test_an_unfit_leader_leads_no_more_though_nobody_is_notified(world: World, health: Health) -> None:
+def test_an_unfit_leader_stops_leading_even_while_the_api_server_is_away(
+    world: World, health: Health
+) -> None:
     first = unsteady(world, health)
     first.attempt()
     health.problem = "The clock is wrong."
@@ -369,7 +371,7 @@ def test_an_unfit_leader_leads_no_more_though_nobody_is_notified(world: World, h
     assert first.attempt()
 
 
-def test_an_unfit_candidate_goes_on_asking_as_answers_show_whether_its_clock_is_right_again(
+def test_an_unfit_candidate_keeps_asking_since_answers_show_whether_its_clock_is_right(
     world: World, health: Health
 ) -> None:
     first = unsteady(world, health)

@@ -46,7 +46,7 @@ def test_a_missing_lease_is_created(world: World) -> None:
     assert spec.renew_time == spec.acquire_time == START
 
 
-def test_it_goes_with_its_node(world: World) -> None:
+def test_the_lease_is_owned_by_its_node(world: World) -> None:
     node = world.kube.put(NODES, {"metadata": {"name": "n0"}})
     agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
     agent.renew()
@@ -54,7 +54,7 @@ def test_it_goes_with_its_node(world: World) -> None:
     assert (owner.kind, owner.name, owner.uid) == ("Node", "n0", node.metadata.uid)
 
 
-def test_a_node_that_was_deleted_gets_none_again(world: World) -> None:
+def test_no_lease_is_created_again_for_a_deleted_node(world: World) -> None:
     agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
     with pytest.raises(NotFound):
         agent.renew()
@@ -62,7 +62,7 @@ def test_a_node_that_was_deleted_gets_none_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("holder", ["a", "the agent before"])
-def test_one_from_before_leases_had_owners_gets_its_node(world: World, holder: str) -> None:
+def test_an_older_lease_without_an_owner_gets_its_node_as_owner(world: World, holder: str) -> None:
     node = world.kube.put(NODES, {"metadata": {"name": "n0"}})
     world.agent(holder).renew()
     assert not world.lease.metadata.owner_references
@@ -72,7 +72,7 @@ def test_one_from_before_leases_had_owners_gets_its_node(world: World, holder: s
     assert world.lease.spec.holder_identity == "a"
 
 
-def test_where_nobody_may_name_an_owner_a_lease_is_taken_over_without(world: World) -> None:
+def test_a_lease_is_taken_over_without_an_owner_where_none_may_be_named(world: World) -> None:
     world.kube.put(NODES, {"metadata": {"name": "n0"}})
     world.agent("the agent before").renew()
     refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")
@@ -102,7 +102,7 @@ def test_a_renewal_changes_the_time_alone_in_one_request(world: World) -> None:
     assert world.lease.spec.acquire_time == START
 
 
-def test_its_age_is_that_of_the_newest_renewal(world: World) -> None:
+def test_the_age_of_the_lease_is_that_of_the_newest_renewal(world: World) -> None:
     agent = world.agent("a")
     assert agent.age() is None
     agent.renew()
@@ -156,7 +156,7 @@ def test_the_older_agent_takes_it_back_when_the_newer_releases_it(world: World) 
     assert not world.is_released
 
 
-def test_a_release_is_written_on_the_own_lease(world: World) -> None:
+def test_a_release_is_written_on_the_agent_s_own_lease(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     agent.release_lease()
@@ -204,12 +204,12 @@ def test_a_release_never_fails(world: World) -> None:
     agent.release_lease()
 
 
-def test_an_agent_that_never_held_it_releases_nothing(world: World) -> None:
+def test_an_agent_that_never_held_the_lease_releases_nothing(world: World) -> None:
     world.agent("a").release_lease()
     assert world.kube.calls == []
 
 
-def test_a_lease_that_somebody_deleted_comes_back(world: World) -> None:
+def test_a_deleted_lease_is_created_again(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     world.kube.delete(LEASES, NAME, namespace=names.NAMESPACE)
@@ -218,7 +218,7 @@ def test_a_lease_that_somebody_deleted_comes_back(world: World) -> None:
     assert agent.renew()
 
 
-def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
+def test_annotations_that_others_wrote_on_the_lease_stay(world: World) -> None:
     world.agent("a").renew()
     world.kube.patch(LEASES, NAME, {"metadata": {"labels": {"x": "y"}}}, namespace=names.NAMESPACE)
     world.agent("b").renew()
@@ -240,7 +240,7 @@ class StopsAfter(FakeClock):
 
 
 class Stopping(threading.Event):
-    """Is set once the clock shows a time; notes nothing else."""
+    """An event that is set once the clock shows a time."""
 
     def __init__(self, clock: FakeClock, after: float) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ class Stopping(threading.Event):
         return self._clock.monotonic() >= self._at
 
 
-def test_it_renews_every_ten_seconds(world: World) -> None:
+def test_the_agent_renews_every_ten_seconds(world: World) -> None:
     world.agent("a").run(Stopping(world.clock, 35))
     written = [call for call in world.kube.calls if call.verb in ("POST", "PATCH")]
     assert len(written) == 4
@@ -259,14 +259,14 @@ def test_it_renews_every_ten_seconds(world: World) -> None:
     assert abs(world.lease.spec.renew_time - START - timedelta(seconds=30)) < timedelta(seconds=0.2)
 
 
-def test_while_the_server_is_away_it_tries_more_often(world: World) -> None:
+def test_the_agent_tries_more_often_while_the_server_is_away(world: World) -> None:
     for _ in range(2):
         world.kube.fail("GET", Unreachable(Request("GET", "/"), "refused"))
     world.agent("a").run(Stopping(world.clock, 3.1))
     assert world.lease.spec.holder_identity == "a"
 
 
-def test_it_is_not_taken_before_the_node_serves(world: World) -> None:
+def test_the_lease_is_not_taken_before_the_node_serves(world: World) -> None:
     begins = world.clock.monotonic() + 7
     agent = world.agent("a", serves=lambda: world.clock.monotonic() >= begins)
     agent.run(Stopping(world.clock, 6.9))
@@ -276,7 +276,7 @@ def test_it_is_not_taken_before_the_node_serves(world: World) -> None:
     assert START + timedelta(seconds=7) <= world.lease.spec.acquire_time < START + timedelta(seconds=7.2)
 
 
-def test_it_is_released_as_soon_as_the_node_serves_no_more_and_taken_again_when_it_does(world: World) -> None:
+def test_the_lease_is_released_when_the_node_stops_serving_and_taken_again_afterwards(world: World) -> None:
     serves = True
     agent = world.agent("a", serves=lambda: serves)
     agent.run(Stopping(world.clock, 1))
@@ -303,7 +303,7 @@ def test_a_release_that_fails_is_tried_again(world: World) -> None:
     assert world.is_released
 
 
-def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(world: World) -> None:
+def test_an_agent_that_does_not_serve_leaves_a_serving_agent_s_lease_alone(world: World) -> None:
     older, newer = world.agent("a"), world.agent("b")
     older.renew()
     newer.renew()
@@ -312,7 +312,7 @@ def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(wo
     assert world.lease.spec.holder_identity == "b"
 
 
-def test_a_release_returns_whether_the_lease_was_held_until_now(world: World) -> None:
+def test_a_release_returns_whether_the_lease_was_held(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
     assert agent.release_lease()

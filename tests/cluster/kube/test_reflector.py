@@ -43,7 +43,7 @@ class Cache:
 
 
 class LowestRandom:
-    """Chance that always falls on the lower end."""
+    """Random numbers that are always the lowest."""
 
     def uniform(self, a: float, _b: float, /) -> float:
         return a
@@ -74,7 +74,7 @@ class World:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """The reflector runs and is in step."""
+        """Run the reflector; it is synced when the body begins."""
         self._thread.start()
         try:
             eventually(lambda: self.reflector.is_synced)
@@ -86,11 +86,11 @@ class World:
         assert not self._thread.is_alive()
 
     def pod(self, name: str, phase: str = "Running") -> None:
-        """A pod as it is now."""
+        """Put a pod in this phase."""
         self.kube.put(PODS, {"metadata": {"name": name, "namespace": "x"}, "status": {"phase": phase}})
 
     def gone(self, name: str) -> None:
-        """The pod is no more."""
+        """Remove the pod."""
         self.kube.finish(PODS, name, namespace="x")
 
     def knows(self, *names: str) -> None:
@@ -124,7 +124,7 @@ def problem() -> ServerError:
     return ServerError(Request("WATCH", "/api/v1/pods"), Refusal(code=500, message="etcd has no leader"))
 
 
-def test_before_the_first_list_it_is_not_synced_and_has_no_age(world: World) -> None:
+def test_a_reflector_is_not_synced_and_has_no_age_before_the_first_list(world: World) -> None:
     assert not world.reflector.is_synced
     assert world.reflector.staleness() is None
 
@@ -172,7 +172,7 @@ def test_a_page_that_fails_restarts_the_list() -> None:
     world.stop.set()
 
 
-def test_a_watch_that_ends_in_good_order_is_taken_up_where_it_ended(world: World) -> None:
+def test_a_watch_that_ends_in_good_order_is_continued_where_it_ended(world: World) -> None:
     with world.following():
         world.pod("a")
         world.knows("a")
@@ -194,7 +194,7 @@ def test_a_broken_watch_loses_nothing(world: World) -> None:
     assert world.cache.calls == ["replace", "remove a", "upsert b"]
 
 
-def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_absent(world: World) -> None:
+def test_it_lists_again_when_history_expired_and_drops_objects_deleted_meanwhile(world: World) -> None:
     world.pod("a")
     with world.following():
         world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
@@ -209,7 +209,7 @@ def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_abse
     assert world.cache.calls == ["replace", "replace"]
 
 
-def test_bookmarks_keep_the_age_young(world: World) -> None:
+def test_bookmarks_keep_the_age_low(world: World) -> None:
     with world.following():
         world.clock.advance(60)
         assert world.reflector.staleness() == 60
@@ -218,7 +218,7 @@ def test_bookmarks_keep_the_age_young(world: World) -> None:
     assert world.cache.calls == ["replace"]
 
 
-def test_a_bookmark_moves_the_place_to_go_on_from(world: World) -> None:
+def test_a_bookmark_moves_the_version_to_continue_from(world: World) -> None:
     with world.following():
         world.pod("a")
         world.knows("a")
@@ -233,7 +233,7 @@ def test_a_bookmark_moves_the_place_to_go_on_from(world: World) -> None:
     assert world.cache.calls.count("replace") == 1
 
 
-def test_while_the_server_is_away_the_age_grows_and_afterwards_all_is_well(world: World) -> None:
+def test_the_age_grows_while_the_server_is_away_and_falls_afterwards(world: World) -> None:
     world.pod("a")
     with world.following():
         world.kube.down = True
@@ -263,7 +263,7 @@ def test_pauses_between_failures_grow_to_half_a_minute(world: World) -> None:
     assert world.clock.waits[:9] == [0.25, 0.5, 1, 2, 4, 8, 15, 15, 15]
 
 
-def test_after_a_long_outage_that_cost_the_history_the_list_is_asked_for_soon(world: World) -> None:
+def test_the_list_is_asked_for_soon_after_an_outage_that_cost_the_history(world: World) -> None:
     world.pod("a")
     with world.following():
         world.kube.down = True
@@ -282,7 +282,7 @@ def test_after_a_long_outage_that_cost_the_history_the_list_is_asked_for_soon(wo
     assert world.clock.waits[:10] == [0.25, 0.5, 1, 2, 4, 8, 15, 15, 15, 0.25]
 
 
-def test_a_watch_that_ends_at_once_is_not_begun_again_at_once(world: World) -> None:
+def test_a_watch_that_ends_at_once_is_restarted_after_a_pause(world: World) -> None:
     with world.following():
         world.kube.break_watches()
         eventually(lambda: world.asked("WATCH") == 2)
@@ -291,7 +291,7 @@ def test_a_watch_that_ends_at_once_is_not_begun_again_at_once(world: World) -> N
     assert world.clock.waits == [0.25]
 
 
-def test_a_handler_that_fails_gets_the_whole_truth_again(world: World) -> None:
+def test_a_handler_that_fails_gets_the_whole_list_again(world: World) -> None:
     world.pod("a")
     with world.following():
         world.cache.fails_next = True
@@ -313,13 +313,13 @@ def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> N
     world._thread.join(10)
 
 
-def test_it_stops_while_the_watch_sends_nothing(world: World) -> None:
+def test_the_reflector_stops_while_the_watch_sends_nothing(world: World) -> None:
     with world.following():
         assert world.kube.watches == 1
 
 
 def held_by_the_thread(world: World) -> list[Pod]:
-    """Pods in what the reflector's thread has in its hands."""
+    """Pods that the reflector's thread references."""
     found: list[Pod] = []
     frame = sys._current_frames().get(world._thread.ident or 0)
     while frame:
@@ -332,7 +332,7 @@ def held_by_the_thread(world: World) -> list[Pod]:
 
 
 @pytest.mark.parametrize("streams_lists", [True, False])
-def test_a_list_is_released_as_soon_as_it_was_handled(*, streams_lists: bool) -> None:
+def test_the_memory_of_a_list_is_released_as_soon_as_it_was_handled(*, streams_lists: bool) -> None:
     world = World(streams_lists=streams_lists)
     for number in range(5):
         world.pod(f"p{number}")

@@ -18,7 +18,7 @@ def test_every_object_has_its_path(path: str, expected: str) -> None:
     assert path == expected
 
 
-def test_a_name_cannot_break_out_of_its_path() -> None:
+def test_a_name_cannot_escape_from_its_path() -> None:
     assert PODS.path("team", "../secrets/s?x") == "/api/v1/namespaces/team/pods/..%2Fsecrets%2Fs%3Fx"
 
 

@@ -1,4 +1,4 @@
-"""Whose token it is, and for whom, as the token itself says."""
+"""The account and the audience of a token, as written in the token itself."""
 
 import base64
 import json
@@ -16,12 +16,12 @@ def token(**claims: object) -> str:
     return f"head.{payload}.signature"
 
 
-def test_a_service_accounts_token_for_the_api_server_must_be_exchanged() -> None:
+def test_a_service_account_s_token_for_the_api_server_must_be_exchanged() -> None:
     for audience in ("https://kubernetes.default.svc", ["https://kubernetes.default.svc"]):
         assert account_of(token(sub=ALICE, aud=audience), names.AUDIENCE) == ("research", "alice")
 
 
-def test_one_that_is_for_us_is_used_as_it_is() -> None:
+def test_a_token_for_our_audience_is_used_as_it_is() -> None:
     assert account_of(token(sub=ALICE, aud=["other", names.AUDIENCE]), names.AUDIENCE) is None
 
 
@@ -37,5 +37,5 @@ def test_one_that_is_for_us_is_used_as_it_is() -> None:
         "\u00e9.\u00e9.\u00e9",
     ],
 )
-def test_anybody_elses_is_used_as_it_is(shown: str) -> None:
+def test_a_token_of_anybody_but_a_service_account_is_used_as_it_is(shown: str) -> None:
     assert account_of(shown, names.AUDIENCE) is None

@@ -1,4 +1,4 @@
-"""Whose a token is, by the answers of an API server."""
+"""The user of a token, by the answers of an API server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def says(**status: Any) -> Answer:
 ALICE = {"username": "alice", "uid": "1", "groups": ["system:authenticated"]}
 
 
-def test_a_token_of_our_audience_is_its_users(server: ScriptedServer) -> None:
+def test_a_token_for_our_audience_identifies_its_user(server: ScriptedServer) -> None:
     server.answers(says(authenticated=True, user=ALICE, audiences=["gpu-booking"]))
 
     assert reviews(server).owner_of("secret") == Subject("alice", frozenset({"system:authenticated"}))
@@ -55,20 +55,20 @@ def test_one_of_several_audiences_is_enough(server: ScriptedServer) -> None:
     "status",
     [
         pytest.param({"authenticated": False, "error": "expired"}, id="refused"),
-        pytest.param({}, id="nothing said"),
+        pytest.param({}, id="an empty status"),
         pytest.param({"user": ALICE, "audiences": ["gpu-booking"]}, id="a user but not authenticated"),
         pytest.param({"authenticated": True, "user": ALICE}, id="good for the API server alone"),
         pytest.param({"authenticated": True, "user": ALICE, "audiences": ["x"]}, id="another audience"),
         pytest.param({"authenticated": True, "user": {}, "audiences": ["gpu-booking"]}, id="no name"),
     ],
 )
-def test_any_other_token_is_nobodys(server: ScriptedServer, status: dict[str, Any]) -> None:
+def test_any_other_token_identifies_no_user(server: ScriptedServer, status: dict[str, Any]) -> None:
     server.answers(says(**status))
 
     assert reviews(server).owner_of("secret") is None
 
 
-def test_an_error_says_what_failed_and_not_the_token(server: ScriptedServer) -> None:
+def test_an_error_contains_what_failed_and_not_the_token(server: ScriptedServer) -> None:
     server.answers(Answer(status=403, body=b'{"reason": "Forbidden", "message": "you may not"}'))
 
     with pytest.raises(Forbidden) as caught:
@@ -77,7 +77,7 @@ def test_an_error_says_what_failed_and_not_the_token(server: ScriptedServer) -> 
     assert "secret" not in str(caught.value)
 
 
-def test_without_an_audience_nobody_is_asked() -> None:
+def test_without_an_audience_the_api_server_is_not_asked() -> None:
     with scripted_server() as server, pytest.raises(ValueError, match="audience"):
         TokenReviews(
             KubeClient(Connection(server=server.url), FakeClock(), user_agent="tests/1"), audiences=()

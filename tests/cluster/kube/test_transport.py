@@ -42,7 +42,7 @@ def _uncollected() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_uncollected")
 def test_a_connection_that_is_reset_before_the_tls_handshake_leaves_no_socket(tmp_path: Path) -> None:
-    """An API server that is killed resets whom it has not greeted yet; the authority is read in between."""
+    """A killed API server resets connections before the handshake; the authority is read in between."""
     trusted = tmp_path / "ca.crt"
     trusted.touch()
     given = authority(tmp_path, "made-up").certificate.read_bytes()
@@ -55,7 +55,7 @@ def test_a_connection_that_is_reset_before_the_tls_handshake_leaves_no_socket(tm
         def hang_up() -> None:
             accepted, _ = listener.accept()
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
-            with trusted.open("wb") as awaited:  # somebody has connected, and reads it now
+            with trusted.open("wb") as awaited:  # the client has connected, and reads the authority now
                 accepted.close()
                 awaited.write(given)
 
@@ -84,7 +84,7 @@ class SlowToClose:
 
 
 def test_a_read_that_begins_during_a_close_returns_no_connection_a_second_time() -> None:
-    """It would be in the pool twice then, and two would ask by it at once."""
+    """It would be in the pool twice, and two requests would use it at once."""
     answer = SlowToClose()
     stream = Stream(answer, Request("GET", "/"))
     read: list[bytes] = []

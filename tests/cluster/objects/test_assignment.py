@@ -1,4 +1,4 @@
-"""Devices written on a pod count for what it asks for, by whomever they were written."""
+"""Devices written on a pod count for what it asks for, whoever wrote them."""
 
 import msgspec
 import pytest
@@ -40,7 +40,7 @@ def test_a_container_that_asks_for_none_has_none() -> None:
     assert named(a_pod(), main=FOUR) == {}
 
 
-def test_init_containers_hand_their_devices_on_so_that_the_pod_has_no_more_than_it_can_hold() -> None:
+def test_devices_of_init_containers_are_reused_so_that_the_pod_has_no_more_than_it_can_hold() -> None:
     builder = a_pod().asks(1).init("init-0", 1).init("init-1", 1).init("init-2", 1)
     everything = {"init-0": FOUR[:1], "init-1": FOUR[1:2], "init-2": FOUR[2:3], "main": FOUR[3:]}
     assert len(devices_of(named(builder, **everything))) == 1
@@ -48,7 +48,7 @@ def test_init_containers_hand_their_devices_on_so_that_the_pod_has_no_more_than_
     assert named(builder, **same) == same
 
 
-def test_a_pod_on_which_nothing_is_written_has_none() -> None:
+def test_a_pod_without_the_annotation_has_no_assignment() -> None:
     assert a_pod().asks(1).obj.metadata.annotation(names.ASSIGNED) is None
     assert assignment_of(a_pod().asks(1).obj) is None
 
@@ -71,7 +71,7 @@ def test_a_container_that_asks_for_several_resources_has_as_many_as_all_of_them_
 
 
 @pytest.mark.parametrize("amount", ["1.5", "-1", "all"])
-def test_a_pod_whose_amount_cannot_be_read_has_none(amount: str) -> None:
+def test_a_pod_with_an_unreadable_amount_has_no_assignment(amount: str) -> None:
     raw = a_pod().with_annotation(names.ASSIGNED, encode_assignment({"main": FOUR})).raw
     limits = {names.GPU_RESOURCE: amount}
     body = {**raw, "spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
@@ -91,7 +91,7 @@ class TestUnreadable:
             pytest.param('{"main": ["GPU-0"]}', {"main": ("GPU-0",)}, id="readable"),
         ],
     )
-    def test_who_cannot_act_on_an_error_reads_none(
+    def test_an_unreadable_assignment_counts_as_none_for_readers_that_cannot_act_on_errors(
         self, text: str | None, found: dict[str, tuple[str, ...]]
     ) -> None:
         builder = a_pod().asks(1)
@@ -109,7 +109,7 @@ class TestUnreadable:
         assert drift_of(a_node("n0", drift="")) == drift_of(a_node("n0", drift="{}")) == {}
 
 
-def test_drift_has_one_text_in_whatever_order_pods_were_seen() -> None:
+def test_drift_has_the_same_text_in_whatever_order_pods_were_seen() -> None:
     """The agent writes it only where it has changed."""
     one: Assignment = {"main": ("GPU-1",)}
     other: Assignment = {"main": ("GPU-0",)}
@@ -133,7 +133,7 @@ def pods(draw: st.DrawFn) -> PodBuilder:
 
 
 @given(pods())
-def test_l1_whatever_is_written_a_pod_counts_with_no_more_than_it_can_hold(builder: PodBuilder) -> None:
+def test_l1_no_pod_counts_with_more_than_it_can_hold_whatever_is_written_on_it(builder: PodBuilder) -> None:
     pod = builder.obj
     written = decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "{}")
     counted, needs = assignment_of(pod) or {}, container_needs(pod)
@@ -146,13 +146,15 @@ def test_l1_whatever_is_written_a_pod_counts_with_no_more_than_it_can_hold(build
 
 
 @given(pods())
-def test_what_counts_counts_as_it_is_when_it_is_written_instead(builder: PodBuilder) -> None:
+def test_the_counted_part_of_an_assignment_counts_unchanged_when_written_by_itself(
+    builder: PodBuilder,
+) -> None:
     counted = assignment_of(builder.obj) or {}
     assert (assignment_of(builder.on("n0", counted).obj) if counted else {}) == counted
 
 
 @given(pods())
-def test_what_the_kubelet_would_give_counts_whole(builder: PodBuilder) -> None:
+def test_an_assignment_that_follows_the_kubelet_s_reuse_counts_whole(builder: PodBuilder) -> None:
     """Every choice that the extender makes follows the kubelet's reuse, so none of it is cut off."""
     needs, free = container_needs(builder.obj), iter(range(100))
     chosen = device_reuse(needs, lambda _, amount: [f"GPU-{next(free)}" for _ in range(amount)])

@@ -43,7 +43,7 @@ def test_a_booking_that_was_released_as_it_began_never_runs() -> None:
 
 
 @given(*(st.integers(0, 6) for _ in range(4)))
-def test_of_two_bookings_that_follow_each_other_exactly_one_runs(
+def test_exactly_one_of_two_successive_bookings_runs_at_their_boundary(
     start: int, first: int, second: int, now: int
 ) -> None:
     """The interval is half-open: without a gap, and without an instant that is covered twice."""
@@ -76,7 +76,7 @@ def test_a_booking_is_read_as_the_mirror_writes_it() -> None:
     )
 
 
-def test_a_booking_of_anywhere_says_no_more_than_it_must() -> None:
+def test_a_minimal_booking_has_defaults_for_its_optional_fields() -> None:
     spec = read().spec
     assert (spec.namespace, spec.topology, spec.node, spec.places, spec.store_id) == (
         None,
@@ -88,7 +88,7 @@ def test_a_booking_of_anywhere_says_no_more_than_it_must() -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(SPEC))
-def test_a_booking_that_lacks_what_counts_is_not_read_as_another_one(missing: str) -> None:
+def test_a_booking_without_a_required_field_is_an_error(missing: str) -> None:
     spec = {key: value for key, value in SPEC.items() if key != missing}
     with pytest.raises(msgspec.ValidationError, match=missing):
         msgspec.convert({"metadata": {"name": "b-1"}, "spec": spec}, Booking)
@@ -99,7 +99,7 @@ def test_a_booking_that_lacks_what_counts_is_not_read_as_another_one(missing: st
     [{"topology": "rack"}, {"count": "3"}, {"places": [{"node": "n0"}]}, {"end": "soon"}],
     ids=["topology", "count", "places", "end"],
 )
-def test_a_booking_with_something_of_another_shape_is_not_read(wrong: dict[str, object]) -> None:
+def test_a_booking_with_a_field_of_another_type_is_an_error(wrong: dict[str, object]) -> None:
     with pytest.raises(msgspec.ValidationError, match=next(iter(wrong))):
         read(**wrong)
 
@@ -116,7 +116,7 @@ def test_a_booking_with_something_of_another_shape_is_not_read(wrong: dict[str, 
         ),
     ],
 )
-def test_which_pods_end_with_it_is_undecided_until_it_says_so(
+def test_the_pods_that_end_with_a_booking_are_undecided_until_its_status_names_them(
     status: dict[str, object], expected: BookingStatus
 ) -> None:
     booking = msgspec.convert({"metadata": {"name": "b-1"}, "spec": SPEC, "status": status}, Booking)
@@ -124,7 +124,7 @@ def test_which_pods_end_with_it_is_undecided_until_it_says_so(
     assert (booking.status.ending is None) == (not status)
 
 
-def test_a_watchs_bookmark_reads_as_a_booking_of_nothing() -> None:
+def test_a_bookmark_of_a_watch_is_read_as_an_empty_booking() -> None:
     head = {"kind": BOOKINGS.kind, "apiVersion": BOOKINGS.api_version}
     bookmark = msgspec.json.encode({**head, "metadata": {"resourceVersion": "7"}})
 

@@ -48,7 +48,9 @@ APPS = st.lists(st.builds(need, st.just("app"), COUNTS, st.sampled_from([GPU, MI
 
 
 @given(INITS, APPS)
-def test_it_is_the_most_that_any_moment_needs(inits: list[ContainerNeed], apps: list[ContainerNeed]) -> None:
+def test_the_demand_is_the_most_that_is_needed_at_any_moment(
+    inits: list[ContainerNeed], apps: list[ContainerNeed]
+) -> None:
     """Of an init container and the sidecars before it, or of all sidecars and app containers."""
     for resource in (GPU, MIG):
         kept, moments = 0, [0]

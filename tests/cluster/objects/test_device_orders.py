@@ -1,4 +1,4 @@
-"""What administrators have said about single GPUs, on the Node."""
+"""Administrators' orders about single GPUs, as written on the Node."""
 
 from datetime import timedelta, timezone
 
@@ -26,7 +26,7 @@ def read(text: str | None) -> dict[str, DeviceOrder]:
     )
 
 
-def test_each_device_has_what_counts_for_it() -> None:
+def test_each_device_has_its_own_order() -> None:
     text = encode_device_orders({"GPU-1": CLEARED, "GPU-0": CORDONED})
     assert text == (
         '{"GPU-0":{"cordoned":"alice: the fan is loud"},"GPU-1":{"cleared":"2026-11-23T09:00:00Z"}}'
@@ -39,7 +39,7 @@ def test_a_device_may_be_cordoned_and_cleared() -> None:
     assert read(encode_device_orders({"GPU-0": both})) == {"GPU-0": both}
 
 
-def test_an_order_without_a_reason_is_an_order() -> None:
+def test_an_order_without_a_reason_is_valid() -> None:
     assert read(encode_device_orders({"GPU-0": DeviceOrder(cordoned="")})) == {
         "GPU-0": DeviceOrder(cordoned="")
     }
@@ -48,7 +48,7 @@ def test_an_order_without_a_reason_is_an_order() -> None:
 @pytest.mark.parametrize(
     "orders", [{}, {"GPU-0": DeviceOrder()}, {"GPU-0": DeviceOrder(), "GPU-1": DeviceOrder(cordoned=None)}]
 )
-def test_without_orders_there_is_no_text(orders: dict[str, DeviceOrder]) -> None:
+def test_no_orders_have_no_text(orders: dict[str, DeviceOrder]) -> None:
     """The booking server then removes the annotation."""
     assert encode_device_orders(orders) == ""
 
@@ -66,7 +66,7 @@ def test_without_orders_there_is_no_text(orders: dict[str, DeviceOrder]) -> None
         ),
     ],
 )
-def test_what_is_not_said_is_not_ordered(text: str | None, orders: dict[str, DeviceOrder]) -> None:
+def test_missing_fields_order_nothing(text: str | None, orders: dict[str, DeviceOrder]) -> None:
     assert read(text) == orders
 
 
@@ -74,18 +74,18 @@ def test_what_is_not_said_is_not_ordered(text: str | None, orders: dict[str, Dev
     "text",
     ["{", "null", '"GPU-0"', '["GPU-0"]', '{"GPU-0": "cordoned"}', '{"GPU-0": {"cordoned": true}}'],
 )
-def test_orders_that_cannot_be_read_are_an_error(text: str) -> None:
+def test_unreadable_orders_are_an_error(text: str) -> None:
     with pytest.raises(DeviceOrdersError, match=f"The annotation {names.DEVICE_ORDERS} cannot be read"):
         read(text)
 
 
-def test_a_clearance_is_one_instant_in_whatever_zone_it_was_given() -> None:
+def test_a_clearance_is_the_same_instant_in_whatever_zone_it_was_given() -> None:
     """Each is carried out once: the agent tells them apart by their instant."""
     local = CLEARED.cleared and CLEARED.cleared.astimezone(timezone(timedelta(hours=1)))
     assert read(encode_device_orders({"GPU-0": DeviceOrder(cleared=local)})) == {"GPU-0": CLEARED}
 
 
-def test_what_is_read_may_be_changed_by_its_reader() -> None:
+def test_a_reader_may_change_the_orders_it_has_read() -> None:
     text = encode_device_orders({"GPU-0": CORDONED})
     first = read(text)
     first["GPU-1"] = msgspec.structs.replace(CORDONED, cordoned="bob")

@@ -67,7 +67,7 @@ def test_memory_is_given_in_mebibytes_or_as_a_quantity(text: str, found: int) ->
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "1e", "9" * 5000, "40 Gi", "40_960", "\uff14Gi"])
-def test_memory_that_means_nothing_is_no_amount(text: str) -> None:
+def test_unreadable_memory_is_no_amount(text: str) -> None:
     with pytest.raises(QuantityError):
         mebibytes(text)
 
@@ -138,14 +138,14 @@ def test_a_selector_by_model_takes_every_device_of_a_model_or_none(
         pytest.param(DeviceSelector(not_uuids=frozenset({"GPU-0"})), False, id="but single devices"),
     ],
 )
-def test_whether_a_selector_tells_devices_of_one_model_apart(
+def test_only_some_selectors_distinguish_devices_of_one_model(
     selector: DeviceSelector, *, is_by_model: bool
 ) -> None:
     assert selector.is_by_model is is_by_model
 
 
 @given(SELECTORS, SELECTORS)
-def test_two_selectors_have_one_text_only_where_they_are_the_same(
+def test_two_selectors_have_the_same_text_only_if_they_are_equal(
     one: DeviceSelector, other: DeviceSelector
 ) -> None:
     """Pods are counted together by it."""

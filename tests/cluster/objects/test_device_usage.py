@@ -13,7 +13,7 @@ from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseEr
 AT = datetime(2026, 11, 27, 16, tzinfo=UTC)
 
 
-def test_it_is_read_back_as_it_was_written() -> None:
+def test_device_usage_is_read_back_as_it_was_written() -> None:
     use = NodeUsage(
         at=AT,
         devices=(
@@ -25,7 +25,7 @@ def test_it_is_read_back_as_it_was_written() -> None:
     assert decode_use(encode_use(use)) == use
 
 
-def test_nothing_in_use_is_another_matter_than_nothing_known() -> None:
+def test_zero_usage_differs_from_unknown_usage() -> None:
     text = encode_use(
         NodeUsage(at=AT, devices=(DeviceUsage(uuid="GPU-1", utilisation=0), DeviceUsage(uuid="GPU-2")))
     )
@@ -36,17 +36,17 @@ def test_nothing_in_use_is_another_matter_than_nothing_known() -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "[]", "{}", '{"at": "noon"}', '{"version": 2, "at": "2026-11-27T16:00:00Z"}']
 )
-def test_what_cannot_be_read_is_an_error_with_a_message(text: str) -> None:
+def test_unreadable_usage_is_an_error_with_a_message(text: str) -> None:
     with pytest.raises(UseError, match=names.USE):
         decode_use(text)
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_values_are_not_written() -> None:
     use = NodeUsage(at=AT, devices=(DeviceUsage(uuid="GPU-1", power=0),))
     assert encode_use(use) == '{"at":"2026-11-27T16:00:00Z","devices":[{"uuid":"GPU-1","power":0}]}'
 
 
-def test_the_form_that_is_documented_is_read() -> None:
+def test_the_documented_form_is_read() -> None:
     text = """{"at": "2026-11-27T16:00:00Z",
      "devices": [{"uuid": "GPU-1", "utilisation": 87, "memory": 40213, "temperature": 61, "power": 288,
                   "pods": {"uid-a": 40100}}],
@@ -110,7 +110,7 @@ SQUATTERS = st.builds(
 @given(
     st.lists(DEVICES, max_size=3).map(tuple), st.lists(SQUATTERS, max_size=2).map(tuple), st.integers(0, 99)
 )
-def test_any_use_is_read_back(
+def test_any_usage_is_read_back(
     devices: tuple[DeviceUsage, ...], squatters: tuple[Squatter, ...], more: int
 ) -> None:
     use = NodeUsage(at=AT, devices=devices, squatters=squatters, more=more)

@@ -69,7 +69,7 @@ def test_a_pod_that_the_kubelet_accepted_long_before_may_have_run(
         ("Running", "UnexpectedAdmissionError", False, False),
     ],
 )
-def test_a_rejection_is_known_by_phase_and_reason(
+def test_a_rejection_is_recognised_by_phase_and_reason(
     phase: str, reason: str | None, *, rejected: bool, blamed: bool
 ) -> None:
     pod = Pod(status=PodStatus(phase=phase, reason=reason))

@@ -1,4 +1,4 @@
-"""A hold as it is written, and as it was."""
+"""A hold as it is written, and as older versions wrote it."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -21,19 +21,19 @@ def test_a_written_hold_is_read_back() -> None:
     assert read(encode_hold(HOLD)) == HOLD
 
 
-def test_a_hold_of_before_names_no_state_and_is_read() -> None:
+def test_an_older_hold_without_versions_is_read() -> None:
     text = '{"node":"n0","devices":["GPU-0"],"victims":["v"],"at":"2026-11-23T09:00:00Z"}'
     assert read(text) == Hold(node="n0", devices=("GPU-0",), victims=("v",), at=EPOCH)
 
 
 @pytest.mark.parametrize("builder", [a_pod(), a_pod().with_annotation(names.HOLD, "")])
-def test_without_the_annotation_and_where_the_binding_has_emptied_it_there_is_none(
+def test_a_missing_or_emptied_annotation_is_no_hold(
     builder: PodBuilder,
 ) -> None:
     assert hold_of(builder.obj) is None
 
 
-def test_an_error_says_on_which_pod_the_hold_is() -> None:
+def test_an_error_names_the_pod_of_the_hold() -> None:
     with pytest.raises(HoldError, match=f"The annotation {names.HOLD} of default/web cannot be read"):
         read("{")
 
@@ -51,7 +51,7 @@ def test_an_error_says_on_which_pod_the_hold_is() -> None:
         '["n0"]',
     ],
 )
-def test_a_hold_of_another_shape_is_an_error_and_never_half_a_hold(text: str) -> None:
+def test_a_malformed_hold_is_an_error_and_never_half_a_hold(text: str) -> None:
     with pytest.raises(HoldError):
         read(text)
 
@@ -62,7 +62,7 @@ def test_the_order_of_devices_and_victims_is_kept() -> None:
     assert read(encode_hold(hold)) != Hold(node="n0", devices=("A", "B"), victims=("y", "x"))
 
 
-def test_a_hold_is_as_old_as_the_instant_says_in_whatever_zone() -> None:
+def test_the_instant_of_a_hold_is_the_same_in_whatever_zone() -> None:
     local = Hold(node="n0", devices=(), at=datetime(2026, 11, 23, 10, tzinfo=timezone(timedelta(hours=1))))
     found = read(encode_hold(local))
     assert found is not None
@@ -74,7 +74,7 @@ VERSIONS = st.integers(1, 10**9).map(str)
 
 
 @given(st.dictionaries(KINDS, VERSIONS))
-def test_what_was_known_has_one_text_that_says_each_kinds_version(versions: dict[str, str]) -> None:
+def test_known_versions_have_one_text_with_the_version_of_each_kind(versions: dict[str, str]) -> None:
     text = encode_versions(versions)
     assert dict(part.split("=") for part in text.split(",") if part) == versions
     assert encode_versions(dict(reversed(versions.items()))) == text

@@ -1,4 +1,4 @@
-"""The inventory of a node: what is written, what is read back, and as what each device is asked for."""
+"""The inventory of a node: what is written, what is read back, and the resource of each device."""
 
 from typing import Any
 
@@ -34,10 +34,10 @@ def said(*devices: Device) -> list[dict[str, Any]]:
 
 
 class TestWriting:
-    def test_what_is_at_its_default_is_not_said(self) -> None:
+    def test_default_values_are_not_written(self) -> None:
         assert said(Device(uuid="GPU-0", index=0, model="M")) == [{"uuid": "GPU-0", "index": 0, "model": "M"}]
 
-    def test_an_unhealthy_device_is_said_with_its_reason(self) -> None:
+    def test_an_unhealthy_device_is_written_with_its_reason(self) -> None:
         (device,) = said(Device(uuid="GPU-0", model="M", health="unhealthy", reason="XID 79"))
         assert (device["health"], device["reason"]) == ("unhealthy", "XID 79")
 
@@ -50,7 +50,7 @@ class TestWriting:
             "GPU-n0-1",
         ]
 
-    def test_a_part_may_come_before_its_gpu(self) -> None:
+    def test_a_mig_device_may_come_before_its_gpu(self) -> None:
         assert decode_inventory(encode_inventory((PART, WHOLE))) == (PART, WHOLE)
 
     @pytest.mark.parametrize(
@@ -63,12 +63,14 @@ class TestWriting:
             pytest.param({"resource": names.GPU_RESOURCE}, "resource", id="a resource of its own"),
         ],
     )
-    def test_a_part_says_in_what_it_differs_from_its_gpu(self, changes: dict[str, Any], key: str) -> None:
+    def test_a_mig_device_is_written_with_its_differences_from_its_gpu(
+        self, changes: dict[str, Any], key: str
+    ) -> None:
         part = msgspec.structs.replace(PART, **changes)
         assert said(WHOLE, part)[1].keys() == {"uuid", "parent", "profile", key}
         assert decode_inventory(encode_inventory((WHOLE, part))) == (WHOLE, part)
 
-    def test_a_part_of_an_unhealthy_gpu_says_its_own_reason(self) -> None:
+    def test_a_mig_device_of_an_unhealthy_gpu_is_written_with_its_own_reason(self) -> None:
         whole = msgspec.structs.replace(WHOLE, health="unhealthy", reason="XID 79")
         same = msgspec.structs.replace(PART, uuid="MIG-1", health="unhealthy", reason="XID 79")
         other = msgspec.structs.replace(PART, health="unhealthy", reason="XID 94")
@@ -77,33 +79,33 @@ class TestWriting:
 
 
 class TestReading:
-    def test_a_part_inherits_what_it_does_not_say(self) -> None:
+    def test_a_mig_device_inherits_missing_values_from_its_gpu(self) -> None:
         whole = {"uuid": "GPU-0", "index": 3, "model": "M", "numa": 1, "memory": 81920}
         _, part = decode_inventory(written(whole, {"uuid": "MIG-0", "parent": "GPU-0", "profile": "1g"}))
         assert (part.index, part.model, part.numa, part.memory) == (3, "M-MIG-1g", 1, 0)
 
-    def test_a_part_without_a_profile_is_of_its_gpus_model(self) -> None:
+    def test_a_mig_device_without_a_profile_has_its_gpu_s_model(self) -> None:
         _, part = decode_inventory(written({"uuid": "GPU-0", "model": "M"}, {"uuid": "x", "parent": "GPU-0"}))
         assert part.model == "M"
 
-    def test_a_part_keeps_its_own_reason_on_an_unhealthy_gpu(self) -> None:
+    def test_a_mig_device_keeps_its_own_reason_on_an_unhealthy_gpu(self) -> None:
         whole = {"uuid": "GPU-0", "model": "M", "health": "unhealthy", "reason": "XID 79"}
         own = {"uuid": "MIG-0", "parent": "GPU-0", "health": "unhealthy", "reason": "XID 94"}
         assert [device.reason for device in decode_inventory(written(whole, own))] == ["XID 79", "XID 94"]
 
-    def test_a_healthy_gpu_heals_no_part(self) -> None:
+    def test_a_healthy_gpu_does_not_make_its_mig_devices_healthy(self) -> None:
         own = {"uuid": "MIG-0", "parent": "GPU-0", "health": "unhealthy"}
         whole, part = decode_inventory(written({"uuid": "GPU-0", "model": "M"}, own))
         assert (whole.is_healthy, part.is_healthy) == (True, False)
 
     @pytest.mark.parametrize("text", ["", None])
-    def test_a_node_whose_agent_has_published_nothing_has_none(self, text: str | None) -> None:
+    def test_a_node_whose_agent_has_published_nothing_has_no_inventory(self, text: str | None) -> None:
         node = a_node("n0")
         noted = {} if text is None else {names.INVENTORY: text}
         meta = msgspec.structs.replace(node.metadata, annotations=noted)
         assert inventory_of(msgspec.structs.replace(node, metadata=meta)) == ()
 
-    def test_an_inventory_without_devices_is_one(self) -> None:
+    def test_an_inventory_without_devices_is_an_inventory(self) -> None:
         assert decode_inventory("{}") == decode_inventory(encode_inventory(())) == ()
 
     @pytest.mark.parametrize(
@@ -120,9 +122,7 @@ class TestReading:
             pytest.param({"uuid": "A", "model": "M", "health": "Healthy"}, id="health in another spelling"),
         ],
     )
-    def test_one_device_that_cannot_be_read_makes_the_inventory_unreadable(
-        self, device: dict[str, Any]
-    ) -> None:
+    def test_one_unreadable_device_makes_the_inventory_unreadable(self, device: dict[str, Any]) -> None:
         with pytest.raises(InventoryError, match=names.INVENTORY):
             decode_inventory(written({"uuid": "GPU-0", "model": "M"}, device))
 
@@ -133,7 +133,7 @@ NUMA = st.sampled_from([None, 0, 1])
 
 @st.composite
 def nodes(draw: st.DrawFn) -> tuple[Device, ...]:
-    """GPUs, some of them cut into parts, that say of themselves whatever they like."""
+    """GPUs with any values, some of them cut."""
     devices: list[Device] = []
     for index in range(draw(st.integers(1, 3))):
         health, reason = draw(HEALTH)
@@ -155,7 +155,9 @@ def nodes(draw: st.DrawFn) -> tuple[Device, ...]:
 
 
 @given(nodes())
-def test_a_part_is_read_back_as_it_was_but_for_what_only_its_gpu_knows(devices: tuple[Device, ...]) -> None:
+def test_a_mig_device_is_read_back_with_missing_values_taken_from_its_gpu(
+    devices: tuple[Device, ...],
+) -> None:
     gpus = {device.uuid: device for device in devices}
     for device, found in zip(devices, decode_inventory(encode_inventory(devices)), strict=True):
         whole = gpus.get(device.parent or "")
@@ -171,7 +173,7 @@ def test_a_part_is_read_back_as_it_was_but_for_what_only_its_gpu_knows(devices: 
 
 
 @given(nodes())
-def test_what_was_read_is_written_as_it_stood_there(devices: tuple[Device, ...]) -> None:
+def test_an_inventory_that_was_read_is_written_unchanged(devices: tuple[Device, ...]) -> None:
     text = encode_inventory(decode_inventory(encode_inventory(devices)))
     assert encode_inventory(decode_inventory(text)) == text
 
@@ -189,7 +191,7 @@ PROFILES = [
 
 
 @pytest.mark.parametrize(("profile", "resource", "asked"), PROFILES)
-def test_a_device_can_have_been_given_under_every_name_of_its_strategies(
+def test_a_device_may_have_been_given_under_the_resource_name_of_any_strategy(
     profile: str | None, resource: str | None, asked: tuple[str, ...]
 ) -> None:
     device = Device(uuid="A", model="M", profile=profile, resource=resource)
@@ -199,5 +201,5 @@ def test_a_device_can_have_been_given_under_every_name_of_its_strategies(
     assert all(map(names.is_gpu_resource, asked))
 
 
-def test_a_mig_device_is_of_its_gpus_model_and_its_profile() -> None:
+def test_the_model_of_a_mig_device_contains_its_gpu_s_model_and_its_profile() -> None:
     assert mig_model(A100, "1g.10gb+me") == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb+me"

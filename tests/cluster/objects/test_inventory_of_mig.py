@@ -99,19 +99,19 @@ def test_faults_of_every_single_mig_device_stay_under_the_limit() -> None:
     assert decode_inventory(text) == devices
 
 
-def test_what_follows_from_the_gpu_is_not_said() -> None:
+def test_values_that_follow_from_the_gpu_are_not_written() -> None:
     whole, part = Big(parts=1).devices[:2]
     said = msgspec.json.decode(encode_inventory((whole, part)))["devices"][1]
     assert said.keys() == {"uuid", "memory", "parent", "profile"}
 
 
-def test_a_part_of_an_unhealthy_gpu_is_unhealthy_whatever_is_said_of_it() -> None:
+def test_a_mig_device_of_an_unhealthy_gpu_is_unhealthy_whatever_its_own_entry() -> None:
     whole, part = Big(parts=1, reason="XID 79").devices[:2]
     well = msgspec.structs.replace(part, health="healthy", reason=None)
     assert decode_inventory(encode_inventory((whole, well))) == (whole, part)
 
 
-def test_a_part_whose_gpu_is_missing_says_all_of_itself() -> None:
+def test_a_mig_device_whose_gpu_is_missing_is_written_with_all_its_values() -> None:
     _, part = Big(parts=1).devices[:2]
     assert decode_inventory(encode_inventory((part,))) == (part,)
 
@@ -119,7 +119,7 @@ def test_a_part_whose_gpu_is_missing_says_all_of_itself() -> None:
 @pytest.mark.parametrize(
     "text", ['{"devices": [{"uuid": "A"}]}', '{"devices": [{"uuid": "A", "parent": "B"}]}']
 )
-def test_a_device_of_which_nothing_is_said_is_no_device(text: str) -> None:
+def test_a_device_without_a_model_is_an_error(text: str) -> None:
     with pytest.raises(InventoryError, match="says no model of A"):
         decode_inventory(text)
 
@@ -130,7 +130,7 @@ def test_a_device_of_which_nothing_is_said_is_no_device(text: str) -> None:
     st.sampled_from([0, 1, None]),
     st.sampled_from([3, -1]),
 )
-def test_parts_are_read_back_as_they_were(
+def test_mig_devices_are_read_back_as_they_were(
     whole_reason: str | None, reason: str | None, numa: int | None, index: int
 ) -> None:
     def health(why: str | None) -> dict[str, str | None]:
@@ -144,7 +144,7 @@ def test_parts_are_read_back_as_they_were(
     assert decode_inventory(encode_inventory((whole, part))) == (whole, expected)
 
 
-def test_a_mig_device_is_asked_for_by_its_profile_or_as_it_says() -> None:
+def test_the_resource_of_a_mig_device_is_that_of_its_profile_unless_it_names_another() -> None:
     part = Device(uuid="MIG-0", model="M", parent="GPU-0", profile="1g.10gb+me")
     assert resource_of(part) == "nvidia.com/mig-1g.10gb.me"
     assert resource_of(msgspec.structs.replace(part, resource=names.GPU_RESOURCE)) == names.GPU_RESOURCE

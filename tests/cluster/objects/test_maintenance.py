@@ -40,7 +40,9 @@ def test_a_block_of_all_models_and_devices_names_none() -> None:
         ),
     ],
 )
-def test_what_is_not_said_means_all(more: dict[str, object], model: str | None, count: int | None) -> None:
+def test_a_missing_model_or_count_means_all(
+    more: dict[str, object], model: str | None, count: int | None
+) -> None:
     (block,) = decode_blocks(msgspec.json.encode([{**FIELDS, **more}]).decode())
     assert (block.model, block.count, block.end - block.start) == (model, count, HOUR)
 
@@ -61,7 +63,7 @@ def test_unreadable_blocks_are_an_error(text: str) -> None:
         decode_blocks(text)
 
 
-def test_one_block_that_cannot_be_read_makes_all_of_them_unreadable() -> None:
+def test_one_unreadable_block_makes_all_of_them_unreadable() -> None:
     """A node whose other blocks counted would be used while one of them runs."""
     with pytest.raises(BlocksError):
         decode_blocks(msgspec.json.encode([FIELDS, {**FIELDS, "end": None}]).decode())
@@ -91,7 +93,7 @@ BLOCKS = st.builds(
 
 
 @given(st.lists(BLOCKS, max_size=5), st.randoms())
-def test_few_different_blocks_have_one_text_in_any_order(
+def test_a_few_different_blocks_have_the_same_text_in_any_order(
     blocks: list[MaintenanceBlock], random: Random
 ) -> None:
     assert encode_blocks(random.sample(blocks, len(blocks))) == encode_blocks(blocks)

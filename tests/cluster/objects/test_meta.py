@@ -62,7 +62,7 @@ def test_metadata_is_read_as_an_api_server_writes_it() -> None:
     )
 
 
-def test_an_annotation_that_is_missing_is_another_matter_than_an_empty_one() -> None:
+def test_a_missing_annotation_differs_from_an_empty_one() -> None:
     found = [meta.annotation(KEY) for meta in (Meta(), Meta(annotations={}), with_note(""), with_note("x"))]
     assert found == [None, None, "", "x"]
 
@@ -78,7 +78,7 @@ def test_an_annotation_that_is_missing_is_another_matter_than_an_empty_one() -> 
         pytest.param("007", 7, id="leading zeros"),
         pytest.param("999999999", 999_999_999, id="nine digits"),
         pytest.param("1000000000", 0, id="ten digits"),
-        pytest.param("-1", 0, id="less than nothing"),
+        pytest.param("-1", 0, id="a negative number"),
         pytest.param("+1", 0, id="a sign"),
         pytest.param("1.0", 0, id="a point"),
         pytest.param("1_0", 0, id="an underscore"),
@@ -89,19 +89,17 @@ def test_an_annotation_that_is_missing_is_another_matter_than_an_empty_one() -> 
         pytest.param("two", 0, id="a word"),
     ],
 )
-def test_a_number_in_an_annotation_that_cannot_be_read_counts_for_nothing(
-    text: str | None, number: int
-) -> None:
+def test_an_unreadable_number_in_an_annotation_counts_as_zero(text: str | None, number: int) -> None:
     assert with_note(text).count(KEY) == number
 
 
 @given(st.integers(0, 10**9 - 1))
-def test_whatever_we_count_up_to_is_read_back(number: int) -> None:
+def test_every_count_we_can_reach_is_read_back(number: int) -> None:
     assert with_note(str(number)).count(KEY) == number
 
 
 @given(st.text(max_size=20))
-def test_whatever_stands_there_is_some_number_that_we_can_count_on_from(text: str) -> None:
+def test_any_text_is_read_as_a_number_that_can_be_counted_up(text: str) -> None:
     number = with_note(text).count(KEY)
     assert 0 <= number < 10**9
     assert number == 0 or text.strip().lstrip("0") == str(number)
@@ -132,7 +130,7 @@ def test_a_bookmark_is_read_for_every_kind_that_can_be_watched(resource: Resourc
     ],
     ids=["pod", "node", "lease", "claim", "volume", "class", "booking"],
 )
-def test_a_bookmark_says_of_an_object_what_an_empty_one_says(
+def test_a_bookmark_is_read_as_an_empty_object(
     kind: type[msgspec.Struct], bookmark: dict[str, object]
 ) -> None:
     assert msgspec.convert(bookmark, kind) == kind()
@@ -154,7 +152,7 @@ def test_a_bookmark_says_of_an_object_what_an_empty_one_says(
     ],
     ids=lambda one: one if isinstance(one, str) else one.__name__,
 )
-def test_a_null_says_as_little_as_a_field_that_is_missing(kind: type[msgspec.Struct], key: str) -> None:
+def test_a_null_is_read_like_a_missing_field(kind: type[msgspec.Struct], key: str) -> None:
     """Go writes ``null`` for a list or a map that is nil."""
     body: Any = None
     for part in reversed(key.split(".")):
@@ -164,15 +162,15 @@ def test_a_null_says_as_little_as_a_field_that_is_missing(kind: type[msgspec.Str
 
 class TestVersions:
     @pytest.mark.parametrize("text", ["{}", '{"version": 1}', '{"new": true}'])
-    def test_the_first_format_may_leave_its_number_out(self, text: str) -> None:
+    def test_the_first_version_may_leave_its_number_out(self, text: str) -> None:
         assert msgspec.json.decode(text, type=Versioned) == Versioned()
 
     @pytest.mark.parametrize("text", ['{"version": 2}', '{"version": 0}', '{"version": "1"}', "[]", "null"])
-    def test_any_other_is_refused(self, text: str) -> None:
+    def test_any_other_version_is_refused(self, text: str) -> None:
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(text, type=Versioned)
 
-    def test_it_is_not_said_where_it_is_the_first(self) -> None:
+    def test_the_first_version_is_not_written(self) -> None:
         assert msgspec.json.encode(Versioned()) == b"{}"
 
 
@@ -180,16 +178,16 @@ class TestInstants:
     @pytest.mark.parametrize(
         "text", ["2026-11-23T09:00:00Z", "2026-11-23T10:00:00+01:00", "2026-11-23T04:00:00.000-05:00"]
     )
-    def test_one_instant_has_many_spellings(self, text: str) -> None:
+    def test_an_instant_is_read_in_many_spellings(self, text: str) -> None:
         assert msgspec.convert(text, Instant) == datetime(2026, 11, 23, 9, tzinfo=UTC)
 
     @pytest.mark.parametrize("text", ["2026-11-23T09:00:00", "2026-11-23", "09:00:00Z", ""])
-    def test_without_an_offset_there_is_none(self, text: str) -> None:
+    def test_a_text_without_an_offset_is_no_instant(self, text: str) -> None:
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(text, Instant)
 
 
-def test_what_is_unreadable_is_all_that_a_text_can_raise() -> None:
+def test_unreadable_covers_every_error_that_a_text_can_raise() -> None:
     found = []
     for text in ("{", "[]", '{"new": ' + "[" * 5_000 + "]" * 5_000 + "}"):
         try:
@@ -199,7 +197,7 @@ def test_what_is_unreadable_is_all_that_a_text_can_raise() -> None:
     assert found == ["DecodeError", "ValidationError", "RecursionError"]
 
 
-def test_a_type_that_msgspec_cannot_read_is_found_when_its_module_is_imported() -> None:
+def test_a_type_that_msgspec_cannot_read_is_an_error_when_its_module_is_imported() -> None:
     class Both(msgspec.Struct):
         either: Meta | Status
 
@@ -208,7 +206,7 @@ def test_a_type_that_msgspec_cannot_read_is_found_when_its_module_is_imported() 
         ready(Both)
 
 
-def test_a_list_says_where_it_goes_on() -> None:
+def test_a_list_has_the_token_of_its_next_page() -> None:
     first = msgspec.convert({"resourceVersion": "7", "continue": "token"}, ListMeta)
     last = msgspec.convert({"resourceVersion": "7"}, ListMeta)
     assert (first.continue_, last.continue_, first.resource_version) == ("token", None, "7")

@@ -26,19 +26,19 @@ def noted(key: str, text: str) -> Namespace:
         ("not true", False),
     ],
 )
-def test_a_namespace_is_protected_where_it_says_true(text: str, *, is_protected: bool) -> None:
+def test_a_namespace_is_protected_where_its_annotation_is_true(text: str, *, is_protected: bool) -> None:
     assert noted(names.NEVER_EVICT, text).is_protected is is_protected
 
 
-def test_the_protection_is_an_annotation_and_no_label() -> None:
+def test_protection_is_an_annotation_and_not_a_label() -> None:
     assert not Namespace(metadata=Meta(labels={names.NEVER_EVICT: "true"})).is_protected
 
 
-def test_pods_that_controllers_create_belong_to_whom_the_namespace_names() -> None:
+def test_pods_of_controllers_belong_to_the_owner_of_their_namespace() -> None:
     assert noted(names.OWNER, "alice").owner == "alice"
 
 
 @pytest.mark.parametrize("namespace", [Namespace(), noted(names.OWNER, ""), noted(names.USER, "alice")])
-def test_a_namespace_that_names_nobody_has_no_owner(namespace: Namespace) -> None:
+def test_a_namespace_without_the_annotation_has_no_owner(namespace: Namespace) -> None:
     assert namespace.owner is None
     assert not namespace.is_protected

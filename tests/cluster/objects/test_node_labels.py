@@ -25,14 +25,14 @@ NFD = names.FEATURE_LABELS
         (["a"], {OURS: "a", f"{NFD}.second": "a", f"second{NFD}": "a"}, ["a"]),
     ],
 )
-def test_a_label_is_ours_that_we_wrote_that_is_there_and_that_nobody_else_owns(
+def test_a_label_is_ours_if_we_wrote_it_it_is_present_and_nobody_else_owns_it(
     labels: list[str], annotations: dict[str, str], ours: list[str]
 ) -> None:
     meta = Meta(labels=dict.fromkeys(labels, "v"), annotations=annotations)
     assert sorted(written_labels(meta)) == ours
 
 
-def test_what_is_written_is_remembered_in_one_spelling() -> None:
+def test_the_remembered_labels_are_written_in_one_order() -> None:
     assert encode_written(frozenset({"b", "a"})) == "a,b"
     assert encode_written(frozenset()) is None
 
@@ -45,7 +45,7 @@ KEYS = st.sets(st.sampled_from(["a", "b", "example.com/c", "nvidia.com/gpu.produ
 
 
 @given(KEYS, KEYS, KEYS)
-def test_what_an_agent_remembers_is_its_own_again_but_for_what_is_gone_or_anothers(
+def test_an_agent_owns_its_remembered_labels_except_removed_ones_and_those_of_others(
     ours: frozenset[str], there: frozenset[str], theirs: frozenset[str]
 ) -> None:
     written = {OURS: text} if (text := encode_written(ours)) else {}

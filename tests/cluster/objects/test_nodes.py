@@ -11,7 +11,7 @@ from cluster.objects.pods import Condition
 from tests.fakes.objects import EPOCH
 
 
-def test_a_node_is_read_with_all_that_bars_pods_from_it() -> None:
+def test_a_node_is_read_with_everything_that_bars_pods_from_it() -> None:
     node = msgspec.convert(
         {
             "metadata": {"name": "n0"},
@@ -43,7 +43,7 @@ def test_a_node_is_read_with_all_that_bars_pods_from_it() -> None:
     assert node.status.node_info.container_runtime_version == "containerd://2.1.4"
 
 
-def test_a_node_that_has_just_registered_says_nothing_of_itself() -> None:
+def test_a_node_that_has_just_registered_has_empty_values() -> None:
     node = msgspec.convert({"metadata": {"name": "n0"}}, Node)
     assert (node.spec.unschedulable, node.spec.taints, node.status.allocatable) == (None, None, None)
     assert node.status.node_info.container_runtime_version == ""
@@ -75,7 +75,7 @@ def test_a_lease_is_read_with_its_holder_and_to_the_microsecond() -> None:
 @pytest.mark.parametrize(
     "text", ["2026-11-23T09:00:00Z", "2026-11-23T10:00:00+01:00", "2026-11-23T09:00:00.000000000Z"]
 )
-def test_a_renewal_is_one_instant_in_whatever_zone_it_is_written(text: str) -> None:
+def test_a_renewal_is_the_same_instant_in_whatever_zone_it_is_written(text: str) -> None:
     lease = msgspec.convert({"spec": {"renewTime": text}}, Lease)
     assert lease.spec.renew_time == datetime(2026, 11, 23, 9, tzinfo=UTC)
 

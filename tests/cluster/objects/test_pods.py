@@ -1,4 +1,4 @@
-"""What is read of a pod: what it asks for, whether it lives, since when it has its place."""
+"""What is read of a pod: its requests, whether it is alive, and since when it has its place."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -70,11 +70,11 @@ class TestNeeds:
         assert [need.count for need in container_needs(limited({names.GPU_RESOURCE: amount}))] == [2]
 
     @pytest.mark.parametrize("amount", ["1.5", "500m", "-1", "all", "", -1])
-    def test_an_amount_that_is_no_number_of_devices_is_an_error(self, amount: object) -> None:
+    def test_an_amount_that_is_not_a_number_of_devices_is_an_error(self, amount: object) -> None:
         with pytest.raises(QuantityError):
             container_needs(limited({names.GPU_RESOURCE: amount}))
 
-    def test_an_amount_of_something_else_is_not_read(self) -> None:
+    def test_amounts_of_other_resources_are_not_read(self) -> None:
         assert container_needs(limited({"cpu": "much", names.GPU_RESOURCE: "1"}))[0].count == 1
 
     @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ class TestLife:
         pod = msgspec.convert({"status": {"conditions": conditions}}, Pod)
         assert has_condition(pod, "Ready") is is_ready
 
-    def test_people_know_a_pod_by_its_namespace_and_name(self) -> None:
+    def test_the_key_of_a_pod_is_its_namespace_and_name(self) -> None:
         assert a_pod("web").obj.key == "default/web"
 
 
@@ -201,14 +201,14 @@ class TestFirstCreated:
         pod = a_pod().created(self.CREATED)
         return first_created((pod if text is None else pod.with_annotation(names.FIRST_CREATED, text)).obj)
 
-    def test_a_pod_that_came_back_keeps_the_place_of_its_first_life(self) -> None:
+    def test_a_recreated_pod_keeps_the_place_of_its_original(self) -> None:
         assert self.read("2026-11-23T09:00:00Z") == EPOCH
         assert self.read("2026-11-23T10:00:00+01:00") == EPOCH
 
     @pytest.mark.parametrize(
         "text", [None, "", "yesterday", "nan", "1e400", "2026-11-23", "2026-11-23T09:00:00", "{}", "null"]
     )
-    def test_what_cannot_be_read_counts_for_nothing(self, text: str | None) -> None:
+    def test_an_unreadable_original_creation_time_is_ignored(self, text: str | None) -> None:
         assert self.read(text) == self.CREATED
 
     def test_a_pod_that_was_not_created_yet_comes_last(self) -> None:

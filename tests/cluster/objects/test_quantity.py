@@ -98,7 +98,7 @@ def test_an_amount_is_its_number_times_the_power_of_its_suffix(digits: tuple[int
 
 
 @given(DIGITS, st.sampled_from(sorted(SUFFIXES)))
-def test_a_count_is_an_amount_that_is_whole(digits: tuple[int, int], suffix: str) -> None:
+def test_a_count_is_a_whole_amount(digits: tuple[int, int], suffix: str) -> None:
     text = written(digits, suffix)
     exact = Fraction(digits[0], 10 ** digits[1]) * SUFFIXES[suffix]
     if exact.denominator == 1 and exact <= LARGEST:
@@ -123,7 +123,7 @@ def test_any_text_is_an_amount_that_can_be_stored_or_an_error(text: str) -> None
         ("-1", "'-1' is not an amount of anything."),
     ],
 )
-def test_an_error_says_what_is_wrong_with_which_text(text: str, message: str) -> None:
+def test_an_error_contains_the_text_and_what_is_wrong_with_it(text: str, message: str) -> None:
     for _ in "twice":  # what is kept of earlier texts are numbers, never errors
         with pytest.raises(QuantityError) as raised:
             parse_count(text)

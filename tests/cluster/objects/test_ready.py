@@ -1,4 +1,4 @@
-"""msgspec learns a type when it is read first; two threads that do so at one moment end the process."""
+"""msgspec prepares a type at its first read; two threads that do so at once crash the process."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ for kind in [*below(msgspec.Struct)]:
 """
 
 
-def test_whatever_is_read_off_the_wire_is_learnt_when_its_module_is_imported() -> None:
+def test_every_type_read_off_the_wire_is_prepared_when_its_module_is_imported() -> None:
     command = [sys.executable, "-c", SCRIPT, " ".join(MODULES)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert sorted(set(said.split()) - ONLY_WRITTEN) == []

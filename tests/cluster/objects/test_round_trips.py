@@ -61,7 +61,7 @@ def test_an_inventory_of_whole_gpus_is_read_back(devices: tuple[Device, ...]) ->
 
 
 @given(st.dictionaries(TEXTS, ORDERS, max_size=4), st.randoms())
-def test_device_orders_are_read_back_but_those_that_order_nothing(
+def test_device_orders_are_read_back_except_those_that_order_nothing(
     orders: dict[str, DeviceOrder], random: Random
 ) -> None:
     text = encode_device_orders(orders)
@@ -99,7 +99,7 @@ def test_blocks_that_differ_in_their_count_alone_have_one_order() -> None:
     assert encode_blocks([few, many]) == encode_blocks([many, few])
 
 
-def test_the_default_of_a_field_is_not_said() -> None:
+def test_the_default_of_a_field_is_not_written() -> None:
     assert encode_hold(Hold(node="n0", devices=("A",))) == '{"node":"n0","devices":["A"]}'
     assert encode_replaced(Replaced()) == "{}"
     assert encode_order(EvictOrder(by="a", reason="r", at=EPOCH)) == (
@@ -107,6 +107,6 @@ def test_the_default_of_a_field_is_not_said() -> None:
     )
 
 
-def test_what_was_known_is_listed_by_kind() -> None:
+def test_known_versions_are_listed_by_kind() -> None:
     assert encode_versions({"pods": "3", "bookings": "1", "nodes": "2"}) == "bookings=1,nodes=2,pods=3"
     assert encode_versions({}) == ""

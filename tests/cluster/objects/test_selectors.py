@@ -25,7 +25,7 @@ def read(**affinity: Any) -> Affinity:
     return msgspec.convert(affinity, Affinity)
 
 
-def test_a_node_affinity_is_what_is_required() -> None:
+def test_the_required_terms_of_a_node_affinity_are_read() -> None:
     labels = {"key": "disk", "operator": "In", "values": ["ssd"]}
     fields = {"key": "metadata.name", "operator": "NotIn", "values": ["n0"]}
     term = {"matchExpressions": [labels, {"key": "gpu", "operator": "Exists"}], "matchFields": [fields]}
@@ -50,7 +50,7 @@ def test_a_node_affinity_is_what_is_required() -> None:
 
 
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
-def test_a_pod_affinity_is_what_is_required_and_its_opposite_is_another(kind: str) -> None:
+def test_the_required_terms_of_pod_affinity_and_anti_affinity_are_read_separately(kind: str) -> None:
     term = {
         "topologyKey": HOST,
         "labelSelector": WEB,
@@ -77,13 +77,13 @@ def test_a_pod_affinity_is_what_is_required_and_its_opposite_is_another(kind: st
 
 @pytest.mark.parametrize("body", [{}, {PREFERRED: []}, {REQUIRED: None}])
 @pytest.mark.parametrize("kind", ["nodeAffinity", "podAffinity", "podAntiAffinity"])
-def test_what_is_only_preferred_requires_nothing(kind: str, body: dict[str, Any]) -> None:
+def test_preferred_terms_are_not_required(kind: str, body: dict[str, Any]) -> None:
     found = read(**{kind: body})
     (one,) = (one for one in (found.node_affinity, found.pod_affinity, found.pod_anti_affinity) if one)
     assert one.required is None
 
 
-def test_a_selector_that_is_empty_is_another_one_than_none() -> None:
+def test_an_empty_selector_differs_from_none() -> None:
     """The first selects everything, the second nothing."""
     empty, none = (
         msgspec.convert({"topologyKey": HOST, "labelSelector": one}, PodAffinityTerm) for one in ({}, None)
@@ -120,6 +120,6 @@ def test_a_spread_constraint_is_read_whole() -> None:
 
 @pytest.mark.parametrize("policy", ["Sometimes", "honor", ""])
 @pytest.mark.parametrize("key", ["nodeAffinityPolicy", "nodeTaintsPolicy"])
-def test_a_policy_that_nobody_knows_is_refused_rather_than_misread(key: str, policy: str) -> None:
+def test_an_unknown_policy_is_refused_rather_than_misread(key: str, policy: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=key):
         msgspec.convert({key: policy}, SpreadConstraint)

@@ -24,7 +24,7 @@ from cluster.objects.replaced_fields import Replaced, replaced_in
 from tests.fakes.objects import EPOCH, a_pod
 
 BRACKETS: Final = "[" * 5_000 + "]" * 5_000
-"""What ``DEEP`` stands for, below a field that nobody knows: more than a reader can follow."""
+"""The value of ``DEEP``, below an unknown field: nested deeper than a reader can follow."""
 LOCAL: Final = '"2026-11-23T09:00:00"'
 """A time without a zone: no instant, and compared with one it would raise."""
 AT: Final = '"at": "2026-11-23T09:00:00Z"'
@@ -71,7 +71,7 @@ def device_orders(text: str) -> object:
         (decode_blocks, BlocksError, names.BLOCKS, f'[{{"start": {LOCAL}, "end": {LOCAL}}}]'),
     ],
 )
-def test_what_cannot_be_read_is_an_error_that_names_the_annotation(
+def test_an_unreadable_annotation_is_an_error_that_names_it(
     read: Callable[[str], object], error: type[Exception], key: str, text: str
 ) -> None:
     with pytest.raises(error, match=key):
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_an_error_that_names_the_annotation(
         f'{{"by": "alice", "reason": "fire", {AT}, "new": DEEP}}',
     ],
 )
-def test_an_evict_order_that_cannot_be_read_is_none(text: str) -> None:
+def test_an_unreadable_evict_order_is_ignored(text: str) -> None:
     assert order_of(a_pod().with_annotation(names.EVICT, text.replace("DEEP", BRACKETS)).obj) is None
 
 
@@ -105,11 +105,11 @@ def test_an_evict_order_that_cannot_be_read_is_none(text: str) -> None:
         '{"schedulerName": "mine", "new": DEEP}',
     ],
 )
-def test_replaced_fields_that_cannot_be_read_are_none(text: str) -> None:
+def test_unreadable_replaced_fields_are_ignored(text: str) -> None:
     assert replaced_in({names.REPLACED: text.replace("DEEP", BRACKETS)}) == Replaced()
 
 
-def test_what_a_newer_writer_adds_within_the_version_is_skipped() -> None:
+def test_fields_that_a_newer_writer_adds_within_the_version_are_skipped() -> None:
     found = hold_of(a_pod().with_annotation(names.HOLD, '{"node": "n0", "devices": ["A"], "new": [1]}').obj)
     assert found is not None
     assert (found.node, found.devices) == ("n0", ("A",))
@@ -120,13 +120,13 @@ def test_what_a_newer_writer_adds_within_the_version_is_skipped() -> None:
     assert order.at == EPOCH
 
 
-def test_a_first_creation_without_a_zone_counts_for_nothing() -> None:
+def test_an_original_creation_time_without_a_zone_is_ignored() -> None:
     pod = a_pod().with_annotation(names.FIRST_CREATED, "2026-11-20T09:00:00").obj
     assert first_created(pod) == first_created(a_pod().obj)
 
 
 @pytest.mark.parametrize("read", [hold, inventory, device_orders])
-def test_an_empty_text_says_as_little_as_none(read: Callable[[str], object]) -> None:
+def test_an_empty_text_is_read_like_a_missing_annotation(read: Callable[[str], object]) -> None:
     assert not read("")
 
 
@@ -175,7 +175,7 @@ JSON: Final = st.recursive(
 
 @pytest.mark.parametrize(("read", "error"), READERS)
 @given(value=JSON)
-def test_whatever_json_stands_there_is_read_or_is_the_readers_own_error(
+def test_any_json_is_read_or_raises_the_reader_s_own_error(
     read: Callable[[str], object], error: type[Exception], value: object
 ) -> None:
     with suppress(error):
@@ -184,7 +184,7 @@ def test_whatever_json_stands_there_is_read_or_is_the_readers_own_error(
 
 @pytest.mark.parametrize(("read", "error"), READERS)
 @given(text=st.text(max_size=30))
-def test_whatever_text_stands_there_is_read_or_is_the_readers_own_error(
+def test_any_text_is_read_or_raises_the_reader_s_own_error(
     read: Callable[[str], object], error: type[Exception], text: str
 ) -> None:
     with suppress(error):
@@ -195,7 +195,7 @@ def test_whatever_text_stands_there_is_read_or_is_the_readers_own_error(
 @pytest.mark.parametrize(
     "text", [BRACKETS, f'{{"main": {BRACKETS}}}', '{"main": ' * 5_000, "\ufeff{}", "\x00"]
 )
-def test_a_text_that_is_made_to_be_unreadable_is_no_other_error(
+def test_a_text_made_to_be_unreadable_raises_no_other_error(
     read: Callable[[str], object], error: type[Exception], text: str
 ) -> None:
     with suppress(error):

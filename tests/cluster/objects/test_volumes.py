@@ -26,7 +26,7 @@ def volume_claim(*, annotations: dict[str, str] | None = None, **spec: object) -
 
 
 class TestVolumeClaim:
-    def test_a_volume_claim_is_read_with_what_it_asks_for(self) -> None:
+    def test_a_volume_claim_is_read_with_its_requirements(self) -> None:
         found = volume_claim(
             volumeName="pv-1",
             storageClassName="fast",
@@ -53,7 +53,7 @@ class TestVolumeClaim:
             pytest.param("", "fast", "", id="an empty annotation before the field, too"),
         ],
     )
-    def test_the_class_is_named_by_the_annotation_before_the_field(
+    def test_the_class_of_a_volume_claim_is_named_by_the_annotation_before_the_field(
         self, annotation: str | None, field: str | None, name: str
     ) -> None:
         """Source: k8s.io/component-helpers storage/volume, GetPersistentVolumeClaimClass."""
@@ -64,7 +64,7 @@ class TestVolumeClaim:
         ("volume", "annotations", "is_bound"),
         [
             pytest.param("pv-1", {BIND_COMPLETED: "yes"}, True, id="bound"),
-            pytest.param("pv-1", {BIND_COMPLETED: ""}, True, id="the mark says nothing"),
+            pytest.param("pv-1", {BIND_COMPLETED: ""}, True, id="an empty mark"),
             pytest.param("pv-1", {}, False, id="the volume is named, and nothing done yet"),
             pytest.param("pv-1", {"pv.kubernetes.io/bound-by-controller": "yes"}, False, id="another mark"),
             pytest.param("", {BIND_COMPLETED: "yes"}, False, id="no volume, as where it was lost"),
@@ -79,7 +79,7 @@ class TestVolumeClaim:
         assert volume_claim(annotations=annotations, volumeName=volume).is_bound is is_bound
 
 
-def test_a_volume_says_where_it_can_be_used_and_whose_it_is() -> None:
+def test_a_volume_is_read_with_its_nodes_and_its_volume_claim() -> None:
     term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}
     found = msgspec.convert(
         {
@@ -118,7 +118,7 @@ def test_a_volume_says_where_it_can_be_used_and_whose_it_is() -> None:
     assert (spec.capacity, found.status.phase) == ({"storage": "100Gi"}, "Available")
 
 
-def test_a_class_says_how_and_where_its_volumes_are_made() -> None:
+def test_a_storage_class_is_read_with_its_provisioner_mode_and_topology() -> None:
     found = msgspec.convert(
         {
             "metadata": {"name": "zoned"},
@@ -152,7 +152,7 @@ def test_a_class_says_how_and_where_its_volumes_are_made() -> None:
         pytest.param({"persistentVolumeClaim": None, "ephemeral": None}, None, False, id="nulls"),
     ],
 )
-def test_of_a_pods_volumes_those_with_a_volume_claim_are_known(
+def test_volumes_of_a_pod_with_a_volume_claim_are_known(
     body: dict[str, Any], named: str | None, *, is_ephemeral: bool
 ) -> None:
     found = msgspec.convert({"name": "v", **body}, PodVolume)
@@ -164,7 +164,7 @@ def test_of_a_pods_volumes_those_with_a_volume_claim_are_known(
     )
 
 
-def test_volumes_that_differ_in_what_is_not_read_are_equal() -> None:
+def test_volumes_that_differ_only_in_unread_fields_are_equal() -> None:
     """Most updates of a volume change nothing that matters here."""
     written = {"spec": {"capacity": {"storage": "1Gi"}}, "status": {"phase": "Bound"}}
     noisy = {**written, "status": {"phase": "Bound", "lastPhaseTransitionTime": "2026-11-23T09:00:00Z"}}

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("years", [0, 12, 30], ids=["UTCTime", "an authority beyond 2049", "GeneralizedTime"])
-def test_a_certificate_says_when_it_ends_in_this_half_of_the_century_and_in_the_next(years: int) -> None:
+def test_the_end_of_a_certificate_is_read_before_and_after_2050(years: int) -> None:
     made = NOW + timedelta(days=365 * years)
     authority = new_authority(made)
     server = new_certificate(authority, ["webhook.example", "10.0.0.1", "a" * 200], made)
@@ -24,7 +24,7 @@ def test_a_certificate_says_when_it_ends_in_this_half_of_the_century_and_in_the_
     assert ends_at(server.certificate) == made + CERTIFICATE_LASTS
 
 
-def test_of_a_chain_the_first_certificate_counts() -> None:
+def test_the_first_certificate_of_a_chain_counts() -> None:
     authority = new_authority(NOW)
     server = new_certificate(authority, ["webhook.example"], NOW)
     chain = b"subject=webhook.example\n" + server.certificate + authority.certificate
@@ -42,7 +42,7 @@ def test_of_a_chain_the_first_certificate_counts() -> None:
         new_authority(NOW).key,
     ],
 )
-def test_text_that_is_no_certificate_is_an_error(text: bytes) -> None:
+def test_a_text_that_is_no_certificate_is_an_error(text: bytes) -> None:
     with pytest.raises(UnreadableCertificateError, match="not a certificate in PEM"):
         ends_at(text)
 
@@ -57,7 +57,7 @@ def test_the_end_of_a_certificate_is_noted_when_it_is_served_and_not_before() ->
     assert ends.at() == (NOW + CERTIFICATE_LASTS).timestamp()
 
 
-def test_a_certificate_that_cannot_be_served_leaves_the_end_of_the_former_one() -> None:
+def test_a_certificate_that_cannot_be_served_keeps_the_end_of_the_former_one() -> None:
     ends = CertificateExpiry()
     present = ends.noted(list[KeyPair]().append)
     present(new_certificate(new_authority(NOW), ["webhook.example"], NOW))

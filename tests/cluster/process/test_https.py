@@ -25,7 +25,7 @@ PATIENCE = 1.5
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Answers how long the body was; too long a one before it has come."""
+    """Answer with the length of the body; at ``/early``, before any of it has arrived."""
     length = 0
     more = scope["path"] != "/early"
     while more:
@@ -98,7 +98,7 @@ def connected(server: TlsServer, ours: Signed, client: Signed) -> Iterator[ssl.S
 
 
 def keep_sending(client: ssl.SSLSocket, begun: bytes, drop: bytes) -> None:
-    """Send what never comes to its end."""
+    """Send a request that never ends."""
     clock, never = SystemClock(), threading.Event()
     client.sendall(begun)
     while True:
@@ -162,7 +162,9 @@ def test_a_client_that_does_not_trust_our_certificate_is_logged(
     assert "authority of the certificate that it is shown" in refusals(lines)[0][1]
 
 
-def test_a_client_that_connects_and_leaves_at_once_is_not_logged(server: TlsServer, ours: Signed) -> None:
+def test_a_client_that_connects_and_disconnects_at_once_is_not_logged(
+    server: TlsServer, ours: Signed
+) -> None:
     with capture_logs() as lines:
         for _ in range(3):
             socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
@@ -189,7 +191,7 @@ def test_the_same_refusal_is_logged_again_after_a_minute_and_the_log_does_not_fi
     assert len(lines) == MOST - 1
 
 
-def test_new_authorities_count_from_now_on_and_open_connections_go_on(
+def test_new_authorities_apply_to_new_connections_and_open_ones_continue(
     server: TlsServer, ours: Signed, theirs: Signed, alice: Signed, pair: KeyPair, tmp_path: Path
 ) -> None:
     newcomer = signed(theirs, tmp_path, NAME, use="clientAuth")
@@ -207,7 +209,7 @@ def test_new_authorities_count_from_now_on_and_open_connections_go_on(
         assert lasting.sock is before
 
 
-def test_authorities_that_are_none_leave_the_former_ones(
+def test_invalid_authorities_keep_the_former_ones(
     server: TlsServer, ours: Signed, alice: Signed, pair: KeyPair
 ) -> None:
     with pytest.raises(ServeError):
@@ -226,7 +228,7 @@ def test_authorities_that_are_none_leave_the_former_ones(
     ],
     ids=["head", "body", "chunks"],
 )
-def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_sent(
+def test_a_request_that_never_ends_is_cut_off_however_busily_it_is_sent(
     server: TlsServer, ours: Signed, alice: Signed, begun: bytes
 ) -> None:
     drop = b"1\r\nx\r\n" if b"chunked" in begun else b"x"
@@ -234,7 +236,7 @@ def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_s
         keep_sending(client, begun, drop)
 
 
-def test_a_client_that_was_answered_before_the_end_of_its_request_cannot_go_on_sending(
+def test_a_client_answered_before_the_end_of_its_request_cannot_continue_sending(
     server: TlsServer, ours: Signed, alice: Signed
 ) -> None:
     with connected(server, ours, alice) as client:
@@ -244,7 +246,7 @@ def test_a_client_that_was_answered_before_the_end_of_its_request_cannot_go_on_s
             keep_sending(client, b"", b"1\r\nx\r\n")
 
 
-def test_a_client_that_is_slow_to_begin_or_between_two_requests_is_waited_for(
+def test_a_client_that_is_slow_before_or_between_requests_is_waited_for(
     server: TlsServer, ours: Signed, alice: Signed
 ) -> None:
     clock, never = SystemClock(), threading.Event()

@@ -31,7 +31,7 @@ def crashes(_stop: threading.Event) -> None:
 
 
 class TestEnding:
-    def test_an_orderly_end_is_zero(self, process: Process) -> None:
+    def test_an_orderly_end_has_exit_status_zero(self, process: Process) -> None:
         process.thread("worker", waits)
         process.end("the work is done")
         assert process.run() == 0
@@ -47,11 +47,11 @@ class TestEnding:
         assert lines[0]["reason"] == "the thread 'printer' crashed"
         assert str(lines[0]["exc_info"]) == "out of paper"
 
-    def test_a_thread_that_just_returns_ends_the_process(self, process: Process) -> None:
+    def test_a_thread_that_returns_ends_the_process(self, process: Process) -> None:
         process.thread("short", lambda _stop: None)
         assert process.run() == 1
 
-    def test_a_thread_that_crashes_while_all_end_is_not_overlooked(self, process: Process) -> None:
+    def test_a_thread_that_crashes_during_the_end_is_not_overlooked(self, process: Process) -> None:
         def late(stop: threading.Event) -> None:
             stop.wait()
             raise RuntimeError("too late")
@@ -82,7 +82,7 @@ class TestClosing:
         assert process.run() == 0
         assert closed == ["first"]
 
-    def test_what_does_not_end_within_the_grace_is_named_and_left_behind(self) -> None:
+    def test_threads_that_do_not_end_within_the_grace_period_are_named_and_left_behind(self) -> None:
         process = Process("tester", SystemClock(), grace=0.05)
         forever = threading.Event()
         process.thread("hanging", lambda _stop: waits(forever))
@@ -151,7 +151,7 @@ sys.exit(process.run())
 """
 
 
-def test_in_the_log_a_crash_is_one_line_of_json() -> None:
+def test_a_crash_is_logged_as_one_line_of_json() -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", CRASHING]
     done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False, timeout=60)

@@ -47,7 +47,7 @@ def test_an_exception_stays_on_its_line(stream: io.StringIO, tmp_path: Path) -> 
     assert "FileNotFoundError: [Errno 2]" in json.loads(stream.getvalue())["exception"]
 
 
-def test_the_standard_librarys_logs_have_the_same_shape(stream: io.StringIO) -> None:
+def test_logs_of_the_standard_library_have_the_same_shape(stream: io.StringIO) -> None:
     logs.configure(stream=stream)
     logging.getLogger("somebody").warning("disk %s", "full")
     line = json.loads(stream.getvalue())
@@ -61,20 +61,20 @@ def test_values_that_json_does_not_know_are_written_as_text(stream: io.StringIO)
 
 
 @pytest.mark.parametrize("odd", ["half a character: \ud800", {("a", "tuple"): 1}])
-def test_what_no_json_can_say_is_written_as_python_has_it(stream: io.StringIO, odd: object) -> None:
+def test_values_that_json_cannot_express_are_written_as_in_python(stream: io.StringIO, odd: object) -> None:
     logs.configure(stream=stream)
     structlog.get_logger("part").info("odd", value=odd)
     assert "odd" in json.loads(stream.getvalue())["event"]
 
 
 class Full(io.StringIO):
-    """A disk without room."""
+    """A stream on a full disk."""
 
     def flush(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_stream_that_is_full_or_closed_stops_nobody() -> None:
+def test_a_full_or_closed_stream_does_not_stop_the_caller() -> None:
     closed = io.StringIO()
     closed.close()
     for stream in (closed, Full()):
@@ -82,7 +82,7 @@ def test_a_stream_that_is_full_or_closed_stops_nobody() -> None:
         structlog.get_logger("part").info("bound")
 
 
-def test_failures_are_errors_whatever_the_level_leaves_out(stream: io.StringIO, tmp_path: Path) -> None:
+def test_failures_are_logged_as_errors_at_every_level(stream: io.StringIO, tmp_path: Path) -> None:
     logs.configure(level="error", stream=stream)
     log = structlog.get_logger("part")
     log.warning("less")
@@ -99,7 +99,7 @@ def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
     assert stream.getvalue() == ""
 
 
-def test_people_read_columns(stream: io.StringIO) -> None:
+def test_the_format_for_people_has_columns(stream: io.StringIO) -> None:
     logs.configure(style="console", stream=stream)
     structlog.get_logger("part").info("bound", pod="team/a")
     assert "bound" in stream.getvalue()
@@ -174,7 +174,7 @@ def test_text_without_a_secret_stays_as_it_is(stream: io.StringIO, text: str) ->
         '{"event": "known-secret", "level": "info", "logger": "x", "time": "t"}',
     ],
 )
-def test_a_line_that_may_not_be_is_found(line: str) -> None:
+def test_a_forbidden_line_is_found(line: str) -> None:
     good = '{"event": "bound", "level": "info", "logger": "x", "time": "t", "pod": "team/a"}'
     found = list(troubles_in(f"{good}\n{line}\n", known=["known-secret"]))
     assert found

@@ -11,7 +11,7 @@ from cluster.process.loops import IN_A_ROW, PAUSE, WELL_AFTER, Body, Loops
 
 
 class Played:
-    """A loop in a thread of its own, whose rounds go as the test says."""
+    """A loop in its own thread, whose rounds end as the test wants."""
 
     def __init__(self, make: Callable[[Loops, Callable[[], None]], Body]) -> None:
         self.clock, self.counted = FakeClock(), list[str]()
@@ -107,7 +107,7 @@ class Ends:
         ((0, 0, WELL_AFTER, 0), [False] * 9),
     ],
 )
-def test_a_loop_of_its_own_that_raises_is_begun_again_after_a_pause(
+def test_a_lasting_loop_that_raises_is_started_again_after_a_pause(
     lasts: tuple[float, ...], is_unready: list[bool]
 ) -> None:
     ends = Ends(*lasts)

@@ -35,7 +35,7 @@ assert agent.main() == 2
 
 
 def heaps(before: str = "") -> int:
-    """How many there are while some threads keep something each; glibc reports on standard error."""
+    """The number of heaps while some threads keep an allocation each; glibc reports on standard error."""
     program = _PROGRAM.format(before=before, threads=_THREADS)
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -47,7 +47,7 @@ def heaps(before: str = "") -> int:
     return sum(line.startswith("Arena ") for line in done.stderr.splitlines())
 
 
-def test_each_thread_has_a_heap_of_its_own_if_nobody_says_otherwise() -> None:
+def test_each_thread_has_its_own_heap_by_default() -> None:
     assert heaps() > 1
 
 

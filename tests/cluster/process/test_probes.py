@@ -53,30 +53,30 @@ def ask(
 
 class TestProbes:
     @pytest.mark.parametrize("path", ["/livez", "/healthz", "/readyz"])
-    def test_all_well_is_200(self, server: Server, path: str) -> None:
+    def test_a_healthy_process_answers_200(self, server: Server, path: str) -> None:
         answer = ask(server, path)
         assert (answer.status, answer.data) == (200, b"ok\n")
 
-    def test_trouble_is_503_with_the_message(self, server: Server, checks: Checks) -> None:
+    def test_an_unready_process_answers_503_with_the_message(self, server: Server, checks: Checks) -> None:
         checks.synced = "no list yet"
         answer = ask(server, "/readyz")
         assert (answer.status, answer.data) == (503, b"pods: no list yet\n")
         assert ask(server, "/healthz").status == 200
 
-    def test_a_check_that_fails_is_trouble_without_its_details(self, checks: Checks) -> None:
+    def test_a_check_that_raises_answers_503_without_details(self, checks: Checks) -> None:
         app = Probes(CollectorRegistry(), healthy={"odd": checks.broken})
         running = serve(app, HOST, 0)
         answer = ask(running, "/healthz")
         running.close()
         assert (answer.status, answer.data) == (503, b"odd: the check itself failed, see the log\n")
 
-    def test_a_part_without_a_liveness_check_lives_as_long_as_it_is_healthy(
+    def test_a_process_without_a_liveness_check_is_live_while_it_is_healthy(
         self, server: Server, checks: Checks
     ) -> None:
         checks.alive = "stuck"
         assert ask(server, "/livez").data == ask(server, "/healthz").data == b"watcher: stuck\n"
 
-    def test_a_fault_that_no_restart_repairs_is_no_reason_for_one(self, checks: Checks) -> None:
+    def test_a_fault_that_a_restart_cannot_repair_does_not_fail_liveness(self, checks: Checks) -> None:
         checks.synced = "the driver hangs"
         app = Probes(CollectorRegistry(), alive={}, healthy={"driver": lambda: checks.synced})
         running = serve(app, HOST, 0)
@@ -84,25 +84,25 @@ class TestProbes:
         running.close()
         assert answers == [200, 503]
 
-    def test_metrics_are_there(self, server: Server) -> None:
+    def test_metrics_are_served(self, server: Server) -> None:
         answer = ask(server, "/metrics")
         assert answer.status == 200
         assert b"gpu_booking_answer 42.0" in answer.data
 
-    def test_head_has_no_body(self, server: Server) -> None:
+    def test_the_answer_to_head_has_no_body(self, server: Server) -> None:
         answer = ask(server, "/healthz", "HEAD")
         assert (answer.status, answer.data) == (200, b"")
 
-    def test_another_path_is_404(self, server: Server) -> None:
+    def test_another_path_answers_404(self, server: Server) -> None:
         answer = ask(server, "/secrets")
         assert answer.status == 404
         assert b"/readyz" in answer.data
 
-    def test_writing_is_405(self, server: Server) -> None:
+    def test_a_writing_method_answers_405(self, server: Server) -> None:
         answer = ask(server, "/readyz", "POST", b"x")
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
-    def test_a_body_that_is_too_long_is_413(self, server: Server) -> None:
+    def test_a_body_that_is_too_long_answers_413(self, server: Server) -> None:
         assert ask(server, "/readyz", "POST", b"x" * 1001).status == 413
 
 
@@ -126,7 +126,7 @@ class TestServing:
         with pytest.raises(urllib3.exceptions.HTTPError):
             ask(server, "/healthz")
 
-    def test_closing_waits_for_the_thread_before_it_closes_what_the_thread_is_woken_by(self) -> None:
+    def test_closing_waits_for_the_thread_before_it_closes_the_trigger_that_wakes_it(self) -> None:
         server = serve(fails, HOST, 0)
         trigger = server._waitress.trigger
         pull = trigger._physical_pull
@@ -141,14 +141,14 @@ class TestServing:
 
         assert not server._thread.is_alive()
 
-    def test_a_taken_port_is_a_message(self, server: Server) -> None:
+    def test_a_port_in_use_is_reported_in_a_message(self, server: Server) -> None:
         with pytest.raises(
             ServeError, match=f"Cannot listen on 127.0.0.1 port {server.port}: Address already"
         ):
             serve(fails, HOST, server.port)
 
-    def test_idle_connections_keep_nobody_out(self, server: Server) -> None:
-        """More of them than are served at one time, none of which ever says a word."""
+    def test_idle_connections_do_not_keep_others_out(self, server: Server) -> None:
+        """More of them than are served at one time, none of which ever sends a byte."""
         with ExitStack() as crowd:
             idle = [
                 crowd.enter_context(socket.create_connection((HOST, server.port)))
@@ -158,7 +158,7 @@ class TestServing:
                 assert ask(server, "/readyz").status == 200
             assert idle[0].recv(1) == b"", "the oldest makes room for the newest"
 
-    def test_nor_do_requests_that_are_never_finished(self, server: Server) -> None:
+    def test_unfinished_requests_do_not_keep_others_out(self, server: Server) -> None:
         with ExitStack() as crowd:
             for _ in range(CONNECTIONS + 50):
                 slow = crowd.enter_context(socket.create_connection((HOST, server.port)))

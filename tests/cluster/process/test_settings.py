@@ -25,7 +25,7 @@ def test_settings_that_are_not_given_have_their_defaults() -> None:
     assert load(Example, {"GPU_BOOKING_NODE": "n0"}) == Example(node="n0")
 
 
-def test_variables_are_read_as_their_fields_types() -> None:
+def test_variables_are_read_as_the_types_of_their_fields() -> None:
     environ = {
         "GPU_BOOKING_NODE": "n0",
         "GPU_BOOKING_PROBE_PORT": "0",
@@ -88,7 +88,7 @@ def test_a_wrong_variable_is_named_with_what_was_expected(variable: str, value: 
     assert f"GPU_BOOKING_{variable} is {value!r}: {expected}" in str(caught.value)
 
 
-def test_everything_that_is_wrong_is_reported_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         load(Example, {"GPU_BOOKING_DRY_RUN": "?", "GPU_BOOKING_PROBE_PORT": "-1"})
     missing, port, dry_run = str(caught.value).splitlines()
@@ -97,7 +97,7 @@ def test_everything_that_is_wrong_is_reported_at_once() -> None:
     assert "GPU_BOOKING_DRY_RUN is '?'" in dry_run
 
 
-def test_an_unknown_variable_of_ours_is_warned_about_and_a_service_link_is_not() -> None:
+def test_an_unknown_variable_of_ours_causes_a_warning_and_a_service_link_does_not() -> None:
     environ = {
         "GPU_BOOKING_NODE": "n0",
         "GPU_BOOKING_PROBE_PORTS": "1",
@@ -115,7 +115,7 @@ def test_an_unknown_variable_of_ours_is_warned_about_and_a_service_link_is_not()
     ]
 
 
-def test_what_a_struct_itself_refuses_is_a_settings_error() -> None:
+def test_a_value_that_the_struct_itself_refuses_is_a_settings_error() -> None:
     class Pair(msgspec.Struct):
         low: int
         high: int

@@ -40,7 +40,7 @@ def test_without_any_home_the_setting_is_named() -> None:
         cache_folder({})
 
 
-def test_a_result_is_made_once_and_then_found(tmp_path: Path) -> None:
+def test_a_result_is_built_once_and_then_found(tmp_path: Path) -> None:
     place = tmp_path / "binaries" / "key"
     assert kept(place, writing("first")) == place
     assert kept(place, refuse) == place
@@ -65,7 +65,7 @@ def test_an_interrupted_build_leaves_no_folder_at_all(tmp_path: Path, error: typ
     assert has_result(kept(tmp_path / "key", writing("whole")))
 
 
-def test_while_it_is_made_nothing_lies_in_its_place(tmp_path: Path) -> None:
+def test_a_result_appears_in_its_place_only_when_it_is_complete(tmp_path: Path) -> None:
     place = tmp_path / "key"
 
     def make(draft: Path) -> None:
@@ -84,14 +84,14 @@ def test_the_draft_of_a_killed_process_is_cleared_away(tmp_path: Path) -> None:
     assert not left.exists()
 
 
-def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
+def test_a_damaged_result_is_rebuilt(tmp_path: Path) -> None:
     place = kept(tmp_path / "key", writing("first"), whole=has_result)
     (place / "result").unlink()
     kept(place, writing("second"), whole=has_result)
     assert (place / "result").read_text() == "second"
 
 
-def test_of_two_builders_one_builds_and_the_other_waits_and_says_so(tmp_path: Path) -> None:
+def test_one_of_two_builders_builds_while_the_other_waits_and_reports_it(tmp_path: Path) -> None:
     place = tmp_path / "key"
     building, waited = threading.Event(), threading.Event()
 

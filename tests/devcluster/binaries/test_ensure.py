@@ -76,7 +76,7 @@ def test_the_second_time_go_is_not_called_and_nothing_is_reported(log: Path) -> 
     assert reported == []
 
 
-def test_each_tool_is_kept_by_itself_and_one_that_is_gone_is_built_alone(tmp_path: Path, log: Path) -> None:
+def test_each_tool_is_cached_separately_and_only_a_missing_one_is_built(tmp_path: Path, log: Path) -> None:
     binaries = ensure()
     assert len(folders(tmp_path)) == len(TOOLS) + 1
     log.unlink()
@@ -98,7 +98,7 @@ def test_a_tool_that_no_cluster_needs_is_built_alone_and_only_when_asked_for(log
     assert not log.exists()
 
 
-def test_what_an_older_checkout_kept_stays_as_it_is(tmp_path: Path, log: Path) -> None:
+def test_the_cache_of_an_older_checkout_stays_as_it_is(tmp_path: Path, log: Path) -> None:
     old = tmp_path / "cache" / "binaries" / "38c0b5ab9edce1d3"
     old.mkdir(parents=True)
     (old / "kubebox").write_text("old")
@@ -119,7 +119,7 @@ def test_the_whole_cache_can_be_moved(tmp_path: Path, log: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("log")
-def test_progress_goes_from_fetching_over_compiling_and_linking_to_done() -> None:
+def test_progress_goes_from_fetching_through_compiling_and_linking_to_done() -> None:
     reported: list[Progress] = []
     ensure(reported.append)
     steps = [str(progress) for progress in reported if progress.subject.startswith("runc ")]
@@ -138,7 +138,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         Binaries(Path("/nowhere")).path("kubeadm")
 
 
-def test_a_failed_build_says_why_and_leaves_nothing_half(
+def test_a_failed_build_reports_why_and_leaves_nothing_unfinished(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_GO", "fail")
@@ -203,7 +203,7 @@ def hanging_build(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpro
         os.kill(int(log.read_text().split("hanging ")[1].split()[0]), signal.SIGKILL)
 
 
-def test_a_killed_build_keeps_the_tools_that_were_finished_and_nothing_half(
+def test_a_killed_build_keeps_the_finished_tools_and_nothing_unfinished(
     tmp_path: Path, log: Path, hanging_build: subprocess.Popen[str]
 ) -> None:
     hanging_build.kill()

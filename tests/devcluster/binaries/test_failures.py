@@ -17,7 +17,7 @@ from devcluster.binaries.failures import LINES_SHOWN, message
         ("missing go.sum entry for module providing package k8s.io/api", "go mod tidy"),
     ],
 )
-def test_a_known_failure_says_what_to_do(said: str, advice: str) -> None:
+def test_a_known_failure_names_the_remedy(said: str, advice: str) -> None:
     assert advice in message("Building it", 1, said.splitlines())
 
 

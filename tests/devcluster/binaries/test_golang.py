@@ -28,13 +28,13 @@ def test_stdout_is_returned_and_every_line_of_stderr_is_passed_on(tmp_path: Path
     assert [line for line in lines if line] == ["a", "bc", "d"]
 
 
-def test_much_output_on_both_pipes_blocks_nobody(tmp_path: Path) -> None:
+def test_much_output_on_both_pipes_blocks_neither_side(tmp_path: Path) -> None:
     script = "i=0; while [ $i -lt 20000 ]; do echo 1234567890; echo 1234567890 >&2; i=$((i+1)); done"
     output = go(tmp_path, script).run("it", ["list"], lambda _line: True)
     assert len(output) == 20000 * 11
 
 
-def test_while_go_prints_nothing_a_clock_can_go_on(tmp_path: Path) -> None:
+def test_the_caller_can_update_a_clock_while_go_prints_nothing(tmp_path: Path) -> None:
     lines: list[str] = []
 
     def on_line(line: str) -> bool:

@@ -39,14 +39,14 @@ def test_a_build_from_gos_cache_has_nothing_to_compile_and_only_links() -> None:
     assert counter.progress == Progress("cni v1", "linking")
 
 
-def test_a_half_warm_cache_is_reported_honestly() -> None:
+def test_packages_of_a_half_warm_cache_are_reported_separately() -> None:
     cold = (FIXTURES / "cni_listing_cold.txt").read_text().splitlines()
     warm = (FIXTURES / "cni_listing_warm.txt").read_text().splitlines()
     counter = Counter("cni v1", "\n".join(warm[:100] + cold[100:]))
     assert str(counter.progress) == "cni v1: compiling 0 of 59 (99 more from Go's cache)"
 
 
-def test_other_words_of_go_count_as_nothing_and_a_package_counts_once() -> None:
+def test_other_output_of_go_is_not_counted_and_a_package_counts_once() -> None:
     counter = Counter("x", "a true stale dependency: b\nb true build ID mismatch\n")
     counted = [counter.line(line) for line in ("go: downloading b v1.0.0", "", "# b", "b", "b")]
     assert counted == [False, False, False, True, False]
@@ -68,7 +68,7 @@ def test_a_terminal_has_one_line_that_is_written_over_until_the_end() -> None:
     )
 
 
-def test_what_never_ended_keeps_its_line_on_a_terminal() -> None:
+def test_a_step_that_never_ended_keeps_its_line_on_a_terminal() -> None:
     steps = [(0.0, Progress("binaries", "waiting")), (1.0, Progress("etcd", "linking"))]
     assert shown(Terminal(), steps) == "\rbinaries: waiting [0:00]\x1b[K\netcd: linking [0:00]\x1b[K"
 

@@ -83,7 +83,7 @@ def test_a_good_go_on_path_is_taken_and_nothing_installed(tmp_path: Path, path_w
 
 
 @pytest.mark.usefixtures("path_with_go")
-def test_an_old_go_is_passed_over_for_one_of_our_own_which_is_kept(tmp_path: Path) -> None:
+def test_an_old_go_is_passed_over_for_one_of_our_own_which_is_cached(tmp_path: Path) -> None:
     commands = FakeCommands("go1.20.1\n")
     reported: list[Progress] = []
     first = ensure_go(tmp_path / "cache", reported.append, commands)
@@ -103,7 +103,7 @@ def test_our_own_go_is_installed_by_name_version_and_hash_alone(tmp_path: Path) 
     assert not [argument for argument in pip if "://" in argument]
 
 
-def test_when_it_cannot_be_installed_the_ways_out_are_named_and_nothing_is_left(
+def test_a_failed_installation_names_the_remedies_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -113,7 +113,7 @@ def test_when_it_cannot_be_installed_the_ways_out_are_named_and_nothing_is_left(
     assert [path for path in (tmp_path / "cache" / "go").iterdir() if path.is_dir()] == []
 
 
-def test_a_persons_go_settings_cannot_change_the_result_but_proxies_are_theirs() -> None:
+def test_the_users_go_settings_cannot_change_the_result_except_for_proxies() -> None:
     inherited = {
         "GOFLAGS": "-mod=mod",
         "GOWORK": "/w",

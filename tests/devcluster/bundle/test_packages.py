@@ -14,7 +14,7 @@ from devcluster.paths import CHECKOUT
 LOCK = CHECKOUT / "requirements/dev.txt"
 
 
-def test_an_entry_goes_along_with_its_hashes_and_nothing_of_its_neighbours() -> None:
+def test_an_entry_is_taken_with_its_hashes_and_nothing_of_its_neighbours() -> None:
     alpha = "alpha==1 \\\n    --hash=sha256:aa\n    # via beta\n"
     beta = "beta==2 ; sys_platform == 'x' \\\n    --hash=sha256:bb\n"
     lock = alpha + beta
@@ -23,7 +23,7 @@ def test_an_entry_goes_along_with_its_hashes_and_nothing_of_its_neighbours() -> 
         packages.chosen(lock, ("beta", "gamma"))
 
 
-def test_what_the_tests_run_by_is_in_the_lock_with_all_that_it_needs() -> None:
+def test_the_lock_has_the_packages_that_run_the_tests_with_all_dependencies() -> None:
     assert packages.chosen(LOCK.read_text(), packages.TESTING).count("==") >= len(packages.TESTING)
     for name in packages.TESTING:
         for need in importlib.metadata.requires(name) or ():
@@ -31,11 +31,11 @@ def test_what_the_tests_run_by_is_in_the_lock_with_all_that_it_needs() -> None:
                 assert re.split(r"[\[<>=!~ ]", need)[0].lower() in packages.TESTING, f"{name} needs {need}"
 
 
-def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="newest"):
         packages.install(tmp_path, python="newest", machine="x86_64")
 
 
-def test_the_c_library_stays_at_home() -> None:
+def test_the_c_library_is_not_bundled() -> None:
     names = {path.name for path in host_programs.libraries_of(Path(sys.executable).resolve())}
     assert not {name for name in names if name.startswith(("libc.so", "ld-linux", "linux-vdso"))}

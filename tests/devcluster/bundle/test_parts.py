@@ -44,7 +44,7 @@ def test_no_piece_is_larger_than_allowed_and_all_but_the_last_are_full(packed: t
     }
 
 
-def test_what_was_packed_is_there_again(packed: tuple[Path, Pieces], tmp_path: Path) -> None:
+def test_unpacking_restores_what_was_packed(packed: tuple[Path, Pieces], tmp_path: Path) -> None:
     out, pieces = packed
     again = tmp_path / "again"
     run.unpack(manifest(pieces), again, out)

@@ -34,7 +34,9 @@ def manifest(folder: Path, **changed: object) -> dict[str, object]:
         ({}, "not what was packed"),
     ],
 )
-def test_it_says_why_it_cannot_play_here(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+def test_a_run_reports_why_it_cannot_start_here(
+    tmp_path: Path, changed: dict[str, object], message: str
+) -> None:
     with pytest.raises(CannotPlayError, match=message):
         run.check(manifest(tmp_path, **changed), tmp_path / "unpacked", tmp_path, root=True)
 
@@ -63,7 +65,7 @@ def test_the_report_names_every_test_and_what_was_not_tested() -> None:
         ([SKIPPED], [WRONG], run.WRONG),
     ],
 )
-def test_a_rehearsal_is_no_test_of_hardware(
+def test_a_rehearsal_does_not_count_as_a_test_of_hardware(
     hardware: list[Played], rehearsed: list[Played], status: int
 ) -> None:
     assert run.status({"hardware": hardware, "rehearsal": rehearsed}) == status
@@ -87,7 +89,7 @@ def test_d(card):
 """
 
 
-def test_what_becomes_of_tests_is_noted(tmp_path: Path) -> None:
+def test_the_outcomes_of_tests_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "test_played.py").write_text(PLAYED)
     noted = tmp_path / "noted"
     environment = {**os.environ, "NOTED_TESTS": str(noted), "PYTHONPATH": str(CHECKOUT)}

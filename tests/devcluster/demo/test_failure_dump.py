@@ -18,7 +18,7 @@ class Stands:
         return Path("/kept/story")
 
 
-def test_pods_nodes_the_newest_events_and_where_its_logs_are() -> None:
+def test_a_dump_shows_pods_nodes_the_newest_events_and_where_the_logs_are() -> None:
     said = cluster_state(Stands()).splitlines()
     assert said[:4] == [
         "pods:",

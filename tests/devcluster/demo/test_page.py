@@ -37,7 +37,7 @@ def ask(address: str, body: bytes = b"") -> bytes:
     return urllib3.request("POST", f"{address}/login", body=body, retries=False, timeout=60.0).data
 
 
-def test_what_comes_is_passed_on_under_the_name_of_this_machine(url: str) -> None:
+def test_requests_are_passed_on_under_the_name_of_this_machine(url: str) -> None:
     body = b"x" * 1_000_000
     with page.opened(url, port=0) as address:
         host = address.removeprefix("http://")
@@ -45,7 +45,7 @@ def test_what_comes_is_passed_on_under_the_name_of_this_machine(url: str) -> Non
         assert ask(address, body) == f"{host} /login ".encode() + body
 
 
-def test_where_the_port_is_taken_it_is_another(url: str) -> None:
+def test_another_port_is_used_where_the_first_is_taken(url: str) -> None:
     with page.opened(url, port=0) as first:
         taken = int(first.rpartition(":")[2])
         with page.opened(url, port=taken) as second:
@@ -53,7 +53,7 @@ def test_where_the_port_is_taken_it_is_another(url: str) -> None:
             assert ask(second)
 
 
-def test_afterwards_nobody_answers(url: str) -> None:
+def test_the_port_is_closed_afterwards(url: str) -> None:
     with page.opened(url, port=0) as address:
         assert ask(address)
     with pytest.raises(ConnectionRefusedError):

@@ -35,7 +35,7 @@ def test_a_list_repeats_nothing() -> None:
     assert reports.lines == [("p", "scheduled")]
 
 
-def test_a_pod_that_is_back_is_another_one() -> None:
+def test_a_pod_that_comes_back_is_a_new_pod() -> None:
     reports = Reports()
     pods = PodCache(reports)
     back = replace(a_pod("p"), uid="second").with_annotation(names.RECREATED_FROM, "uid-p").obj

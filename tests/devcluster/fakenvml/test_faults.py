@@ -16,9 +16,7 @@ def memory(nvml: ModuleType, handle: Any) -> int:
     return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
 
 
-def test_a_lost_gpu_says_so_at_every_call_and_answers_again_when_it_is_back(
-    fake: FakeNvml, nvml: ModuleType
-) -> None:
+def test_every_call_reports_a_lost_gpu_until_it_is_back(fake: FakeNvml, nvml: ModuleType) -> None:
     handle, other = nvml.nvmlDeviceGetHandleByIndex(0), nvml.nvmlDeviceGetHandleByIndex(1)
     fake.lose(0)
     for call in (nvml.nvmlDeviceGetUUID, nvml.nvmlDeviceGetName, nvml.nvmlDeviceGetMemoryInfo):
@@ -31,7 +29,7 @@ def test_a_lost_gpu_says_so_at_every_call_and_answers_again_when_it_is_back(
     assert nvml.nvmlDeviceGetUUID(handle) == fake.uuids()[0]
 
 
-def test_a_lost_gpu_says_so_for_each_field_while_the_call_itself_succeeds(
+def test_each_field_reports_a_lost_gpu_while_the_call_itself_succeeds(
     fake: FakeNvml, nvml: ModuleType
 ) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -75,7 +73,7 @@ def test_a_delayed_call_takes_as_long_as_its_fault_says(fake: FakeNvml, nvml: Mo
     assert clock.monotonic() - begun >= 0.2
 
 
-def test_a_hanging_call_comes_back_when_it_is_released_and_hinders_no_other(
+def test_a_hanging_call_returns_when_it_is_released_and_blocks_no_other(
     fake: FakeNvml, nvml: ModuleType
 ) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)

@@ -80,12 +80,12 @@ def test_mig_can_be_switched_off_again(fake: FakeNvml, nvml: ModuleType) -> None
         nvml.nvmlDeviceGetMigDeviceHandleByIndex(whole, 0)
 
 
-def test_a_card_without_mig_says_that_it_cannot(nvml: ModuleType) -> None:
+def test_a_card_without_mig_answers_not_supported(nvml: ModuleType) -> None:
     with pytest.raises(nvml.NVMLError_NotSupported):
         nvml.nvmlDeviceGetMigMode(nvml.nvmlDeviceGetHandleByIndex(2))
 
 
-def test_an_unknown_mig_profile_is_refused_with_the_ones_there_are() -> None:
+def test_an_unknown_mig_profile_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"has no MIG profile 1g.18gb; it has: 1g.10gb"):
         mig(gpu(A100_80GB, 0), ["1g.18gb"])
     with pytest.raises(ValueError, match="it has: none"):
@@ -113,7 +113,7 @@ def test_the_same_folder_opened_again_is_the_same_node(fake: FakeNvml) -> None:
     assert again.environment() == fake.environment()
 
 
-def test_a_gpu_that_is_not_there_is_a_mistake_that_changes_nothing(fake: FakeNvml) -> None:
+def test_naming_a_missing_gpu_is_an_error_that_changes_nothing(fake: FakeNvml) -> None:
     before = fake.state.read_text(encoding="utf-8")
     with pytest.raises(KeyError, match="has no GPU 9"):
         fake.lose(9)

@@ -50,7 +50,7 @@ def test_a_node_that_starts_again_keeps_its_gpus_as_they_are_and_gets_the_new_li
 
 
 @pytest.mark.parametrize("words", [[], ["folder"], ["folder", "node", "library", "more"]])
-def test_words_that_make_no_sense_are_answered_with_those_that_do(
+def test_invalid_arguments_are_answered_with_the_usage(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2

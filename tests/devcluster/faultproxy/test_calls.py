@@ -34,7 +34,7 @@ def patch(body: dict[str, Any], target: str = "/api/v1/namespaces/team/pods/p") 
     return Call(verb="PATCH", target=target, caller="controller", body=json.dumps(body).encode())
 
 
-def test_a_patch_is_known_by_what_it_sets_and_takes_away() -> None:
+def test_a_patch_is_identified_by_what_it_sets_and_removes() -> None:
     annotations = {names.HOLD: None, names.NOTICE: "go"}
     metadata = {"uid": "1", "resourceVersion": "2", "annotations": annotations, "finalizers": []}
     assert patch({"metadata": metadata}).step == "PATCH pods -hold +notice -finalizers"
@@ -46,7 +46,7 @@ def test_a_patch_of_status_and_one_of_spec_name_their_fields() -> None:
     assert patch({"spec": {"end": "now", "namespace": None}}).step == "PATCH pods +end -namespace"
 
 
-def test_posts_and_deletes_are_known_by_their_kind() -> None:
+def test_posts_and_deletes_are_identified_by_their_kind() -> None:
     pods = "/api/v1/namespaces/team/pods"
     assert Call(verb="POST", target=f"{pods}?dryRun=All").step == "POST pods dry run"
     assert Call(verb="POST", target=f"{pods}/p/eviction").step == "POST pods/eviction"
@@ -68,6 +68,6 @@ def test_a_body_that_is_no_object_counts_as_empty(body: bytes) -> None:
     assert call.step == "PATCH nodes"
 
 
-def test_a_call_says_whose_it_is() -> None:
+def test_a_call_is_shown_with_its_caller() -> None:
     assert str(patch({})) == "controller: PATCH pods of team/p"
     assert str(Call(verb="GET", target="/readyz")) == "somebody: GET "

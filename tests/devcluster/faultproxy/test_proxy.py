@@ -92,7 +92,7 @@ def test_connections_are_kept_on_both_sides(kube: KubeClient, server: Upstream) 
         (Answer(code=500, reason="InternalError"), ServerError),
     ],
 )
-def test_an_answer_is_made_up_and_the_server_is_not_asked(
+def test_a_made_up_answer_does_not_reach_the_server(
     kube: KubeClient, proxy: FaultProxy, server: Upstream, answer: Answer, error: type[Exception]
 ) -> None:
     proxy.rules.set(Rule(match=Match(verbs=frozenset({"PATCH"})), action=answer))
@@ -127,7 +127,7 @@ def test_a_connection_ends_before_or_after_the_server_has_acted(
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_slow_call_is_given_up_by_the_client_and_reaches_the_server_all_the_same(
+def test_a_slow_call_that_the_client_gives_up_still_reaches_the_server(
     kube: KubeClient, proxy: FaultProxy, server: Upstream, *, late: bool
 ) -> None:
     proxy.rules.set(Rule(match=Match(), action=Slow(seconds=2.0, forwarded_late=late)))
@@ -175,7 +175,7 @@ class Watcher:
         return self.error
 
 
-def test_events_pass_one_by_one_and_a_watch_ends_in_good_order(
+def test_events_pass_one_by_one_and_a_watch_ends_cleanly(
     kube: KubeClient, proxy: FaultProxy, server: Upstream
 ) -> None:
     watcher = Watcher(kube)
@@ -271,7 +271,7 @@ def test_a_watch_gets_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, ser
     assert not server.asked
 
 
-def test_a_client_that_goes_is_missed_by_the_server_at_once(
+def test_the_server_notices_at_once_that_a_client_has_gone(
     kube: KubeClient, proxy: FaultProxy, server: Upstream
 ) -> None:
     watcher = Watcher(kube)

@@ -40,7 +40,7 @@ def acted(rules: Rules, times: int = 12) -> list[int]:
         (Match(watch=True), False),
     ],
 )
-def test_a_match_is_about_what_it_says_and_nothing_else(match: Match, *, yes: bool) -> None:
+def test_a_match_compares_only_the_fields_that_it_names(match: Match, *, yes: bool) -> None:
     assert match(call()) is yes
 
 
@@ -80,7 +80,7 @@ def test_calls_that_do_not_match_are_not_counted() -> None:
     assert nodes == [PASS, CONFLICT, PASS]
 
 
-def test_calls_of_each_kind_are_counted_by_themselves_where_a_rule_says_so() -> None:
+def test_calls_of_each_kind_are_counted_separately_where_a_rule_asks_for_it() -> None:
     rule = Rule(match=Match(), action=CONFLICT, every=2, times=2, per=lambda call: call.place.name)
     rules = Rules([rule])
     order = ["a", "b", "b", "a", "a", "a", "a", "c"]
@@ -89,7 +89,7 @@ def test_calls_of_each_kind_are_counted_by_themselves_where_a_rule_says_so() -> 
     assert rules.times(rule) == 4
 
 
-def test_of_two_rules_for_one_call_the_first_acts_and_both_have_counted_it() -> None:
+def test_the_first_of_two_matching_rules_acts_and_both_count_the_call() -> None:
     refuse, lose = Refuse(), Lose()
     first = Rule(match=Match(), action=refuse)
     second = Rule(match=Match(), action=lose, after=1)
@@ -98,7 +98,7 @@ def test_of_two_rules_for_one_call_the_first_acts_and_both_have_counted_it() -> 
     assert (rules.times(first), rules.times(second)) == (1, 1)
 
 
-def test_everything_is_on_record_in_its_order_until_the_rules_are_set_again() -> None:
+def test_calls_are_recorded_in_order_until_the_rules_are_set_again() -> None:
     rules = Rules([Rule(match=Match(verbs=frozenset({"POST"})), action=CONFLICT)])
     rules.decide(call()).status = 200
     rules.decide(call("POST", PODS)).status = 409

@@ -55,7 +55,7 @@ def test_the_name_is_where_containerd_reads_it(image: Path) -> None:
     assert described["platform"] == {"architecture": "amd64", "os": "linux"}
 
 
-def test_the_image_holds_the_one_program_executable_and_runs_it(image: Path) -> None:
+def test_the_image_holds_one_executable_program_and_runs_it(image: Path) -> None:
     files = content(image)
     manifest = json.loads(follow(files, json.loads(files["index.json"])["manifests"][0]))
     config = json.loads(follow(files, manifest["config"]))
@@ -75,7 +75,7 @@ def test_the_same_program_gives_the_same_bytes(image: Path, tmp_path: Path) -> N
     assert again.read_bytes() == image.read_bytes()
 
 
-def test_machines_are_called_as_go_and_oci_call_them() -> None:
+def test_architectures_have_the_names_that_go_and_oci_give_them() -> None:
     assert architecture("x86_64") == "amd64"
     assert architecture("aarch64") == "arm64"
     with pytest.raises(BuildError, match="No image can be made for riscv64"):

@@ -73,7 +73,7 @@ def test_the_probe_runs_until_it_is_terminated_and_then_ends_well(program: Path)
 
 
 @pytest.mark.parametrize(("arguments", "status"), [(["0.01"], 0), (["0.01", "3"], 3)])
-def test_the_probe_ends_by_itself_with_the_status_that_was_asked_for(
+def test_the_probe_ends_by_itself_with_the_requested_status(
     program: Path, arguments: list[str], status: int
 ) -> None:
     with started(program, *arguments) as process:
@@ -81,7 +81,7 @@ def test_the_probe_ends_by_itself_with_the_status_that_was_asked_for(
         assert process.wait(30) == status
 
 
-def test_the_probe_ends_with_that_status_when_it_must_stop_before(program: Path) -> None:
+def test_the_probe_ends_with_the_requested_status_when_it_is_stopped_before(program: Path) -> None:
     with started(program, "100000", "75") as process:
         first_line(process)
         process.send_signal(signal.SIGTERM)
@@ -89,7 +89,7 @@ def test_the_probe_ends_with_that_status_when_it_must_stop_before(program: Path)
 
 
 @pytest.mark.parametrize("arguments", [["soon"], ["-1"], ["1", "256"], ["1", "2", "3"]])
-def test_arguments_without_a_sense_are_answered_with_the_usage(program: Path, arguments: list[str]) -> None:
+def test_invalid_arguments_are_answered_with_the_usage(program: Path, arguments: list[str]) -> None:
     answer = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     assert answer.returncode == 2
     assert answer.stderr.startswith("usage: probe")

@@ -55,7 +55,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_of_any_file_in_them_decides_whether_they_are_built_again(
+def test_a_change_of_any_file_in_the_images_has_them_rebuilt(
     tree: Path, change: Callable[[Path], object]
 ) -> None:
     before = key("1.0", tree)
@@ -64,7 +64,7 @@ def test_a_change_of_any_file_in_them_decides_whether_they_are_built_again(
     assert key("1.0", tree) != before
 
 
-def test_compiled_code_next_to_a_module_decides_nothing(tree: Path) -> None:
+def test_compiled_code_next_to_a_module_does_not_have_them_rebuilt(tree: Path) -> None:
     before = key("1.0", tree)
     (tree / "cluster" / "names.cpython-311.pyc").write_bytes(b"compiled")
     assert key("1.0", tree) == before

@@ -27,7 +27,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path)
 
 
-def test_it_is_installed_into_its_namespace_with_the_values_of_this_time_alone(
+def test_the_chart_is_installed_into_its_namespace_with_the_given_values_alone(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     values: dict[str, Any] = {"server": chart.external("192.0.2.1", 8080)}

@@ -81,7 +81,7 @@ def test_a_part_that_does_not_answer_has_no_metrics(parts: Parts) -> None:
     assert not parts.leads(gone)
 
 
-def test_who_leads_says_so(parts: Parts) -> None:
+def test_the_leader_reports_that_it_leads(parts: Parts) -> None:
     assert parts.leads(THERE)
 
 

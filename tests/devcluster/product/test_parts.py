@@ -49,7 +49,7 @@ def agent(port: int, settings: dict[str, str], folder: Path) -> Part:
     )
 
 
-def test_every_part_understands_its_settings_and_speaks_as_its_account(
+def test_every_part_accepts_its_settings_and_authenticates_as_its_account(
     account: dict[str, str], tmp_path: Path
 ) -> None:
     server = read(booking_server.part(database=tmp_path / "b.db", settings=account), ServerSettings)
@@ -71,7 +71,7 @@ def listening(part: Part) -> set[int]:
     return {int(text) for name, text in (part.environment or {}).items() if name.endswith("_PORT")}
 
 
-def test_no_two_parts_share_a_port_and_agents_have_all_from_theirs_on(
+def test_no_two_parts_share_a_port_and_all_are_below_those_of_the_agents(
     account: dict[str, str], tmp_path: Path
 ) -> None:
     controllers = [
@@ -84,7 +84,7 @@ def test_no_two_parts_share_a_port_and_agents_have_all_from_theirs_on(
     assert max(set().union(*ports)) < node_agent.FIRST_PORT
 
 
-def test_settings_of_a_test_win_over_the_usual_ones(account: dict[str, str], tmp_path: Path) -> None:
+def test_settings_of_a_test_win_over_the_defaults(account: dict[str, str], tmp_path: Path) -> None:
     changed = account | {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_PROBE_PORT": "7"}
     settings = read(booking_server.part(database=tmp_path / "b.db", settings=changed), ServerSettings)
     assert settings.cooldown == "PT0S"
@@ -117,7 +117,7 @@ def test_the_scheduler_asks_the_extender_with_an_account_of_its_own(tmp_path: Pa
     assert profile["leaderElection"]["resourceName"] == names.SCHEDULER_LEASE
 
 
-def test_a_scheduler_that_is_alone_need_not_elect_itself(tmp_path: Path) -> None:
+def test_a_single_scheduler_can_run_without_leader_election(tmp_path: Path) -> None:
     gpu_scheduler.part(
         kubebox=Path("/kubebox"), kubeconfig=tmp_path / "kubeconfig", folder=tmp_path, elects=False
     )

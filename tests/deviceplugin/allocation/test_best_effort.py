@@ -1,4 +1,4 @@
-"""Which GPUs go best together, against all sets tried out, and on machines as they are built."""
+"""Which GPUs are linked best, against all sets by brute force, and on machines as they are built."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -48,7 +48,7 @@ def choices(draw: st.DrawFn, most: int) -> tuple[Scores, list[str], frozenset[st
 
 
 @given(choices(most=9))
-def test_up_to_sixteen_the_choice_is_the_best_that_there_is(
+def test_the_choice_is_optimal_for_up_to_sixteen_gpus(
     case: tuple[Scores, list[str], frozenset[str], int],
 ) -> None:
     scores, free, taken, count = case
@@ -71,7 +71,7 @@ def test_the_choice_does_not_depend_on_the_order_of_the_links(
 
 
 @given(choices(most=EXACT + 6))
-def test_the_choice_is_so_many_different_free_gpus_in_their_order(
+def test_the_choice_is_the_requested_number_of_different_free_gpus_in_order(
     case: tuple[Scores, list[str], frozenset[str], int],
 ) -> None:
     scores, free, taken, count = case
@@ -81,7 +81,7 @@ def test_the_choice_is_so_many_different_free_gpus_in_their_order(
 
 
 @given(choices(most=EXACT))
-def test_a_single_gpu_is_the_one_whose_links_are_missed_least(
+def test_a_single_gpu_is_the_one_whose_links_matter_least_to_the_others(
     case: tuple[Scores, list[str], frozenset[str], int],
 ) -> None:
     scores, free, _, _ = case
@@ -89,7 +89,7 @@ def test_a_single_gpu_is_the_one_whose_links_are_missed_least(
     assert torn(scores, [chosen], free) == min(torn(scores, [one], free) for one in free)
 
 
-def test_gpus_that_nobody_has_linked_are_taken_in_their_order() -> None:
+def test_gpus_without_links_are_taken_in_order() -> None:
     assert list(best_effort({}, gpus(8), frozenset(), 3)) == gpus(3)
 
 
@@ -104,26 +104,26 @@ def two_sockets(count: int, *, together: int) -> Scores:
     return linked(gpus(count), [score(one, other) for one, other in combinations(range(count), 2)])
 
 
-def test_of_two_pairs_that_are_left_the_one_on_a_switch_is_taken() -> None:
+def test_the_pair_on_one_switch_is_taken_of_two_free_pairs() -> None:
     scores = two_sockets(8, together=2)
     free = [gpus(8)[number] for number in (0, 3, 6, 7)]
     assert list(best_effort(scores, free, frozenset(), 2)) == [gpus(8)[6], gpus(8)[7]]
 
 
-def test_one_gpu_comes_from_a_pair_that_is_broken_already() -> None:
+def test_one_gpu_comes_from_a_pair_that_is_already_broken() -> None:
     scores = two_sockets(8, together=2)
     free = [gpus(8)[number] for number in (0, 1, 2, 3, 5)]
     assert list(best_effort(scores, free, frozenset(), 1)) == [gpus(8)[5]]
 
 
-def test_what_the_container_has_already_decides() -> None:
+def test_gpus_are_chosen_by_their_links_to_those_the_container_already_has() -> None:
     scores = two_sockets(8, together=4)
     free = [name for name in gpus(8) if name != gpus(8)[6]]
     assert list(best_effort(scores, free, frozenset({gpus(8)[6]}), 2)) == [gpus(8)[4], gpus(8)[5]]
 
 
-def test_four_of_a_cube_mesh_are_those_with_the_double_links() -> None:
-    """Eight V100 as NVIDIA joins them: not every two are, and some by two links."""
+def test_four_gpus_of_a_cube_mesh_are_those_with_double_links() -> None:
+    """Eight V100 as NVIDIA links them: not every pair is linked, and some pairs by two links."""
     links = {
         **dict.fromkeys([(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)], 200),
         **dict.fromkeys([(0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7)], 100),
@@ -134,7 +134,7 @@ def test_four_of_a_cube_mesh_are_those_with_the_double_links() -> None:
     assert inside(scores, chosen) == 3 * 200 + 3 * 100
 
 
-def test_eight_of_sixteen_are_those_of_one_processor() -> None:
+def test_eight_of_sixteen_gpus_are_those_of_one_processor() -> None:
     scores = two_sockets(16, together=4)
     assert list(best_effort(scores, gpus(16), frozenset(), 8)) == gpus(8)
 

@@ -5,19 +5,19 @@ from deviceplugin.allocation.pod_devices import PodDevices
 from tests.deviceplugin.pods import container, held, pod
 
 
-def test_pods_with_what_they_were_assigned_do_not_drift() -> None:
+def test_pods_with_their_assigned_devices_do_not_drift() -> None:
     assert drift([pod("a", 2, assignment=["B", "A"]), pod("b")], held(a="A B")) == {}
 
 
-def test_a_pod_with_another_device_is_reported_with_what_it_has() -> None:
+def test_a_pod_with_another_device_is_reported_with_its_actual_devices() -> None:
     assert drift([pod("a", assignment=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
 
 
-def test_a_pod_that_was_assigned_nothing_is_reported_with_what_it_has() -> None:
+def test_a_pod_without_an_assignment_is_reported_with_its_actual_devices() -> None:
     assert drift([pod("a")], held(a="B")) == {"a": {"main": ("B",)}}
 
 
-def test_containers_that_were_not_served_yet_are_taken_to_get_what_was_assigned() -> None:
+def test_containers_not_served_yet_are_expected_to_get_their_assigned_devices() -> None:
     shape = pod(
         "a", assignment={"main": ["A"], "side": ["C"]}, app=(container("main", 1), container("side", 1))
     )
@@ -30,7 +30,7 @@ def test_pods_that_have_ended_do_not_drift() -> None:
     assert drift([pod("a", assignment=["A"], phase="Failed")], held(a="B", gone="C")) == {}
 
 
-def test_a_container_of_two_resources_has_both_and_what_has_not_come_yet_is_taken_to_come() -> None:
+def test_a_container_of_two_resources_has_both_and_is_expected_to_get_what_is_missing() -> None:
     shape = pod("a", assignment=["A", "MIG-1"], app=(container("main", 1, slices=1),))
     both = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
     assert drift([shape], both) == {}
@@ -44,5 +44,5 @@ def test_l1_a_pod_that_asks_for_no_gpu_does_not_drift_whatever_is_written_on_it(
     assert drift([forged, pod("b", assignment=["A"])], held(b="A")) == {}
 
 
-def test_more_than_a_container_asks_for_is_not_taken_to_come() -> None:
+def test_no_more_devices_are_expected_than_a_container_asks_for() -> None:
     assert drift([pod("a", assignment=["A", "B", "C"])], held(a="C")) == {"a": {"main": ("C",)}}

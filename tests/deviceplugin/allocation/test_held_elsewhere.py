@@ -1,4 +1,4 @@
-"""Law L1 at Allocate: refused is only what another living pod certainly holds."""
+"""Law L1 at Allocate: only devices that another living pod certainly holds are refused."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def its_setup_has(*devices: str, **others: str) -> PodDevices:
 @pytest.mark.parametrize(
     ("devices", "state"),
     [
-        pytest.param("A", view(WAITS), id="nobody has it"),
+        pytest.param("A", view(WAITS), id="no pod has it"),
         pytest.param("A", view(WAITS, pod("a"), holdings=held(a="B")), id="another device is held"),
         pytest.param("A", view(WAITS, holdings=held(gone="A")), id="its holder is gone"),
         pytest.param(
@@ -36,14 +36,14 @@ def its_setup_has(*devices: str, **others: str) -> PodDevices:
         pytest.param("A B", view(TAKES_OVER, holdings=its_setup_has("A")), id="from its own init container"),
         pytest.param("A", NodeState(GPU, None, (WAITS, pod("a"))), id="the checkpoint cannot be read"),
         pytest.param("A", NodeState(GPU, held(a="A"), None), id="the pods cannot be read"),
-        pytest.param("A", view(pod("a"), holdings=held(a="A")), id="nobody waits"),
+        pytest.param("A", view(pod("a"), holdings=held(a="A")), id="no pod waits"),
         pytest.param(
             "A", view(WAITS_FOR_TWO, pod("a"), holdings=held(a="A")), id="another number is waited for"
         ),
         pytest.param("A", view(WAITS, pod("x"), pod("a"), holdings=held(a="A")), id="two pods may be meant"),
     ],
 )
-def test_what_may_be_free_is_allocated(devices: str, state: NodeState) -> None:
+def test_devices_that_may_be_free_are_allocated(devices: str, state: NodeState) -> None:
     assert held_elsewhere(devices.split(), state) is None
 
 
@@ -88,7 +88,7 @@ def test_what_may_be_free_is_allocated(devices: str, state: NodeState) -> None:
         ),
     ],
 )
-def test_what_another_living_pod_holds_is_refused_with_its_name(
+def test_a_device_of_another_living_pod_is_refused_with_the_pod_s_name(
     devices: str, state: NodeState, said: str
 ) -> None:
     message = held_elsewhere(devices.split(), state)

@@ -1,4 +1,4 @@
-"""From which GPU the next MIG device is."""
+"""From which GPU the next MIG device is taken."""
 
 from collections import Counter
 
@@ -16,13 +16,13 @@ def chosen(free: str, count: int, packing: Packing, already: str = "") -> list[s
     return packed(ALL, free.split(), chosen=already.split(), count=count, packing=packing)
 
 
-def test_distributed_takes_from_the_gpu_of_which_the_fewest_are_taken() -> None:
+def test_distributed_takes_from_the_gpu_with_the_fewest_devices_in_use() -> None:
     free = "A5 A6 B3 B4 B5 B6 C6"
     assert chosen(free, 1, Packing.DISTRIBUTED) == ["B3"]
     assert chosen(free, 4, Packing.DISTRIBUTED) == ["B3", "B4", "A5", "B5"]
 
 
-def test_packed_takes_from_the_gpu_of_which_the_most_are_taken() -> None:
+def test_packed_takes_from_the_gpu_with_the_most_devices_in_use() -> None:
     free = "A5 A6 B3 B4 B5 B6 C6"
     assert chosen(free, 1, Packing.PACKED) == ["C6"]
     assert chosen(free, 4, Packing.PACKED) == ["C6", "A5", "A6", "B3"]
@@ -35,14 +35,16 @@ def test_devices_of_one_container_are_spread_over_equal_gpus() -> None:
 
 
 @given(st.sets(st.sampled_from(sorted(ALL))), st.integers(0, 21), st.sampled_from(Packing))
-def test_as_many_as_can_be_had_are_chosen_and_each_once(free: set[str], count: int, packing: Packing) -> None:
+def test_as_many_devices_as_available_are_chosen_each_once(
+    free: set[str], count: int, packing: Packing
+) -> None:
     got = packed(ALL, sorted(free), chosen=(), count=count, packing=packing)
     assert len(got) == len(set(got)) == min(count, len(free))
     assert set(got) <= free
 
 
 @given(st.sets(st.sampled_from(sorted(ALL)), min_size=1), st.integers(1, 21))
-def test_distributed_never_leaves_a_gpu_that_had_more_to_give(free: set[str], count: int) -> None:
+def test_distributed_never_skips_a_gpu_with_more_free_devices(free: set[str], count: int) -> None:
     got = packed(ALL, sorted(free), chosen=(), count=count, packing=Packing.DISTRIBUTED)
     taken = Counter(gpu for device, gpu in ALL.items() if device not in free or device in got)
     for device in got:
@@ -50,7 +52,7 @@ def test_distributed_never_leaves_a_gpu_that_had_more_to_give(free: set[str], co
         assert all(taken[ALL[device]] <= other + 1 for other in others)
 
 
-def test_whole_gpus_are_chosen_by_the_other_choice_and_profiles_are_counted_apart() -> None:
+def test_whole_gpus_are_chosen_by_links_and_profiles_are_counted_separately() -> None:
     known = {
         "GPU-0": Device(uuid="GPU-0", index=0, model="M"),
         "GPU-1": Device(uuid="GPU-1", index=1, model="M"),

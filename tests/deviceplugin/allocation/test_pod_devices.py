@@ -22,7 +22,7 @@ CHECKPOINT = PodDevices(
 @pytest.mark.parametrize(
     ("uids", "devices"), [("a", "A B M1"), ("b", "C"), ("c", "M2"), ("a c", "A B M1 M2"), ("z", ""), ("", "")]
 )
-def test_a_pod_holds_what_it_got_under_any_resource(uids: str, devices: str) -> None:
+def test_a_pod_holds_its_devices_of_every_resource(uids: str, devices: str) -> None:
     assert CHECKPOINT.of_any(set(uids.split())) == frozenset(devices.split())
     if len(uids) == 1:
         assert CHECKPOINT.of(uids) == frozenset(devices.split())
@@ -51,7 +51,7 @@ def test_a_container_is_served_when_it_has_devices_of_the_resource_itself(
     assert CHECKPOINT.has(*container) is is_served
 
 
-def test_the_record_knows_all_devices_and_all_pods() -> None:
+def test_the_checkpoint_gives_all_devices_and_all_pods() -> None:
     assert CHECKPOINT.devices == {"A", "B", "C", "M1", "M2"}
     assert CHECKPOINT.uids == {"a", "b", "c"}
     assert (PodDevices().devices, PodDevices().uids) == (frozenset(), frozenset())
@@ -66,7 +66,7 @@ def test_a_container_that_asks_for_two_resources_has_the_devices_of_both() -> No
     }
 
 
-def test_a_part_of_the_record_is_about_these_pods_alone_under_every_resource() -> None:
+def test_a_part_of_the_checkpoint_has_these_pods_alone_under_every_resource() -> None:
     part = CHECKPOINT.of_pods({"a", "z"})
     assert part.uids == {"a"}
     assert part.of("a") == CHECKPOINT.of("a")

@@ -23,7 +23,7 @@ def asked(size: int = 1, available: frozenset[str] | set[str] = ALL, *must: str)
     return AllocationRequest(frozenset(available), frozenset(must), size)
 
 
-def test_the_one_pod_that_waits_gets_what_it_was_assigned() -> None:
+def test_the_only_waiting_pod_gets_its_assigned_devices() -> None:
     choice = choose(asked(), view(pod("1", assignment=["C"])))
     assert choice == Decision(Verdict.ASSIGNED, ("C",), choice.pod, "main")
     assert choice.pod is not None
@@ -36,7 +36,7 @@ def test_pods_that_have_been_served_are_not_waiting() -> None:
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
 
 
-def test_only_a_container_of_the_size_that_is_asked_for_can_be_the_one() -> None:
+def test_only_a_container_that_asks_for_as_many_devices_matches() -> None:
     choice = choose(asked(2), view(pod("1", 1, assignment=["A"]), pod("2", 2, assignment=["B", "C"])))
     assert (choice.verdict, set(choice.devices)) == (Verdict.ASSIGNED, {"B", "C"})
 
@@ -66,30 +66,30 @@ def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
         served[("1", name)] = frozenset({device})
 
 
-def test_a_pod_that_runs_without_its_device_is_recognised_by_having_been_started() -> None:
+def test_a_started_pod_without_its_device_is_not_waiting() -> None:
     ghost, now = pod("1", assignment=["A"], started=True), pod("2", assignment=["B"])
     assert choose(asked(), view(ghost, now)).devices == ("B",)
 
 
-def test_among_several_nobody_is_guessed_and_no_assignment_is_broken() -> None:
+def test_with_several_matching_pods_none_is_guessed_and_no_assignment_is_broken() -> None:
     choice = choose(asked(), view(pod("1", assignment=["A"]), pod("2", assignment=["B"])))
     assert (choice.verdict, choice.devices) == (Verdict.AMBIGUOUS, ("C",))
     assert "default/pod-1, default/pod-2" in choice.message
 
 
-def test_a_request_of_no_waiting_pod_gets_unassigned_devices() -> None:
+def test_a_request_without_a_waiting_pod_gets_unassigned_devices() -> None:
     choice = choose(asked(2), view(pod("1", 1, assignment=["A"])))
     assert (choice.verdict, choice.devices) == (Verdict.NO_MATCH, ("B", "C"))
 
 
-def test_where_everything_is_assigned_an_assignment_gives_way_but_never_a_device_in_use() -> None:
+def test_an_assigned_device_is_given_where_all_are_assigned_but_never_one_in_use() -> None:
     holdings = held(c="A")
     three, one = pod("c", assignment=["A"]), pod("1", assignment=["B"])
     choice = choose(asked(2, {"A", "B", "C"}), view(three, one, holdings=holdings))
     assert choice.devices == ("C", "B")
 
 
-def test_an_assigned_device_that_is_not_to_be_had_is_replaced_by_one_that_nobody_was_assigned() -> None:
+def test_an_unavailable_assigned_device_is_replaced_by_an_unassigned_one() -> None:
     now = pod("2", assignment=["A"])
     later = pod("3", 2, assignment=["B", "C"])
     choice = choose(asked(1, ALL - {"A"}), view(now, later))
@@ -97,19 +97,19 @@ def test_an_assigned_device_that_is_not_to_be_had_is_replaced_by_one_that_nobody
     assert choice.message == "Container main of pod default/pod-2 was assigned A, but is offered D."
 
 
-def test_a_pod_without_assignment_gets_what_nobody_was_assigned() -> None:
+def test_a_pod_without_assignment_gets_unassigned_devices() -> None:
     choice = choose(asked(), view(pod("1"), pod("2", 2, assignment=["A", "B"])))
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("C",))
 
 
-def test_an_annotation_that_cannot_be_read_assigns_nothing() -> None:
+def test_an_unreadable_annotation_assigns_nothing() -> None:
     broken = pod("1")
     assert broken.metadata.annotations is not None
     broken.metadata.annotations[names.ASSIGNED] = "{"
     assert choose(asked(), view(broken)).verdict is Verdict.UNASSIGNED
 
 
-def test_entries_of_pods_that_have_ended_keep_nothing() -> None:
+def test_checkpoint_entries_of_ended_pods_keep_no_devices() -> None:
     holdings = held(gone="A", ended="B")
     choice = choose(
         asked(1, {"A"}), view(pod("ended", phase="Succeeded"), pod("1", assignment=["A"]), holdings=holdings)
@@ -117,13 +117,13 @@ def test_entries_of_pods_that_have_ended_keep_nothing() -> None:
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A",))
 
 
-def test_a_device_in_use_that_is_offered_is_avoided() -> None:
+def test_a_device_in_use_is_avoided_even_if_the_kubelet_offers_it() -> None:
     holder = pod("a", assignment=["A"])
     choice = choose(asked(), view(holder, pod("2", assignment=["A"]), holdings=held(a="A")))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("B",))
 
 
-def test_where_only_devices_in_use_are_offered_the_answer_is_a_refusal_with_names() -> None:
+def test_an_offer_of_devices_in_use_alone_is_refused_with_their_holders_names() -> None:
     choice = choose(asked(1, {"A"}), view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
     assert "other living pods hold: A (held by default/pod-a)" in choice.message
@@ -134,7 +134,7 @@ def test_too_few_free_devices_are_a_refusal_too() -> None:
     assert choice.verdict is Verdict.REFUSED
 
 
-def test_devices_taken_over_from_an_init_container_prove_the_pod() -> None:
+def test_devices_reused_from_an_init_container_identify_the_pod() -> None:
     shape = pod(
         "1",
         assignment={"setup": ["A"], "main": ["A", "B"]},
@@ -152,25 +152,25 @@ def test_devices_that_were_chosen_by_numa_are_kept() -> None:
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "A"))
 
 
-def test_a_device_chosen_already_that_another_pod_holds_is_a_refusal() -> None:
+def test_a_must_include_device_that_another_pod_holds_is_a_refusal() -> None:
     choice = choose(asked(2, ALL, "A"), view(pod("a"), pod("2", 2), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
 
 
-def test_without_pods_recorded_devices_come_last_and_no_pod_is_refused() -> None:
+def test_without_known_pods_devices_in_the_checkpoint_come_last_and_no_pod_is_refused() -> None:
     blind = NodeState(GPU, held(a="A"), None)
     assert choose(asked(), blind).devices == ("B",)
     choice = choose(asked(1, {"A"}), blind)
     assert (choice.verdict, choice.devices) == (Verdict.PODS_UNAVAILABLE, ("A",))
 
 
-def test_without_a_record_assignments_are_kept_free() -> None:
+def test_without_a_checkpoint_assignments_are_kept_free() -> None:
     blind = NodeState(GPU, None, (pod("1", assignment=["A"]),))
     choice = choose(asked(), blind)
     assert (choice.verdict, choice.devices) == (Verdict.NO_CHECKPOINT, ("B",))
 
 
-def test_remembered_pods_count_only_with_the_proof_of_a_device_taken_over() -> None:
+def test_remembered_pods_count_only_if_a_reused_device_identifies_them() -> None:
     shape = pod(
         "1",
         assignment={"setup": ["A"], "main": ["A", "B"]},
@@ -184,12 +184,12 @@ def test_remembered_pods_count_only_with_the_proof_of_a_device_taken_over() -> N
     assert stranger.verdict is Verdict.PODS_UNAVAILABLE
 
 
-def test_other_resources_are_none_of_our_business() -> None:
+def test_pods_of_other_resources_are_not_candidates() -> None:
     other = replace(view(pod("1")), resource="nvidia.com/mig-1g.5gb")
     assert candidates(asked(), other) == ()
 
 
-def test_an_assignment_of_two_resources_is_kept_one_by_one() -> None:
+def test_an_assignment_of_two_resources_is_kept_resource_by_resource() -> None:
     shape = pod("1", assignment=["MIG-1", "B"], app=(container("main", 1, slices=1),))
     choice = choose(asked(), replace(view(shape), other_resources=frozenset({"MIG-1"})))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))

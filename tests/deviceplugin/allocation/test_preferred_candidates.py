@@ -30,7 +30,7 @@ MIXED = pod("1", assignment=["A", "M"], app=(container("main", 1, slices=1),))
 UNREADABLE = pod("u", app=(Container(name="main", resources=Resources(limits={GPU: "half"})),))
 
 
-def test_a_pod_waits_with_the_first_of_its_containers_that_has_no_devices() -> None:
+def test_the_first_container_of_a_pod_without_devices_is_the_waiting_one() -> None:
     seen = view(TWO_CONTAINERS)
     assert candidates(asked(2), seen) == ()
     (waiting,) = candidates(asked(1), seen)
@@ -39,12 +39,12 @@ def test_a_pod_waits_with_the_first_of_its_containers_that_has_no_devices() -> N
     assert waiting.container == "side"
 
 
-def test_what_a_later_container_was_assigned_is_kept_from_other_pods() -> None:
+def test_devices_assigned_to_a_later_container_are_kept_from_other_pods() -> None:
     assert choose(asked(3), view(TWO_CONTAINERS, pod("2", 3))).devices == ("A", "B", "C")
     assert choose(asked(1), view(TWO_CONTAINERS, pod("2"))).devices == ("A",)
 
 
-def test_what_a_later_container_was_assigned_is_kept_from_its_own_pod_too() -> None:
+def test_devices_assigned_to_a_later_container_are_kept_from_its_own_pod_too() -> None:
     choice = choose(asked(1, "ABC"), view(TWO_CONTAINERS))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("A",))
 
@@ -66,7 +66,7 @@ def test_a_container_with_two_requests_waits_for_each_until_that_one_is_served(
     assert [waiting.uid for waiting in candidates(asked(), seen)] == ["1"] * waits
 
 
-def test_a_pod_whose_amounts_cannot_be_read_waits_for_nothing() -> None:
+def test_a_pod_with_unreadable_amounts_waits_for_nothing() -> None:
     seen = view(UNREADABLE, pod("2", assignment=["B"]))
     assert [waiting.uid for waiting in candidates(asked(), seen)] == ["2"]
     assert choose(asked(), seen).devices == ("B",)
@@ -83,13 +83,11 @@ def test_a_pod_whose_amounts_cannot_be_read_waits_for_nothing() -> None:
     ],
     ids=["two", "one has started", "the only one has started", "both have started", "two of three"],
 )
-def test_of_several_that_match_those_that_have_started_are_not_meant(
-    pods: tuple[Pod, ...], found: str
-) -> None:
+def test_started_pods_are_excluded_where_several_match(pods: tuple[Pod, ...], found: str) -> None:
     assert [waiting.uid for waiting in candidates(asked(), view(*pods))] == found.split()
 
 
-def test_a_pod_that_has_none_of_the_devices_chosen_already_is_not_meant_where_another_has() -> None:
+def test_a_pod_without_a_must_include_device_is_excluded_where_another_pod_has_one() -> None:
     takes_over = pod("1", init=(container("setup", 1),))
     holdings = PodDevices({("1", "setup"): frozenset("A")})
     seen = view(takes_over, pod("2"), pod("3"), holdings=holdings)
@@ -97,7 +95,7 @@ def test_a_pod_that_has_none_of_the_devices_chosen_already_is_not_meant_where_an
     assert [waiting.uid for waiting in candidates(asked(must="B"), seen)] == ["1", "2", "3"]
 
 
-def test_of_several_pods_that_match_none_gets_what_one_of_them_was_assigned() -> None:
+def test_with_several_matching_pods_none_gets_devices_assigned_to_one_of_them() -> None:
     seen = view(pod("1", assignment=["A"]), pod("2", assignment=["C"]), pod("3"))
     choice = choose(asked(), seen)
     assert (choice.verdict, choice.devices, choice.pod) == (Verdict.AMBIGUOUS, ("B",), None)
@@ -139,7 +137,7 @@ def test_of_several_pods_that_match_none_gets_what_one_of_them_was_assigned() ->
         ),
     ],
 )
-def test_whatever_is_not_the_assignment_is_explained(
+def test_every_answer_that_is_not_the_assignment_is_explained(
     state: NodeState, verdict: Verdict, message: str
 ) -> None:
     choice = choose(asked(), state)
@@ -147,8 +145,8 @@ def test_whatever_is_not_the_assignment_is_explained(
     assert choice.has_candidate is (verdict in {Verdict.AMBIGUOUS, Verdict.UNASSIGNED})
 
 
-def test_pods_of_our_own_watch_are_a_reason_to_avoid_a_device_and_none_to_refuse_a_pod() -> None:
-    """Our watch may be late with the news that the holder has ended, and a refusal is final."""
+def test_pods_of_our_own_watch_make_a_device_avoided_but_do_not_refuse_a_pod() -> None:
+    """Our watch may show the end of the holder late, and a refusal is final."""
     seen = view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A"))
     watched = replace(seen, from_watch=True)
     assert choose(asked(1, "AB"), watched).devices == ("B",)
@@ -157,14 +155,14 @@ def test_pods_of_our_own_watch_are_a_reason_to_avoid_a_device_and_none_to_refuse
     assert (choice.verdict, choice.devices, choice.busy) == (Verdict.ASSIGNED, ("A",), frozenset())
 
 
-def test_a_device_chosen_already_is_no_reason_to_refuse_by_our_own_watch() -> None:
+def test_no_pod_is_refused_for_a_must_include_device_because_of_our_own_watch() -> None:
     seen = view(pod("a"), pod("2", 2), holdings=held(a="A"))
     assert choose(asked(2, must="A"), seen).verdict is Verdict.REFUSED
     choice = choose(asked(2, must="A"), replace(seen, from_watch=True))
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("A", "B"))
 
 
-def test_a_refusal_names_the_devices_that_are_offered_and_no_others_of_their_holder() -> None:
+def test_a_refusal_names_only_the_offered_devices_of_their_holder() -> None:
     choice = choose(asked(1, "A"), view(pod("a", 2), pod("2"), holdings=held(a="A C")))
     assert choice.message.startswith(
         "The kubelet offers devices that other living pods hold: A (held by default/pod-a)."

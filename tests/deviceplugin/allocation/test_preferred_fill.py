@@ -29,9 +29,7 @@ class Picks:
 
 
 @pytest.mark.parametrize(("size", "devices"), [(1, "D"), (2, "DC"), (3, "DCB"), (4, "DCBA")])
-def test_devices_that_are_assigned_are_taken_before_those_in_use_and_in_use_and_assigned_last(
-    size: int, devices: str
-) -> None:
+def test_free_devices_come_first_then_assigned_then_in_use_then_both(size: int, devices: str) -> None:
     """D is free, C is assigned to a pod that waits, B is in use, and A is in use and assigned."""
     waits = pod("w", 9, assignment=["A", "C"])
     seen = view(pod("a", 2), waits, holdings=held(a="A B"))
@@ -40,7 +38,7 @@ def test_devices_that_are_assigned_are_taken_before_those_in_use_and_in_use_and_
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["pods are known", "pods are remembered"])
-def test_in_a_shortage_a_pod_without_assignment_gets_what_is_free_and_never_too_few(*, knows: bool) -> None:
+def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first(*, knows: bool) -> None:
     waits = pod("w", 2, assignment=["A", "B"])
     seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"), remembered=not knows)
     assert choose(asked(3), seen).devices == ("C", "A", "B")
@@ -65,12 +63,12 @@ def test_must_include_comes_first_then_the_assignment_and_nothing_twice(
     assert ("".join(choice.devices), choice.verdict) == (devices, verdict)
 
 
-def test_of_many_must_include_the_order_is_always_the_same() -> None:
+def test_many_must_include_devices_always_come_in_the_same_order() -> None:
     everything = "".join(chr(ord("A") + index) for index in range(12))
     assert "".join(choose(asked(12, everything, must=everything), view(pod("1", 12))).devices) == everything
 
 
-def test_the_pick_is_asked_for_what_is_missing_among_what_is_left_beside_what_is_chosen() -> None:
+def test_the_pick_is_asked_for_the_missing_number_the_remaining_and_the_chosen_devices() -> None:
     picks = Picks()
     seen = replace(view(pod("1", 3, assignment=["B"]), pod("w", 9, assignment=["E"])), pick=picks)
     choice = choose(asked(3, "ABCDEF", must="C"), seen)
@@ -85,7 +83,7 @@ def test_the_pick_is_not_asked_where_there_is_nothing_to_choose() -> None:
     assert picks.asked == []
 
 
-def test_where_one_tier_is_too_small_all_of_it_is_taken_and_the_pick_chooses_in_the_next() -> None:
+def test_a_tier_that_is_too_small_is_taken_whole_and_the_pick_chooses_in_the_next() -> None:
     picks = Picks()
     seen = replace(view(pod("1", 2), pod("w", 9, assignment=["A", "B", "C"])), pick=picks)
     assert choose(asked(2), seen).devices == ("D", "C")
@@ -129,7 +127,7 @@ def linked(state: NodeState) -> NodeState:
         "in a shortage the assigned one that is linked",
     ],
 )
-def test_a_container_without_assignment_gets_gpus_that_are_linked_among_those_that_nobody_was_assigned(
+def test_a_container_without_assignment_gets_linked_gpus_among_the_unassigned_ones(
     assigned: str, available: str, must: str, devices: str
 ) -> None:
     waits = pod("w", 9, assignment=list(assigned))
@@ -137,7 +135,7 @@ def test_a_container_without_assignment_gets_gpus_that_are_linked_among_those_th
     assert (choice.verdict, "".join(choice.devices)) == (Verdict.UNASSIGNED, devices)
 
 
-def test_an_assignment_that_is_partly_gone_is_completed_by_the_gpu_that_is_linked_to_the_rest() -> None:
+def test_an_assignment_that_is_partly_gone_is_completed_by_a_gpu_linked_to_the_rest() -> None:
     choice = choose(asked(2, "DAB"), linked(view(pod("1", 2, assignment=["C", "D"]))))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "B"))
     assert choice.message == "Container main of pod default/pod-1 was assigned C, D, but is offered D, B."

@@ -34,7 +34,7 @@ PICKS: tuple[Pick, ...] = (in_order, partial(best_effort.best_effort, scores(LIN
 
 
 class Kubelet(RuleBasedStateMachine):
-    """The accounts of kubelet 1.37.1, asking ``choose`` at each allocation."""
+    """The device manager of kubelet 1.37.1, which asks ``choose`` at each allocation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Kubelet(RuleBasedStateMachine):
     def _assignment(
         self, init: tuple[Container, ...], app: tuple[Container, ...], order: list[str]
     ) -> dict[str, list[str]] | None:
-        """What an extender that knows the node would assign: devices that are nobody's."""
+        """What an extender that knows the node would assign: devices that no pod has or was assigned."""
         living = self._living()
         taken = {device for (uid, _), devices in self.held.items() if uid in living for device in devices}
         for uid in living:

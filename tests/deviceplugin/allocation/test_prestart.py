@@ -24,19 +24,19 @@ def gate(
     return decide(frozenset(devices.split()), holdings, by_uid, known)
 
 
-def test_a_container_with_what_it_was_assigned_starts() -> None:
+def test_a_container_with_its_assigned_devices_starts() -> None:
     assert gate("A B", held(a="A B"), pod("a", 2, assignment=["B", "A"])) == StartDecision(
         StartVerdict.AS_ASSIGNED, "a"
     )
 
 
-def test_every_container_of_a_pod_that_takes_devices_over_starts() -> None:
+def test_every_container_of_a_pod_that_reuses_devices_starts() -> None:
     shape = pod("a", assignment={"setup": ["A"], "main": ["A"]}, init=(container("setup", 1),))
     holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
     assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
 
 
-def test_a_container_with_other_devices_starts_and_says_so() -> None:
+def test_a_container_with_other_devices_starts_with_a_message() -> None:
     decision = gate("B", held(a="B"), pod("a", assignment=["A"]))
     assert decision.is_open
     assert decision.message == "Container main of pod default/pod-a was assigned A and got B."
@@ -47,11 +47,11 @@ def test_a_pod_without_assignment_starts(pods: tuple[Pod, ...]) -> None:
     assert gate("A", held(a="A"), *pods) == StartDecision(StartVerdict.UNASSIGNED, "a")
 
 
-def test_a_pod_that_cannot_be_seen_starts_when_it_alone_has_the_devices() -> None:
+def test_an_unseen_pod_starts_when_it_alone_has_the_devices() -> None:
     assert gate("A", held(a="A"), unseen=True).is_open
 
 
-def test_without_a_record_the_kubelet_is_believed() -> None:
+def test_without_a_checkpoint_the_kubelet_is_trusted() -> None:
     assert gate("A", None).gate is StartVerdict.UNCHECKED
 
 
@@ -63,7 +63,7 @@ def test_an_unhealthy_device_holds_the_container_back_with_its_reason() -> None:
     assert decision.message.startswith("GPU A is unhealthy: XID 79. The container starts when")
 
 
-def test_a_device_that_nobody_knows_holds_the_container_back() -> None:
+def test_an_unknown_device_holds_the_container_back() -> None:
     assert "GPU Z is not there any more" in gate("Z", held(a="Z")).message
 
 
@@ -74,19 +74,19 @@ def test_two_living_pods_with_one_device_are_both_held_back() -> None:
 
 
 @pytest.mark.parametrize("others", [(), (pod("b", phase="Failed"),)])
-def test_the_record_of_a_pod_that_has_ended_holds_nobody_back(others: tuple[Pod, ...]) -> None:
+def test_the_checkpoint_entry_of_an_ended_pod_holds_no_container_back(others: tuple[Pod, ...]) -> None:
     assert gate("A", held(a="A", b="A"), pod("a", assignment=["A"]), *others).gate is StartVerdict.AS_ASSIGNED
 
 
-def test_two_pods_that_cannot_be_seen_are_taken_for_alive() -> None:
+def test_two_unseen_pods_are_presumed_alive() -> None:
     assert gate("A", held(a="A", b="A"), unseen=True).gate is StartVerdict.TWO_PODS
 
 
-def test_devices_that_match_no_record_exactly_hold_the_container_back() -> None:
+def test_devices_that_match_no_checkpoint_entry_exactly_hold_the_container_back() -> None:
     assert gate("A", held(a="A B"), pod("a", 2)).gate is StartVerdict.UNKNOWN_POD
 
 
-def test_a_record_that_is_gone_is_no_reason_to_keep_a_container_from_starting() -> None:
+def test_an_empty_checkpoint_does_not_keep_a_container_from_starting() -> None:
     assert gate("A", PodDevices()).gate is StartVerdict.UNCHECKED
     foreign = PodDevices(others={"nvidia.com/other": {("a", "main"): frozenset({"B"})}})
     assert gate("A", foreign).gate is StartVerdict.UNKNOWN_POD
@@ -107,7 +107,7 @@ def test_a_request_that_is_changed_later_does_not_hold_back_what_was_assigned() 
     )
 
 
-def test_an_assignment_of_two_resources_is_checked_one_by_one() -> None:
+def test_an_assignment_of_two_resources_is_checked_resource_by_resource() -> None:
     known = {**KNOWN, "MIG-1": Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="D")}
     holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
     shape = pod("a", assignment=["A", "MIG-1"])
@@ -123,7 +123,7 @@ def test_a_device_that_two_pods_have_under_different_names_is_in_two_pods() -> N
     assert decide(frozenset("A"), holdings, pods, KNOWN).gate is StartVerdict.TWO_PODS
 
 
-# --- what is said, and of which container ------------------------------------------------------------
+# --- the message, and the container that it is about -------------------------------------------------
 
 MANY = {f"GPU-{i}": Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100", memory=40_960) for i in range(8)}
 HOLDS_ALL = held(a=" ".join(MANY))
@@ -137,11 +137,11 @@ HOLDS_ALL = held(a=" ".join(MANY))
         (None, "no reason given"),
     ],
 )
-def test_of_many_unhealthy_devices_the_first_is_named_with_its_reason(reason: str | None, said: str) -> None:
-    ill = {
+def test_the_first_of_many_unhealthy_devices_is_named_with_its_reason(reason: str | None, said: str) -> None:
+    unhealthy = {
         uuid: msgspec.structs.replace(one, health="unhealthy", reason=reason) for uuid, one in MANY.items()
     }
-    decision = gate(" ".join(MANY), HOLDS_ALL, pod("a", 8), known=ill)
+    decision = gate(" ".join(MANY), HOLDS_ALL, pod("a", 8), known=unhealthy)
     assert decision == StartDecision(
         StartVerdict.UNHEALTHY,
         message=f"GPU GPU-0 is unhealthy: {said}. The container starts when the GPU is healthy again;"
@@ -149,12 +149,12 @@ def test_of_many_unhealthy_devices_the_first_is_named_with_its_reason(reason: st
     )
 
 
-def test_an_unhealthy_device_of_another_container_holds_nobody_back() -> None:
+def test_an_unhealthy_device_of_another_container_does_not_hold_this_one_back() -> None:
     unhealthy = {**KNOWN, "B": msgspec.structs.replace(KNOWN["B"], health="unhealthy")}
     assert gate("A", held(a="A", b="B"), pod("a"), pod("b"), known=unhealthy).is_open
 
 
-def test_health_is_asked_before_the_record() -> None:
+def test_health_is_checked_before_the_checkpoint() -> None:
     """Where both are wrong, the reason that lasts is given."""
     assert gate("Z", None).gate is StartVerdict.UNHEALTHY
 
@@ -191,13 +191,13 @@ def test_other_devices_than_assigned_must_be_those_that_the_pod_accepts(
         )
 
 
-def test_a_container_that_took_over_what_another_of_its_pod_was_assigned_has_what_was_assigned() -> None:
+def test_a_container_that_reuses_its_pod_s_assigned_devices_has_what_was_assigned() -> None:
     shape = pod("a", assignment={"setup": ["A"]}, init=(container("setup", 1),))
     holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
     assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
 
 
-def test_of_a_pod_that_has_ended_neither_container_nor_assignment_counts() -> None:
+def test_neither_containers_nor_assignment_of_an_ended_pod_count() -> None:
     ended = pod("a", assignment={"old": ["A"]}, app=(container("old", 1),), phase="Failed")
     holdings = PodDevices({("a", "old"): frozenset("A"), ("b", "main"): frozenset("A")})
     decision = gate("A", holdings, ended, pod("b", assignment=["B"]))
@@ -205,7 +205,7 @@ def test_of_a_pod_that_has_ended_neither_container_nor_assignment_counts() -> No
     assert decision.message == "Container main of pod default/pod-b was assigned B and got A."
 
 
-def test_an_assignment_of_another_container_alone_is_said_to_be_nothing_for_this_one() -> None:
+def test_a_container_is_reported_as_unassigned_if_only_another_has_an_assignment() -> None:
     shape = pod("a", assignment={"side": ["B"]}, app=(container("main", 1), container("side", 1)))
     decision = gate("A", held(a="A"), shape)
     assert decision.message == "Container main of pod default/pod-a was assigned nothing and got A."
@@ -220,7 +220,7 @@ def test_an_assignment_of_another_container_alone_is_said_to_be_nothing_for_this
     ],
     ids=["one has ended", "all are alive", "none can be seen"],
 )
-def test_of_several_holders_those_are_named_that_may_be_alive(pods: tuple[Pod, ...] | None, who: str) -> None:
+def test_only_holders_that_may_be_alive_are_named(pods: tuple[Pod, ...] | None, who: str) -> None:
     decision = gate("A", held(a="A", b="A", c="A"), *(pods or ()), unseen=pods is None)
     assert decision.message == (
         f"The kubelet has given A to more than one pod ({who})."
@@ -228,7 +228,7 @@ def test_of_several_holders_those_are_named_that_may_be_alive(pods: tuple[Pod, .
     )
 
 
-def test_where_every_holder_has_ended_the_container_waits_for_its_own_record() -> None:
+def test_a_container_waits_for_its_own_checkpoint_entry_where_every_holder_has_ended() -> None:
     """The kubelet writes the entry of the pod that starts before it asks."""
     ended = (pod("a", phase="Failed"), pod("b", phase="Succeeded"))
     decision = gate("A", held(a="A", b="A"), *ended)
@@ -252,7 +252,5 @@ def test_where_every_holder_has_ended_the_container_waits_for_its_own_record() -
         (StartVerdict.WRONG_MODEL, False),
     ],
 )
-def test_the_gate_is_open_unless_something_speaks_against_the_start(
-    verdict: StartVerdict, *, opens: bool
-) -> None:
+def test_only_certain_verdicts_close_the_gate(verdict: StartVerdict, *, opens: bool) -> None:
     assert StartDecision(verdict).is_open is opens

@@ -1,4 +1,4 @@
-"""The CDI specification: its text, and how it comes to the disk."""
+"""The CDI specification: its text, and how it is written to the disk."""
 
 import json
 import os
@@ -68,12 +68,12 @@ def test_a_device_whose_node_is_missing_is_left_out(tmp_path: Path) -> None:
     assert nodes.common == ()
 
 
-def test_nothing_is_said_of_mounts_where_there_are_none() -> None:
+def test_mounts_are_left_out_where_there_are_none() -> None:
     spec = json.loads(cdi.specification(DeviceNodes({"A": (DeviceNode("/dev/nvidia0", "/dev/nvidia0"),)})))
     assert spec["containerEdits"] == {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}
 
 
-def test_it_is_written_whole_and_only_when_it_has_changed(tmp_path: Path) -> None:
+def test_the_specification_is_written_atomically_and_only_when_it_has_changed(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "cdi"
     assert cdi.write(folder, b"{}\n")
     before = (folder / names.CDI_FILE).stat()
@@ -95,7 +95,7 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_on_a_full_disk_the_one_before_stays_whole_and_no_half_is_left(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_former_specification_whole_and_no_partial_file(tmp_path: Path) -> None:
     cdi.write(tmp_path, b"before")
     with no_file_longer_than(3), pytest.raises(OSError, match="File too large"):
         cdi.write(tmp_path, b"after")
@@ -104,7 +104,7 @@ def test_on_a_full_disk_the_one_before_stays_whole_and_no_half_is_left(tmp_path:
     assert (tmp_path / names.CDI_FILE).read_bytes() == b"after"
 
 
-def test_the_unfinished_one_is_hidden_from_the_runtime(tmp_path: Path) -> None:
+def test_an_unfinished_specification_is_hidden_from_the_runtime(tmp_path: Path) -> None:
     before = tmp_path / f".{names.CDI_FILE}.{os.getpid()}.tmp"
     before.write_bytes(b"half of what a killed process with this number wro")
     assert before.suffix not in {".json", ".yaml"}
@@ -112,7 +112,7 @@ def test_the_unfinished_one_is_hidden_from_the_runtime(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [names.CDI_FILE]
 
 
-def test_where_a_file_is_in_place_of_the_folder_that_is_reported(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cdi").touch()
     with pytest.raises(OSError, match="cdi"):
         cdi.write(tmp_path / "cdi", b"text")
@@ -127,7 +127,7 @@ def test_where_a_file_is_in_place_of_the_folder_that_is_reported(tmp_path: Path)
     ],
     ids=["no node", "all but it", "it alone"],
 )
-def test_cuda_can_start_where_the_node_of_unified_memory_exists(
+def test_cuda_can_start_where_the_device_node_of_unified_memory_exists(
     tmp_path: Path, there: tuple[str, ...], *, found: bool
 ) -> None:
     dev = machine(tmp_path / "dev", *there)
@@ -136,7 +136,7 @@ def test_cuda_can_start_where_the_node_of_unified_memory_exists(
 
 
 @pytest.mark.parametrize("missing", ["nvidia0", "nvidia-caps/nvidia-cap3", "nvidia-caps/nvidia-cap4"])
-def test_a_part_of_a_gpu_has_all_of_its_nodes_or_none(tmp_path: Path, missing: str) -> None:
+def test_a_mig_device_has_all_of_its_device_nodes_or_is_left_out(tmp_path: Path, missing: str) -> None:
     wanted = ("nvidia0", "nvidia-caps/nvidia-cap3", "nvidia-caps/nvidia-cap4")
     (tmp_path / "nvidia-caps").mkdir()
     for name in wanted:
@@ -154,13 +154,13 @@ def test_a_device_that_needs_no_node_is_left_out(tmp_path: Path) -> None:
     assert cdi.device_nodes({"GPU-0": ()}, dev_root=tmp_path, host_dev_root=tmp_path).of_device == {}
 
 
-def test_all_common_nodes_that_exist_are_given_in_one_order(tmp_path: Path) -> None:
+def test_all_existing_common_device_nodes_are_given_in_a_fixed_order(tmp_path: Path) -> None:
     dev = machine(tmp_path / "dev", *reversed(cdi.COMMON_NODES))
     nodes = cdi.device_nodes({}, dev_root=dev, host_dev_root=Path("/dev"))
     assert [node.path for node in nodes.common] == [f"/dev/{name}" for name in cdi.COMMON_NODES]
 
 
-def test_the_text_does_not_depend_on_the_order_in_which_devices_were_found() -> None:
+def test_the_text_does_not_depend_on_the_order_of_the_devices() -> None:
     own = {name: (DeviceNode(f"/dev/{name}", f"/dev/{name}"),) for name in ("c", "a", "b")}
     texts = {cdi.specification(DeviceNodes(dict(order))) for order in permutations(own.items())}
     assert len(texts) == 1
@@ -169,7 +169,7 @@ def test_the_text_does_not_depend_on_the_order_in_which_devices_were_found() -> 
     assert text.endswith(b"}\n")
 
 
-def test_hooks_are_given_as_they_are_and_not_named_where_there_are_none() -> None:
+def test_hooks_are_given_unchanged_and_left_out_where_there_are_none() -> None:
     hook = {"hookName": "createContainer", "path": "/bin/sh", "args": ["sh"]}
     with_hook = json.loads(cdi.specification(DeviceNodes(), hooks=[hook]))
     assert with_hook["containerEdits"]["hooks"] == [hook]
@@ -180,7 +180,9 @@ def test_hooks_are_given_as_they_are_and_not_named_where_there_are_none() -> Non
     ("root", "host"),
     [("/", "/usr/lib/libcuda.so.580.1"), ("/run/driver", "/run/driver/usr/lib/libcuda.so.580.1")],
 )
-def test_a_mount_is_taken_from_the_drivers_root_and_goes_where_it_is_looked_for(root: str, host: str) -> None:
+def test_a_mount_leads_from_the_driver_s_root_to_the_usual_path_in_the_container(
+    root: str, host: str
+) -> None:
     mounts = (Mount("/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.580.1"),)
     text = json.loads(cdi.specification(DeviceNodes(), mounts, driver_root=Path(root)))
     (mount,) = text["containerEdits"]["mounts"]

@@ -48,7 +48,7 @@ def host(root: Path) -> Path:
     return root
 
 
-def test_libraries_of_the_drivers_version_their_links_and_the_tools(tmp_path: Path) -> None:
+def test_libraries_of_the_driver_s_version_their_links_and_the_tools_are_found(tmp_path: Path) -> None:
     mounts = plan(find(host(tmp_path)))
     assert mounts == (
         Mount("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),
@@ -60,7 +60,7 @@ def test_libraries_of_the_drivers_version_their_links_and_the_tools(tmp_path: Pa
     )
 
 
-def test_what_leads_egl_vulkan_and_optix_to_the_driver_and_its_firmware_of_this_version(
+def test_files_for_egl_vulkan_and_optix_and_firmware_of_the_version_are_found(
     tmp_path: Path,
 ) -> None:
     wanted = (
@@ -105,7 +105,7 @@ def test_the_version_is_that_of_the_management_library() -> None:
     assert driver_version(files) == "580.159.04"
 
 
-def test_of_two_versions_the_higher_number_counts() -> None:
+def test_the_higher_of_two_versions_counts() -> None:
     names = ("libnvidia-ml.so.95.1", "libnvidia-ml.so.580.159.04", "libnvidia-ml.so.580.95.05")
     assert driver_version(Found(f"/l/{name}", f"/l/{name}") for name in names) == "580.159.04"
 
@@ -184,7 +184,7 @@ def test_each_tool_is_found_in_every_folder_of_a_distribution(tmp_path: Path, fo
 
 
 @pytest.mark.parametrize(("folder", "pattern"), DATA.items(), ids=DATA)
-def test_each_folder_of_data_gives_what_the_driver_put_there(
+def test_files_of_the_driver_are_found_in_every_folder_of_data(
     tmp_path: Path, folder: str, pattern: str
 ) -> None:
     (tmp_path / "usr/lib64").mkdir(parents=True)
@@ -211,7 +211,7 @@ def test_firmware_is_that_of_the_version_in_either_folder(tmp_path: Path, folder
     assert mounts == [f"/{folder}/580.1/gsp_tu10x.bin"]
 
 
-def test_what_is_no_file_is_not_mounted(tmp_path: Path) -> None:
+def test_only_files_are_mounted(tmp_path: Path) -> None:
     libraries = tmp_path / "usr/lib64"
     (libraries / "libfolder.so.580.1").mkdir(parents=True)
     (libraries / "libnvidia-ml.so.580.1").touch()
@@ -219,7 +219,7 @@ def test_what_is_no_file_is_not_mounted(tmp_path: Path) -> None:
     assert [one.path for one in find(tmp_path)] == ["/usr/lib64/libnvidia-ml.so.580.1"]
 
 
-def test_a_link_that_leads_to_itself_is_not_mounted_and_hides_nothing(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_not_mounted_and_hides_nothing(tmp_path: Path) -> None:
     libraries = tmp_path / "usr/lib64"
     libraries.mkdir(parents=True)
     (libraries / "libnvidia-ml.so.580.1").touch()
@@ -231,7 +231,7 @@ def test_a_link_that_leads_to_itself_is_not_mounted_and_hides_nothing(tmp_path: 
     "first",
     ["nothing", "a folder", "a dangling link"],
 )
-def test_a_management_library_that_is_no_file_is_passed_over(tmp_path: Path, first: str) -> None:
+def test_a_management_library_that_is_not_a_file_is_skipped(tmp_path: Path, first: str) -> None:
     early, late = (tmp_path / folder / LIBRARY for folder in LIBRARY_FOLDERS[:2])
     early.parent.mkdir(parents=True)
     late.parent.mkdir(parents=True)
@@ -254,7 +254,7 @@ def test_a_management_library_that_is_no_file_is_passed_over(tmp_path: Path, fir
         )
     )
 )
-def test_the_plan_holds_the_libraries_of_one_version_alone(names: set[str]) -> None:
+def test_the_plan_contains_the_libraries_of_one_version_only(names: set[str]) -> None:
     files = [Found(f"/usr/lib64/{name}", f"/usr/lib64/{name}") for name in names]
     version = driver_version(files)
     expected = sorted(name for name in names if version is not None and name.endswith(f".so.{version}"))

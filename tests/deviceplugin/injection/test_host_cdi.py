@@ -50,7 +50,7 @@ def qualified(**names: str) -> dict[str, str]:
     ],
     ids=["no specification", "another kind", "no kind", "no devices of ours"],
 )
-def test_nothing_is_used_and_nothing_is_wrong(
+def test_no_specification_is_used_and_none_is_reported_where_none_concerns_gpus(
     found: list[Specification], own: Mapping[str, frozenset[str]]
 ) -> None:
     assert fit(found, own, DRIVER) == NOTHING
@@ -83,7 +83,9 @@ def test_nothing_is_used_and_nothing_is_wrong(
         "no edits",
     ],
 )
-def test_a_device_is_ours_by_the_nodes_that_only_it_has(nodes: list[str] | None, *, is_fit: bool) -> None:
+def test_a_device_is_recognised_by_the_device_nodes_that_only_it_has(
+    nodes: list[str] | None, *, is_fit: bool
+) -> None:
     problem = "It has no device with the nodes of GPU-a and no others"
     expected = Fit(qualified(a="0")) if is_fit else Fit(problem=problem)
     assert fit([specification(("0", nodes))], GPU_0, DRIVER) == expected
@@ -108,7 +110,7 @@ def test_a_device_is_ours_by_the_nodes_that_only_it_has(nodes: list[str] | None,
         "not another's uuid before its own",
     ],
 )
-def test_of_several_names_the_uuid_is_used_or_the_shortest(called: list[str], name: str) -> None:
+def test_the_uuid_or_the_shortest_of_several_names_is_used(called: list[str], name: str) -> None:
     devices = [(one, ["/dev/nvidia0"]) for one in called]
     assert fit([specification(*devices)], GPU_0, DRIVER).qualified == qualified(a=name)
 
@@ -159,13 +161,13 @@ def test_a_specification_of_another_driver_is_not_used(
     assert found == (Fit(qualified(a="0")) if problem is None else Fit(problem=problem))
 
 
-def test_one_file_of_another_driver_spoils_the_others() -> None:
+def test_one_file_of_another_driver_disqualifies_the_others() -> None:
     stale = specification(mounts=["/usr/lib/libcuda.so.570.1"])
     good = specification(("0", ["/dev/nvidia0"]))
     assert fit([good, stale], GPU_0, DRIVER).problem == "It is of driver 570.1, and 580.159.04 is installed"
 
 
-def test_a_file_of_another_kind_spoils_nothing() -> None:
+def test_a_file_of_another_kind_disqualifies_nothing() -> None:
     other = specification(
         ("0", ["/dev/nvidia0"]), mounts=["/usr/lib/libcuda.so.570.1"], kind="vendor.com/nic"
     )
@@ -179,7 +181,7 @@ def test_devices_may_be_in_several_files() -> None:
 
 
 @pytest.mark.parametrize("in_one_file", [True, False], ids=["in one file", "in two files"])
-def test_a_name_that_is_given_twice_is_nobodys_and_another_name_serves(*, in_one_file: bool) -> None:
+def test_an_ambiguous_name_is_not_used_and_another_name_serves(*, in_one_file: bool) -> None:
     twice = [("0", ["/dev/nvidia0"]), ("0", ["/dev/nvidia0"])]
     files = [specification(*twice)] if in_one_file else [specification(one) for one in twice]
     assert fit(files, GPU_0, DRIVER).problem == "It has no device with the nodes of GPU-a and no others"
@@ -187,7 +189,7 @@ def test_a_name_that_is_given_twice_is_nobodys_and_another_name_serves(*, in_one
     assert fit(files, GPU_0, DRIVER) == Fit(qualified(a="by-uuid"))
 
 
-def test_where_one_gpu_is_missing_none_is_used_and_the_first_missing_one_is_named() -> None:
+def test_no_device_is_used_where_one_gpu_is_missing_and_the_first_missing_one_is_named() -> None:
     only_b = specification(("1", ["/dev/nvidia1"]))
     three = {"GPU-c": frozenset({"/dev/nvidia2"}), **GPUS}
     assert fit([only_b], three, DRIVER) == Fit(
@@ -221,7 +223,7 @@ NODE_SETS = st.frozensets(NUMBERS.map("/dev/nvidia{}".format), min_size=1, max_s
     described=st.lists(st.tuples(st.sampled_from("0123ab"), NODE_SETS), max_size=6),
     own=st.dictionaries(st.sampled_from("ab0"), NODE_SETS, min_size=1),
 )
-def test_each_device_gets_a_name_that_leads_to_its_nodes_and_to_nothing_else(
+def test_each_device_gets_a_name_that_leads_to_its_device_nodes_only(
     described: list[tuple[str, frozenset[str]]], own: dict[str, frozenset[str]]
 ) -> None:
     found = fit([specification(*((name, sorted(nodes)) for name, nodes in described))], own, None)

@@ -29,7 +29,7 @@ def a_host(folder: Path, *programs: str) -> Path:
     return folder
 
 
-def test_the_folders_of_the_libraries_are_passed_to_the_host_s_loader(tmp_path: Path) -> None:
+def test_the_folders_of_the_libraries_are_passed_to_the_host_s_ldconfig(tmp_path: Path) -> None:
     host = a_host(tmp_path, SHELL, "/sbin/ldconfig")
     (hook,) = hooks(MOUNTS, root=host, host_root=Path("/"))
     assert (hook["hookName"], hook["path"]) == ("createContainer", SHELL)
@@ -37,24 +37,24 @@ def test_the_folders_of_the_libraries_are_passed_to_the_host_s_loader(tmp_path: 
     assert hook["args"][4:] == ["/sbin/ldconfig", FOLDER]
 
 
-def test_the_program_is_preferred_to_a_distribution_s_script_of_the_same_name(tmp_path: Path) -> None:
+def test_the_ldconfig_binary_is_preferred_to_a_distribution_s_script_of_that_name(tmp_path: Path) -> None:
     (hook,) = hooks(MOUNTS, root=a_host(tmp_path, SHELL, *LOADERS), host_root=Path("/"))
     assert hook["args"][4] == "/sbin/ldconfig.real"
 
 
 @pytest.mark.parametrize("programs", [(), (SHELL,), ("/sbin/ldconfig",)])
-def test_a_host_that_cannot_run_it_gets_none(tmp_path: Path, programs: tuple[str, ...]) -> None:
+def test_a_host_that_cannot_run_the_hook_gets_none(tmp_path: Path, programs: tuple[str, ...]) -> None:
     assert hooks(MOUNTS, root=a_host(tmp_path, *programs), host_root=Path("/")) == []
 
 
-def test_nothing_is_run_of_a_driver_that_is_not_the_host_s_own_nor_without_libraries(tmp_path: Path) -> None:
+def test_no_hook_is_made_for_a_driver_outside_the_host_or_without_libraries(tmp_path: Path) -> None:
     host = a_host(tmp_path, SHELL, *LOADERS)
     assert hooks(MOUNTS, root=host, host_root=Path("/run/nvidia/driver")) == []
     assert hooks(MOUNTS[2:], root=host, host_root=Path("/")) == []
 
 
 class Bundle:
-    """A container that is being made, as the runtime has put it on the disk."""
+    """A container that is being created, as the runtime has written it to the disk."""
 
     def __init__(self, folder: Path, root: str = "rootfs") -> None:
         self.folder = folder / "bundle"
@@ -73,7 +73,7 @@ class Bundle:
         return _text(known | more)
 
     def run_hook(self, state: str) -> None:
-        """As the runtime does: it waits for its end, and a bad one would end the container."""
+        """Run it as the runtime does, which waits for its end; a failure would end the container."""
         (hook,) = hooks(MOUNTS, root=Path("/"), host_root=Path("/"))
         subprocess.run(hook["args"], executable=hook["path"], input=state, text=True, check=True, env={})
 
@@ -92,20 +92,20 @@ def folders_of_this_host() -> Iterator[str]:
     yield from ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64")
 
 
-def test_the_loader_of_the_container_finds_them(tmp_path: Path) -> None:
+def test_the_loader_of_the_container_finds_the_libraries(tmp_path: Path) -> None:
     bundle = Bundle(tmp_path)
     assert not bundle.cached()
     bundle.run_hook(bundle.state(annotations={"bundle": "/forged", "x": '"bundle":"/forged"'}))
     assert bundle.cached()
 
 
-def test_a_root_that_lies_elsewhere_is_read_in_the_container_s_configuration(tmp_path: Path) -> None:
+def test_a_root_outside_the_bundle_is_read_from_the_container_s_configuration(tmp_path: Path) -> None:
     bundle = Bundle(tmp_path, root="../elsewhere")
     bundle.run_hook(bundle.state())
     assert bundle.cached()
 
 
-def test_a_container_without_etc_starts_all_the_same(tmp_path: Path) -> None:
+def test_a_container_without_etc_still_starts(tmp_path: Path) -> None:
     bundle = Bundle(tmp_path)
     shutil.rmtree(bundle.root / "etc")
     bundle.run_hook(bundle.state())
@@ -113,14 +113,14 @@ def test_a_container_without_etc_starts_all_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["", "{}", '{"bundle":"/there/is/none"}', "not even JSON"])
-def test_a_state_that_is_not_understood_ends_no_container(tmp_path: Path, state: str) -> None:
+def test_an_unreadable_state_does_not_end_the_container(tmp_path: Path, state: str) -> None:
     bundle = Bundle(tmp_path)
     bundle.run_hook(state)
     assert not bundle.cached()
 
 
 @pytest.mark.parametrize("link", ["etc", "etc/ld.so.cache", "etc/ld.so.conf"])
-def test_no_link_of_an_image_leads_out_of_it(tmp_path: Path, link: str) -> None:
+def test_no_link_of_an_image_leads_out_of_its_root(tmp_path: Path, link: str) -> None:
     bundle, outside = Bundle(tmp_path), tmp_path / "outside"
     outside.mkdir()
     (outside / "ld.so.cache").write_text("ours")

@@ -1,4 +1,4 @@
-"""The device nodes of a MIG device, as the driver says them."""
+"""The device nodes of a MIG device, as the driver reports them."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from devcluster.fakenvml import capabilities, default_gpus, mig
 from deviceplugin.injection.mig_capabilities import capability_nodes
 
 
-def test_both_instances_have_a_node(tmp_path: Path) -> None:
+def test_both_instances_have_a_device_node(tmp_path: Path) -> None:
     first, second = mig(default_gpus(0)[0], ["3g.40gb", "1g.10gb"])
     capabilities.lay_out(tmp_path, 2, (first, second))
     own = capability_nodes(tmp_path / capabilities.PROC, 2, second.gi, second.ci)
@@ -20,7 +20,7 @@ def test_both_instances_have_a_node(tmp_path: Path) -> None:
 
 
 def machine(root: Path, *, gpu: bytes | None, compute: bytes | None) -> Path:
-    """The driver's folder with what it says of GPU instance 1 and compute instance 0 of GPU 0."""
+    """The driver's folder with its files for GPU instance 1 and compute instance 0 of GPU 0."""
     instance = root / "gpu0/mig/gi1"
     (instance / "ci0").mkdir(parents=True, exist_ok=True)
     for place, text in ((instance, gpu), (instance / "ci0", compute)):
@@ -44,7 +44,9 @@ GOOD = b"DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
     ],
     ids=["as the driver", "no line end", "no space", "on a later line", "twice", "zero"],
 )
-def test_the_number_is_read_wherever_the_driver_writes_it(tmp_path: Path, said: bytes, number: int) -> None:
+def test_the_minor_number_is_read_wherever_the_driver_writes_it(
+    tmp_path: Path, said: bytes, number: int
+) -> None:
     assert capability_nodes(machine(tmp_path, gpu=said, compute=GOOD), 0, 1, 0) == (
         f"nvidia-caps/nvidia-cap{number}",
         "nvidia-caps/nvidia-cap12",
@@ -65,7 +67,7 @@ def test_the_number_is_read_wherever_the_driver_writes_it(tmp_path: Path, said: 
     ids=["no file", "empty", "no number", "nothing after it", "another line", "indented", "not ASCII"],
 )
 @pytest.mark.parametrize("of", ["GPU instance", "compute instance"])
-def test_where_the_driver_reports_one_of_both_alone_neither_has_a_node(
+def test_neither_instance_has_a_device_node_where_the_driver_reports_only_one(
     tmp_path: Path, said: bytes | None, of: str
 ) -> None:
     gpu, compute = (said, GOOD) if of == "GPU instance" else (GOOD, said)
@@ -77,13 +79,13 @@ def test_where_the_driver_reports_one_of_both_alone_neither_has_a_node(
     [(1, 1, 0), (0, 2, 0), (0, 1, 1)],
     ids=["another GPU", "another GPU instance", "another compute instance"],
 )
-def test_an_instance_that_does_not_exist_has_no_nodes(tmp_path: Path, minor: int, gi: int, ci: int) -> None:
+def test_a_missing_instance_has_no_device_nodes(tmp_path: Path, minor: int, gi: int, ci: int) -> None:
     folder = machine(tmp_path, gpu=GOOD, compute=GOOD)
     assert capability_nodes(folder, 0, 1, 0) is not None
     assert capability_nodes(folder, minor, gi, ci) is None
 
 
-def test_a_folder_in_place_of_the_file_says_nothing(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_ignored(tmp_path: Path) -> None:
     folder = machine(tmp_path, gpu=None, compute=GOOD)
     (folder / "gpu0/mig/gi1/access").mkdir()
     assert capability_nodes(folder, 0, 1, 0) is None

@@ -23,20 +23,20 @@ def test_cdi_names_the_devices_of_our_specification() -> None:
     assert given == ContainerInjection(VARIABLES, cdi_devices=(f"{names.CDI_KIND}=A", f"{names.CDI_KIND}=B"))
 
 
-def test_the_environment_names_the_devices_for_the_runtime_of_nvidia() -> None:
+def test_the_environment_names_the_devices_for_nvidia_s_container_runtime() -> None:
     assert injection_of({"B", "A"}, Strategy.ENVIRONMENT, NODES) == ContainerInjection(
         VARIABLES | {names.VISIBLE_DEVICES_VARIABLE: "A,B"}
     )
 
 
-def test_device_nodes_are_the_own_ones_and_the_common_ones() -> None:
+def test_a_container_gets_its_own_device_nodes_and_the_common_ones() -> None:
     given = injection_of({"B", "A"}, Strategy.DEVICE_NODES, NODES)
     assert given == ContainerInjection(
         VARIABLES, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common)
     )
 
 
-def test_a_device_that_is_in_no_record_may_be_given() -> None:
+def test_a_device_that_is_in_no_checkpoint_entry_may_be_given() -> None:
     assert held_elsewhere({"B"}, view(pod("a"), pod("b"), holdings=held(a="A"))) is None
 
 
@@ -58,7 +58,7 @@ def test_a_device_of_another_living_pod_is_refused_with_its_name() -> None:
     assert "other living pods hold: A (held by default/pod-a)" in message
 
 
-def test_where_the_pod_is_unknown_the_gate_before_the_start_decides() -> None:
+def test_the_gate_before_the_start_decides_where_the_pod_is_unknown() -> None:
     assert held_elsewhere({"A"}, view(pod("a"), holdings=held(a="A"))) is None
     assert held_elsewhere({"A"}, NodeState(GPU, held(a="A"), None)) is None
     assert held_elsewhere({"A"}, NodeState(GPU, None, ())) is None

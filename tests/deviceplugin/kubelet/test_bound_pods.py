@@ -14,7 +14,7 @@ def pod(uid: str, version: int = 1, phase: str = "Pending", **annotations: str) 
     return Pod(metadata=meta, status=PodStatus(phase=phase))
 
 
-def test_it_is_in_step_once_it_has_seen_the_whole_truth() -> None:
+def test_bound_pods_are_synced_once_a_list_was_read() -> None:
     bound = BoundPods(FakeClock())
     bound.upsert(pod("a"))
     assert not bound.is_synced
@@ -23,7 +23,7 @@ def test_it_is_in_step_once_it_has_seen_the_whole_truth() -> None:
     assert [one.metadata.uid for one in bound.present] == ["b"]
 
 
-def test_pods_that_are_gone_are_remembered_for_a_while_in_their_last_state() -> None:
+def test_deleted_pods_are_remembered_for_a_while_in_their_last_state() -> None:
     clock = FakeClock()
     bound = BoundPods(clock)
     bound.replace((pod("a"), pod("b")), "1")
@@ -38,7 +38,7 @@ def test_pods_that_are_gone_are_remembered_for_a_while_in_their_last_state() -> 
     assert bound.gone == ()
 
 
-def test_what_was_read_by_itself_is_not_undone_by_a_watch_that_is_behind() -> None:
+def test_a_pod_that_was_read_directly_is_not_undone_by_a_watch_that_lags() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("a", 1),), "1")
     bound.learn(lambda: (pod("a", 9, "Succeeded"), pod("b", 8)))
@@ -48,7 +48,7 @@ def test_what_was_read_by_itself_is_not_undone_by_a_watch_that_is_behind() -> No
     assert bound.by_uid()["a"].status.phase == "Failed"
 
 
-def test_a_pod_that_is_gone_does_not_come_back_by_an_older_list() -> None:
+def test_an_older_list_does_not_bring_a_deleted_pod_back() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("a", 1),), "1")
     bound.remove(pod("a", 2))
@@ -60,7 +60,7 @@ def mirror(uid: str, version: int) -> Pod:
     return pod(uid, version, **{names.STATIC_POD: "4711"})
 
 
-def test_a_static_pod_is_known_by_the_uid_that_the_kubelet_gives_it() -> None:
+def test_a_static_pod_is_known_by_the_kubelet_s_uid() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((mirror("a", 1),), "1")
     assert bound.by_uid().keys() == {"4711"}
@@ -68,7 +68,7 @@ def test_a_static_pod_is_known_by_the_uid_that_the_kubelet_gives_it() -> None:
     assert [one.metadata.uid for one in bound.gone] == ["4711"]
 
 
-def test_a_static_pod_whose_mirror_was_deleted_and_recreated_is_there_still() -> None:
+def test_a_static_pod_whose_mirror_pod_was_recreated_is_still_present() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((mirror("a", 1),), "1")
     bound.remove(mirror("a", 2))
@@ -79,7 +79,7 @@ def test_a_static_pod_whose_mirror_was_deleted_and_recreated_is_there_still() ->
     assert not bound.gone
 
 
-def test_a_pod_that_is_missing_in_a_list_is_gone_unless_the_watch_has_shown_it_meanwhile() -> None:
+def test_a_pod_missing_in_a_list_is_gone_unless_the_watch_has_shown_it_meanwhile() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("old", 1),), "1")
 

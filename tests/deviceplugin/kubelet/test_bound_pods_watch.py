@@ -11,7 +11,7 @@ from tests.threads import running
 
 
 class Kubelet:
-    """One that needs the watch when the test says so."""
+    """A kubelet that needs the watch when the test wants it."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -41,7 +41,7 @@ class Kubelet:
         eventually(lambda: self.checked > before)
 
 
-def test_a_kubelet_that_lists_its_pods_costs_no_watch() -> None:
+def test_no_watch_runs_while_the_kubelet_lists_its_pods() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(5):
@@ -60,7 +60,7 @@ def test_a_kubelet_that_lists_its_pods_is_asked_once_a_minute() -> None:
             kubelet.checked = 1
 
 
-def test_a_kubelet_that_is_unresponsive_for_a_moment_costs_none_either() -> None:
+def test_no_watch_starts_for_a_kubelet_that_is_unresponsive_for_a_moment() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_kubelet_that_is_unresponsive_for_a_moment_costs_none_either() -> None
         assert not kubelet.watching.is_set()
 
 
-def test_the_pods_of_one_that_stays_unresponsive_are_watched() -> None:
+def test_a_watch_starts_for_a_kubelet_that_stays_unresponsive() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         kubelet.unresponsive = True

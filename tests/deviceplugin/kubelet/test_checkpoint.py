@@ -47,11 +47,11 @@ def test_other_resources_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("devices", [None, {}, {"-1": None}, {"-1": []}])
-def test_nulls_are_nothing(devices: Any) -> None:
+def test_nulls_are_read_as_empty(devices: Any) -> None:
     assert decode(written(entry("u1", "main", devices)), GPU).of("u1") == frozenset()
 
 
-def test_a_record_without_entries_is_empty() -> None:
+def test_a_checkpoint_without_entries_is_empty() -> None:
     assert decode(written(), GPU) == PodDevices()
 
 
@@ -67,7 +67,7 @@ def test_a_record_without_entries_is_empty() -> None:
         b"\xff\xfe",
     ],
 )
-def test_an_unknown_form_is_reported_in_a_message(content: bytes) -> None:
+def test_an_unknown_format_is_reported_in_a_message(content: bytes) -> None:
     with pytest.raises(CheckpointError, match="checkpoint has a form that this version does not know"):
         decode(content, GPU)
 
@@ -76,7 +76,7 @@ def test_a_kubelet_that_has_never_written_one_has_given_nothing(tmp_path: Path) 
     assert CheckpointFile(tmp_path, GPU).read() == PodDevices()
 
 
-def test_a_record_that_cannot_be_read_is_reported_in_a_message(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_is_reported_in_a_message(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     with pytest.raises(CheckpointError, match="cannot be read"):
         CheckpointFile(tmp_path, GPU).read()

@@ -9,7 +9,7 @@ from tests.deviceplugin.test_allocator_with_a_kubelet import a_pod
 from tests.fakes.kubelet import FakeKubelet
 
 
-def test_our_socket_that_somebody_deletes_is_not_missed_until_the_kubelet_starts_again(
+def test_a_deleted_socket_of_ours_does_no_harm_until_the_kubelet_restarts(
     kubelet: FakeKubelet,
 ) -> None:
     with RunningAgent(kubelet) as agent:
@@ -26,7 +26,7 @@ def test_our_socket_that_somebody_deletes_is_not_missed_until_the_kubelet_starts
         assert kubelet.admit(a_pod("GPU-3"))
 
 
-def test_the_kubelets_sockets_that_somebody_deletes_are_missed_by_nobody_who_is_registered(
+def test_deleted_sockets_of_the_kubelet_do_no_harm_to_a_registered_agent(
     kubelet: FakeKubelet,
 ) -> None:
     with RunningAgent(kubelet) as agent:
@@ -39,7 +39,7 @@ def test_the_kubelets_sockets_that_somebody_deletes_are_missed_by_nobody_who_is_
         assert len(kubelet.registered) == 1
 
 
-def test_without_the_socket_of_the_pods_api_the_api_server_says_who_it_is(kubelet: FakeKubelet) -> None:
+def test_without_the_pods_api_s_socket_the_api_server_identifies_the_pod(kubelet: FakeKubelet) -> None:
     pod = a_pod("GPU-2")
     with RunningAgent(kubelet, stored=lambda: (decode(pod.marshal()),)) as agent:
         (kubelet.root / "pods-api" / "pods-api.sock").unlink()
@@ -48,7 +48,7 @@ def test_without_the_socket_of_the_pods_api_the_api_server_says_who_it_is(kubele
         assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
-def test_a_pods_api_that_others_flood_for_too_long_has_a_substitute(
+def test_the_api_server_replaces_a_pods_api_that_is_flooded_for_too_long(
     kubelet: FakeKubelet,
 ) -> None:
     pod = a_pod("GPU-2")
@@ -61,8 +61,8 @@ def test_a_pods_api_that_others_flood_for_too_long_has_a_substitute(
         kubelet.prestart(pod.uid, "main")
 
 
-def test_a_checkpoint_that_somebody_deletes_gives_no_device_to_two_pods(kubelet: FakeKubelet) -> None:
-    """A kubelet that starts without it takes every device for free; assignments still say whose it is."""
+def test_a_deleted_checkpoint_gives_no_device_to_two_pods(kubelet: FakeKubelet) -> None:
+    """A kubelet that starts without it takes every device for free; assignments still show its pod."""
     with RunningAgent(kubelet) as agent:
         first = a_pod("GPU-1", phase="Running", started=True)
         assert kubelet.admit(first)
@@ -77,7 +77,7 @@ def test_a_checkpoint_that_somebody_deletes_gives_no_device_to_two_pods(kubelet:
             assert kubelet.devices_of(pod.uid) != {"GPU-1"}
 
 
-def test_a_checkpoint_of_a_version_that_nobody_knows_stops_no_pod(kubelet: FakeKubelet) -> None:
+def test_a_checkpoint_of_an_unknown_version_stops_no_pod(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, advertised=devices(2)) as agent:
         kubelet.damaged_checkpoint = json.dumps({"Data": {"PodDeviceEntries": {"v3": []}}, "Checksum": 1})
         kubelet.write_checkpoint()
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_a_version_that_nobody_knows_stops_no_pod(kubelet: FakeK
         eventually(lambda: agent.counted("checkpoint_errors_total") >= 1)
 
 
-def test_two_agents_of_one_node_give_no_device_twice(kubelet: FakeKubelet) -> None:
+def test_two_agents_on_one_node_give_no_device_twice(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, "old"):
         first = a_pod("GPU-0")
         assert kubelet.admit(first)

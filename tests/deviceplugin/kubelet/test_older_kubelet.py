@@ -107,7 +107,7 @@ def stored(pod: FakePod) -> dict[str, object]:
 
 @pytest.fixture
 def quiet(kubelet: FakeKubelet) -> Iterator[OlderNode]:
-    """The watch is in step and then gets no more events: who wants that runs it."""
+    """A node whose watch has seen an empty list and gets no events; a test that wants events runs it."""
     kubelet.stop()
     (kubelet.root / "pods-api" / "pods-api.sock").unlink(missing_ok=True)
     kubelet.has_pods_api = False
@@ -120,7 +120,7 @@ def quiet(kubelet: FakeKubelet) -> Iterator[OlderNode]:
 
 @pytest.fixture
 def node(quiet: OlderNode) -> Iterator[OlderNode]:
-    """The watch runs."""
+    """A node whose watch runs."""
     stop = threading.Event()
     thread = threading.Thread(target=quiet.reflector.run, args=(stop,), daemon=True)
     thread.start()
@@ -130,7 +130,7 @@ def node(quiet: OlderNode) -> Iterator[OlderNode]:
     thread.join()
 
 
-def test_a_burst_gets_exactly_what_was_assigned_and_the_api_server_is_not_asked(node: OlderNode) -> None:
+def test_a_burst_gets_exactly_the_assigned_devices_without_asking_the_api_server(node: OlderNode) -> None:
     before = node.lists()
     pods = [node.a_pod(f"GPU-{number}") for number in (5, 2, 7, 0, 1, 6, 3, 4)]
     node.in_step()
@@ -144,7 +144,7 @@ def test_a_burst_gets_exactly_what_was_assigned_and_the_api_server_is_not_asked(
     assert node.kubelet.calls.count("List") == 8
 
 
-def test_the_api_server_may_be_away(node: OlderNode) -> None:
+def test_assigned_devices_are_given_while_the_api_server_is_away(node: OlderNode) -> None:
     pod = node.a_pod("GPU-3")
     node.in_step()
     node.kube.down = True
@@ -161,7 +161,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read(quiet: OlderNode) -> Non
     assert quiet.verdicts() == {"assigned": 1}
 
 
-def test_without_watch_and_api_server_nothing_in_the_record_is_taken(quiet: OlderNode) -> None:
+def test_without_watch_and_api_server_no_device_in_the_checkpoint_is_taken(quiet: OlderNode) -> None:
     known, unknown = quiet.a_pod("GPU-0"), quiet.a_pod("GPU-5")
     quiet.kube.before("LIST", lambda: None)
     quiet.kubelet.admit(known)
@@ -174,7 +174,7 @@ def test_without_watch_and_api_server_nothing_in_the_record_is_taken(quiet: Olde
     assert unknown.uid
 
 
-def test_a_pod_that_is_gone_from_the_api_server_is_admitted_as_it_was_assigned(node: OlderNode) -> None:
+def test_a_pod_deleted_from_the_api_server_still_gets_its_assigned_devices(node: OlderNode) -> None:
     pod = node.a_pod("GPU-4")
     node.in_step()
     node.deleted(pod)
@@ -184,7 +184,7 @@ def test_a_pod_that_is_gone_from_the_api_server_is_admitted_as_it_was_assigned(n
     node.kubelet.prestart(pod.uid, "main")
 
 
-def test_a_name_that_is_used_again_is_another_pod(node: OlderNode) -> None:
+def test_a_pod_with_a_reused_name_is_another_pod(node: OlderNode) -> None:
     first = node.a_pod("GPU-1", name="trainer-0")
     node.in_step()
     assert node.kubelet.admit(first)
@@ -194,7 +194,7 @@ def test_a_name_that_is_used_again_is_another_pod(node: OlderNode) -> None:
     assert node.kubelet.devices_of(second.uid) == {"GPU-2"}
 
 
-def test_a_new_pod_of_an_old_name_that_the_watch_has_not_shown_is_read(quiet: OlderNode) -> None:
+def test_a_new_pod_with_a_reused_name_that_the_watch_has_not_shown_is_read(quiet: OlderNode) -> None:
     first = quiet.a_pod("GPU-1", name="trainer-0")
     quiet.kubelet.admit(first)
     quiet.kubelet.end(first.uid)
@@ -204,7 +204,7 @@ def test_a_new_pod_of_an_old_name_that_the_watch_has_not_shown_is_read(quiet: Ol
     assert quiet.kubelet.devices_of(second.uid) == {"GPU-2"}
 
 
-def test_two_of_one_name_that_both_wait_cannot_be_distinguished(node: OlderNode) -> None:
+def test_two_waiting_pods_with_the_same_name_cannot_be_distinguished(node: OlderNode) -> None:
     first = node.a_pod("GPU-1", name="trainer-0")
     node.in_step()
     node.deleted(first)
@@ -215,7 +215,7 @@ def test_two_of_one_name_that_both_wait_cannot_be_distinguished(node: OlderNode)
     assert not node.kubelet.devices_of(second.uid) & {"GPU-1", "GPU-2"}
 
 
-def test_while_devices_are_in_flight_the_watch_alone_says_who_it_is(node: OlderNode) -> None:
+def test_only_the_watch_identifies_the_pod_while_devices_are_in_flight(node: OlderNode) -> None:
     containers = [FakeContainer("setup", 1, init=True), FakeContainer("main", 2)]
     pod = node.a_pod(containers=containers)
     pod.annotations[names.ASSIGNED] = json.dumps({"setup": ["GPU-1"], "main": ["GPU-1", "GPU-3"]})
@@ -251,7 +251,7 @@ def test_two_pods_with_one_device_do_not_start_until_one_is_gone(node: OlderNode
     node.kubelet.prestart(second.uid, "main")
 
 
-def test_a_second_holder_that_the_watch_does_not_know_is_asked_for(quiet: OlderNode) -> None:
+def test_a_second_holder_that_the_watch_does_not_know_is_read(quiet: OlderNode) -> None:
     first = quiet.a_pod("GPU-0")
     quiet.kubelet.admit(first)
     second = quiet.a_pod("GPU-0")
@@ -269,7 +269,7 @@ def test_a_second_holder_that_the_watch_does_not_know_is_asked_for(quiet: OlderN
     quiet.kube.down = False
 
 
-def test_the_first_batch_after_a_kubelet_start_is_found(node: OlderNode) -> None:
+def test_the_first_pods_after_a_kubelet_start_are_identified(node: OlderNode) -> None:
     pods = [node.a_pod("GPU-3"), node.a_pod("GPU-1"), node.a_pod("GPU-0", "GPU-2")]
     node.in_step()
     node.kubelet.restart()
@@ -278,14 +278,14 @@ def test_the_first_batch_after_a_kubelet_start_is_found(node: OlderNode) -> None
     assert [node.kubelet.devices_of(pod.uid) for pod in pods] == [{"GPU-3"}, {"GPU-1"}, {"GPU-0", "GPU-2"}]
 
 
-def test_what_a_pod_really_has_can_be_compared_with_its_assignment(node: OlderNode) -> None:
+def test_the_devices_a_pod_really_has_can_be_compared_with_its_assignment(node: OlderNode) -> None:
     pod = node.a_pod("GPU-3")
     node.in_step()
     assert [one.metadata.uid for one in node.agent.pods.at_once() or ()] == [pod.uid]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_under_mixed_load_every_pod_gets_what_it_was_assigned(node: OlderNode, seed: int) -> None:
+def test_every_pod_gets_its_assigned_devices_under_mixed_load(node: OlderNode, seed: int) -> None:
     """Pods come, end and are deleted, some while they are being admitted; names are used again."""
     chance = Chance(seed)
     free, live = {f"GPU-{number}" for number in range(8)}, list[FakePod]()

@@ -52,7 +52,7 @@ class Sources:
 A, B = pod("a"), pod("b")
 
 
-def test_the_kubelet_is_asked_first_and_nobody_else() -> None:
+def test_only_the_kubelet_is_asked_while_it_answers() -> None:
     sources = Sources()
     sources.kubelet = (A,)
     assert sources.pods.for_admission(in_flight=False) == PodsSnapshot((A,))
@@ -67,7 +67,7 @@ def test_a_kubelet_that_is_initializing_names_the_pods_that_the_api_server_knows
 
 
 @pytest.mark.parametrize("accepted", [None, frozenset[tuple[str, str]]()])
-def test_when_nobody_answers_the_pods_are_unknown(accepted: frozenset[tuple[str, str]] | None) -> None:
+def test_the_pods_are_unknown_when_no_source_answers(accepted: frozenset[tuple[str, str]] | None) -> None:
     sources = Sources()
     sources.accepted = accepted
     seen = sources.pods.for_admission(in_flight=False)
@@ -86,7 +86,7 @@ def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> No
     assert "accepted" not in sources.asked
 
 
-def test_one_pod_may_be_remembered_several_are_asked_for_afresh() -> None:
+def test_one_pod_may_be_remembered_but_several_are_asked_for_again() -> None:
     sources = Sources()
     sources.kubelet = (A, B)
     sources.pods.for_admission(in_flight=False)
@@ -112,7 +112,7 @@ def test_a_list_that_comes_late_does_not_hide_a_pod_from_a_caller_that_asked_aft
     assert Overtaken(sources, sources, sources.stored).of(["a", "b"]) == {"a": A, "b": B}
 
 
-def test_allocate_asks_once() -> None:
+def test_allocate_asks_the_kubelet_once() -> None:
     sources = Sources()
     assert sources.pods.at_once() is None
     assert sources.asked == ["kubelet, once"]
@@ -174,7 +174,7 @@ def test_an_api_server_that_is_away_or_slow_is_given_up() -> None:
     answering.set()
 
 
-def test_what_our_own_watch_has_shown_since_it_was_asked_is_read_again() -> None:
+def test_changes_shown_by_our_own_watch_since_the_question_are_read_again() -> None:
     sources, bound = Sources(), BoundPods(FakeClock())
     pods = PodSource(sources, sources, sources.stored, bound)
     sources.accepted, sources.in_store = frozenset({("default", "pod-a")}), (A,)

@@ -35,12 +35,12 @@ def test_a_flooded_kubelet_is_asked_again(kubelet: FakeKubelet) -> None:
     assert clock.waits == [RETRY_EVERY] * 5
 
 
-def test_however_busy_the_machine_it_is_asked_once_more(kubelet: FakeKubelet) -> None:
+def test_a_flooded_kubelet_is_asked_once_more_however_busy_the_machine(kubelet: FakeKubelet) -> None:
     kubelet.flooded = 1
     assert pods_api(kubelet, BusyMachine(longer=1.0)).list() == ()
 
 
-def test_patience_with_a_flooded_kubelet_ends_with_its_time_too(kubelet: FakeKubelet) -> None:
+def test_retries_of_a_flooded_kubelet_end_at_the_deadline_too(kubelet: FakeKubelet) -> None:
     kubelet.flooded = RETRIES + 1
     clock = BusyMachine(longer=PATIENCE / 2)
     with pytest.raises(PodsApiError, match="rejected by rate limit"):
@@ -49,14 +49,14 @@ def test_patience_with_a_flooded_kubelet_ends_with_its_time_too(kubelet: FakeKub
     assert clock.monotonic() < 2 * PATIENCE
 
 
-def test_all_calls_for_one_question_share_one_deadline(kubelet: FakeKubelet) -> None:
+def test_all_calls_for_one_lookup_share_one_deadline(kubelet: FakeKubelet) -> None:
     kubelet.flooded = 1
     with pytest.raises(PodsApiError, match="rejected by rate limit"):
         pods_api(kubelet, BusyMachine(longer=DEADLINE)).list()
     assert kubelet.calls == ["ListPods"]
 
 
-def test_patience_with_a_flooded_kubelet_ends(kubelet: FakeKubelet) -> None:
+def test_retries_of_a_flooded_kubelet_end(kubelet: FakeKubelet) -> None:
     kubelet.flooded = RETRIES + 1
     with pytest.raises(PodsApiError, match="rejected by rate limit") as refused:
         pods_api(kubelet, FakeClock(self_advancing=True)).list()
@@ -64,14 +64,14 @@ def test_patience_with_a_flooded_kubelet_ends(kubelet: FakeKubelet) -> None:
     assert kubelet.calls == ["ListPods"] * (RETRIES + 1)
 
 
-def test_a_call_without_patience_is_made_once(kubelet: FakeKubelet) -> None:
+def test_a_call_without_retries_is_made_once(kubelet: FakeKubelet) -> None:
     kubelet.flooded = 1
     with pytest.raises(PodsApiError, match="rejected by rate limit"):
         pods_api(kubelet, FakeClock(self_advancing=True)).list(patient=False)
     assert kubelet.calls == ["ListPods"]
 
 
-def test_pods_that_cannot_hold_a_gpu_are_passed_over(kubelet: FakeKubelet) -> None:
+def test_pods_that_cannot_hold_a_gpu_are_skipped(kubelet: FakeKubelet) -> None:
     mig = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
     pods = [
         FakePod("without", "uid-1", [FakeContainer("main")]),
@@ -82,7 +82,7 @@ def test_pods_that_cannot_hold_a_gpu_are_passed_over(kubelet: FakeKubelet) -> No
     assert [pod.metadata.name for pod in pods_api(kubelet, FakeClock()).list()] == ["whole", "part"]
 
 
-def test_a_pod_that_has_changed_is_reported_as_it_is_now(kubelet: FakeKubelet) -> None:
+def test_a_changed_pod_is_reported_in_its_present_state(kubelet: FakeKubelet) -> None:
     pod = FakePod("whole", "uid-1", [FakeContainer("main", gpus=1)])
     kubelet.pods = {pod.uid: pod}
     api = pods_api(kubelet, FakeClock())
@@ -95,13 +95,13 @@ def test_a_pod_that_has_changed_is_reported_as_it_is_now(kubelet: FakeKubelet) -
     assert api.list() == ()
 
 
-def test_for_a_caller_that_names_pods_none_is_passed_over(kubelet: FakeKubelet) -> None:
+def test_no_pod_is_skipped_for_a_caller_that_names_pods(kubelet: FakeKubelet) -> None:
     kubelet.pods = {"uid-1": FakePod("without", "uid-1", [FakeContainer("main")])}
     (pod,) = pods_api(kubelet, FakeClock()).list(patient=False, gpus_only=False)
     assert pod.key == "default/without"
 
 
-def test_questions_of_several_threads_to_a_kubelet_that_is_away_fail_as_one_does(tmp_path: Path) -> None:
+def test_calls_of_several_threads_to_an_absent_kubelet_all_fail_alike(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(tmp_path / "dead.sock"))
     api = PodsApi(tmp_path / "dead.sock", FakeClock())

@@ -43,11 +43,11 @@ def seen(**fields: Any) -> Situation:
         pytest.param(seen(tried_at=95.0, failures=100_000), Step.REGISTER, id="it has refused for days"),
     ],
 )
-def test_the_next_step(situation: Situation, step: Step) -> None:
+def test_the_next_step_follows_from_the_state_of_the_registration(situation: Situation, step: Step) -> None:
     assert next_step(situation) is step
 
 
-def test_names_are_never_used_twice_not_even_after_a_restart_in_the_same_pod() -> None:
+def test_socket_names_are_never_used_twice_even_after_a_restart_in_the_same_pod() -> None:
     first, second = SocketNames("uid-1", 1_700_000_000_000), SocketNames("uid-1", 1_700_000_001_000)
     used = [first.next(), first.next(), second.next()]
     assert len(set(used)) == 3
@@ -57,14 +57,14 @@ def test_names_are_never_used_twice_not_even_after_a_restart_in_the_same_pod() -
 @pytest.mark.parametrize(
     "changed", ["kubelet.sock", "gpu-booking-0badcafe-5.sock", "{name}.txt", "{name}-x.sock"]
 )
-def test_files_of_others_are_not_ours(changed: str) -> None:
+def test_files_of_others_are_not_recognised_as_ours(changed: str) -> None:
     sockets = SocketNames("uid-1", 5)
     name = sockets.next().removesuffix(".sock")
     assert sockets.is_ours(f"{name}.sock")
     assert not sockets.is_ours(changed.format(name=name))
 
 
-def test_the_longest_folder_of_a_kubelet_leaves_room_for_the_path_of_a_socket() -> None:
+def test_the_path_of_a_socket_fits_in_the_longest_folder_of_a_kubelet() -> None:
     name = SocketNames("01234567-89ab-cdef-0123-456789abcdef", 1_800_000_000_000).next()
     assert len(name) == SocketNames.LONGEST
     assert LONGEST_KUBELET_ROOT + len(f"/device-plugins/{name}") == 107

@@ -1,4 +1,4 @@
-"""Staying known to the kubelet: restarts, hand-over, and the trap of one socket name."""
+"""Staying registered with the kubelet: restarts, hand-over, and the trap of a reused socket name."""
 
 import threading
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_the_numa_node_is_reported_where_it_is_known(kubelet: FakeKubelet) -> No
         assert [node.ID for node in kubelet.devices["GPU-1"].topology.nodes] == [1]
 
 
-def test_the_plugin_registers_again_under_a_new_name_with_a_restarted_kubelet(kubelet: FakeKubelet) -> None:
+def test_the_plugin_registers_with_a_restarted_kubelet_under_a_new_name(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         for _ in range(3):
             kubelet.restart()
@@ -114,7 +114,7 @@ def test_a_rolling_hand_over_leaves_no_gap(kubelet: FakeKubelet) -> None:
     assert sockets(kubelet.plugins) == []
 
 
-def test_a_newer_agent_that_dies_gives_the_kubelet_back_to_the_older(kubelet: FakeKubelet) -> None:
+def test_the_older_agent_registers_again_when_the_newer_dies(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, "old") as old:
         new = RunningAgent(kubelet, "new").__enter__()
         new.stop()
@@ -132,7 +132,7 @@ def test_an_agent_never_touches_the_sockets_of_another(kubelet: FakeKubelet) -> 
         assert sockets(kubelet.plugins) == mine
 
 
-def test_an_agent_removes_what_its_own_instance_left_behind(kubelet: FakeKubelet) -> None:
+def test_an_agent_removes_sockets_that_its_own_instance_left_behind(kubelet: FakeKubelet) -> None:
     left = kubelet.plugins / SocketNames("agent-a", 17).next()
     left.touch()
     with RunningAgent(kubelet, "agent-a"):
@@ -167,7 +167,7 @@ class _Simple(api_pb2_grpc.DevicePluginServicer):
         raise NotImplementedError
 
 
-def test_the_trap_one_name_registered_twice_loses_the_plugin_for_good(kubelet: FakeKubelet) -> None:
+def test_registering_one_socket_name_twice_loses_the_plugin_for_good(kubelet: FakeKubelet) -> None:
     """What our agent must never do; shows that the fake kubelet would notice."""
     server = grpc.server(ThreadPoolExecutor(4))
 
@@ -219,7 +219,7 @@ def test_the_lease_is_held_only_while_the_kubelet_has_the_devices(kubelet: FakeK
     agent.stop()
 
 
-def test_a_kubelet_that_listens_and_has_no_list_yet_is_not_served(kubelet: FakeKubelet) -> None:
+def test_the_node_does_not_serve_while_a_listening_kubelet_has_no_list_yet(kubelet: FakeKubelet) -> None:
     wake, registrar = threading.Event(), RunningAgent(kubelet).registrar._registration(GPU)
     registrar._streams.opened(wake)
     assert not registrar.is_registered
@@ -227,7 +227,7 @@ def test_a_kubelet_that_listens_and_has_no_list_yet_is_not_served(kubelet: FakeK
     assert registrar.is_registered
 
 
-def test_a_kubelet_that_listens_is_served_once_it_has_been_sent_the_devices() -> None:
+def test_the_node_serves_once_a_listening_kubelet_has_been_sent_the_devices() -> None:
     streams, wake = Streams(), threading.Event()
     streams.opened(wake)
     assert streams.is_open

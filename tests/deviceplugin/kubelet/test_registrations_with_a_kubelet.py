@@ -69,7 +69,7 @@ def test_each_resource_is_registered_and_gives_its_own_devices(kubelet: FakeKube
             assert named.name == f"{names.CDI_KIND}={expected}"
 
 
-def test_what_was_assigned_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
+def test_the_assigned_devices_of_a_profile_are_given(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, advertised=parts_of(cut(0, "1g.10gb", "1g.10gb"))) as agent:
         pod = asking(SMALL, main=["MIG-0-1"])
         assert kubelet.admit(pod)
@@ -77,7 +77,7 @@ def test_what_was_assigned_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
         assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
-def test_a_pod_with_containers_of_several_resources_gets_each_of_its_own(kubelet: FakeKubelet) -> None:
+def test_a_pod_whose_containers_ask_for_several_resources_gets_all_of_them(kubelet: FakeKubelet) -> None:
     advertised = (*devices(2), *parts_of(cut(2, "1g.10gb", "1g.10gb")))
     with RunningAgent(kubelet, advertised=advertised) as agent:
         pod = a_pod(
@@ -130,7 +130,9 @@ def test_every_resource_is_registered_again_after_a_kubelet_restart(kubelet: Fak
         assert len(sockets(kubelet.plugins)) == 2
 
 
-def test_a_resource_that_cannot_be_registered_is_the_problem_of_the_agent(kubelet: FakeKubelet) -> None:
+def test_a_resource_that_cannot_be_registered_is_reported_as_the_agent_s_problem(
+    kubelet: FakeKubelet,
+) -> None:
     with RunningAgent(kubelet, advertised=devices(1)) as agent:
         assert agent.registrar.problem is None
         kubelet.stop()
@@ -158,7 +160,7 @@ def test_a_registration_that_ends_by_itself_ends_the_agent() -> None:
         resources.run(threading.Event())
 
 
-def test_it_ends_when_stopped_and_not_only_at_its_next_round() -> None:
+def test_registrations_end_at_once_when_stopped() -> None:
     clock, stop = FakeClock(), threading.Event()
 
     def none(resource: str) -> NoReturn:

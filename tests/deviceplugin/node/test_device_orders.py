@@ -1,4 +1,4 @@
-"""Administrators' words about single GPUs."""
+"""Administrators' orders about single GPUs."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -36,21 +36,21 @@ def test_cordons_and_clears_are_distinguished() -> None:
     assert handled.clears == [("GPU-1", "2026-11-27T16:00:00+00:00")]
 
 
-def test_what_has_not_changed_is_not_reported_again() -> None:
+def test_unchanged_orders_are_not_reported_again() -> None:
     handled = Handled()
     for _ in range(3):
         handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
     assert handled.cordons == [{"GPU-0": "alice: x"}]
 
 
-def test_a_node_without_orders_takes_them_back() -> None:
+def test_orders_that_are_removed_from_the_node_are_withdrawn() -> None:
     handled = Handled()
     handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
     handled.orders.replace([Node(metadata=Meta(name="node-a"))], "1")
     assert handled.cordons[-1] == {}
 
 
-def test_orders_that_cannot_be_read_change_nothing_and_are_said() -> None:
+def test_unreadable_orders_change_nothing_and_are_reported() -> None:
     handled = Handled()
     handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
     with capture_logs() as logs:
@@ -59,7 +59,7 @@ def test_orders_that_cannot_be_read_change_nothing_and_are_said() -> None:
     assert names.DEVICE_ORDERS in logs[0]["message"]
 
 
-def test_a_node_that_is_deleted_takes_its_orders_along() -> None:
+def test_orders_of_a_deleted_node_are_withdrawn() -> None:
     handled = Handled()
     handled.says('{"GPU-0":{"cordoned":"alice: x"}}')
     handled.orders.remove(Node())

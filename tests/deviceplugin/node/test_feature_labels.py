@@ -54,7 +54,7 @@ def test_a_node_without_gpus_has_no_labels() -> None:
     assert labels(label_inputs()) == {}
 
 
-def test_of_several_models_feature_discoverys_labels_speak_of_the_one_of_which_there_are_most() -> None:
+def test_the_labels_of_gpu_feature_discovery_describe_the_most_frequent_of_several_models() -> None:
     found = labels(label_inputs(card(0, A6000, memory_mib=49140), card(1), card(2)))
     said = nvidias(found)
     assert (said["gpu.product"], said["gpu.count"], said["gpu.memory"]) == (
@@ -65,22 +65,22 @@ def test_of_several_models_feature_discoverys_labels_speak_of_the_one_of_which_t
     assert models(found) == {"NVIDIA-A100-SXM4-80GB": "2", "NVIDIA-RTX-A6000": "1"}
 
 
-def test_of_as_many_of_each_model_the_first_one_counts() -> None:
+def test_the_first_of_equally_frequent_models_counts() -> None:
     assert nvidias(labels(label_inputs(card(0, A6000), card(1))))["gpu.product"] == "NVIDIA-RTX-A6000"
 
 
-def test_a_gpu_that_nvml_lists_no_more_counts_no_more() -> None:
+def test_a_gpu_that_nvml_no_longer_lists_does_not_count() -> None:
     before = devices(card(0), card(1, A6000))
     after = devices(card(0), known=before)
     assert len(after) == 2
     assert models(labels(label_inputs(devices=after))) == {"NVIDIA-A100-SXM4-80GB": "1"}
 
 
-def test_a_gpu_that_is_ill_counts() -> None:
+def test_an_unhealthy_gpu_counts() -> None:
     before = devices(card(0), card(1))
-    ill = card(1)
-    ill.lost = True
-    after = devices(card(0), ill, known=before)
+    unhealthy = card(1)
+    unhealthy.lost = True
+    after = devices(card(0), unhealthy, known=before)
     assert [device.published.health for device in after] == ["healthy", "unhealthy"]
     assert nvidias(labels(label_inputs(devices=after)))["gpu.count"] == "2"
 
@@ -159,7 +159,9 @@ def test_the_single_strategy_labels_the_gpu_as_its_mig_devices() -> None:
     ],
     ids=["several profiles", "some whole", "none"],
 )
-def test_the_single_strategy_says_where_it_hands_nothing_out(gpus: list[MemoryGpu]) -> None:
+def test_the_single_strategy_labels_a_node_on_which_it_gives_nothing_as_invalid(
+    gpus: list[MemoryGpu],
+) -> None:
     said = nvidias(labels(label_inputs(*gpus, strategy=MigStrategy.SINGLE)))
     assert (said["gpu.product"], said["gpu.count"], said["gpu.replicas"], said["gpu.memory"]) == (
         "NVIDIA-A100-SXM4-80GB-MIG-INVALID",
@@ -169,7 +171,7 @@ def test_the_single_strategy_says_where_it_hands_nothing_out(gpus: list[MemoryGp
     )
 
 
-def test_the_single_strategy_on_whole_gpus_is_as_none() -> None:
+def test_the_single_strategy_labels_whole_gpus_like_the_strategy_none() -> None:
     single, none = (
         labels(label_inputs(card(0), strategy=one)) for one in (MigStrategy.SINGLE, MigStrategy.NONE)
     )
@@ -224,7 +226,7 @@ def test_families_are_recognised_by_compute_capability(compute: tuple[int, int],
 
 
 @pytest.mark.parametrize("name", ["NVIDIA  RTX (Ada)/24 GB", "x" * 99, "--a b--", "NVIDIA-" + "-" * 70])
-def test_a_value_is_one_that_kubernetes_accepts(name: str) -> None:
+def test_kubernetes_accepts_every_value(name: str) -> None:
     value = label_value(name)
     assert 0 < len(value) <= LONGEST
     assert value[0].isalnum()

@@ -37,44 +37,44 @@ def written(*keys: str) -> dict[str, str]:
 # --- what to change ------------------------------------------------------------------------------------
 
 
-def test_labels_that_are_missing_are_written_and_remembered() -> None:
+def test_missing_labels_are_written_and_remembered() -> None:
     found = change({PRODUCT: "X", COUNT: "2"}, node({"other": "stays"}))
     assert found.labels == {PRODUCT: "X", COUNT: "2"}
     assert found.annotations == {names.LABELS: f"{COUNT},{PRODUCT}"}
 
 
-def test_a_node_that_says_what_it_should_is_not_changed() -> None:
+def test_a_node_with_the_right_labels_is_not_changed() -> None:
     assert change({PRODUCT: "X"}, node({PRODUCT: "X"}, **written(PRODUCT))) == ({}, {})
 
 
-def test_a_label_of_ours_that_does_not_hold_any_more_is_taken_away() -> None:
+def test_a_label_of_ours_that_no_longer_applies_is_removed() -> None:
     found = change({COUNT: "1"}, node({PRODUCT: "X", COUNT: "1"}, **written(COUNT, PRODUCT)))
     assert found == ({PRODUCT: None}, {names.LABELS: COUNT})
 
 
-def test_a_label_of_ours_with_another_value_is_put_right() -> None:
+def test_a_label_of_ours_with_another_value_is_corrected() -> None:
     assert change({COUNT: "2"}, node({COUNT: "1"}, **written(COUNT))).labels == {COUNT: "2"}
 
 
-def test_a_label_that_somebody_else_wrote_stays_as_it_is() -> None:
+def test_a_label_that_somebody_else_wrote_is_not_changed() -> None:
     assert change({PRODUCT: "X"}, node({PRODUCT: "theirs"})) == ({}, {})
     assert change({}, node({PRODUCT: "theirs"})) == ({}, {})
 
 
 @pytest.mark.parametrize("prefix", ["", "gpus."])
-def test_what_node_feature_discovery_owns_is_left_to_it(prefix: str) -> None:
+def test_labels_that_node_feature_discovery_owns_are_left_to_it(prefix: str) -> None:
     theirs = {prefix + names.FEATURE_LABELS: f"cpu-hyperthreading,{PRODUCT}"}
     came_after_us = node({PRODUCT: "theirs", COUNT: "2"}, **theirs, **written(COUNT, PRODUCT))
     assert change({PRODUCT: "X", COUNT: "2"}, came_after_us) == ({}, {names.LABELS: COUNT})
     assert change({}, came_after_us) == ({COUNT: None}, {names.LABELS: None})
 
 
-def test_what_node_feature_discovery_gives_up_becomes_ours() -> None:
+def test_labels_that_node_feature_discovery_gives_up_become_ours() -> None:
     theirs = {names.FEATURE_LABELS: "cpu-hyperthreading"}
     assert change({PRODUCT: "X"}, node({}, **theirs)).labels == {PRODUCT: "X"}
 
 
-def test_while_nothing_is_known_nothing_is_changed() -> None:
+def test_no_label_is_changed_while_nothing_is_known() -> None:
     assert change(None, node({PRODUCT: "X"}, **written(PRODUCT))) == ({}, {})
 
 
@@ -91,7 +91,7 @@ def labelling(sys_root: Path, *, on: bool = True) -> Labelling:
     return Labelling(MigStrategy.NONE, sys_root, on=on)
 
 
-def test_labels_follow_from_what_nvml_reports_and_what_the_kernel_says(tmp_path: Path) -> None:
+def test_labels_follow_from_the_reports_of_nvml_and_the_kernel(tmp_path: Path) -> None:
     machine = tmp_path / "class/dmi/id/product_name"
     machine.parent.mkdir(parents=True)
     machine.write_text("PowerEdge XE9680\n", encoding="utf-8")
@@ -106,7 +106,7 @@ def test_labels_follow_from_what_nvml_reports_and_what_the_kernel_says(tmp_path:
     assert wanted[f"{names.NVIDIA_PREFIX}gpu.mode"] == "compute"
 
 
-def test_before_the_driver_answers_and_while_it_does_not_the_labels_stay(tmp_path: Path) -> None:
+def test_labels_stay_while_the_driver_does_not_answer(tmp_path: Path) -> None:
     ours = labelling(tmp_path)
     assert ours.wanted is None
     ours.update(NvmlReport((), "The driver is not loaded."))
@@ -118,13 +118,13 @@ def test_before_the_driver_answers_and_while_it_does_not_the_labels_stay(tmp_pat
     assert ours.wanted == before
 
 
-def test_a_driver_that_lists_no_gpu_takes_the_labels_away(tmp_path: Path) -> None:
+def test_labels_are_removed_when_the_driver_lists_no_gpu(tmp_path: Path) -> None:
     ours = labelling(tmp_path)
     ours.update(NvmlReport((), "NVML lists no GPU on this node.", versions=VERSIONS))
     assert ours.wanted == {}
 
 
-def test_switched_off_there_are_none(tmp_path: Path) -> None:
+def test_there_are_no_labels_when_they_are_switched_off(tmp_path: Path) -> None:
     ours = labelling(tmp_path, on=False)
     ours.update(NvmlReport(devices(1), versions=VERSIONS))
     assert ours.wanted == {}
@@ -151,7 +151,7 @@ class Bench:
         return sum(call.verb == "PATCH" for call in self.kube.calls)
 
 
-def test_labels_are_written_once_and_taken_away_with_what_they_say() -> None:
+def test_labels_are_written_once_and_removed_when_they_no_longer_apply() -> None:
     wanted = {PRODUCT: "X", COUNT: "2"}
     bench = Bench(lambda: wanted)
     seen = bench.writer.write(bench.writer.write(bench.node))
@@ -171,7 +171,7 @@ def test_a_label_that_has_come_since_the_node_was_read_is_not_overwritten() -> N
     assert (bench.node.metadata.labels or {})[PRODUCT] == "theirs"
 
 
-def test_labels_that_are_refused_are_tried_again_later_and_fail_nobody() -> None:
+def test_refused_labels_are_tried_again_later_without_an_error() -> None:
     bench = Bench(lambda: {PRODUCT: "X"})
     before = bench.node
     request = Request("PATCH", "/api/v1/nodes/node-a")

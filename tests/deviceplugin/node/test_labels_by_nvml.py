@@ -1,4 +1,4 @@
-"""From the simulated library to the labels: what NVML says of real models, whole and cut."""
+"""From the simulated library to the labels: what NVML reports about real models, whole and cut."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def said(found: dict[str, str], *keys: str) -> tuple[str | None, ...]:
     return tuple(found.get(names.NVIDIA_PREFIX + key) for key in keys)
 
 
-def test_the_node_of_the_development_cluster(fake: FakeNvml, nvml: RealNvml) -> None:
+def test_a_node_of_the_development_cluster_is_labelled(fake: FakeNvml, nvml: RealNvml) -> None:
     found = labels(fake, nvml, MigStrategy.NONE)
     assert said(found, "gpu.product", "gpu.count", "gpu.memory") == ("NVIDIA-A100-SXM4-80GB", "2", "81920")
     assert said(found, "gpu.family", "gpu.compute.major", "gpu.compute.minor") == ("ampere", "8", "0")
@@ -55,7 +55,7 @@ def test_the_node_of_the_development_cluster(fake: FakeNvml, nvml: RealNvml) -> 
     assert found[f"{names.MODEL_LABEL}NVIDIA-RTX-A6000"] == "2"
 
 
-def test_a_card_that_is_cut(fake: FakeNvml, nvml: RealNvml) -> None:
+def test_a_cut_card_is_labelled_by_its_mig_devices(fake: FakeNvml, nvml: RealNvml) -> None:
     fake.mig(0, mig(default_gpus(0)[0], ["3g.40gb", "1g.10gb", "1g.10gb"]))
     found = labels(fake, nvml, MigStrategy.MIXED)
     assert said(found, "mig-1g.10gb.count", "mig-1g.10gb.memory", "mig-3g.40gb.count") == ("2", "9728", "1")
@@ -65,7 +65,7 @@ def test_a_card_that_is_cut(fake: FakeNvml, nvml: RealNvml) -> None:
     assert found[f"{names.MODEL_LABEL}NVIDIA-A100-SXM4-80GB"] == "1"
 
 
-def test_what_a_driver_does_not_know_is_left_out(fake: FakeNvml, nvml: RealNvml) -> None:
+def test_values_that_the_driver_does_not_know_are_left_out(fake: FakeNvml, nvml: RealNvml) -> None:
     fake.error("nvmlDeviceGetCudaComputeCapability", None, 3)
     fake.error("nvmlSystemGetCudaDriverVersion", None, 13)
     fake.error("nvmlDeviceGetMigMode", None, 3)

@@ -1,4 +1,4 @@
-"""One GPU that hangs the driver: its thread is left behind, the others go on."""
+"""One GPU that hangs the driver: its thread is abandoned, the others continue."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class Bench:
         self.guarded = DeadlineNvml(self.nvml, self.clock)
 
     def left_behind(self) -> Asker:
-        """A thread that asked and was left behind."""
+        """A thread that asked and was abandoned."""
         asker = Asker(self.guarded, "GPU-0")
         assert self.nvml.is_hanging.wait(60)
         self.clock.advance(DEADLINE_SECONDS)
@@ -82,7 +82,7 @@ def bench() -> Iterator[Bench]:
         made.nvml.released.set()
 
 
-def test_a_call_within_its_deadline_is_let_be(bench: Bench) -> None:
+def test_a_call_within_its_deadline_is_not_abandoned(bench: Bench) -> None:
     asker = Asker(bench.guarded, "GPU-0")
     assert bench.nvml.is_hanging.wait(60)
     bench.clock.advance(DEADLINE_SECONDS - 1)
@@ -93,14 +93,14 @@ def test_a_call_within_its_deadline_is_let_be(bench: Bench) -> None:
     assert bench.nvml.closed == 1
 
 
-def test_nobody_is_left_behind_while_nothing_is_asked(bench: Bench) -> None:
+def test_no_thread_is_abandoned_while_no_call_is_made(bench: Bench) -> None:
     bench.guarded.open()
     bench.guarded.touch("GPU-1")
     bench.clock.advance(1000)
     assert not bench.guarded.abandon_overdue()
 
 
-def test_the_next_thread_asks_the_others_and_gets_an_error_for_the_one_that_hangs(bench: Bench) -> None:
+def test_the_next_thread_asks_the_other_gpus_and_gets_an_error_for_the_hanging_one(bench: Bench) -> None:
     bench.left_behind()
     bench.guarded.open()
     bench.guarded.touch("GPU-1")
@@ -108,7 +108,7 @@ def test_the_next_thread_asks_the_others_and_gets_an_error_for_the_one_that_hang
         bench.guarded.touch("GPU-0")
 
 
-def test_nvml_is_not_shut_down_beneath_a_call(bench: Bench) -> None:
+def test_nvml_is_not_shut_down_during_a_call(bench: Bench) -> None:
     asker = bench.left_behind()
     bench.guarded.open()
     bench.guarded.close()
@@ -119,7 +119,7 @@ def test_nvml_is_not_shut_down_beneath_a_call(bench: Bench) -> None:
     assert bench.nvml.closed == 1
 
 
-def test_a_call_that_comes_back_at_last_ends_its_thread_and_its_gpu_is_asked_again(bench: Bench) -> None:
+def test_a_call_that_returns_late_ends_its_thread_and_its_gpu_is_asked_again(bench: Bench) -> None:
     asker = bench.left_behind()
     bench.guarded.open()
     bench.nvml.released.set()
@@ -175,7 +175,7 @@ def _quietly(watch: GpuWatch, nvml: HangingNvml) -> None:
         return
 
 
-def test_what_the_watch_knows_survives_the_thread_that_is_left_behind(bench: Bench) -> None:
+def test_the_knowledge_of_the_watch_survives_an_abandoned_thread(bench: Bench) -> None:
     nvml, reports = bench.nvml, list[NvmlReport]()
     guarded = DeadlineNvml(nvml, bench.clock)
     watch = GpuWatch(guarded, lambda _: 0, reports.append, clock=nvml)
@@ -201,7 +201,7 @@ def test_what_the_watch_knows_survives_the_thread_that_is_left_behind(bench: Ben
     assert len(reports) == before, "the thread that was left behind reports nothing any more"
 
 
-def test_a_gpu_that_hangs_while_it_is_measured_is_left_behind_like_any_other(bench: Bench) -> None:
+def test_a_gpu_that_hangs_while_it_is_measured_is_abandoned_like_any_other(bench: Bench) -> None:
     class Slow(HangingNvml):
         def usage(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
             self.touch(uuid)

@@ -24,7 +24,7 @@ def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealN
     nvml.close()
 
 
-def test_no_call_of_the_port_is_forgotten() -> None:
+def test_every_call_of_the_interface_is_tested() -> None:
     asked = {*calls.OF_THE_DRIVER, *calls.OF_A_GPU, *calls.LIFE}
     assert asked == {name for name, _ in inspect.getmembers(Nvml, inspect.isfunction) if name[0] != "_"}
 
@@ -33,9 +33,9 @@ def test_every_call_is_answered(simulated: RealNvml) -> None:
     calls.every_call_is_answered(simulated)
 
 
-def test_who_is_not_there_is_refused(simulated: RealNvml) -> None:
-    calls.who_is_not_there_is_refused(simulated)
+def test_calls_about_missing_gpus_are_refused(simulated: RealNvml) -> None:
+    calls.calls_about_missing_gpus_are_refused(simulated)
 
 
-def test_nothing_is_answered_after_the_end(simulated: RealNvml) -> None:
-    calls.nothing_is_answered_after_the_end(simulated)
+def test_no_call_is_answered_after_close(simulated: RealNvml) -> None:
+    calls.no_call_is_answered_after_close(simulated)

@@ -53,7 +53,7 @@ def reasons(report: NvmlReport) -> dict[str, str | None]:
     }
 
 
-def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_a_part() -> None:
+def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_its_former_mig_device() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
     expected = {"GPU-0": TAKEN_IN_PARTS, "GPU-1": None, "MIG_old": MIG_GONE}
@@ -61,7 +61,7 @@ def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_a_part() -> None:
     assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == expected, "and after another start"
 
 
-def test_another_mig_device_in_its_place_waits_for_its_pod() -> None:
+def test_a_mig_device_in_the_place_of_a_former_one_waits_for_the_former_s_pod() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
     report = a_life(notes, cut_gpu(MIG_new=1, MIG_other=2))
@@ -73,17 +73,17 @@ def test_another_mig_device_in_its_place_waits_for_its_pod() -> None:
     }
 
 
-def test_one_whose_gpu_is_away_is_known_when_the_gpu_is_back() -> None:
+def test_a_mig_device_is_known_again_when_its_missing_gpu_is_back() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1), a_gpu(1))
     report = a_life(notes, a_gpu(1))
     assert [device.uuid for device in advertised(report.devices, DeviceNodes(), WAY)] == ["GPU-1"], (
-        "nobody has it"
+        "no pod has it"
     )
     assert reasons(a_life(notes, a_gpu(0), a_gpu(1)))["GPU-0"] == TAKEN_IN_PARTS
 
 
-def test_what_was_cut_is_not_forgotten_while_no_gpu_answers() -> None:
+def test_former_mig_devices_are_remembered_while_no_gpu_answers() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
     reports: list[NvmlReport] = []

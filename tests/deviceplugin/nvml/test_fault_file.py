@@ -39,12 +39,12 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_another_process_knows_what_was_kept(machine: Machine) -> None:
+def test_another_process_reads_the_faults_that_were_stored(machine: Machine) -> None:
     machine.memory().keep(KNOWN)
     assert machine.memory().recall() == KNOWN
 
 
-def test_each_boot_driver_and_load_is_an_era_of_its_own(machine: Machine) -> None:
+def test_each_boot_driver_version_and_driver_load_is_its_own_era(machine: Machine) -> None:
     memory = machine.memory()
     eras = {memory.era(DRIVER), memory.era("590.1")}
     machine.reload()
@@ -54,14 +54,14 @@ def test_each_boot_driver_and_load_is_an_era_of_its_own(machine: Machine) -> Non
     assert len(eras) == 4
 
 
-def test_where_nothing_was_ever_wrong_no_file_is_made(machine: Machine) -> None:
+def test_no_file_is_created_where_no_fault_ever_occurred(machine: Machine) -> None:
     memory = machine.memory()
     assert memory.recall() == Known()
     memory.keep(Known("an era"))
     assert list(machine.folder.iterdir()) == []
 
 
-def test_faults_that_are_repaired_are_not_remembered(machine: Machine) -> None:
+def test_repaired_faults_are_not_remembered(machine: Machine) -> None:
     memory = machine.memory()
     memory.keep(KNOWN)
     memory.keep(Known("an era"))
@@ -69,12 +69,12 @@ def test_faults_that_are_repaired_are_not_remembered(machine: Machine) -> None:
     assert [path.name for path in machine.folder.iterdir()] == [names.FAULTS_FILE]
 
 
-def test_a_file_that_cannot_be_read_counts_as_none(machine: Machine) -> None:
+def test_an_unreadable_file_counts_as_missing(machine: Machine) -> None:
     (machine.folder / names.FAULTS_FILE).write_text('{"era": 3')
     assert machine.memory().recall() == Known()
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing_and_is_tried_again(machine: Machine) -> None:
+def test_an_unwritable_folder_stops_nothing_and_is_tried_again(machine: Machine) -> None:
     memory = machine.memory()
     machine.folder.rmdir()
     memory.keep(KNOWN)

@@ -34,11 +34,11 @@ def after(*seen: Observation, xid_policy: XidPolicy | None = None) -> HealthStat
     return state
 
 
-def test_the_table_says_something_for_every_sign_in_every_state() -> None:
+def test_the_table_has_an_entry_for_every_signal_in_every_state() -> None:
     assert {state: set(row) for state, row in TABLE.items()} == {state: set(HealthSignal) for state in State}
 
 
-def test_a_gpu_of_which_nothing_is_known_is_healthy() -> None:
+def test_a_gpu_without_any_signal_is_healthy() -> None:
     assert HealthState().reason(Scope(A)) is None
     assert HealthState().state(Scope(A)) is State.HEALTHY
 
@@ -73,7 +73,7 @@ def test_a_critical_xid_of_an_instance_concerns_that_instance_alone() -> None:
     assert state.state(Scope(A)) is State.HEALTHY
 
 
-def test_instances_are_compared_each_for_itself() -> None:
+def test_an_xid_counts_only_where_both_instance_ids_match() -> None:
     state = after(xid(95, gi=1, ci=1))
     assert state.reason(Scope(A, 1, 1)) is not None
     assert state.reason(Scope(A, 1, 0)) is None
@@ -90,7 +90,7 @@ def test_other_critical_events_are_reported_by_name(kind: EventKind, reason: str
     assert after(EventSeen(GpuEvent(A, kind, 0), 0.0)).reason(Scope(A)) == reason
 
 
-def test_it_recovers_with_the_first_answer_and_is_healthy_after_a_quiet_minute() -> None:
+def test_a_gpu_recovers_with_the_first_answer_and_is_healthy_after_a_quiet_minute() -> None:
     state = after(xid(48, at=100.0), ProbeAnswered(A, 0, 105.0))
     assert state.state(Scope(A)) is State.RECOVERING
     assert state.reason(Scope(A)) == "XID 48: double-bit memory error; recovering"
@@ -106,17 +106,17 @@ def test_another_critical_xid_restarts_the_quiet_minute() -> None:
     assert state.apply(ProbeAnswered(A, 0, 210.0)) == HealthState()
 
 
-def test_quiet_alone_does_not_heal() -> None:
+def test_a_quiet_time_alone_does_not_make_a_gpu_healthy() -> None:
     assert after(xid(48, at=0.0), ProbeAnswered(B, 0, 1000.0)).state(Scope(A)) is State.UNHEALTHY
 
 
-def test_an_xid_that_needs_a_reset_stays_however_long_it_was_quiet() -> None:
+def test_an_xid_that_needs_a_reset_stays_however_long_the_gpu_was_quiet() -> None:
     state = after(xid(79), *(ProbeAnswered(A, 0, 1000.0 * n) for n in range(1, 9)))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
 
-def test_it_is_over_after_a_new_start_of_the_driver_and_an_answer() -> None:
+def test_a_fault_that_needs_a_reset_ends_with_a_driver_restart_and_an_answer() -> None:
     state = after(xid(79)).renewed()
     assert state.state(Scope(A)) is State.SUSPECT
     assert state.apply(ProbeAnswered(A, 0, 1.0)) == HealthState()
@@ -127,7 +127,7 @@ def test_a_lesser_fault_does_not_hide_that_a_reset_is_needed() -> None:
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
 
-def test_locks_until_a_reset_can_be_handed_to_another_process() -> None:
+def test_faults_that_need_a_reset_can_be_passed_to_another_process() -> None:
     state = after(xid(79), xid(95, gi=2), xid(48, gpu=B))
     assert set(state.locks) == {Scope(A), Scope(A, 2)}
     again = HealthState().locked(state.locks)
@@ -153,18 +153,18 @@ def test_clearing_a_healthy_gpu_changes_nothing() -> None:
     assert after(FaultCleared(A)) == HealthState()
 
 
-def test_a_wanted_reset_keeps_it_unhealthy_until_a_quiet_minute_after_it() -> None:
+def test_a_wanted_reset_keeps_a_gpu_unhealthy_until_a_quiet_minute_after_it() -> None:
     state = after(xid(48, at=0.0), ProbeAnswered(A, 1, 1000.0))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.apply(ProbeAnswered(A, 0, 1001.0)).state(Scope(A)) is State.RECOVERING
     assert state.apply(ProbeAnswered(A, 0, 1001.0)).apply(ProbeAnswered(A, 0, 1060.0)) == HealthState()
 
 
-def test_a_wanted_reset_makes_it_unhealthy_without_any_event() -> None:
+def test_a_wanted_reset_makes_a_gpu_unhealthy_without_any_event() -> None:
     assert after(ProbeAnswered(A, 2, 0.0)).reason(Scope(A)) == "The driver asks for a reboot of the node"
 
 
-def test_memory_rows_that_cannot_be_replaced_make_it_unhealthy() -> None:
+def test_memory_rows_that_cannot_be_remapped_make_a_gpu_unhealthy() -> None:
     state = after(ProbeAnswered(A, 0, 0.0, RemappedRows(failed=True)))
     assert state.reason(Scope(A)) == "Memory rows are damaged and cannot be replaced"
 
@@ -179,14 +179,14 @@ def test_memory_rows_that_wait_for_a_reset_keep_an_unhealthy_gpu_from_recovering
     assert state.apply(ProbeAnswered(A, 0, 101.0)).apply(ProbeAnswered(A, 0, 160.0)) == HealthState()
 
 
-def test_a_probe_that_fails_once_makes_suspect_until_the_next_answer() -> None:
+def test_a_probe_that_fails_once_makes_a_gpu_suspect_until_the_next_answer() -> None:
     state = after(ProbeFailed(A, LOST))
     assert state.state(Scope(A)) is State.SUSPECT
     assert state.reason(Scope(A)) == state.reason(Scope(A, 1, 0)) == LOST
     assert state.apply(ProbeAnswered(A, 0, 0.0)) == HealthState()
 
 
-def test_three_failed_probes_in_a_row_make_unhealthy_and_a_quiet_minute_heals() -> None:
+def test_three_failed_probes_in_a_row_make_a_gpu_unhealthy_until_a_quiet_minute() -> None:
     state = after(ProbeFailed(A, LOST, 0.0), ProbeFailed(A, LOST, 5.0), ProbeFailed(A, LOST, 10.0))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.unresponsive == {A}

@@ -104,7 +104,7 @@ class HealthMachine(RuleBasedStateMachine):
                 assert self.health.reason(scope) == self.alone[gpu].reason(scope)
 
     @invariant()
-    def whoever_is_not_healthy_has_a_reason(self) -> None:
+    def every_unhealthy_scope_has_a_reason(self) -> None:
         for gpu in GPUS:
             for scope in (Scope(gpu), Scope(gpu, 1, 0)):
                 is_unhealthy = self.health.state(scope) is not State.HEALTHY
@@ -117,7 +117,7 @@ class HealthMachine(RuleBasedStateMachine):
                 assert self.health.state(Scope(gpu, 1, 0)) is not State.HEALTHY
 
     @invariant()
-    def two_quiet_answers_heal_whatever_needs_no_reset(self) -> None:
+    def two_quiet_answers_end_every_fault_that_needs_no_reset(self) -> None:
         health = self.health
         for at in (self.now + QUIET, self.now + QUIET + 5):
             for gpu in GPUS:

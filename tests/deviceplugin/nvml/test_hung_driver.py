@@ -43,7 +43,7 @@ def test_a_thread_that_ends_when_stopped_is_waited_for() -> None:
     assert ended == [True]
 
 
-def test_one_that_hangs_is_left_behind() -> None:
+def test_a_thread_that_hangs_is_abandoned() -> None:
     clock, stop = FakeClock(self_advancing=True), threading.Event()
     stop.set()
     with hanging() as hang, pytest.raises(HangingDriverError, match="left behind"):
@@ -51,7 +51,7 @@ def test_one_that_hangs_is_left_behind() -> None:
     assert clock.waits == [PATIENCE]
 
 
-def test_while_nobody_asks_for_the_end_it_may_hang_as_long_as_it_likes() -> None:
+def test_a_hanging_thread_is_not_abandoned_before_the_end_is_requested() -> None:
     clock, stop = FakeClock(), threading.Event()
     left: list[HangingDriverError] = []
 
@@ -85,7 +85,7 @@ def test_an_error_of_the_thread_is_raised() -> None:
         abandoning_a_hung_driver(crash, FakeClock(), never)(threading.Event())
 
 
-def test_where_a_call_is_overdue_another_thread_begins_and_its_end_counts() -> None:
+def test_another_thread_starts_where_a_call_is_overdue_and_its_end_counts() -> None:
     clock, stop, free = FakeClock(self_advancing=True), threading.Event(), threading.Event()
     attempts: list[int] = []
     overdue = [True, False]

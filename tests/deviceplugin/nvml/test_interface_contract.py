@@ -95,7 +95,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     made.nvml.close()
 
 
-def test_before_open_it_refuses(bench: Bench) -> None:
+def test_calls_before_open_are_refused(bench: Bench) -> None:
     with pytest.raises(NvmlError):
         bench.nvml.count()
 
@@ -116,21 +116,21 @@ def test_a_gpu_is_described(bench: Bench) -> None:
     assert facts.pci == facts.pci.lower()
 
 
-def test_what_labels_are_made_of_is_said(bench: Bench) -> None:
+def test_the_facts_for_labels_are_reported(bench: Bench) -> None:
     bench.nvml.open()
     assert bench.nvml.cuda_version() == (13, 0)
     ends = bench.nvml.uuid(0), bench.nvml.uuid(2)
     assert bench.nvml.topology_level(*ends) in {None, 50}
 
 
-def test_links_name_the_far_end(bench: Bench) -> None:
+def test_links_name_the_device_at_the_other_end(bench: Bench) -> None:
     bench.nvml.open()
     first, second, third = (bench.nvml.uuid(index) for index in range(3))
     assert list(bench.nvml.links(first)) == [bench.nvml.facts(second).pci] * 12
     assert list(bench.nvml.links(third)) == []
 
 
-def test_a_gpu_without_mig_has_none(bench: Bench) -> None:
+def test_a_gpu_without_mig_has_no_mig_devices(bench: Bench) -> None:
     bench.nvml.open()
     assert bench.nvml.mig(bench.nvml.uuid(0)) is None
     assert bench.nvml.mig(bench.nvml.uuid(2)) is None
@@ -150,7 +150,7 @@ def test_an_unknown_gpu_is_not_found(bench: Bench) -> None:
     assert caught.value.code == 6
 
 
-def test_a_lost_gpu_says_so_and_answers_when_it_is_back(bench: Bench) -> None:
+def test_a_lost_gpu_raises_its_own_error_until_it_is_back(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(1)
     bench.lose(1)
@@ -180,7 +180,7 @@ def test_a_lost_gpu_fails_the_wait_of_the_stream_that_has_it(bench: Bench) -> No
     stream.close()
 
 
-def test_what_the_driver_asks_for_is_reported(bench: Bench) -> None:
+def test_the_recovery_action_that_the_driver_asks_for_is_reported(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     assert bench.nvml.recovery_action(uuid) == 0
@@ -194,14 +194,14 @@ def test_without_a_driver_it_does_not_open(bench: Bench) -> None:
         bench.nvml.open()
 
 
-def test_how_a_gpu_is_used_is_reported_in_the_units_of_the_interface(bench: Bench) -> None:
+def test_the_usage_of_a_gpu_is_reported_in_the_units_of_the_interface(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     bench.use_up(0, BUSY)
     assert bench.nvml.usage(uuid, ()) == BUSY
 
 
-def test_how_a_lost_gpu_is_used_cannot_be_reported(bench: Bench) -> None:
+def test_the_usage_of_a_lost_gpu_cannot_be_reported(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     bench.lose(0)

@@ -24,12 +24,12 @@ def test_a_gpu_is_listed_with_its_model_in_label_form() -> None:
     assert (device.minor, device.pci) == (0, "0000:07:00.0")
 
 
-def test_a_gpu_without_memory_of_its_own_and_without_numa_says_nothing_of_them() -> None:
+def test_memory_and_numa_node_are_left_out_for_a_gpu_without_them() -> None:
     (device,) = read(a_gpu(0, memory_mib=None))
     assert (device.published.memory, device.published.numa, device.published.links) == (0, None, None)
 
 
-def test_links_name_the_peer_and_how_many_there_are() -> None:
+def test_links_name_the_peer_and_their_number() -> None:
     first, second, third = a_gpu(0), a_gpu(1), a_gpu(2)
     first.links = [second.facts.pci] * 4 + [third.facts.pci] * 2
     second.links = [first.facts.pci] * 4
@@ -44,7 +44,7 @@ def test_links_to_a_switch_reach_every_gpu_on_the_switch() -> None:
     assert links == [{"GPU-1": 12}, {"GPU-0": 12}, None]
 
 
-def test_mig_devices_follow_their_gpu_which_is_given_to_nobody() -> None:
+def test_mig_devices_follow_their_gpu_which_is_not_given_itself() -> None:
     gpu = a_gpu(0)
     gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
     whole, part = read(gpu, numa=0)
@@ -55,7 +55,7 @@ def test_mig_devices_follow_their_gpu_which_is_given_to_nobody() -> None:
     assert (part.published.memory, part.published.numa) == (40192, 0)
 
 
-def test_a_lost_gpu_that_was_known_stays_listed_and_hides_no_other() -> None:
+def test_a_known_gpu_that_is_lost_stays_listed_and_hides_no_other() -> None:
     first, second = a_gpu(0), a_gpu(1)
     known = read(first, second)
     first.lost = True
@@ -73,7 +73,7 @@ def test_a_gpu_whose_name_cannot_be_read_stays_listed_with_the_reason() -> None:
     assert device.published.reason == "nvmlDeviceGetName answers Unknown Error"
 
 
-def test_a_gpu_that_nvml_does_not_list_any_more_stays_listed() -> None:
+def test_a_gpu_that_nvml_no_longer_lists_stays_listed() -> None:
     known = read(a_gpu(0), a_gpu(1))
     devices = read(a_gpu(0), known=known)
     assert [device.uuid for device in devices] == ["GPU-0", "GPU-1"]
@@ -92,7 +92,7 @@ def test_a_mig_device_that_is_gone_stays_listed() -> None:
     assert devices[1].published.reason == "This MIG device does not exist any more"
 
 
-def test_of_mig_devices_that_are_gone_the_latest_are_known() -> None:
+def test_the_latest_of_the_removed_mig_devices_are_remembered() -> None:
     gpu, known = a_gpu(0), read(a_gpu(0))
     for cutting, parts in enumerate((3, MOST_GONE - 1, 1, 1)):
         gpu.mig = [MigFacts(f"MIG-{cutting}-{part}", "1g.10gb", part, 0, 9728) for part in range(parts)]
@@ -101,7 +101,7 @@ def test_of_mig_devices_that_are_gone_the_latest_are_known() -> None:
     assert {device.uuid for device in known[3:]} == {f"MIG-1-{part}" for part in range(MOST_GONE - 1)}
 
 
-def test_a_gpu_that_was_never_known_and_does_not_answer_is_not_listed() -> None:
+def test_an_unknown_gpu_that_does_not_answer_is_not_listed() -> None:
     first, second = a_gpu(0), a_gpu(1)
     first.lost = True
     assert [device.uuid for device in read(first, second)] == ["GPU-1"]
@@ -113,7 +113,7 @@ def test_a_gpu_that_is_back_is_listed_as_new() -> None:
     assert read(gpu, known=known) == read(gpu)
 
 
-def test_health_marks_the_gpu_and_its_mig_devices() -> None:
+def test_an_unhealthy_gpu_makes_its_mig_devices_unhealthy_too() -> None:
     gpu = a_gpu(0)
     gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
     health = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))

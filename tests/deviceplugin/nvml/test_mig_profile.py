@@ -26,5 +26,5 @@ def test_a_profile_is_named_as_nvidia_names_it(slices: int, memory_mib: int, tot
     assert named == name
 
 
-def test_a_part_of_a_gpu_instance_says_which_part() -> None:
+def test_the_profile_of_a_compute_instance_names_its_part_of_the_gpu_instance() -> None:
     assert profile_name(gpu_slices=3, compute_slices=1, memory_mib=40192, total_bytes=A100) == "1c.3g.40gb"

@@ -16,7 +16,7 @@ def test_the_number_in_sysfs_is_the_node(tmp_path: Path) -> None:
     assert numa_from_sysfs(tmp_path)("0000:07:00.0") == 1
 
 
-def test_minus_one_missing_and_unreadable_mean_that_nobody_knows(tmp_path: Path) -> None:
+def test_minus_one_a_missing_and_an_unreadable_file_mean_an_unknown_node(tmp_path: Path) -> None:
     numa_of = numa_from_sysfs(tmp_path)
     assert numa_of("0000:07:00.0") is None
     for text in ("-1\n", "", "x"):

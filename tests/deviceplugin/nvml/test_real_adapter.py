@@ -51,7 +51,7 @@ def inventory(nvml: RealNvml, fake: FakeNvml) -> tuple[NodeDevice, ...]:
     return read_inventory(nvml, numa_from_sysfs(fake.sys_root))
 
 
-def test_the_inventory_of_a_node_of_the_development_cluster(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_the_inventory_of_a_node_of_the_development_cluster_is_read(nvml: RealNvml, fake: FakeNvml) -> None:
     devices = inventory(nvml, fake)
     assert [device.uuid for device in devices] == list(fake.uuids())
     assert [device.published.model for device in devices] == [
@@ -80,7 +80,7 @@ def test_mig_devices_are_read_with_profile_and_instances(nvml: RealNvml, fake: F
     ]
 
 
-def test_events_name_their_gpu_though_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_events_name_their_gpu_even_if_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
     uuids = [nvml.uuid(index) for index in range(4)]
     stream = nvml.events(uuids)
     assert stream.events_unavailable == {}
@@ -92,13 +92,13 @@ def test_events_name_their_gpu_though_it_is_lost(nvml: RealNvml, fake: FakeNvml)
     stream.close()
 
 
-def test_a_wait_without_events_ends_with_nothing(nvml: RealNvml) -> None:
+def test_a_wait_without_events_ends_without_one(nvml: RealNvml) -> None:
     stream = nvml.events([nvml.uuid(0)])
     assert stream.wait(0.01) is None
     stream.close()
 
 
-def test_a_gpu_that_cannot_be_listened_to_is_named_and_events_of_the_others_are_received(
+def test_a_gpu_without_events_is_named_and_events_of_the_others_are_received(
     nvml: RealNvml, fake: FakeNvml
 ) -> None:
     uuids = [nvml.uuid(index) for index in range(2)]
@@ -110,7 +110,7 @@ def test_a_gpu_that_cannot_be_listened_to_is_named_and_events_of_the_others_are_
     stream.close()
 
 
-def test_a_card_that_does_not_know_recovery_actions_asks_for_none(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_a_card_without_recovery_actions_asks_for_none(nvml: RealNvml, fake: FakeNvml) -> None:
     uuid = nvml.uuid(0)
     fake.recovery_action(0, 4)
     assert nvml.recovery_action(uuid) == 4
@@ -127,9 +127,7 @@ def test_a_lost_gpu_is_noticed_in_the_answer_for_one_field(nvml: RealNvml, fake:
 
 
 @pytest.mark.parametrize("code", [2, 3])
-def test_a_driver_that_does_not_know_the_recovery_action_asks_for_none(
-    nvml: RealNvml, fake: FakeNvml, code: int
-) -> None:
+def test_a_driver_without_recovery_actions_asks_for_none(nvml: RealNvml, fake: FakeNvml, code: int) -> None:
     uuid = nvml.uuid(0)
     fake.field_error(0, code)
     assert nvml.recovery_action(uuid) == 0
@@ -142,9 +140,7 @@ def test_any_other_error_of_the_field_is_an_error(nvml: RealNvml, fake: FakeNvml
         nvml.recovery_action(uuid)
 
 
-def test_a_lost_gpu_whose_driver_does_not_know_the_recovery_action_is_noticed(
-    nvml: RealNvml, fake: FakeNvml
-) -> None:
+def test_a_lost_gpu_whose_driver_has_no_recovery_actions_is_noticed(nvml: RealNvml, fake: FakeNvml) -> None:
     uuid = nvml.uuid(0)
     fake.recovery_action(0, -1)
     fake.lose(0)
@@ -154,7 +150,7 @@ def test_a_lost_gpu_whose_driver_does_not_know_the_recovery_action_is_noticed(
 
 
 @pytest.mark.parametrize("code", [3, 4])
-def test_a_gpu_whose_memory_may_not_be_asked_for_has_answered(
+def test_a_gpu_that_refuses_the_memory_call_counts_as_answering(
     nvml: RealNvml, fake: FakeNvml, code: int
 ) -> None:
     uuid = nvml.uuid(0)
@@ -165,7 +161,7 @@ def test_a_gpu_whose_memory_may_not_be_asked_for_has_answered(
 @pytest.mark.parametrize(
     ("call", "field"), [("nvmlDeviceGetMemoryInfo", "memory_mib"), ("nvmlDeviceGetMinorNumber", "minor")]
 )
-def test_what_a_card_does_not_support_is_unknown(
+def test_values_that_a_card_does_not_support_are_unknown(
     nvml: RealNvml, fake: FakeNvml, call: str, field: str
 ) -> None:
     uuid = nvml.uuid(0)
@@ -173,7 +169,7 @@ def test_what_a_card_does_not_support_is_unknown(
     assert getattr(nvml.facts(uuid), field) is None
 
 
-def test_an_error_says_the_call_the_code_and_the_gpu(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_an_error_contains_the_call_the_code_and_the_gpu(nvml: RealNvml, fake: FakeNvml) -> None:
     uuid = nvml.uuid(0)
     fake.error("nvmlDeviceGetName", 0, 999)
     with pytest.raises(
@@ -183,7 +179,7 @@ def test_an_error_says_the_call_the_code_and_the_gpu(nvml: RealNvml, fake: FakeN
     assert (caught.value.code, caught.value.call, caught.value.device) == (999, "nvmlDeviceGetName", uuid)
 
 
-def test_without_a_driver_it_says_so(fake: FakeNvml) -> None:
+def test_a_missing_driver_is_reported(fake: FakeNvml) -> None:
     fake.init_error(9)
     nvml = RealNvml(library())
     with pytest.raises(DriverMissingError, match="driver is not loaded"):
@@ -195,12 +191,12 @@ def test_without_a_driver_it_says_so(fake: FakeNvml) -> None:
     nvml.close()
 
 
-def test_a_library_that_the_settings_name_and_that_is_not_there_is_reported(tmp_path: Path) -> None:
+def test_a_missing_library_that_the_settings_name_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissingError, match="settings name cannot be loaded"):
         RealNvml(tmp_path / "libnvidia-ml.so.1").open()
 
 
-def test_without_a_library_it_says_so_and_finds_one_that_comes_later(fake: FakeNvml) -> None:
+def test_a_missing_library_is_reported_and_found_when_it_is_installed_later(fake: FakeNvml) -> None:
     code = """
 import os
 from pathlib import Path
@@ -289,7 +285,7 @@ def test_the_thread_reports_a_lost_gpu_and_its_return(watched: Watched) -> None:
     watched.until(lambda: watched.reason(1) is None)
 
 
-def test_a_driver_that_hangs_stops_the_thread_alone_and_is_seen_by_its_silence(watched: Watched) -> None:
+def test_a_hanging_driver_stops_only_the_thread_and_is_noticed_by_its_silence(watched: Watched) -> None:
     watched.fake.hang("nvmlDeviceGetFieldValues")
     watched.until(lambda: watched.watch.unresponsive_for() > 0.5)
     watched.fake.release("nvmlDeviceGetFieldValues")
@@ -305,7 +301,7 @@ def test_the_thread_finds_a_driver_that_comes_back(watched: Watched) -> None:
     watched.until(lambda: watched.reports[-1].problem is None and watched.reason(0) is None)
 
 
-def test_what_a_card_or_a_driver_does_not_know_is_left_open(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_values_that_a_card_or_a_driver_does_not_know_are_none(nvml: RealNvml, fake: FakeNvml) -> None:
     for call, code in {
         "nvmlDeviceGetUtilizationRates": 3,
         "nvmlDeviceGetTemperature": 13,
@@ -319,9 +315,7 @@ def test_what_a_card_or_a_driver_does_not_know_is_left_open(nvml: RealNvml, fake
     assert (found.memory_used, found.processes) == (5 << 30, ())
 
 
-def test_a_driver_without_the_newer_question_for_memory_is_asked_the_older(
-    nvml: RealNvml, fake: FakeNvml
-) -> None:
+def test_a_driver_without_the_newer_memory_call_gets_the_older_one(nvml: RealNvml, fake: FakeNvml) -> None:
     fake.memory_used(0, 5 << 30)
     fake.error("nvmlDeviceGetMemoryInfo_v2", 0, 13)
     reserved = default_gpus(0)[0].profile.reserved
@@ -343,7 +337,7 @@ def test_a_process_that_is_in_two_lists_is_reported_once(nvml: RealNvml, fake: F
     )
 
 
-def test_of_a_gpu_in_parts_processes_and_memory_are_reported_by_part(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_processes_and_memory_of_a_cut_gpu_are_reported_by_mig_device(nvml: RealNvml, fake: FakeNvml) -> None:
     parts = mig(default_gpus(0)[0], ["1g.10gb", "3g.40gb"])
     fake.mig(0, parts)
     first, second = parts
@@ -364,9 +358,7 @@ def test_profiles_with_engines_of_their_own_have_their_exact_names(nvml: RealNvm
     assert [part.profile for part in parts] == ["1g.10gb+me", "1g.10gb", "1g.20gb", "2g.20gb"]
 
 
-def test_where_instances_may_not_be_asked_for_profiles_have_plain_names(
-    nvml: RealNvml, fake: FakeNvml
-) -> None:
+def test_profiles_have_plain_names_where_instances_may_not_be_read(nvml: RealNvml, fake: FakeNvml) -> None:
     fake.mig(1, mig(default_gpus(0)[1], ["1g.10gb+me"]))
     no_permission = 4
     fake.error("nvmlDeviceGetGpuInstanceById", 1, no_permission)
@@ -387,7 +379,7 @@ def test_gpus_that_are_bound_or_unbound_are_reported_once(nvml: RealNvml, fake: 
     stream.close()
 
 
-def test_a_driver_that_does_not_report_binding_is_asked_in_vain(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_a_driver_that_does_not_report_binding_reports_no_change(nvml: RealNvml, fake: FakeNvml) -> None:
     function_not_found = 13
     fake.error("nvmlSystemEventSetCreate", None, function_not_found)
     stream = nvml.events([nvml.uuid(0)])

@@ -36,7 +36,7 @@ def test_the_gpus_are_reported_at_once() -> None:
     assert reports[0].problem is None
 
 
-def test_a_gpu_whose_events_cannot_be_had_is_reported_and_probed_all_the_same() -> None:
+def test_a_gpu_whose_events_are_unavailable_is_reported_and_still_probed() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].events_unavailable = True
 
@@ -48,11 +48,11 @@ def test_a_gpu_whose_events_cannot_be_had_is_reported_and_probed_all_the_same() 
     assert reasons(reports[2])["GPU-0"] == "The GPU is lost"
 
 
-def test_nothing_new_is_not_reported_again() -> None:
+def test_an_unchanged_state_is_not_reported_again() -> None:
     assert len(watched(MemoryNvml([a_gpu(0)]), *[nothing] * 50)) == 1
 
 
-def test_a_critical_xid_is_reported_and_a_quiet_minute_later_it_is_over() -> None:
+def test_a_critical_xid_is_reported_and_over_a_quiet_minute_later() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     reports = watched(nvml, lambda: xid("GPU-0", 48), *[nothing] * 70)
     fault = "XID 48: double-bit memory error"
@@ -97,7 +97,7 @@ def test_events_of_the_others_are_received_while_one_is_lost() -> None:
     assert reasons(reports[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus; it needs a reset"}
 
 
-def test_a_wait_that_fails_is_paused_and_never_loops_hot() -> None:
+def test_the_thread_pauses_after_a_failed_wait_and_never_busy_loops() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def lose() -> None:
@@ -123,7 +123,7 @@ def test_a_wanted_reset_is_reported_and_over_when_the_driver_asks_for_nothing() 
     assert [reasons(report)["GPU-0"] for report in reports] == [None, request, f"{request}; recovering", None]
 
 
-def test_a_change_of_mig_is_read_afresh() -> None:
+def test_a_change_of_mig_is_read_again() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def divide() -> GpuEvent:
@@ -134,7 +134,7 @@ def test_a_change_of_mig_is_read_afresh() -> None:
     assert [sorted(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "MIG-1"]]
 
 
-def test_without_a_library_it_says_so_once_and_keeps_looking() -> None:
+def test_a_missing_library_is_reported_once_and_looked_for_again() -> None:
     nvml = MemoryNvml([a_gpu(0)], fault=no_library())
 
     def install() -> None:
@@ -147,13 +147,13 @@ def test_without_a_library_it_says_so_once_and_keeps_looking() -> None:
     ]
 
 
-def test_while_all_gpus_answer_nvml_is_not_initialised_again_and_again() -> None:
+def test_nvml_is_not_initialised_again_while_all_gpus_answer() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     watched(nvml, *[nothing] * 600)
     assert nvml.opened == 1
 
 
-def test_while_a_gpu_is_lost_nvml_is_initialised_again_every_minute() -> None:
+def test_nvml_is_initialised_again_every_minute_while_a_gpu_is_lost() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
 
     def lose() -> None:
@@ -177,7 +177,7 @@ def test_a_driver_that_goes_away_makes_all_gpus_unhealthy_until_it_is_back() -> 
     assert [reasons(report)["GPU-0"] for report in reports] == [None, "The NVIDIA driver is not loaded", None]
 
 
-def test_a_node_without_gpus_says_so_and_finds_one_that_comes() -> None:
+def test_a_node_without_gpus_is_reported_and_a_gpu_added_later_is_found() -> None:
     nvml = MemoryNvml([])
 
     def plug() -> None:
@@ -200,7 +200,7 @@ def test_a_new_gpu_is_found_at_the_next_initialisation() -> None:
     assert [sorted(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "GPU-1"]]
 
 
-def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
+def test_a_gpu_that_could_not_be_read_for_a_while_is_read_again() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def spoil() -> GpuEvent:
@@ -218,7 +218,7 @@ def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
     ]
 
 
-def test_waits_that_keep_failing_are_not_unresponsive() -> None:
+def test_a_driver_whose_waits_keep_failing_does_not_count_as_unresponsive() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)], waiting_fails=True)
     watch = GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml)
     silences: list[float] = []
@@ -227,7 +227,7 @@ def test_waits_that_keep_failing_are_not_unresponsive() -> None:
     assert max(silences) <= 10
 
 
-def test_silence_is_measured_since_nvml_last_gave_control_back() -> None:
+def test_silence_is_measured_since_the_last_return_from_nvml() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     watch = GpuWatch(nvml, lambda _: None, lambda _: None, clock=nvml)
     nvml.seconds += 30
@@ -247,7 +247,7 @@ def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
     assert nvml.seconds <= 5
 
 
-def test_memory_rows_are_asked_for_with_every_probe() -> None:
+def test_memory_rows_are_read_with_every_probe() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def wear_out() -> None:
@@ -291,7 +291,7 @@ def test_an_agent_that_restarts_knows_what_needs_a_reset() -> None:
     assert [reasons(report) for report in reports] == [{"GPU-0": fault, "GPU-1": None}]
 
 
-def test_after_a_boot_of_the_node_it_does_not_count_any_more() -> None:
+def test_a_fault_that_needs_a_reset_no_longer_counts_after_a_reboot() -> None:
     notes = Notes()
     remembering(notes, MemoryNvml([a_gpu(0)]), lambda: xid("GPU-0", 79))
     notes.now = "boot-2"
@@ -300,7 +300,7 @@ def test_after_a_boot_of_the_node_it_does_not_count_any_more() -> None:
     assert notes.known.faults == {}
 
 
-def test_a_driver_that_was_reloaded_beneath_a_living_agent_ends_it_too() -> None:
+def test_a_driver_reload_under_a_running_agent_ends_a_fault_that_needs_a_reset() -> None:
     notes, nvml = Notes(), MemoryNvml([a_gpu(0)])
 
     def reload() -> None:
@@ -310,7 +310,7 @@ def test_a_driver_that_was_reloaded_beneath_a_living_agent_ends_it_too() -> None
     assert [reasons(report)["GPU-0"] for report in reports][-1] is None
 
 
-def test_an_order_to_clear_counts_once_also_for_an_agent_that_restarts() -> None:
+def test_an_order_to_clear_counts_once_even_after_a_restart_of_the_agent() -> None:
     notes = Notes()
 
     def played(*script: Step) -> str | None:
@@ -330,7 +330,7 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_restarts() -> None
     assert played() == fault
 
 
-def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_message() -> None:
+def test_an_agent_configured_not_to_wait_ends_without_gpus_with_a_message() -> None:
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
         reports: list[NvmlReport] = []
         watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False)
@@ -339,7 +339,7 @@ def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_message() -
         assert [report.problem for report in reports] == [str(ended.value)]
 
 
-def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> None:
+def test_an_agent_configured_not_to_wait_still_waits_for_the_driver_of_gpus_it_had() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def unload() -> None:
@@ -361,7 +361,7 @@ def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
     return reports
 
 
-def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
+def test_the_usage_of_every_gpu_is_measured_every_ten_seconds() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].usage = GpuUsage(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
 
@@ -384,7 +384,7 @@ def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
     assert [sorted(one.of) for one in reports] == [["GPU-0", "GPU-1"], ["GPU-1"]]
 
 
-def test_the_memory_of_every_part_is_measured() -> None:
+def test_the_memory_of_every_mig_device_is_measured() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-0", "1g.10gb", 1, 0, 9856)]
     nvml.gpus[0].usage = GpuUsage(parts={"MIG-0": 5, "MIG-of-another": 6})
@@ -397,7 +397,7 @@ def test_a_flood_of_events_does_not_stop_the_measuring() -> None:
     assert len(measured(nvml, *[lambda: xid("GPU-0", 13)] * 25)) == 3
 
 
-def test_a_new_layout_without_an_event_is_seen_in_the_next_round() -> None:
+def test_a_new_mig_layout_without_an_event_is_seen_in_the_next_round() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def cut() -> None:
@@ -420,7 +420,7 @@ def test_a_gpu_that_is_bound_to_the_driver_is_seen_at_once() -> None:
     assert nvml.opened == 2
 
 
-def test_a_gpu_that_is_taken_from_the_driver_is_unhealthy_and_back_when_it_is_bound_again() -> None:
+def test_a_gpu_that_is_unbound_from_the_driver_is_unhealthy_until_it_is_bound_again() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     taken = nvml.gpus[1]
 
@@ -438,7 +438,7 @@ def test_a_gpu_that_is_taken_from_the_driver_is_unhealthy_and_back_when_it_is_bo
     assert {reasons(report)["GPU-0"] for report in reports} == {None}
 
 
-def test_an_xid_of_one_mig_device_leaves_its_siblings_well() -> None:
+def test_an_xid_of_one_mig_device_leaves_its_siblings_healthy() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192), MigFacts("MIG-2", "3g.40gb", 2, 0, 40192)]
     reports = watched(nvml, lambda: xid("GPU-0", 48, gpu_instance=2))

@@ -1,4 +1,4 @@
-"""An agent that goes in good order releases its Lease first, and serves the kubelet a little longer."""
+"""An agent that ends in good order releases its Lease first, and serves the kubelet a little longer."""
 
 import threading
 
@@ -9,7 +9,7 @@ from deviceplugin.process.graceful_shutdown import SERVED_ON, GracefulShutdown
 
 
 class Served:
-    """What serves the kubelet, and when it was let go."""
+    """The server of the kubelet, and when it ended."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class Served:
 
 
 def leaves(*, was_held: bool) -> tuple[float, float | None]:
-    """When the Lease was released, and when the kubelet was served no more; seconds from SIGTERM."""
+    """When the Lease was released, and when the kubelet was no longer served; seconds from SIGTERM."""
     clock = FakeClock(self_advancing=True)
     released: list[float] = []
 
@@ -38,7 +38,7 @@ def leaves(*, was_held: bool) -> tuple[float, float | None]:
     return released[0], served.ended_at
 
 
-def test_a_pod_on_its_way_when_the_lease_is_released_is_still_served() -> None:
+def test_a_pod_that_is_being_admitted_when_the_lease_is_released_is_still_served() -> None:
     assert leaves(was_held=True) == (0.0, SERVED_ON)
 
 
@@ -46,7 +46,7 @@ def test_an_agent_that_does_not_hold_the_lease_ends_at_once() -> None:
     assert leaves(was_held=False) == (0.0, 0.0)
 
 
-def test_it_ends_even_if_the_lease_cannot_be_released() -> None:
+def test_the_agent_ends_even_if_the_lease_cannot_be_released() -> None:
     def broken() -> bool:
         raise RuntimeError
 

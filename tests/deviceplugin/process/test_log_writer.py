@@ -1,4 +1,4 @@
-"""Nobody waits for a reader of the log."""
+"""No caller waits for a reader of the log."""
 
 import threading
 
@@ -9,7 +9,7 @@ from deviceplugin.process.log_writer import AsyncLogStream
 
 
 class Pipe:
-    """A stream that nobody empties until the test does; broken, if it says so."""
+    """A stream that is not read until the test does; broken, if the test wants it."""
 
     def __init__(self) -> None:
         self.emptied = threading.Event()
@@ -27,7 +27,7 @@ class Pipe:
         """All is written already."""
 
 
-def test_lines_are_written_in_their_order_and_the_last_ones_at_the_end() -> None:
+def test_lines_are_written_in_order_and_the_last_ones_at_the_end() -> None:
     pipe = Pipe()
     pipe.emptied.set()
     with AsyncLogStream(pipe) as lines:
@@ -37,7 +37,7 @@ def test_lines_are_written_in_their_order_and_the_last_ones_at_the_end() -> None
     assert pipe.text == "".join(f"{number}\n" for number in range(1000))
 
 
-def test_a_pipe_that_is_full_holds_up_nobody_and_what_was_lost_is_said() -> None:
+def test_a_full_pipe_blocks_no_caller_and_the_number_of_lost_lines_is_logged() -> None:
     pipe = Pipe()
     with capture_logs() as said, AsyncLogStream(pipe, longest=3) as lines:
         for number in range(10):
@@ -50,7 +50,7 @@ def test_a_pipe_that_is_full_holds_up_nobody_and_what_was_lost_is_said() -> None
     assert [line["lines"] for line in said] == [10 - len(kept)]
 
 
-def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process() -> None:
+def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process_alive() -> None:
     pipe = Pipe()
     with AsyncLogStream(pipe, longest=1, patience=0.05) as lines:
         for _ in range(5):

@@ -22,7 +22,7 @@ def test_a_loop_that_is_stuck_in_its_work_is_reported() -> None:
     assert check() is None
 
 
-def test_a_loop_that_waits_is_well_however_long_it_is() -> None:
+def test_a_waiting_loop_is_not_reported_however_long_it_waits() -> None:
     clock = FakeClock()
     loop = WatchedClock("preparation", clock)
     stop = threading.Event()
@@ -35,7 +35,7 @@ def test_a_loop_that_waits_is_well_however_long_it_is() -> None:
     thread.join()
 
 
-def test_it_is_the_clock_that_it_was_made_of() -> None:
+def test_a_watched_clock_shows_the_time_of_its_clock() -> None:
     clock = FakeClock()
     loop = WatchedClock("preparation", clock)
     clock.advance(7)

@@ -54,7 +54,7 @@ def test_the_pod_is_read_from_the_path(path: str) -> None:
     assert owner_of(f"0::{path}\n").uid == UID
 
 
-def test_in_cgroup_v1_the_pod_is_in_every_hierarchy_that_the_kubelet_makes() -> None:
+def test_in_cgroup_v1_the_pod_is_found_in_every_hierarchy_of_the_kubelet() -> None:
     lines = (
         f"13:misc:/\n12:pids:/kubepods/burstable/pod{UID}/{ID}\n"
         f"11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n"
@@ -82,5 +82,5 @@ def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
         ("0::/kubepods/burstable/podnotauid/c\n", "c"),
     ],
 )
-def test_a_process_of_no_pod_is_reported_by_the_name_of_its_cgroup(text: str, unit: str) -> None:
+def test_a_process_outside_pods_is_reported_by_the_name_of_its_cgroup(text: str, unit: str) -> None:
     assert owner_of(text) == ProcessOwner(None, unit)

@@ -1,4 +1,4 @@
-"""Who is on each device, by the kubelet's checkpoint and by what was assigned."""
+"""The holders of each device, by the kubelet's checkpoint and by assignments."""
 
 import msgspec
 
@@ -27,27 +27,27 @@ def test_a_holder_is_reported_with_pod_user_booking_and_source() -> None:
     assert one.source == "kubelet"
 
 
-def test_what_the_kubelet_gave_wins_over_what_was_assigned() -> None:
+def test_devices_given_by_the_kubelet_take_precedence_over_those_assigned() -> None:
     found = holders(GPUS, held(a="GPU-3"), (pod("a", assignment=["GPU-1"]),))
     assert [(one.device, one.source) for one in found] == [("GPU-3", "kubelet")]
 
 
-def test_what_the_kubelet_has_not_given_yet_is_assigned() -> None:
+def test_devices_not_given_by_the_kubelet_yet_are_reported_as_assigned() -> None:
     found = holders(GPUS, PodDevices(), (pod("a", assignment=["GPU-1"]),))
     assert [(one.device, one.uid, one.source) for one in found] == [("GPU-1", "a", "assignment")]
 
 
-def test_without_the_kubelets_record_there_are_assignments_alone() -> None:
+def test_without_the_kubelet_s_checkpoint_holders_are_known_by_assignments_alone() -> None:
     found = holders(GPUS, None, (pod("a", assignment=["GPU-0"]), pod("b")))
     assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "assignment")]
 
 
-def test_a_pod_that_has_ended_holds_nothing_though_the_record_keeps_it() -> None:
+def test_an_ended_pod_holds_nothing_even_if_the_checkpoint_keeps_it() -> None:
     ended = pod("a", assignment=["GPU-0"], phase="Succeeded")
     assert holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,)) == ()
 
 
-def test_a_pod_that_is_not_known_yet_is_reported_without_its_name_where_pods_are_old() -> None:
+def test_an_unknown_pod_is_reported_without_its_name_where_the_list_of_pods_is_old() -> None:
     ended = pod("a", phase="Failed")
     found = holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,), is_current=False)
     assert [(one.device, one.uid, one.pod) for one in found] == [("GPU-1", "b", "")]

@@ -57,36 +57,36 @@ def node() -> Node:
     return Node()
 
 
-def test_the_holders_of_this_moment_are_shown(node: Node) -> None:
+def test_the_present_holders_are_shown(node: Node) -> None:
     assert [(one["device"], one["pod"]) for one in node.content["holders"]] == [("GPU-1", "pod-a")]
     node.holdings = held(a="GPU-0")
     assert [(one["device"], one["source"]) for one in node.content["holders"]] == [("GPU-0", "kubelet")]
 
 
 @pytest.mark.parametrize("peer", ["10.0.3.7", "192.168.0.2", "fd00::1", ""])
-def test_another_machine_or_pod_is_shown_nothing(node: Node, peer: str) -> None:
+def test_the_page_is_not_shown_to_other_machines_or_pods(node: Node, peer: str) -> None:
     status, text = node.ask(peer=peer)
     assert status == HTTPStatus.FORBIDDEN
     assert "port-forward" in text
     assert "pod-a" not in text
 
 
-def test_the_probes_are_answered_for_everybody(node: Node) -> None:
+def test_the_probes_are_answered_for_every_caller(node: Node) -> None:
     assert node.ask("/healthz", peer="10.0.3.7") == (HTTPStatus.OK, "ok\n")
 
 
-def test_it_can_only_be_read(node: Node) -> None:
+def test_the_page_is_read_only(node: Node) -> None:
     assert node.ask(method="POST")[0] == HTTPStatus.METHOD_NOT_ALLOWED
     assert node.ask(method="HEAD") == (HTTPStatus.OK, "")
 
 
-def test_a_record_that_cannot_be_read_is_said_to_be_uncertain(node: Node) -> None:
+def test_an_unreadable_checkpoint_is_reported_as_uncertain(node: Node) -> None:
     assert node.content["certain"]
     node.holdings = None
     assert node.content == {"certain": False, "holders": []}
 
 
-def test_pods_that_cannot_be_had_for_a_moment_keep_their_names(node: Node) -> None:
+def test_pods_keep_their_names_while_they_cannot_be_read_for_a_moment(node: Node) -> None:
     assert node.content["holders"][0]["pod"] == "pod-a"
     node.pods = None
     assert node.content["holders"][0]["pod"] == "pod-a"

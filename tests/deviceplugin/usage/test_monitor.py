@@ -1,4 +1,4 @@
-"""How GPUs are used, joined with who holds them: as metrics, on the Lease, as Events."""
+"""The usage of GPUs together with their holders: as metrics, on the Lease, as Events."""
 
 from pathlib import Path
 from uuid import UUID
@@ -49,7 +49,7 @@ def test_measurements_are_reported_in_base_units_with_pod_user_and_booking(node:
     )
 
 
-def test_who_is_on_a_device_is_reported_with_its_source(node: MeasuredNode) -> None:
+def test_the_holder_of_a_device_is_reported_with_its_source(node: MeasuredNode) -> None:
     node.measured()
     assert node.says("device_holder", **ON_0, **ALICES, source="kubelet") == 1
     assert len(node.series("device_holder")) == 1
@@ -62,7 +62,7 @@ def test_the_memory_of_a_pod_is_that_of_its_processes(node: MeasuredNode) -> Non
     assert node.says("pod_memory_bytes", **ON_0, **ALICES) == 4 * GIB
 
 
-def test_the_series_of_a_pod_are_gone_with_it(node: MeasuredNode) -> None:
+def test_the_series_of_a_pod_are_removed_with_it(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.measured(GPU_0=busy(GpuProcess(7, GIB)))
     node.holdings, node.pods = PodDevices(), ()
@@ -72,7 +72,7 @@ def test_the_series_of_a_pod_are_gone_with_it(node: MeasuredNode) -> None:
     assert node.series("device_power_watts") == [ON_0 | FREE]
 
 
-def test_people_are_not_named_where_they_are_not_to_be(tmp_path: Path) -> None:
+def test_people_are_not_named_where_that_is_switched_off(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, include_users=False)
     node.measured(GPU_0=busy())
     nobody = {**ALICES, "user": "", "booking": ""}
@@ -80,7 +80,7 @@ def test_people_are_not_named_where_they_are_not_to_be(tmp_path: Path) -> None:
     assert node.series("device_power_watts") == [ON_0 | nobody]
 
 
-def test_a_driver_that_hangs_leaves_holders_and_no_old_measurement(node: MeasuredNode) -> None:
+def test_a_hanging_driver_leaves_holders_but_no_old_measurement(node: MeasuredNode) -> None:
     node.measured(GPU_0=busy())
     node.clock.advance(30)
     node.pods = (owned(UID_A, "renamed", user="alice"),)
@@ -97,7 +97,7 @@ def test_without_any_measurement_holders_are_reported(node: MeasuredNode) -> Non
     assert len(node.series("device_holder")) == 1
 
 
-def test_a_part_of_a_gpu_has_series_of_its_own(tmp_path: Path) -> None:
+def test_a_mig_device_has_its_own_series(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, devices=(gpu(0), part(0, 1), part(0, 2)))
     node.holdings = PodDevices({(UID_A, "main"): frozenset({"MIG-0-1"})})
     node.run(7, uid=UID_A)
@@ -115,7 +115,7 @@ def test_a_part_of_a_gpu_has_series_of_its_own(tmp_path: Path) -> None:
 # --- squatters --------------------------------------------------------------------------------------------
 
 
-def test_a_process_of_nobodys_is_reported_once_it_was_seen_twice(node: MeasuredNode) -> None:
+def test_a_process_outside_pods_is_reported_once_it_was_seen_twice(node: MeasuredNode) -> None:
     node.run(4711)
     node.measured(GPU_1=busy(GpuProcess(4711, 2 * GIB)))
     assert (node.series("squatters"), node.events) == ([], [])
@@ -159,7 +159,7 @@ def test_a_pod_without_any_gpu_resource_is_named_where_it_squats(node: MeasuredN
     assert (squatter.namespace, squatter.name, squatter.user) == ("default", "lab", "bob")
 
 
-def test_nobody_is_accused_while_the_kubelets_record_cannot_be_read(node: MeasuredNode) -> None:
+def test_no_squatter_is_reported_while_the_kubelet_s_checkpoint_is_unreadable(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.holdings = None
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_nobody_is_accused_while_the_kubelets_record_cannot_be_read(node: Measur
     assert (node.series("squatters"), node.events) == ([], [])
 
 
-def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_reported(node: MeasuredNode) -> None:
+def test_a_process_that_outlives_its_pod_for_a_moment_is_not_reported(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.measured(GPU_0=busy(GpuProcess(7, GIB)))
     node.holdings, node.pods = PodDevices(), ()
@@ -177,7 +177,7 @@ def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_reported(node:
     assert node.events == []
 
 
-def test_a_squatter_waits_for_the_node_to_be_known_and_is_reported_then(tmp_path: Path) -> None:
+def test_a_squatter_is_reported_once_the_node_is_known(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, knows_node=False)
     node.run(4711)
     for _ in range(3):
@@ -188,7 +188,7 @@ def test_a_squatter_waits_for_the_node_to_be_known_and_is_reported_then(tmp_path
     assert len(node.events) == 1
 
 
-def test_many_squatters_are_all_counted_and_reported_bit_by_bit(node: MeasuredNode) -> None:
+def test_many_squatters_are_all_counted_and_reported_a_few_at_a_time(node: MeasuredNode) -> None:
     crowd = tuple(GpuProcess(pid, pid * MIB) for pid in range(100, 130))
     for one in crowd:
         node.run(one.pid)
@@ -208,7 +208,7 @@ def test_many_squatters_are_all_counted_and_reported_bit_by_bit(node: MeasuredNo
 # --- the Lease --------------------------------------------------------------------------------------------
 
 
-def test_the_lease_reports_to_the_booking_server_how_gpus_are_used(node: MeasuredNode) -> None:
+def test_the_lease_carries_the_usage_of_gpus_for_the_booking_server(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.run(4711)
     for _ in range(2):
@@ -229,7 +229,7 @@ def test_the_lease_reports_to_the_booking_server_how_gpus_are_used(node: Measure
     assert squatter.uid is None
 
 
-def test_the_text_is_rebuilt_no_more_often_than_it_is_set(tmp_path: Path) -> None:
+def test_the_text_is_rebuilt_no_more_often_than_configured(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, report_every=60)
     texts = []
     for _ in range(12):
@@ -238,13 +238,13 @@ def test_the_text_is_rebuilt_no_more_often_than_it_is_set(tmp_path: Path) -> Non
     assert len(set(texts)) == 2
 
 
-def test_nothing_is_reported_where_it_is_not_to_be(tmp_path: Path) -> None:
+def test_nothing_is_reported_where_reporting_is_switched_off(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, report_every=0)
     node.measured(GPU_0=busy())
     assert node.measurer.text() is None
 
 
-def test_sixteen_gpus_in_seven_parts_fit_on_a_lease(tmp_path: Path) -> None:
+def test_sixteen_gpus_of_seven_mig_devices_fit_on_a_lease(tmp_path: Path) -> None:
     devices = tuple(
         lengthened(one)
         for index in range(16)

@@ -37,17 +37,17 @@ def test_a_name_may_hold_anything(tmp_path: Path, name: str, shown: str) -> None
     assert (seen.command, seen.started) == (shown, "77")
 
 
-def test_one_that_has_ended_is_not_seen(tmp_path: Path) -> None:
+def test_a_process_that_has_ended_is_not_seen(tmp_path: Path) -> None:
     assert Processes(tmp_path).see(7) is None
 
 
 @pytest.mark.parametrize("broken", ["", "7 (x) S", "7 x S 1 2"])
-def test_a_line_that_is_not_in_the_kernels_form_is_ignored(tmp_path: Path, broken: str) -> None:
+def test_a_line_that_is_not_in_the_kernel_s_format_is_ignored(tmp_path: Path, broken: str) -> None:
     (a_process(tmp_path, 7) / "stat").write_text(broken)
     assert Processes(tmp_path).see(7) is None
 
 
-def test_the_kernel_reports_this_very_process() -> None:
+def test_the_test_s_own_process_is_read_from_the_kernel() -> None:
     seen = Processes(Path("/proc")).see(os.getpid())
     assert seen is not None
     assert seen.command == Path("/proc/self/comm").read_text().strip()
@@ -64,7 +64,7 @@ def test_the_kernel_reports_this_very_process() -> None:
         (None, False),
     ],
 )
-def test_in_a_namespace_of_ones_own_the_first_process_is_ours(
+def test_in_our_own_pid_namespace_the_first_process_is_ours(
     tmp_path: Path, first: bytes | None, *, are_the_nodes: bool
 ) -> None:
     (tmp_path / "1").mkdir()

@@ -1,4 +1,4 @@
-"""Who uses a GPU without holding it, and who is not accused."""
+"""Processes that use a GPU without holding it, and those that are not reported."""
 
 import msgspec
 import pytest
@@ -55,7 +55,7 @@ def judged(
     return [(one.device, one.seen.pid) for one in found]
 
 
-def test_a_process_of_the_pod_that_holds_the_gpu_is_at_its_place() -> None:
+def test_a_process_of_the_pod_that_holds_the_gpu_is_no_squatter() -> None:
     assert judged(GpuProcess(7, 1), seen(7, "a"), holder("GPU-0", "a")) == []
 
 
@@ -65,11 +65,11 @@ def test_a_process_of_another_pod_or_of_none_is_found(uid: str | None) -> None:
 
 
 @pytest.mark.parametrize("uid", ["a", None])
-def test_on_a_gpu_that_nobody_holds_every_process_is_found(uid: str | None) -> None:
+def test_every_process_on_an_unheld_gpu_is_found(uid: str | None) -> None:
     assert judged(GpuProcess(7, 1), seen(7, uid), holder("GPU-1", "a")) == [("GPU-0", 7)]
 
 
-def test_a_process_that_has_ended_or_hides_is_not_accused() -> None:
+def test_a_process_that_has_ended_or_is_hidden_is_not_reported() -> None:
     assert judged(GpuProcess(7, 1), None) == []
 
 
@@ -78,22 +78,22 @@ def test_a_display_server_of_the_node_is_tolerated_and_one_in_a_pod_is_not() -> 
     assert judged(GpuProcess(7, 1), seen(7, "b", "Xorg"), tolerated="Xorg") == [("GPU-0", 7)]
 
 
-def test_on_a_part_the_pod_of_that_part_is_at_its_place_and_that_of_another_part_is_not() -> None:
+def test_only_the_pod_of_a_mig_device_may_use_it_and_not_that_of_another() -> None:
     process = GpuProcess(7, 1, 1, 0)
     assert judged(process, seen(7, "a"), holder("MIG-1-1", "a"), on="GPU-1") == []
     assert judged(process, seen(7, "b"), holder("MIG-1-2", "b"), on="GPU-1") == [("MIG-1-1", 7)]
 
 
-def test_a_holder_of_the_whole_gpu_may_use_a_part_and_a_holder_of_a_part_the_whole() -> None:
+def test_the_holder_of_a_whole_gpu_may_use_its_mig_devices_and_vice_versa() -> None:
     assert judged(GpuProcess(7, 1, 1, 0), seen(7, "a"), holder("GPU-1", "a"), on="GPU-1") == []
     assert judged(GpuProcess(7, 1), seen(7, "a"), holder("MIG-1-2", "a"), on="GPU-1") == []
 
 
-def test_a_part_that_is_not_known_counts_as_the_whole() -> None:
+def test_an_unknown_mig_device_counts_as_the_whole_gpu() -> None:
     assert judged(GpuProcess(7, 1, 9, 9), seen(7, None), on="GPU-1") == [("GPU-1", 7)]
 
 
-def test_only_who_is_seen_twice_is_reported() -> None:
+def test_only_a_squatter_seen_twice_is_reported() -> None:
     suspects = Suspects()
     one = SquattingProcess("GPU-0", 0, seen(7, None), 1)
     again = SquattingProcess("GPU-0", 0, LiveProcess(7, "99", "python3", ProcessOwner()), 1)

@@ -1,4 +1,4 @@
-"""docs/examples/train.py as a process: it goes on where it stopped, and its exit code says if it is done.
+"""docs/examples/train.py as a process: it continues where it stopped, and its exit code says if it is done.
 
 That it sees a notice and speaks to the API server is played on a whole cluster (e2e/test_example_job.py).
 """
@@ -39,7 +39,7 @@ def step(state: Path) -> int:
     return found
 
 
-def test_it_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_path: Path) -> None:
+def test_training_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     for begins in (0, 5):
         with training(state, steps=5) as run:
@@ -49,7 +49,7 @@ def test_it_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_path: Pa
     assert step(state) == 5
 
 
-def test_on_sigterm_it_saves_is_not_done_and_goes_on_from_there(tmp_path: Path) -> None:
+def test_on_sigterm_training_saves_reports_unfinished_and_later_continues_from_there(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with training(state, steps=10**9) as run:
         assert said(run) == "begins at step 0"
@@ -61,7 +61,7 @@ def test_on_sigterm_it_saves_is_not_done_and_goes_on_from_there(tmp_path: Path) 
         assert said(run) == f"begins at step {step(state)}"
 
 
-def test_a_checkpoint_that_was_being_written_when_it_was_killed_is_none(tmp_path: Path) -> None:
+def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     state.write_text('{"step": 7}')
     state.with_suffix(".new").write_text('{"st')

@@ -28,7 +28,7 @@ def later(cluster: Cluster, seconds: float) -> None:
     cluster.assumed_binds.reconcile()
 
 
-def test_a_young_bind_is_not_asked_for(cluster: Cluster) -> None:
+def test_a_recent_bind_is_not_checked(cluster: Cluster) -> None:
     asked = len(cluster.kube.calls)
 
     later(cluster, ASK_AFTER - 1)
@@ -43,7 +43,7 @@ def note_failure(cluster: Cluster) -> None:
     cluster.kube.patch(PODS, "p", body, namespace="default", subresource="status")
 
 
-def test_a_bind_is_released_once_the_api_server_would_refuse_it(cluster: Cluster) -> None:
+def test_a_bind_is_released_once_the_api_server_would_refuse_the_binding(cluster: Cluster) -> None:
     later(cluster, 10 * ASK_AFTER)
     assert cluster.view().held == HELD
 
@@ -53,7 +53,7 @@ def test_a_bind_is_released_once_the_api_server_would_refuse_it(cluster: Cluster
     assert cluster.view().held == {}
 
 
-def test_l1_a_binding_that_arrives_minutes_later_finds_its_device_kept(cluster: Cluster) -> None:
+def test_l1_the_device_of_a_binding_that_arrives_minutes_later_is_still_kept(cluster: Cluster) -> None:
     late = next(call for call in reversed(cluster.kube.calls) if call.path.endswith("/binding"))
     later(cluster, 60)
     cluster.renew()
@@ -66,7 +66,7 @@ def test_l1_a_binding_that_arrives_minutes_later_finds_its_device_kept(cluster: 
     assert cluster.given("p") != cluster.given("q")
 
 
-def test_a_repeated_bind_is_young_again(cluster: Cluster) -> None:
+def test_a_repeated_bind_counts_as_recent_again(cluster: Cluster) -> None:
     later(cluster, ASK_AFTER - 1)
     cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     cluster.bind_to(cluster.stored())
@@ -78,7 +78,7 @@ def test_a_repeated_bind_is_young_again(cluster: Cluster) -> None:
     assert cluster.view().held == HELD
 
 
-def test_a_bind_that_did_happen_is_held_by_the_pod_itself(cluster: Cluster) -> None:
+def test_after_a_successful_bind_the_pod_itself_holds_the_devices(cluster: Cluster) -> None:
     cluster.kube.create_subresource(
         PODS, "binding", cluster.kube.calls[-1].body or {}, name="p", namespace="default"
     )
@@ -90,7 +90,9 @@ def test_a_bind_that_did_happen_is_held_by_the_pod_itself(cluster: Cluster) -> N
         assert ledger.assumed == {}
 
 
-def test_a_pod_that_its_kubelet_has_refused_meanwhile_is_released_and_bars_the_node(cluster: Cluster) -> None:
+def test_a_pod_that_the_kubelet_has_rejected_meanwhile_is_released_and_bars_the_node(
+    cluster: Cluster,
+) -> None:
     over = a_pod().asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Failed").raw
     refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
     cluster.kube.put(PODS, {**over, "status": {**over["status"], **refused}})

@@ -56,7 +56,7 @@ def test_node_and_devices_are_written_in_one_binding(cluster: Cluster) -> None:
     }
 
 
-def test_one_line_of_the_log_says_who_was_given_what_where(cluster: Cluster) -> None:
+def test_one_line_of_the_log_names_the_pod_the_node_and_the_devices(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(2).wants(A100))
     cluster.ask(pod)
     with capture_logs() as lines:
@@ -94,7 +94,7 @@ def test_l1_pods_bound_one_after_another_get_different_devices(cluster: Cluster)
     assert sorted(str(one) for one in given) == [f"{{'main': ('GPU-n0-{index}',)}}" for index in range(4)]
 
 
-def test_a_pod_that_filter_never_saw_is_read_first(cluster: Cluster) -> None:
+def test_a_pod_that_filter_never_saw_is_read_before_it_is_bound(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
 
     assert cluster.bind_to(pod) == ""
@@ -112,7 +112,7 @@ def test_a_pod_without_gpus_is_bound_without_annotation(cluster: Cluster) -> Non
     assert cluster.given() is None
 
 
-def test_a_node_that_has_filled_up_since_is_refused(cluster: Cluster) -> None:
+def test_a_node_that_has_filled_up_since_filter_is_refused(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1).wants(A100))
     cluster.ask(pod)
     cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
@@ -152,7 +152,7 @@ def test_a_pod_that_changed_since_it_was_filtered_is_decided_again(cluster: Clus
     assert cluster.bind_to(again) == ""
 
 
-def test_a_pod_that_was_only_noted_as_nominated_since_is_bound_at_the_first_bind(cluster: Cluster) -> None:
+def test_a_pod_that_was_only_nominated_since_filter_is_bound_at_the_first_attempt(cluster: Cluster) -> None:
     """Since 1.35 kube-scheduler does that itself, where a volume is bound with the pod."""
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
@@ -166,7 +166,7 @@ def test_a_pod_that_was_only_noted_as_nominated_since_is_bound_at_the_first_bind
     assert cluster.bindings() == ["n0", "n0"]
 
 
-def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(cluster: Cluster) -> None:
+def test_a_pod_that_changes_repeatedly_is_decided_again_only_once(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     touched = itertools.count()
@@ -192,9 +192,7 @@ def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(clust
     ],
     ids=["request", "hold"],
 )
-def test_a_pod_that_wants_something_else_by_now_is_filtered_again(
-    cluster: Cluster, key: str, value: str
-) -> None:
+def test_a_pod_whose_request_has_changed_is_filtered_again(cluster: Cluster, key: str, value: str) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     body = {"metadata": {"annotations": {key: value}}}
@@ -207,7 +205,7 @@ def test_a_pod_that_wants_something_else_by_now_is_filtered_again(
 
 
 class SlowReads(UserKube):
-    """The same API server; each read takes a while, and says how long it might have taken."""
+    """The same API server; each read takes a while, and its time limit is recorded."""
 
     def __init__(self, cluster: Cluster, seconds: float) -> None:
         super().__init__(cluster.kube._asked)
@@ -223,7 +221,7 @@ class SlowReads(UserKube):
 
 
 @pytest.mark.parametrize(("seconds", "bound"), [(0.9, True), (1.1, False)])
-def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
+def test_a_repeated_decision_has_only_the_rest_of_the_time(
     cluster: Cluster, seconds: float, *, bound: bool
 ) -> None:
     pod = cluster.create(a_pod().asks(1))
@@ -239,7 +237,7 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
     assert bool(cluster.stored().spec.node_name) == bound
 
 
-def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Cluster) -> None:
+def test_all_reads_and_the_post_of_a_bind_share_one_time_budget(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     slow = SlowReads(cluster, BUDGET - CONNECTING + 0.25)
     cluster.bind = Bind(slow, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
@@ -251,7 +249,7 @@ def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Clus
     assert cluster.view().held == {}
 
 
-def test_a_pod_that_somebody_else_has_bound_is_left_to_them(cluster: Cluster) -> None:
+def test_a_pod_that_somebody_else_has_bound_is_not_bound_again(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     binding = {"metadata": {"name": "p"}, "target": {"name": "n1"}}
@@ -292,7 +290,9 @@ def test_another_pod_under_the_same_name_is_not_bound(cluster: Cluster) -> None:
         (401, "Unauthorized", f"{names.NOT_NOW} "),
     ],
 )
-def test_a_refusal_takes_the_decision_back(cluster: Cluster, code: int, reason: str, begin: str) -> None:
+def test_a_refused_binding_takes_the_decision_back(
+    cluster: Cluster, code: int, reason: str, begin: str
+) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=code, reason=reason)))
@@ -335,7 +335,7 @@ class Frozen:
         return self._cluster.leading
 
 
-def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cluster) -> None:
+def test_a_process_that_was_frozen_after_its_decision_posts_nothing(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.bind = Bind(
@@ -351,7 +351,7 @@ def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cl
 
 
 @pytest.mark.parametrize(("seconds", "bound"), [(0.9, ["n0"]), (1.1, [])])
-def test_what_may_take_longer_to_connect_than_there_is_time_is_not_begun(
+def test_no_post_begins_that_may_take_longer_to_connect_than_there_is_time(
     cluster: Cluster, seconds: float, bound: list[str]
 ) -> None:
     pod = cluster.create(a_pod().asks(1))
@@ -365,7 +365,7 @@ def test_what_may_take_longer_to_connect_than_there_is_time_is_not_begun(
     assert ANSWERS_A_BIND.connect == CONNECTING
 
 
-def test_l6_who_does_not_lead_posts_nothing_and_holds_nothing(cluster: Cluster) -> None:
+def test_l6_an_extender_that_does_not_lead_posts_nothing_and_holds_nothing(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.leading = False
@@ -379,7 +379,7 @@ def test_l6_who_does_not_lead_posts_nothing_and_holds_nothing(cluster: Cluster) 
     assert cluster.bind_to(pod) == ""
 
 
-def test_a_binding_is_sent_within_what_is_left_of_its_time(cluster: Cluster) -> None:
+def test_a_binding_is_sent_within_the_rest_of_its_time(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     kube = Hasty(cluster.clock)
@@ -394,14 +394,14 @@ def test_a_binding_is_sent_within_what_is_left_of_its_time(cluster: Cluster) -> 
 
 
 class Hasty(FakeKube):
-    """An API server that writes down how much time a post has."""
+    """An API server that records how much time a post has."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.within: list[float | None] = []
 
     def create_subresource(self, *args: Any, **named: Any) -> None:
-        """Write it down, then do it."""
+        """Record it, then do it."""
         self.within.append(named["within"])
         super().create_subresource(*args, **named)
 
@@ -420,7 +420,7 @@ def test_a_pod_with_a_hold_is_bound_to_exactly_its_devices(cluster: Cluster) -> 
     assert cluster.given() == {"a": ("GPU-n1-0",), "b": ("GPU-n1-1",)}
 
 
-def test_a_hold_that_is_written_after_filter_is_not_overlooked(cluster: Cluster) -> None:
+def test_a_hold_that_is_written_after_filter_is_honoured(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     hold = encode_hold(Hold(node="n1", devices=("GPU-n1-3",)))
@@ -435,7 +435,7 @@ def test_a_hold_that_is_written_after_filter_is_not_overlooked(cluster: Cluster)
     assert cluster.given() == {"main": ("GPU-n1-3",)}
 
 
-def test_a_device_that_was_kept_for_another_since_filter_is_not_given(cluster: Cluster) -> None:
+def test_a_device_that_is_kept_for_another_pod_since_filter_is_not_given(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(2).wants(A100))
     cluster.ask(pod)
     cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
@@ -458,7 +458,7 @@ def test_a_booked_pod_gets_a_gpu_of_the_booked_model(cluster: Cluster) -> None:
     assert cluster.given() == {"main": ("GPU-n1-0",)}
 
 
-def test_the_binding_empties_what_was_on_the_pod_while_it_waited(cluster: Cluster) -> None:
+def test_the_binding_clears_the_annotations_of_the_pod_s_wait(cluster: Cluster) -> None:
     waiting = a_pod().asks(1).kept("n1", "GPU-n1-0").with_annotation(names.BARRED, "n7")
     pod = cluster.create(waiting.with_annotation("note", "x"))
     cluster.ask(pod, "n1")

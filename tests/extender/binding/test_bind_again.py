@@ -42,7 +42,7 @@ def unanswered(cluster: Cluster, builder: PodBuilder | None = None) -> Pod:
 @pytest.mark.parametrize(
     "lost", [Unreachable(ANYTHING, "timed out"), ServerError(ANYTHING, Refusal(code=504))]
 )
-def test_a_lost_answer_keeps_the_decision_and_a_repeat_posts_the_same(
+def test_the_decision_is_kept_after_a_lost_answer_and_posted_again_by_a_repeat(
     cluster: Cluster, lost: Unreachable | ServerError
 ) -> None:
     pod = cluster.create(a_pod().asks(1))
@@ -73,7 +73,7 @@ def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_become_unrespo
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
 
 
-def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_fallen_ill(cluster: Cluster) -> None:
+def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_become_unhealthy(cluster: Cluster) -> None:
     pod = unanswered(cluster)
     cluster.add_node("n0", msgspec.structs.replace(a100(0), health="unhealthy"), a100(1))
 
@@ -93,7 +93,7 @@ def test_a_repeat_for_another_node_does_not_overtake_an_unresolved_bind(cluster:
     assert cluster.bindings() == ["n0"]
 
 
-def test_a_repeat_after_success_is_success_without_another_binding(cluster: Cluster) -> None:
+def test_repeating_a_successful_bind_succeeds_without_another_binding(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.bind_to(pod)
@@ -103,7 +103,9 @@ def test_a_repeat_after_success_is_success_without_another_binding(cluster: Clus
     assert cluster.bindings() == ["n0"]
 
 
-def test_a_repeat_for_another_node_after_success_names_the_first(cluster: Cluster) -> None:
+def test_repeating_a_successful_bind_for_another_node_is_refused_with_the_first_node_s_name(
+    cluster: Cluster,
+) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.bind_to(pod)
@@ -124,7 +126,7 @@ def test_no_decision_is_repeated_while_the_api_server_is_away(cluster: Cluster) 
     assert cluster.bind_to(pod) == ""
 
 
-def test_l1_who_led_once_keeps_what_was_posted_then(cluster: Cluster) -> None:
+def test_l1_a_former_leader_keeps_the_devices_of_what_it_posted(cluster: Cluster) -> None:
     pod = unanswered(cluster)
     cluster.leading = False
 
@@ -134,7 +136,9 @@ def test_l1_who_led_once_keeps_what_was_posted_then(cluster: Cluster) -> None:
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
 
 
-def test_l1_a_refused_repeat_does_not_free_what_the_first_may_still_take(cluster: Cluster) -> None:
+def test_l1_a_refused_repeat_does_not_free_devices_that_the_first_attempt_may_still_take(
+    cluster: Cluster,
+) -> None:
     pod = unanswered(cluster)
     cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=403, reason="Forbidden")))
 
@@ -143,7 +147,7 @@ def test_l1_a_refused_repeat_does_not_free_what_the_first_may_still_take(cluster
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
 
 
-def test_l1_a_repeat_that_meets_a_conflict_frees_nothing_while_the_pod_is_as_it_was(
+def test_l1_a_repeat_with_a_conflict_frees_nothing_while_the_pod_is_unchanged(
     cluster: Cluster,
 ) -> None:
     pod = unanswered(cluster)
@@ -154,7 +158,7 @@ def test_l1_a_repeat_that_meets_a_conflict_frees_nothing_while_the_pod_is_as_it_
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
 
 
-def test_a_refused_first_bind_is_taken_back_though_the_pod_cannot_be_read(cluster: Cluster) -> None:
+def test_a_refused_first_bind_is_taken_back_even_if_the_pod_cannot_be_read(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=409, reason="Conflict")))
@@ -165,7 +169,7 @@ def test_a_refused_first_bind_is_taken_back_though_the_pod_cannot_be_read(cluste
     assert cluster.view().held == {}
 
 
-def test_what_fails_unforeseen_before_anything_is_sent_is_taken_back(cluster: Cluster) -> None:
+def test_an_unforeseen_failure_before_anything_is_sent_takes_the_decision_back(cluster: Cluster) -> None:
     def broken() -> bool:
         raise RuntimeError("nobody has thought of this")
 
@@ -226,7 +230,7 @@ class Roomy(FakeKube):
         self.visits += 1
 
 
-def test_the_cache_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
+def test_the_cache_is_not_locked_while_the_api_server_is_asked(cluster: Cluster) -> None:
     cluster.kube = kube = Roomy(cluster)
     cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=always)
     cluster.assumed_binds = AssumedBinds(kube, cluster.state, cluster.clock, cluster.keyed_lock)
@@ -247,7 +251,9 @@ def test_the_cache_is_free_for_others_whenever_the_api_server_is_asked(cluster: 
     "waiting",
     [a_pod().asks(4).wants(A100, A6000), a_pod().asks(4).kept("n0", *(f"GPU-n0-{i}" for i in range(4)))],
 )
-def test_a_pod_does_not_wait_for_what_it_was_given_itself(cluster: Cluster, waiting: PodBuilder) -> None:
+def test_a_pod_is_not_rejected_because_of_devices_it_was_given_itself(
+    cluster: Cluster, waiting: PodBuilder
+) -> None:
     pod = unanswered(cluster, waiting)
 
     assert cluster.ask(pod).node_names == ["n0"]
@@ -261,7 +267,7 @@ def test_a_pod_whose_late_bind_is_given_up_is_offered_the_same_node_and_bound(cl
     cluster.ask(pod)
 
     def standing_still() -> bool:
-        """The scheduler gives the bind up, the pod is changed, and it asks again."""
+        """The scheduler gives up the bind, the pod is changed, and the scheduler asks again."""
         changed = cluster.label("p", said="deadline-exceeded")
         assert cluster.ask(changed).node_names == ["n0"]
         return True
@@ -274,7 +280,7 @@ def test_a_pod_whose_late_bind_is_given_up_is_offered_the_same_node_and_bound(cl
     assert cluster.bind_to(pod) == ""
 
 
-def test_a_booked_pod_is_not_kept_from_where_it_was_decided_to_be(cluster: Cluster) -> None:
+def test_a_booked_pod_with_an_unresolved_bind_is_still_offered_its_node(cluster: Cluster) -> None:
     cluster.book(
         a_booking(
             count=4,
@@ -292,7 +298,7 @@ def test_a_booked_pod_is_not_kept_from_where_it_was_decided_to_be(cluster: Clust
     assert cluster.bind_to(pod) == ""
 
 
-def test_a_lost_bind_is_not_repeated_with_a_device_that_is_kept_for_another_by_now(
+def test_a_lost_bind_is_not_repeated_with_a_device_now_kept_for_another_pod(
     cluster: Cluster,
 ) -> None:
     pod = unanswered(cluster)

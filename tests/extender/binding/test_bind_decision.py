@@ -68,7 +68,7 @@ def deciding() -> Deciding:
     ],
     ids=["nothing", "devices", "a hold", "all that it waited with", "a hold that is empty", "the user's own"],
 )
-def test_a_binding_writes_the_devices_and_empties_what_the_pod_has_while_it_waits(
+def test_a_binding_writes_the_devices_and_clears_the_annotations_of_the_pod_s_wait(
     pod: PodBuilder, assignment: dict[str, tuple[str, ...]], annotations: dict[str, str] | None
 ) -> None:
     body = binding(AssumedBind(pod=pod.obj, node="n0", assignment=assignment))
@@ -76,7 +76,7 @@ def test_a_binding_writes_the_devices_and_empties_what_the_pod_has_while_it_wait
     assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n0"}
 
 
-def test_a_binding_is_refused_for_any_other_pod_or_version_than_the_one_that_was_decided_on() -> None:
+def test_a_binding_is_valid_only_for_the_pod_and_version_that_was_decided_on() -> None:
     pod = a_pod().at(41).obj
     body = binding(AssumedBind(pod=pod, node="n0", assignment={}))
     assert body["metadata"] == {
@@ -98,7 +98,7 @@ def test_a_decision_counts_before_anything_is_posted(deciding: Deciding) -> None
     assert deciding.cluster.kube.calls == []
 
 
-def test_a_decision_counts_from_now_or_from_the_one_that_it_repeats(deciding: Deciding) -> None:
+def test_a_decision_counts_from_now_or_from_the_decision_that_it_repeats(deciding: Deciding) -> None:
     deciding.cluster.clock.advance(7)
     assert deciding.made(deciding.pod()).made_at == 7
     assert deciding.decisions.make(deciding.pod("q"), "n1", counts_from=5.5).made_at == 5.5
@@ -113,7 +113,7 @@ def test_a_decision_ends_the_soft_reservation_of_its_pod_and_of_no_other(decidin
     assert soft.of_others("uid-r") == {"n1": {"GPU-of-uid-q"}}
 
 
-def test_l1_of_two_pods_that_want_the_last_device_the_first_has_it_until_it_is_taken_back(
+def test_l1_the_first_of_two_pods_has_the_last_device_until_its_decision_is_taken_back(
     deciding: Deciding,
 ) -> None:
     deciding.cluster.create(a_pod("there").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
@@ -137,7 +137,7 @@ def test_l1_all_devices_of_a_pod_are_given_or_none(deciding: Deciding) -> None:
     assert deciding.assumed() is None
 
 
-def _vanish(cluster: Cluster) -> None:
+def _delete_the_node(cluster: Cluster) -> None:
     cluster.state.remove_node(cluster.state.nodes["n0"])
 
 
@@ -149,11 +149,11 @@ def _stop(cluster: Cluster) -> None:
     cluster.leases.upsert(a_lease("n0", renewed=cluster.clock.now(), version=99, stopping=True))
 
 
-def _fall_silent(cluster: Cluster) -> None:
+def _stop_renewing(cluster: Cluster) -> None:
     cluster.clock.advance(75)
 
 
-def _fall_ill(cluster: Cluster) -> None:
+def _become_unhealthy(cluster: Cluster) -> None:
     cluster.add_node("n0", *(a100(index, health="unhealthy") for index in range(2)))
 
 
@@ -170,7 +170,7 @@ def _offer_fewer(cluster: Cluster) -> None:
     cluster.nodes.upsert(msgspec.structs.replace(node, status=status))
 
 
-def _write_nonsense(cluster: Cluster) -> None:
+def _write_unreadable_drift(cluster: Cluster) -> None:
     cluster.nodes.upsert(a_node("n0", a100(0), version=99, drift="?"))
 
 
@@ -179,14 +179,14 @@ def _keep_for_another(cluster: Cluster) -> None:
 
 
 HAPPENINGS = {
-    "has not published its GPUs": _vanish,
+    "has not published its GPUs": _delete_the_node,
     "has not reported yet": _lose_the_lease,
     "is stopping": _stop,
-    "is unresponsive": _fall_silent,
-    "are healthy": _fall_ill,
+    "is unresponsive": _stop_renewing,
+    "are healthy": _become_unhealthy,
     "is cordoned": _be_cordoned,
     "offers fewer GPUs than its agent has": _offer_fewer,
-    "drift": _write_nonsense,
+    "drift": _write_unreadable_drift,
     "are kept for a booked pod": _keep_for_another,
 }
 
@@ -194,7 +194,7 @@ HAPPENINGS = {
 @pytest.mark.parametrize(
     ("reason", "happen"), HAPPENINGS.items(), ids=[h.__name__ for h in HAPPENINGS.values()]
 )
-def test_l6_whatever_happens_to_the_node_after_filter_is_noticed_before_anything_is_counted(
+def test_l6_a_change_of_the_node_after_filter_is_noticed_before_anything_is_counted(
     deciding: Deciding, reason: str, happen: Callable[[Cluster], None]
 ) -> None:
     pod = deciding.pod()
@@ -210,7 +210,7 @@ def test_l6_whatever_happens_to_the_node_after_filter_is_noticed_before_anything
     assert deciding.made(pod, "n1").assumed.node == "n1"
 
 
-def test_an_amount_that_cannot_be_read_is_a_refusal_and_no_failure(deciding: Deciding) -> None:
+def test_an_unreadable_amount_is_a_refusal_and_not_a_failure(deciding: Deciding) -> None:
     raw = a_pod().asks(1).raw
     raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
     assert deciding.refused(msgspec.convert(raw, Pod)) == "'x' is not a Kubernetes quantity."
@@ -235,14 +235,16 @@ def test_a_pod_without_gpus_waits_for_no_kubelet(deciding: Deciding) -> None:
     assert deciding.made(deciding.cluster.create(a_pod("web-2"))).assumed.node == "n0", "nor for an agent"
 
 
-def test_it_is_reported_at_once_of_a_pod_that_would_not_fit_anyway(deciding: Deciding) -> None:
+def test_a_pod_that_would_not_fit_anyway_is_refused_without_waiting_for_the_kubelet(
+    deciding: Deciding,
+) -> None:
     deciding.made(deciding.pod("first"))
     with pytest.raises(BindError, match="not enough GPUs") as refusal:
         deciding.made(deciding.pod("large", gpus=2))
     assert not isinstance(refusal.value, AwaitsKubeletError)
 
 
-def test_what_is_taken_back_is_owed_no_answer(deciding: Deciding) -> None:
+def test_the_kubelet_owes_no_answer_for_a_decision_that_was_taken_back(deciding: Deciding) -> None:
     deciding.made(deciding.pod("first"))
     deciding.decisions.take_back("uid-first")
     assert deciding.made(deciding.pod("second")).assumed.assignment == {"main": ("GPU-n0-0",)}
@@ -251,7 +253,7 @@ def test_what_is_taken_back_is_owed_no_answer(deciding: Deciding) -> None:
 # --- the same decision once more -------------------------------------------------------------------------
 
 
-def test_a_decision_is_renewed_with_its_devices_and_young_again(deciding: Deciding) -> None:
+def test_a_decision_is_renewed_with_its_devices_and_a_new_age(deciding: Deciding) -> None:
     first, before = deciding.made(deciding.pod()), deciding.assumed()
     deciding.cluster.clock.advance(3)
     again = deciding.decisions.renew(first.assumed)
@@ -266,7 +268,7 @@ def _lose_the_device(cluster: Cluster) -> None:
     cluster.add_node("n0", a100(1))
 
 
-def _take_the_device_ill(cluster: Cluster) -> None:
+def _make_the_device_unhealthy(cluster: Cluster) -> None:
     cluster.add_node("n0", a100(0, health="unhealthy"), a100(1))
 
 
@@ -277,15 +279,15 @@ def _keep_the_device(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("happen", "reason"),
     [
-        (_fall_silent, "the GPU agent of the node is unresponsive"),
+        (_stop_renewing, "the GPU agent of the node is unresponsive"),
         (_stop, "the GPU agent of the node is stopping, or its kubelet does not know it"),
-        (_vanish, "a GPU that was chosen is not healthy any more"),
+        (_delete_the_node, "a GPU that was chosen is not healthy any more"),
         (_lose_the_device, "a GPU that was chosen is not healthy any more"),
-        (_take_the_device_ill, "a GPU that was chosen is not healthy any more"),
+        (_make_the_device_unhealthy, "a GPU that was chosen is not healthy any more"),
         (_keep_the_device, "GPUs of this node are kept for a booked pod"),
     ],
 )
-def test_l6_a_decision_that_would_not_be_made_any_more_is_not_renewed_but_kept(
+def test_l6_a_decision_that_would_no_longer_be_made_is_kept_and_not_renewed(
     deciding: Deciding, happen: Callable[[Cluster], None], reason: str
 ) -> None:
     first, before = deciding.made(deciding.pod()), deciding.assumed()
@@ -297,7 +299,7 @@ def test_l6_a_decision_that_would_not_be_made_any_more_is_not_renewed_but_kept(
 
 
 @pytest.mark.parametrize("other", ["GPU-n0-1", "GPU-n1-0"])
-def test_what_is_kept_of_other_devices_does_not_hinder_a_repeat(deciding: Deciding, other: str) -> None:
+def test_holds_of_other_devices_do_not_prevent_a_repeat(deciding: Deciding, other: str) -> None:
     first = deciding.made(deciding.pod())
     deciding.cluster.create(a_pod("booked").asks(1).kept(other[4:6], other))
     assert deciding.decisions.renew(first.assumed).assumed.assignment == {"main": ("GPU-n0-0",)}
@@ -308,9 +310,9 @@ def test_a_decision_with_the_pod_s_own_hold_is_renewed(deciding: Deciding) -> No
     assert deciding.decisions.renew(first.assumed).assumed.assignment == {"main": ("GPU-n0-1",)}
 
 
-def test_a_pod_without_devices_is_renewed_whatever_has_become_of_the_node(deciding: Deciding) -> None:
+def test_a_decision_without_devices_is_renewed_whatever_happened_to_the_node(deciding: Deciding) -> None:
     first = deciding.made(deciding.cluster.create(a_pod()))
-    _vanish(deciding.cluster)
+    _delete_the_node(deciding.cluster)
     assert deciding.decisions.renew(first.assumed).was_posted
 
 
@@ -333,7 +335,7 @@ def test_l1_a_decision_that_was_posted_before_is_not_taken_back_when_its_repeat_
     assert deciding.held == HELD
 
 
-def test_taking_back_a_pod_that_was_given_nothing_changes_nothing(deciding: Deciding) -> None:
+def test_taking_back_an_unknown_decision_changes_nothing(deciding: Deciding) -> None:
     deciding.made(deciding.pod())
     deciding.decisions.take_back("uid-of-nobody")
     assert deciding.held == HELD
@@ -364,13 +366,13 @@ DECIDED = a_pod().asks(1).of("alice").wants(A100).at(3)
         (DECIDED.at(9).asks(1, container="more"), False),
     ],
 )
-def test_a_decision_rests_on_the_request_and_on_what_kube_scheduler_looks_at(
+def test_a_decision_depends_on_the_request_and_on_the_fields_that_kube_scheduler_reads(
     deciding: Deciding, pod: PodBuilder, *, rests: bool
 ) -> None:
     assert deciding.decisions.rests_on(DECIDED.obj, pod.obj) == rests
 
 
-def test_labels_count_since_other_pods_are_placed_by_them(deciding: Deciding) -> None:
+def test_labels_count_since_other_pods_are_placed_according_to_them(deciding: Deciding) -> None:
     pod = DECIDED.obj
     labelled = msgspec.structs.replace(
         pod, metadata=msgspec.structs.replace(pod.metadata, labels={"app": "a"})
@@ -379,7 +381,7 @@ def test_labels_count_since_other_pods_are_placed_by_them(deciding: Deciding) ->
     assert deciding.decisions.rests_on(labelled, labelled)
 
 
-def test_a_pod_that_has_got_another_owner_is_decided_again_where_a_booking_says_otherwise(
+def test_a_pod_with_a_new_owner_is_decided_again_where_a_booking_requires_it(
     deciding: Deciding,
 ) -> None:
     """The request is the booking's: with another user it is another request."""

@@ -17,5 +17,5 @@ from tests.fakes.objects import a_pod
         (a_pod().at(4).obj, "never"),
     ],
 )
-def test_what_became_of_a_bind(pod: Pod | None, expected: BindOutcome) -> None:
+def test_the_outcome_of_a_bind_is_read_from_the_pod(pod: Pod | None, expected: BindOutcome) -> None:
     assert bind_outcome(pod, a_pod().at(3).obj) == expected

@@ -49,12 +49,12 @@ def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first
     assert cluster.bind_to(second) == ""
 
 
-def test_another_node_waits_for_nobody(cluster: Cluster) -> None:
+def test_a_bind_to_another_node_does_not_wait(cluster: Cluster) -> None:
     assert cluster.bind_to(asked(cluster, "a")) == ""
     assert cluster.bind_to(asked(cluster, "b"), "n1") == ""
 
 
-def test_a_pod_that_is_taken_back_keeps_nobody_waiting(cluster: Cluster) -> None:
+def test_no_bind_waits_for_a_pod_whose_decision_was_taken_back(cluster: Cluster) -> None:
     first, second = asked(cluster, "a"), asked(cluster, "b")
     cluster.label("a", x="y")
     assert "has changed" in cluster.bind_to(first)
@@ -62,18 +62,20 @@ def test_a_pod_that_is_taken_back_keeps_nobody_waiting(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_a_kubelet_that_says_nothing_keeps_its_node_for_a_while(cluster: Cluster, *, is_seen: bool) -> None:
+def test_an_unresponsive_kubelet_delays_binds_to_its_node_for_a_while(
+    cluster: Cluster, *, is_seen: bool
+) -> None:
     first, second = asked(cluster, "a"), asked(cluster, "b")
     cluster.bind_to(first)
     if is_seen:
         cluster.pods.upsert(cluster.stored("a"))
     cluster.clock.advance(ANSWERED_WITHIN)
-    assert cluster.bind_to(second) == UNANSWERED  # nor has its agent said anything since
+    assert cluster.bind_to(second) == UNANSWERED  # nor has its agent reported anything since
     cluster.renew("n0")
     assert cluster.bind_to(second) == ""
 
 
-def test_a_pod_that_somebody_else_has_bound_keeps_nobody_waiting(cluster: Cluster) -> None:
+def test_no_bind_waits_for_a_pod_that_somebody_else_has_bound(cluster: Cluster) -> None:
     cluster.create(a_pod("theirs").asks(1).on("n0"))
     assert cluster.bind_to(asked(cluster, "b")) == ""
 
@@ -84,7 +86,7 @@ def advancing(cluster: Cluster) -> None:
     cluster.state._clock = cluster.state.bind_queue._clock = cluster.clock
 
 
-def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) -> None:
+def test_pods_that_come_at_once_are_bound_one_by_one(cluster: Cluster) -> None:
     count = 20
     cluster.add_node("large", *(a100(index, "large") for index in range(count)))
     pods = [asked(cluster, f"p{number}") for number in range(count)]
@@ -103,7 +105,7 @@ def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) 
     with ThreadPoolExecutor(count) as pool:
         answers = [pool.submit(bind, arguments(pod, "large")) for pod in pods]
         while not all(answer.done() for answer in answers):
-            # Time stands still: each is called when the kubelet has answered for the one before.
+            # Time stands still: each is notified when the kubelet has answered for the one before.
             if not answer_one():
                 wait(answers, 0.01)
     assert [answer.result().error for answer in answers] == [""] * count
@@ -111,7 +113,7 @@ def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) 
     assert len({str(cluster.given(name)) for name in names}) == count
 
 
-def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
+def test_a_bind_gives_up_waiting_before_kube_scheduler_gives_up(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
     advancing(cluster)
     begun = cluster.clock.monotonic()
@@ -119,14 +121,14 @@ def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
 
 
-def test_a_bind_has_answered_before_kube_scheduler_gives_it_up() -> None:
+def test_a_bind_answers_before_kube_scheduler_gives_up() -> None:
     (profile,) = CHART.rglob("_scheduler.tpl")
     found = re.search(r"httpTimeout: (\d+)s", profile.read_text())
     assert found is not None
     assert PATIENCE < BUDGET < float(found[1])
 
 
-def test_what_has_waited_its_turn_still_has_time_to_be_posted(cluster: Cluster) -> None:
+def test_a_bind_that_has_waited_its_turn_still_has_time_to_post(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
     bind, second = cluster.binding(), arguments(asked(cluster, "b"))
     with ThreadPoolExecutor(1) as pool:

@@ -26,14 +26,14 @@ UNSENT = f"{names.NOT_NOW} The API server could not be reached in time; the pod 
 
 
 class Timed(FakeKube):
-    """An API server that writes down how much time a post has."""
+    """An API server that records how much time a post has."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.clock)
         self.times: list[tuple[float, float]] = []
 
     def create_subresource(self, *args: Any, **named: Any) -> None:
-        """Note it, then do it."""
+        """Record it, then do it."""
         self.times.append((named["within"], named["answered"]))
         super().create_subresource(*args, **named)
 
@@ -73,7 +73,7 @@ def posting() -> Posting:
 # --- answers ---------------------------------------------------------------------------------------------
 
 
-def test_a_pod_that_is_bound_keeps_what_it_was_given_until_its_event_comes(posting: Posting) -> None:
+def test_a_bound_pod_keeps_its_devices_until_its_event_comes(posting: Posting) -> None:
     assert posting.post() == ""
     assert posting.cluster.stored().spec.node_name == "n0"
     assert posting.held == HELD
@@ -107,14 +107,16 @@ UNCERTAIN = [
 
 
 @pytest.mark.parametrize(("answer", "said"), CERTAIN, ids=lambda case: str(case)[:60])
-def test_what_certainly_did_not_happen_is_taken_back(posting: Posting, answer: ApiError, said: str) -> None:
+def test_a_decision_whose_post_certainly_failed_is_taken_back(
+    posting: Posting, answer: ApiError, said: str
+) -> None:
     posting.kube.fail("POST", answer)
     assert posting.post() == said
     assert posting.held == {}
 
 
 @pytest.mark.parametrize(("answer", "said"), CERTAIN, ids=lambda case: str(case)[:60])
-def test_l1_a_repeat_that_certainly_did_not_happen_says_nothing_of_the_first_post(
+def test_l1_a_certainly_failed_repeat_does_not_take_back_the_first_post(
     posting: Posting, answer: ApiError, said: str
 ) -> None:
     repeat = posting.decisions.renew(posting.decision.assumed)
@@ -125,7 +127,9 @@ def test_l1_a_repeat_that_certainly_did_not_happen_says_nothing_of_the_first_pos
 
 @pytest.mark.parametrize("answer", UNCERTAIN, ids=lambda case: type(case).__name__)
 @pytest.mark.parametrize("is_repeat", [False, True])
-def test_l1_what_may_have_happened_is_kept(posting: Posting, answer: ApiError, *, is_repeat: bool) -> None:
+def test_l1_a_decision_whose_post_may_have_succeeded_is_kept(
+    posting: Posting, answer: ApiError, *, is_repeat: bool
+) -> None:
     decision = posting.decisions.renew(posting.decision.assumed) if is_repeat else posting.decision
     posting.kube.fail("POST", answer)
     assert posting.post(decision=decision) == UNKNOWN
@@ -133,7 +137,7 @@ def test_l1_what_may_have_happened_is_kept(posting: Posting, answer: ApiError, *
 
 
 @pytest.mark.parametrize(("is_repeat", "held"), [(False, {}), (True, HELD)])
-def test_a_conflict_is_the_caller_s_to_judge_by_the_pod_as_it_is_now(
+def test_a_conflict_is_left_to_the_caller_to_judge_by_the_present_pod(
     posting: Posting, held: dict[str, int], *, is_repeat: bool
 ) -> None:
     decision = posting.decisions.renew(posting.decision.assumed) if is_repeat else posting.decision
@@ -144,7 +148,7 @@ def test_a_conflict_is_the_caller_s_to_judge_by_the_pod_as_it_is_now(
     assert posting.cluster.stored().spec.node_name is None
 
 
-def test_the_text_of_a_refusal_is_the_same_each_time_for_the_same_reason(posting: Posting) -> None:
+def test_refusals_for_the_same_reason_have_the_same_text(posting: Posting) -> None:
     """kube-scheduler writes it on the pod, and tries a changed pod again at once."""
     said, decision = set(), posting.decision
     for message in ("request 1 of node n0", "request 2 of node n0"):
@@ -158,7 +162,7 @@ def test_the_text_of_a_refusal_is_the_same_each_time_for_the_same_reason(posting
 
 
 @pytest.mark.parametrize(("is_repeat", "held"), [(False, {}), (True, HELD)])
-def test_l6_who_has_lost_the_lead_since_the_decision_posts_nothing(
+def test_l6_an_extender_that_has_lost_the_lead_since_its_decision_posts_nothing(
     posting: Posting, held: dict[str, int], *, is_repeat: bool
 ) -> None:
     decision = posting.decisions.renew(posting.decision.assumed) if is_repeat else posting.decision
@@ -206,7 +210,7 @@ def test_connecting_is_bounded_by_the_decision_and_the_answer_by_the_caller(
     assert posting.kube.times == [(within, answered)]
 
 
-def test_l6_the_time_that_the_question_of_leadership_takes_counts(posting: Posting) -> None:
+def test_l6_the_time_of_the_leadership_check_counts(posting: Posting) -> None:
     def slowly() -> bool:
         posting.cluster.clock.advance(DEADLINE - CONNECTING + 0.25)
         return True
@@ -215,7 +219,7 @@ def test_l6_the_time_that_the_question_of_leadership_takes_counts(posting: Posti
     assert posting.cluster.bindings() == []
 
 
-def test_what_fails_before_anything_is_sent_is_taken_back_and_not_hidden(posting: Posting) -> None:
+def test_a_failure_before_anything_is_sent_takes_the_decision_back_and_is_raised(posting: Posting) -> None:
     def broken() -> bool:
         raise RuntimeError("nobody has thought of this")
 

@@ -51,7 +51,7 @@ def slow(cluster: Cluster) -> SlowKube:
     return kube
 
 
-def test_two_binds_for_one_pod_at_once_end_in_one_binding(cluster: Cluster, slow: SlowKube) -> None:
+def test_two_simultaneous_binds_of_one_pod_end_in_one_binding(cluster: Cluster, slow: SlowKube) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     answers: list[str] = []
@@ -79,7 +79,7 @@ class CrowdedKube(FakeKube):
         super().create_subresource(*args, **named)
 
 
-def test_any_number_of_pods_are_bound_at_the_same_time_to_as_many_nodes(cluster: Cluster) -> None:
+def test_many_pods_are_bound_to_as_many_nodes_at_the_same_time(cluster: Cluster) -> None:
     count = 40
     cluster.kube = CrowdedKube(count)
     cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
@@ -113,7 +113,7 @@ def test_l1_a_pod_that_is_filtered_during_a_bind_does_not_see_its_device(
     assert answers == [""]
 
 
-def test_a_bind_waits_for_another_of_its_pod_no_longer_than_it_has_time(cluster: Cluster) -> None:
+def test_a_bind_waits_for_another_bind_of_its_pod_no_longer_than_its_own_time(cluster: Cluster) -> None:
     pod = cluster.create(a_pod("a").asks(1))
     cluster.ask(pod, "n0")
     cluster.clock = FakeClock(self_advancing=True)

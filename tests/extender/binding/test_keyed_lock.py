@@ -7,7 +7,7 @@ from extender.binding.keyed_lock import KeyedLock
 LONG = 10.0
 
 
-def test_the_second_for_one_pod_waits_for_the_first() -> None:
+def test_the_second_holder_for_a_pod_waits_for_the_first() -> None:
     clock, order = FakeClock(), list[str]()
     keyed_lock = KeyedLock(clock)
 
@@ -29,7 +29,7 @@ def test_the_second_for_one_pod_waits_for_the_first() -> None:
     assert order == ["first", "second", "third"]
 
 
-def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> None:
+def test_a_caller_that_times_out_goes_without_the_lock_and_does_not_block_others() -> None:
     clock = FakeClock()
     keyed_lock = KeyedLock(clock)
 
@@ -48,7 +48,7 @@ def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> Non
         assert patient.result(10)
 
 
-def test_other_pods_do_not_wait() -> None:
+def test_callers_for_other_pods_do_not_wait() -> None:
     keyed_lock = KeyedLock(FakeClock())
     done = threading.Event()
 
@@ -63,7 +63,7 @@ def test_other_pods_do_not_wait() -> None:
     thread.join(10)
 
 
-def test_who_does_not_want_to_wait_does_not() -> None:
+def test_a_caller_without_patience_does_not_wait() -> None:
     clock = FakeClock()
     keyed_lock = KeyedLock(clock)
     with keyed_lock.held("a", 0) as first, keyed_lock.held("a", 0) as second:
@@ -72,7 +72,7 @@ def test_who_does_not_want_to_wait_does_not() -> None:
         assert third
 
 
-def test_nothing_is_kept_of_pods_that_are_done() -> None:
+def test_no_lock_is_kept_for_pods_that_are_done() -> None:
     keyed_lock = KeyedLock(FakeClock())
     with keyed_lock.held("a", LONG):
         pass

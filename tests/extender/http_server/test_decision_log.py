@@ -37,7 +37,7 @@ def _logged(decision_log: DecisionLog) -> object:
 
 
 @pytest.mark.usefixtures("_logged")
-def test_the_last_decisions_are_kept_the_newest_first(decision_log: DecisionLog) -> None:
+def test_the_last_decisions_are_kept_newest_first(decision_log: DecisionLog) -> None:
     served = Served()
     client = Client(with_decision_log(served.app, decision_log))
     for verb in ("bind", "filter", "prioritize", "preempt"):
@@ -52,7 +52,7 @@ def test_other_lines_are_not_kept(decision_log: DecisionLog) -> None:
     assert decision_log.lines() == []
 
 
-def test_beside_it_everything_is_as_it_was(decision_log: DecisionLog) -> None:
+def test_other_paths_of_the_server_answer_as_without_the_decision_log(decision_log: DecisionLog) -> None:
     served = Served()
     client = Client(with_decision_log(served.app, decision_log))
     assert client.post(PATH, data=b"").status_code == 404

@@ -63,7 +63,7 @@ def _listens(port: int) -> bool:
 
 
 def asked(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
-    """What a client is answered; an OSError where it is let in nowhere."""
+    """The answer to a client; an OSError where it is refused."""
     context = ssl.create_default_context(cafile=str(ours.certificate))
     if client:
         context.load_cert_chain(client.certificate, client.key)
@@ -76,7 +76,7 @@ def asked(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_the_scheduler_is_answered(port: int, ours: Signed, folder: Path) -> None:
+def test_a_scheduler_with_the_right_certificate_is_answered(port: int, ours: Signed, folder: Path) -> None:
     status, message = asked(port, ours, signed(ours, folder, SCHEDULER, use="clientAuth"))
     assert status == 200
     assert b'"Error":"The pods of the cluster have not been read yet.' in message
@@ -87,24 +87,26 @@ def test_a_client_without_a_certificate_gets_nothing(port: int, ours: Signed) ->
         asked(port, ours, None)
 
 
-def test_a_certificate_of_another_authority_is_worth_nothing(port: int, ours: Signed, folder: Path) -> None:
+def test_a_certificate_of_another_authority_is_refused(port: int, ours: Signed, folder: Path) -> None:
     foreign = signed(authority(folder, "theirs"), folder, SCHEDULER, use="clientAuth")
     with pytest.raises(NOTHING):
         asked(port, ours, foreign)
 
 
-def test_a_certificate_for_another_name_is_worth_nothing(port: int, ours: Signed, folder: Path) -> None:
+def test_a_certificate_for_another_name_is_refused(port: int, ours: Signed, folder: Path) -> None:
     with pytest.raises(NOTHING):
         asked(port, ours, signed(ours, folder, "system:node:node-a", use="clientAuth"))
 
 
-def test_a_servers_certificate_is_none_of_a_client(port: int, ours: Signed, folder: Path) -> None:
+def test_a_server_certificate_is_refused_as_a_client_certificate(
+    port: int, ours: Signed, folder: Path
+) -> None:
     with pytest.raises(NOTHING):
         asked(port, ours, signed(ours, folder, SCHEDULER, use="serverAuth"))
 
 
 @pytest.mark.parametrize("missing", ["TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"])
-def test_a_file_that_is_not_named_is_said(folder: Path, ours: Signed, missing: str) -> None:
+def test_a_missing_setting_of_a_file_is_reported(folder: Path, ours: Signed, missing: str) -> None:
     files = {
         "TLS_CERTIFICATE_FILE": str(ours.certificate),
         "TLS_KEY_FILE": str(ours.key),
@@ -115,7 +117,7 @@ def test_a_file_that_is_not_named_is_said(folder: Path, ours: Signed, missing: s
         build(settings(folder, MODE="existing", **files), SystemClock())
 
 
-def test_an_authority_that_cannot_be_read_is_said(folder: Path, ours: Signed) -> None:
+def test_an_unreadable_authority_is_reported(folder: Path, ours: Signed) -> None:
     with pytest.raises(SettingsError, match="GPU_BOOKING_TLS_CLIENT_CA_FILE"):
         build(
             settings(

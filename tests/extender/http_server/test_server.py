@@ -1,4 +1,4 @@
-"""The extender's HTTP face, through a test client and the requests that a real scheduler sent."""
+"""The extender's HTTP server, through a test client and the requests that a real scheduler sent."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,7 +69,7 @@ class Served:
         self.answering -= 1
 
     def post(self, path: str, body: bytes | str, **named: Any) -> TestResponse:
-        """As kube-scheduler does it."""
+        """Post as kube-scheduler does."""
         return self.client.post(path, **{"data": body, "content_type": "application/json", **named})
 
 
@@ -196,7 +196,7 @@ def test_a_malformed_body_is_refused_with_a_message(served: Served, verb: str, b
 @pytest.mark.parametrize(
     ("verb", "goes_first"), [("filter", True), ("prioritize", True), ("preempt", True), ("bind", False)]
 )
-def test_what_kube_scheduler_waits_for_goes_before_events_but_a_bind_does_not(
+def test_verbs_that_kube_scheduler_waits_for_go_before_events_but_binds_do_not(
     verb: str, *, goes_first: bool
 ) -> None:
     seen: list[int] = []
@@ -244,7 +244,7 @@ def test_another_method_is_refused(served: Served, method: str) -> None:
     assert message(answer) == f"/filter does not answer {method}."
 
 
-def test_a_fault_of_ours_is_one_message_and_no_traceback() -> None:
+def test_an_internal_error_is_one_message_and_no_traceback() -> None:
     def broken(_: ExtenderArgs) -> ExtenderFilterResult:
         raise ZeroDivisionError("secret detail")
 
@@ -260,7 +260,7 @@ def test_a_fault_of_ours_is_one_message_and_no_traceback() -> None:
     assert "Traceback" not in answer.text
 
 
-def test_a_quantity_that_cannot_be_read_is_refused_by_prioritize(served: Served) -> None:
+def test_an_unreadable_quantity_is_refused_by_prioritize(served: Served) -> None:
     pod = a_pod().asks(1).raw
     body = msgspec.json.encode({"Pod": pod, "NodeNames": ["n0"]}).replace(b'"1"', b'"1.5"')
 
@@ -285,7 +285,7 @@ def test_nodes_that_are_rejected_are_counted_by_reason(served: Served) -> None:
     assert (count("too-many"), count("not-published")) == (2.0, 1.0)
 
 
-def test_a_filter_is_logged_in_one_short_line_once_its_answer_is_sent(served: Served) -> None:
+def test_a_filter_is_logged_in_one_short_line_after_its_answer_is_sent(served: Served) -> None:
     with capture_logs() as lines:
         served.post("/filter", captured("filter"), buffered=True)
 
@@ -296,7 +296,7 @@ def test_a_filter_is_logged_in_one_short_line_once_its_answer_is_sent(served: Se
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
-def test_every_answer_is_one_line_in_the_log_that_names_the_pod(served: Served, verb: str) -> None:
+def test_every_answer_is_logged_in_one_line_that_names_the_pod(served: Served, verb: str) -> None:
     with capture_logs() as lines:
         assert served.post(f"/{verb}", captured(verb), buffered=True).status_code == 200
 
@@ -305,11 +305,11 @@ def test_every_answer_is_one_line_in_the_log_that_names_the_pod(served: Served, 
     assert {"pod", "uid"} <= line.keys()
 
 
-def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_refused_at_once() -> None:
+def test_binds_take_a_bounded_number_of_threads_and_further_ones_are_refused_at_once() -> None:
     inner: list[str] = []
 
     def bind(_arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
-        """While it is under way another one comes."""
+        """While it is in progress another one comes."""
         if not inner:
             inner.append("asked")
             inner.append(served.post("/bind", captured("bind")).get_json()["Error"])

@@ -58,7 +58,7 @@ def test_broken_http_is_answered_with_4xx_and_no_traceback(server: Server, reque
     assert is_alive(server)
 
 
-def test_a_body_that_is_announced_too_large_is_refused_before_it_is_sent(server: Server) -> None:
+def test_a_body_announced_as_too_large_is_refused_before_it_is_sent(server: Server) -> None:
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
     answer = said(server, head % (LIMIT + 1))
@@ -79,7 +79,7 @@ def test_a_chunked_body_that_grows_too_large_is_refused(server: Server) -> None:
     assert is_alive(server)
 
 
-def test_one_connection_serves_many_requests_with_a_length_each(server: Server) -> None:
+def test_one_connection_serves_many_requests_each_with_a_length(server: Server) -> None:
     client = HTTPConnection("127.0.0.1", server.port, timeout=10)
     client.connect()
     first = client.sock
@@ -116,7 +116,7 @@ def test_the_probes_are_served_next_to_the_verbs(server: Server) -> None:
     assert b"405" in said(server, b"POST /healthz HTTP/1.0\r\n\r\n")
 
 
-def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_sent() -> None:
+def test_a_request_that_never_ends_is_cut_off_however_busily_it_is_sent() -> None:
     made = serve(Served().app, "127.0.0.1", 0, threads=4, slowest_request=0.5)
     sock = socket.create_connection(("127.0.0.1", made.port), timeout=60)
     with sock, pytest.raises(OSError, match=r"reset|pipe"):

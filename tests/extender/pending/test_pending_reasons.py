@@ -47,7 +47,7 @@ def test_a_pod_too_big_for_every_node_is_reported_once(reports: Reports) -> None
     ]
 
 
-def test_what_could_not_be_reported_is_reported_later(reports: Reports) -> None:
+def test_reasons_that_could_not_be_reported_are_reported_later(reports: Reports) -> None:
     for name in ("p", "q"):
         reports.cluster.create(a_pod(name).asks(9).unschedulable())
     reports.is_full = True
@@ -62,7 +62,7 @@ def test_what_could_not_be_reported_is_reported_later(reports: Reports) -> None:
     assert sorted(name for name, _, _ in reports.events) == ["p", "q"]
 
 
-def test_another_reason_is_reported_too(reports: Reports) -> None:
+def test_a_changed_reason_is_reported_too(reports: Reports) -> None:
     reports.cluster.create(a_pod().asks(2).wants(A100).unschedulable())
     reports.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     reports.explain.reconcile()
@@ -94,7 +94,7 @@ def test_nothing_is_reported_on_pods_that_are_not_ours(reports: Reports, builder
     assert reports.events == []
 
 
-def test_nothing_is_reported_on_a_pod_that_fits_by_now(reports: Reports) -> None:
+def test_nothing_is_reported_on_a_pod_that_now_fits(reports: Reports) -> None:
     reports.cluster.create(a_pod().asks(1).unschedulable())
 
     reports.explain.reconcile()
@@ -133,7 +133,7 @@ def test_gpus_that_are_kept_for_a_pod_are_left_to_the_reclaimer_to_report(report
     assert reports.events == []
 
 
-def test_a_reason_that_is_true_again_is_reported_again_after_a_while(reports: Reports) -> None:
+def test_a_reason_that_applies_again_is_reported_again_after_a_while(reports: Reports) -> None:
     reports.cluster.create(a_pod().asks(2).wants(A100).unschedulable())
     reports.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     rest = reports.cluster.create(
@@ -169,7 +169,7 @@ def test_a_booked_pod_waits_for_the_booked_model(reports: Reports) -> None:
     assert reports.events == [("p", names.WAITING_FOR_GPU, f"All 2 healthy GPUs of model {A100} are in use.")]
 
 
-def test_pods_that_wait_for_the_same_and_for_something_else_each_get_their_own_reason(
+def test_every_waiting_pod_gets_the_reason_for_its_own_request(
     reports: Reports,
 ) -> None:
     everything = tuple(f"GPU-n0-{index}" for index in range(4))
@@ -190,7 +190,7 @@ def test_pods_that_wait_for_the_same_and_for_something_else_each_get_their_own_r
     }
 
 
-def test_all_nodes_are_checked_once_for_pods_that_wait_for_the_same_and_again_when_one_changes(
+def test_all_nodes_are_checked_once_for_equal_requests_and_again_when_one_changes(
     reports: Reports,
 ) -> None:
     for name in ("p", "q", "r"):

@@ -48,7 +48,7 @@ def test_a_request_is_read_once_while_nothing_changes(rejected: Rejected) -> Non
     assert first == rejected.cluster.state.request(rejected.pod)
 
 
-def test_a_hold_that_comes_or_goes_is_another_request(rejected: Rejected) -> None:
+def test_a_hold_that_appears_or_ends_changes_the_request(rejected: Rejected) -> None:
     rejected.cluster.create(a_pod().asks(4).of("alice").kept("n0", "GPU-n0-0").at(50))
     held = rejected.now()
     assert held.hold is not None
@@ -66,7 +66,7 @@ def _change_the_model(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("happen", "models"), [(_begin, {A100}), (_change_the_model, {A6000})])
-def test_what_the_pod_or_its_booking_says_now_counts(
+def test_the_present_request_of_the_pod_and_its_booking_counts(
     rejected: Rejected, happen: Callable[[Cluster], None], models: set[str]
 ) -> None:
     assert rejected.now().models == set()
@@ -85,12 +85,12 @@ def test_a_booking_counts_from_its_start_up_to_but_not_at_its_end(rejected: Reje
     assert found == [set(), set(), {A100}, {A100}, set()]
 
 
-def test_where_the_scheduler_is_ahead_of_our_watch_the_pod_is_as_filter_saw_it(rejected: Rejected) -> None:
+def test_the_pod_that_filter_saw_counts_where_the_scheduler_is_ahead_of_our_watch(rejected: Rejected) -> None:
     newer = a_pod().asks(4).of("alice").wants(A6000).at(9999).obj
     assert rejected.now(newer).models == {A6000}
 
 
-def test_where_our_watch_is_ahead_the_pod_is_as_we_know_it(rejected: Rejected) -> None:
+def test_the_pod_of_our_watch_counts_where_the_watch_is_ahead_of_the_scheduler(rejected: Rejected) -> None:
     older = rejected.pod
     rejected.cluster.change("p", names.MODEL, A6000)
     assert rejected.now(older).models == {A6000}
@@ -104,7 +104,7 @@ def test_a_pod_that_only_the_scheduler_knows_is_covered_by_its_booking(rejected:
     assert rejected.now(unknown).models == {A100}
 
 
-def test_an_amount_that_cannot_be_read_leaves_what_filter_saw(rejected: Rejected) -> None:
+def test_an_unreadable_amount_keeps_the_request_that_filter_saw(rejected: Rejected) -> None:
     before = rejected.now()
     raw = a_pod().asks(4).of("alice").at(99).raw
     raw["spec"] = {
@@ -117,7 +117,7 @@ def test_an_amount_that_cannot_be_read_leaves_what_filter_saw(rejected: Rejected
     assert found is before
 
 
-def test_each_rejected_pod_has_its_own_request_and_who_is_not_rejected_any_more_has_none(
+def test_each_rejected_pod_has_its_own_request_and_others_have_none(
     rejected: Rejected,
 ) -> None:
     other = rejected.cluster.create(a_pod("q").asks(4).wants(A6000))

@@ -68,7 +68,7 @@ def test_a_pod_that_still_does_not_fit_triggers_nothing(waiting: Waiting) -> Non
     assert waiting.triggers == 0
 
 
-def test_while_the_scheduler_asks_rejected_pods_are_checked_less_often(waiting: Waiting) -> None:
+def test_rejected_pods_are_checked_less_often_while_the_scheduler_asks(waiting: Waiting) -> None:
     waiting.pass_time(1, rounds=10)
     waiting.requeue._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     for _ in range(40):
@@ -78,7 +78,7 @@ def test_while_the_scheduler_asks_rejected_pods_are_checked_less_often(waiting: 
 
 
 class Watched(RejectedRequests):
-    """How often it was asked what the rejected pods want."""
+    """Counts how often the requests of the rejected pods are read."""
 
     reads = 0
 
@@ -88,7 +88,7 @@ class Watched(RejectedRequests):
         return super().now(rejections)
 
 
-def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiting) -> None:
+def test_pods_are_checked_only_now_and_then_while_nothing_changes(waiting: Waiting) -> None:
     waiting.pass_time(1, rounds=10)
     waiting.requeue._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     waiting.pass_time(10 * PLAN_CHECKED_EVERY, rounds=200)
@@ -100,7 +100,7 @@ def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiti
     assert watched.reads == 1
 
 
-def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(waiting: Waiting) -> None:
+def test_while_a_requeue_is_in_vain_pods_are_checked_only_before_the_next_trigger(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time(20, rounds=200)
     before, checked_at = waiting.triggers, set()
@@ -113,7 +113,7 @@ def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(w
     assert len(checked_at) <= 40 / PLAN_CHECKED_EVERY + waiting.triggers - before + 1
 
 
-def test_a_pod_that_fits_by_now_triggers_a_requeue(waiting: Waiting) -> None:
+def test_a_pod_that_now_fits_triggers_a_requeue(waiting: Waiting) -> None:
     waiting.free()
 
     waiting.pass_time(2 * PATIENCE, rounds=2)
@@ -127,7 +127,7 @@ def test_a_pod_that_fits_by_now_triggers_a_requeue(waiting: Waiting) -> None:
     )
 
 
-def test_a_gpu_that_becomes_free_on_another_node_is_reported_at_once_whatever_was_reported_before(
+def test_a_gpu_freed_on_another_node_triggers_a_requeue_at_once_after_any_earlier_one(
     waiting: Waiting,
 ) -> None:
     """The scheduler was called in vain for the first: something that we do not see is in the way there."""
@@ -148,8 +148,8 @@ def test_a_gpu_that_becomes_free_on_another_node_is_reported_at_once_whatever_wa
     assert waiting.triggers == before + 2
 
 
-def test_a_gpu_that_was_taken_again_is_reported_when_it_is_free_once_more(waiting: Waiting) -> None:
-    """Another node goes on having one, where something that we do not see is in the way."""
+def test_a_gpu_that_was_taken_again_triggers_a_requeue_when_it_is_free_once_more(waiting: Waiting) -> None:
+    """Another node still has one, where something that we do not see is in the way."""
     waiting.cluster.add_node("n1")
     waiting.cluster.ask(waiting.pod, "n0", "n1")
     other = waiting.cluster.create(a_pod("other").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
@@ -168,7 +168,7 @@ def test_a_gpu_that_was_taken_again_is_reported_when_it_is_free_once_more(waitin
     assert waiting.triggers == before + 1
 
 
-def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
+def test_the_scheduler_gets_a_moment_to_try_by_itself(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
     waiting.cluster.ask(waiting.pod)
@@ -180,7 +180,7 @@ def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
 
 @pytest.mark.parametrize("rounds", [1, 3, 1000])
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(
+def test_a_change_between_an_answer_and_its_recording_is_noticed(
     waiting: Waiting, rounds: int, *, is_alone: bool
 ) -> None:
     """A busy extender takes some hundredths of a second between the two, one that was stopped any time."""
@@ -197,7 +197,7 @@ def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(
     assert waiting.triggers == 1
 
 
-def test_an_agent_that_comes_back_is_a_change_too() -> None:
+def test_an_agent_that_returns_triggers_a_requeue() -> None:
     waiting = Waiting()
     waiting.free()
     waiting.cluster.clock.advance(100)
@@ -211,7 +211,7 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
     assert waiting.triggers == 1
 
 
-def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
+def test_a_requeue_in_vain_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time(2 * PATIENCE, rounds=2)
 
@@ -234,7 +234,7 @@ def test_a_pod_that_is_bound_or_gone_triggers_nothing(waiting: Waiting) -> None:
     assert waiting.triggers == 0
 
 
-def test_a_place_that_is_taken_again_triggers_nothing(waiting: Waiting) -> None:
+def test_a_gpu_that_is_taken_again_triggers_nothing(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
     everything = {"main": ("GPU-n0-0", "GPU-n0-1")}
@@ -245,7 +245,7 @@ def test_a_place_that_is_taken_again_triggers_nothing(waiting: Waiting) -> None:
     assert waiting.triggers == 0
 
 
-def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
+def test_a_refused_trigger_is_tried_again(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
     waiting.cluster.kube.fail("PATCH", refused(Request("PATCH", "/x"), Refusal(code=403)))
@@ -256,7 +256,7 @@ def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
     assert waiting.triggers == 2
 
 
-def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
+def test_a_requeue_does_not_change_the_pod_itself(waiting: Waiting) -> None:
     before = waiting.cluster.kube.raw(PODS, "p", namespace="default")
     waiting.free()
 
@@ -265,7 +265,7 @@ def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
     assert waiting.cluster.kube.raw(PODS, "p", namespace="default") == before
 
 
-def test_a_hold_is_a_change_of_what_the_pod_wants() -> None:
+def test_a_changed_hold_triggers_a_requeue_for_its_pod() -> None:
     waiting = Waiting()
     waiting.free()
     pinned = waiting.cluster.create(a_pod("pinned").asks(1).kept("n1", "GPU-n1-0"))
@@ -294,7 +294,7 @@ def test_the_freed_devices_of_a_hold_trigger_a_requeue_for_its_pod() -> None:
     assert waiting.triggers == 1
 
 
-def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
+def test_the_end_of_a_booking_triggers_a_requeue_for_its_pod() -> None:
     waiting = Waiting()
     waiting.cluster.book(days=1)
     booked = waiting.cluster.create(a_pod("booked").of("alice").asks(1))

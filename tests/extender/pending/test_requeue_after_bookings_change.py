@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 class Barred:
-    """The only GPU that there is is planned for bob: a pod of a DaemonSet does not get it."""
+    """The only GPU is planned for bob: a pod of a DaemonSet does not get it."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
@@ -55,7 +55,7 @@ def barred() -> Barred:
     return Barred()
 
 
-def test_the_end_of_a_booking_that_was_in_its_way_triggers_a_requeue(barred: Barred) -> None:
+def test_the_end_of_a_booking_that_blocked_the_pod_triggers_a_requeue(barred: Barred) -> None:
     barred.cluster.bookings.remove(barred.booking)
     barred.pass_time(PLAN_CHECKED_EVERY + 5 * PATIENCE, rounds=25)
     assert barred.triggers
@@ -67,7 +67,7 @@ def test_a_gpu_elsewhere_that_the_booking_may_have_instead_triggers_a_requeue(ba
     assert barred.triggers
 
 
-def test_a_namespace_whose_pods_may_be_evicted_from_now_on_triggers_a_requeue(barred: Barred) -> None:
+def test_a_namespace_that_is_no_longer_protected_triggers_a_requeue(barred: Barred) -> None:
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
     barred.cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
     assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
@@ -78,7 +78,7 @@ def test_a_namespace_whose_pods_may_be_evicted_from_now_on_triggers_a_requeue(ba
     assert barred.triggers
 
 
-def test_a_pod_that_was_rejected_for_its_agent_first_is_checked_too(barred: Barred) -> None:
+def test_a_pod_that_was_first_rejected_because_of_the_agent_is_checked_too(barred: Barred) -> None:
     barred.cluster.clock.advance(100)
     assert (
         AGENT["unresponsive"].with_code in barred.cluster.ask(barred.pod).failed_and_unresolvable_nodes["n0"]

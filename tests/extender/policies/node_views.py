@@ -22,7 +22,7 @@ def devices(links: dict[int, dict[int, int]], numa: list[int | None]) -> tuple[D
 
 
 def view(has: tuple[Device, ...], held: frozenset[int] = frozenset(), *, unknown: int = 0) -> NodeView:
-    """A node, some of whose devices somebody holds; of ``unknown`` more it is not known which they are."""
+    """A node with some held devices, and ``unknown`` more that are held but not identified."""
     ledger = Ledger()
     ledger.apply_node(a_node("n", *has))
     if held:
@@ -39,7 +39,7 @@ def plain(count: int, used: int, unknown: int = 0) -> NodeView:
 
 
 def asking(count: int) -> GpuRequest:
-    """A pod that wants any so many devices."""
+    """A pod that asks for so many devices of any model."""
     return gpu_request_of(a_pod().asks(count).obj)
 
 
@@ -56,5 +56,5 @@ def paired(count: int) -> dict[int, dict[int, int]]:
 
 
 def meshed(count: int) -> dict[int, dict[int, int]]:
-    """Each is linked to each."""
+    """Every device is linked to every other."""
     return {one: {other: 2 for other in range(count) if other != one} for one in range(count)}

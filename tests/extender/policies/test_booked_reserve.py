@@ -1,4 +1,4 @@
-"""booked-reserve: pods that may be evicted go where nobody will need the devices soon."""
+"""booked-reserve: pods that may be evicted go where no booking will need the devices soon."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ PLANNED = st.integers(0, 16)
 
 
 @given(NEEDS, PLANNED, PLANNED, st.data())
-def test_a_node_where_the_pod_can_stay_beats_every_node_where_it_is_in_the_way(
+def test_a_node_where_the_pod_can_stay_beats_every_node_where_it_takes_planned_devices(
     need: int, planned_here: int, planned_there: int, data: st.DataObject
 ) -> None:
     here, there = data.draw(fills(need)), data.draw(fills(need))
@@ -33,7 +33,7 @@ def test_a_node_where_the_pod_can_stay_beats_every_node_where_it_is_in_the_way(
 
 
 @given(NEEDS, st.data())
-def test_where_nothing_is_planned_it_is_binpack(need: int, data: st.DataObject) -> None:
+def test_without_planned_devices_the_order_is_that_of_binpack(need: int, data: st.DataObject) -> None:
     one, other = plain(*data.draw(fills(need))), plain(*data.draw(fills(need)))
     request = asking(need)
 
@@ -41,20 +41,20 @@ def test_where_nothing_is_planned_it_is_binpack(need: int, data: st.DataObject) 
         assert booked_reserve(request, one, {}) >= booked_reserve(request, other, {A6000: 3})
 
 
-def test_a_pod_that_takes_one_device_alone_is_in_nobodys_way_where_others_are_left() -> None:
+def test_a_pod_that_takes_one_device_takes_no_planned_one_where_others_are_left() -> None:
     request = gpu_request_of(a_pod().asks(1).with_annotation(names.UUID, "GPU-n-3").obj)
 
     assert booked_reserve(request, plain(4, 0), {A100: 3}) >= HALF
     assert booked_reserve(request, plain(4, 0), {A100: 4}) < HALF
 
 
-def test_devices_of_which_nobody_has_said_who_holds_them_are_left_to_nobody() -> None:
+def test_unaccounted_devices_are_not_counted_as_left_for_bookings() -> None:
     assert booked_reserve(asking(1), plain(4, 0, 1), {A100: 2}) >= HALF
     assert booked_reserve(asking(1), plain(4, 0, 2), {A100: 2}) < HALF
 
 
 @given(NEEDS, PLANNED, st.data())
-def test_every_score_is_one_that_kube_scheduler_accepts(need: int, planned: int, data: st.DataObject) -> None:
+def test_kube_scheduler_accepts_every_score(need: int, planned: int, data: st.DataObject) -> None:
     score = booked_reserve(asking(need), plain(*data.draw(fills(need))), {A100: planned})
 
     assert 0 <= score <= MAX_SCORE

@@ -12,7 +12,7 @@ NEEDS = st.integers(1, 4)
 
 
 @given(NEEDS, st.data())
-def test_the_fuller_node_is_never_the_better_one(need: int, data: st.DataObject) -> None:
+def test_the_fuller_node_never_scores_higher(need: int, data: st.DataObject) -> None:
     (one_has, one_uses), (other_has, other_uses) = data.draw(fills(need)), data.draw(fills(need))
     fuller = (one_uses + need) * other_has >= (other_uses + need) * one_has
     one, other = plain(one_has, one_uses), plain(other_has, other_uses)
@@ -24,14 +24,14 @@ def test_the_fuller_node_is_never_the_better_one(need: int, data: st.DataObject)
 
 
 @given(NEEDS, st.data())
-def test_a_node_that_the_pod_fills_up_is_the_worst(need: int, data: st.DataObject) -> None:
+def test_a_node_that_the_pod_fills_up_scores_lowest(need: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(need, 16))
 
     assert spread(asking(need), plain(count, count - need), NOTHING) == 0
 
 
 @given(NEEDS, st.data())
-def test_every_score_is_one_that_kube_scheduler_accepts(need: int, data: st.DataObject) -> None:
+def test_kube_scheduler_accepts_every_score(need: int, data: st.DataObject) -> None:
     node = plain(*data.draw(fills(need)))
 
     assert 0 <= spread(asking(need), node, NOTHING) <= MAX_SCORE

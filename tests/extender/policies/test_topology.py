@@ -21,7 +21,7 @@ def score(need: int, node: NodeView) -> int:
     return topology(asking(need), node, NOTHING)
 
 
-def test_a_single_device_is_taken_where_it_breaks_up_no_pair() -> None:
+def test_a_single_device_is_taken_where_it_breaks_up_no_linked_pair() -> None:
     whole = view(devices(paired(4), [0] * 4))
     broken = view(devices(paired(4), [0] * 4), frozenset({0}))
 
@@ -29,7 +29,7 @@ def test_a_single_device_is_taken_where_it_breaks_up_no_pair() -> None:
     assert score(1, whole) < score(1, broken)
 
 
-def test_a_pair_is_taken_where_a_whole_one_is_free() -> None:
+def test_a_pair_is_taken_where_a_linked_one_is_free() -> None:
     whole = view(devices(paired(4), [0] * 4), frozenset({0, 1}))
     halves = view(devices(paired(4), [0] * 4), frozenset({0, 2}))
 
@@ -37,20 +37,20 @@ def test_a_pair_is_taken_where_a_whole_one_is_free() -> None:
     assert score(2, halves) < score(2, whole)
 
 
-def test_of_two_nodes_alike_the_one_is_better_where_one_numa_node_has_room() -> None:
+def test_of_two_equal_nodes_the_one_with_room_on_one_numa_node_scores_higher() -> None:
     one_side = view(devices({}, TWO_HALVES), frozenset({0, 1, 4, 5, 6}))
     both_sides = view(devices({}, TWO_HALVES), frozenset({0, 1, 2, 4, 5, 6}))
 
     assert score(2, one_side) > score(2, both_sides)
 
 
-def test_a_node_whose_devices_are_all_joined_is_best_for_who_takes_all_of_it() -> None:
+def test_a_node_whose_devices_are_all_linked_is_best_for_a_pod_that_takes_all_of_them() -> None:
     assert score(8, view(devices(meshed(8), [0] * 8))) == MAX_SCORE
     assert score(4, view(devices(meshed(8), [0] * 8))) < MAX_SCORE
     assert score(4, view(devices(meshed(8), [0] * 8), frozenset(range(4)))) == MAX_SCORE
 
 
-def test_a_node_that_has_too_few_and_a_pod_that_wants_none_score_nothing() -> None:
+def test_a_node_with_too_few_devices_and_a_pod_without_gpus_score_zero() -> None:
     assert score(3, plain(4, 2)) == 0
     assert score(0, plain(4, 2)) == 0
 
@@ -67,7 +67,7 @@ def linked(node: NodeView, pair: Iterable[str]) -> bool:
 
 
 @given(LINKS, st.lists(st.sampled_from([0, 1, None]), min_size=6, max_size=6), st.integers(1, 6))
-def test_the_highest_score_has_exactly_who_is_joined_on_one_numa_node_and_leaves_no_partner_behind(
+def test_only_a_linked_choice_on_one_numa_node_that_breaks_no_link_has_the_highest_score(
     links: dict[int, dict[int, int]], numa: list[int | None], need: int
 ) -> None:
     node = view(
@@ -76,9 +76,9 @@ def test_the_highest_score_has_exactly_who_is_joined_on_one_numa_node_and_leaves
     taken = devices_of(choose(asking(need), node))
     places = {device.numa for device in node.devices if device.uuid in taken}
     left = {device.uuid for device in node.devices} - taken
-    joined = all(linked(node, pair) for pair in combinations(sorted(taken), 2))
+    all_linked = all(linked(node, pair) for pair in combinations(sorted(taken), 2))
     near = need == 1 or (len(places) == 1 and None not in places)
     alone = not any(linked(node, (one, other)) for one in taken for other in left)
 
-    assert (score(need, node) == MAX_SCORE) == (joined and near and alone)
+    assert (score(need, node) == MAX_SCORE) == (all_linked and near and alone)
     assert 0 <= score(need, node) <= MAX_SCORE

@@ -16,14 +16,12 @@ from tests.fakes.objects import a100, a_pod
     [(0, 1, 3), (0, 4, 0), (1, 1, 2), (3, 1, 0), (4, 1, 0)],
     ids=["an empty node", "all of it", "some", "the last", "none is left"],
 )
-def test_what_is_free_is_counted_with_the_pod_there(used: int, need: int, free: int) -> None:
+def test_utilization_is_counted_with_the_pod_on_the_node(used: int, need: int, free: int) -> None:
     assert utilization(asking(need), plain(4, used)) == Utilization(devices=4, free=free)
 
 
 @given(st.integers(1, 4), st.integers(0, 4), st.data())
-def test_devices_of_which_nobody_has_said_who_holds_them_are_in_use(
-    need: int, unknown: int, data: st.DataObject
-) -> None:
+def test_unaccounted_devices_are_in_use(need: int, unknown: int, data: st.DataObject) -> None:
     has, used = data.draw(fills(need + unknown))
     found = utilization(asking(need), plain(has, used, unknown))
     assert found == utilization(asking(need), plain(has, used + unknown))

@@ -1,4 +1,4 @@
-"""Which agents are checked again: those of which something was heard, and those whose time has come."""
+"""Which agents are checked again: those whose Lease has changed, and those that are due."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_while_nothing_happens_nobody_is_checked(watched: Watched) -> None:
+def test_no_agent_is_checked_while_nothing_happens(watched: Watched) -> None:
     assert watched.states() == {"n0": "alive", "n1": "alive"}
     assert watched.changed() == []
     assert watched.changed(UNRESPONSIVE_AFTER - 1) == []
@@ -72,7 +72,7 @@ def test_an_agent_that_responds_again_is_checked_at_once(watched: Watched) -> No
     assert watched.states("n1") == {"n1": "alive"}
 
 
-def test_after_a_time_without_any_renewal_all_are_checked_since_some_may_have_been_missed(
+def test_after_a_time_without_any_renewal_all_agents_are_checked_for_missed_ones(
     watched: Watched,
 ) -> None:
     watched.cluster.clock.advance(MISSED_AFTER + 1)
@@ -92,7 +92,7 @@ def test_an_agent_that_stops_or_goes_is_checked_at_once(watched: Watched, *, sto
     assert watched.states("n0") == {"n0": "stopping" if stopping else "unseen"}
 
 
-def test_a_check_that_nobody_reads_is_not_lost_for_the_next(watched: Watched) -> None:
+def test_a_due_check_is_not_lost_when_its_state_is_not_read(watched: Watched) -> None:
     """A node that is due is reported; it is entered again only when its state is read."""
     assert watched.changed(UNRESPONSIVE_AFTER - 0.0005) == ["n0", "n1"], "a little early"
     assert watched.states() == {"n0": "alive", "n1": "alive"}
@@ -112,7 +112,7 @@ def test_the_end_of_a_pause_after_a_rejection_is_noticed_without_an_event(watche
     assert watched.changed(0.5) == ["n0"]
 
 
-def test_many_reads_of_an_agent_are_one_check(watched: Watched) -> None:
+def test_repeated_reads_of_an_agent_leave_one_check(watched: Watched) -> None:
     for _ in range(50):
         watched.states()
     assert watched.changed(UNRESPONSIVE_AFTER) == ["n0", "n1"]

@@ -1,4 +1,4 @@
-"""Binds wait for their node in a line: the first is called, and checks again now and then."""
+"""Binds wait for their node in a queue: the first is notified, and checks by itself now and then."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,13 +19,13 @@ class Kubelets:
         return node in self.unresponsive
 
 
-def test_a_node_that_owes_nothing_is_not_waited_for() -> None:
+def test_a_bind_does_not_wait_for_a_node_whose_kubelet_owes_no_answer() -> None:
     clock = FakeClock(self_advancing=True)
     assert BindQueue(clock).wait("n0", Kubelets("n1"), 1.0)
     assert clock.waits == []
 
 
-def test_who_waits_is_called_when_the_kubelet_has_answered_and_checks_no_sooner() -> None:
+def test_a_waiting_bind_is_notified_when_the_kubelet_has_answered_and_checks_no_sooner() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
     queue = BindQueue(clock)
     with ThreadPoolExecutor(1) as pool:
@@ -35,12 +35,12 @@ def test_who_waits_is_called_when_the_kubelet_has_answered_and_checks_no_sooner(
         queue.notify("n1")
         assert not waiting.done()
         queue.notify("n0")
-        # Time stands still: the call alone has ended it.
+        # Time stands still: only the notification has ended the wait.
         assert waiting.result(10)
     assert clock.waits == [AGAIN]
 
 
-def test_one_call_lets_one_go_the_one_that_came_first() -> None:
+def test_one_notification_releases_only_the_bind_that_came_first() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
     queue, gone = BindQueue(clock), []
 
@@ -65,7 +65,7 @@ def test_one_call_lets_one_go_the_one_that_came_first() -> None:
     assert gone == ["first", "second"]
 
 
-def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
+def test_a_waiting_bind_notices_without_notification_that_no_answer_is_owed() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(BindQueue(clock).wait, "n0", kubelets, 1.0)
@@ -75,7 +75,7 @@ def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
         assert waiting.result(10)
 
 
-def test_patience_ends_and_leaves_no_line_behind() -> None:
+def test_a_bind_gives_up_waiting_and_leaves_no_queue_behind() -> None:
     clock = FakeClock(self_advancing=True)
     queue = BindQueue(clock)
     assert not queue.wait("n0", Kubelets("n0"), 0.25)
@@ -83,7 +83,7 @@ def test_patience_ends_and_leaves_no_line_behind() -> None:
     assert queue.wait("n0", Kubelets(), 1.0)
 
 
-def test_the_cache_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:
+def test_the_cache_notifies_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:
     for ends in ("take", "delete"):
         cluster = Cluster()
         cluster.add_node("n0")
@@ -102,7 +102,7 @@ def test_the_cache_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> 
         assert cluster.clock.monotonic() < AGAIN < PATIENCE
 
 
-def test_a_turn_that_is_not_used_is_passed_on() -> None:
+def test_an_unused_turn_passes_to_the_next_bind() -> None:
     cluster = Cluster()
     cluster.add_node("n0")
     first, second, third = asked(cluster, "a"), asked(cluster, "b"), asked(cluster, "c")

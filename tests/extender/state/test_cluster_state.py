@@ -36,7 +36,7 @@ def test_after_leases_were_listed_again_a_node_counts_when_its_lease_is_renewed(
     assert cluster.ask(pod).node_names == ["n0"]
 
 
-def test_pods_that_ask_us_for_gpus_wait(cluster: Cluster) -> None:
+def test_pods_of_our_scheduler_that_ask_for_gpus_are_waiting_pods(cluster: Cluster) -> None:
     cluster.create(a_pod("ours").asks(1))
     cluster.create(a_pod("cpu"))
     cluster.create(a_pod("foreign").asks(1).scheduled_by("default-scheduler"))
@@ -50,7 +50,9 @@ def test_pods_that_ask_us_for_gpus_wait(cluster: Cluster) -> None:
     [a_pod().asks(1).on("n0"), a_pod().asks(1).ended(), a_pod().asks(1).terminating(), None],
     ids=["bound", "ended", "terminating", "gone"],
 )
-def test_a_pod_waits_no_longer_than_it_must(cluster: Cluster, after: PodBuilder | None) -> None:
+def test_a_pod_stops_waiting_once_it_is_bound_ended_or_deleted(
+    cluster: Cluster, after: PodBuilder | None
+) -> None:
     pod = cluster.create(a_pod().asks(9))
     cluster.ask(pod)
 
@@ -104,7 +106,7 @@ def test_a_pod_that_is_missing_in_a_newer_list_holds_nothing(cluster: Cluster) -
     assert not cluster.view().held
 
 
-def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_never_saw_them(
+def test_filter_s_state_of_pods_missing_in_a_list_is_dropped_even_if_we_never_saw_them(
     cluster: Cluster,
 ) -> None:
     known = cluster.create(a_pod("known").asks(9))
@@ -118,7 +120,7 @@ def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_ne
     assert cluster.state.remembered("uid-unknown") is None
 
 
-def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> None:
+def test_pods_with_equal_requests_share_one_set_of_nodes(cluster: Cluster) -> None:
     cluster.add_node("n1")
     for number in range(3):
         cluster.ask(cluster.create(a_pod(f"p{number}").asks(9)), "n0", "n1")
@@ -127,7 +129,7 @@ def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> 
     assert all(nodes is first for nodes in others)
 
 
-def test_pods_that_were_asked_about_on_other_nodes_in_turn_share_two_sets(cluster: Cluster) -> None:
+def test_pods_filtered_on_two_alternating_lists_of_nodes_share_two_sets(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_node("n2")
     for number in range(8):
@@ -137,7 +139,7 @@ def test_pods_that_were_asked_about_on_other_nodes_in_turn_share_two_sets(cluste
 
 
 class Counted:
-    """A lock, and how many pods were taken in each time that it was held."""
+    """A lock, and by how much a number of pods grew each time that it was held."""
 
     def __init__(self, lock: AbstractContextManager[None], taken: Callable[[], int]) -> None:
         self._lock = lock
@@ -154,7 +156,7 @@ class Counted:
         self._lock.__exit__(*error)
 
 
-def test_of_a_list_no_more_pods_are_taken_in_at_a_time_than_an_answer_can_wait_for(cluster: Cluster) -> None:
+def test_pods_of_a_list_are_added_in_portions_that_an_answer_can_wait_for(cluster: Cluster) -> None:
     """A filter that comes meanwhile gets the lock after the next portion."""
     count = 10 * AT_A_TIME + 1
     state = cluster.state
@@ -165,7 +167,7 @@ def test_of_a_list_no_more_pods_are_taken_in_at_a_time_than_an_answer_can_wait_f
     assert max(counted.portions) == AT_A_TIME
 
 
-def test_of_a_list_no_more_pods_are_let_go_of_at_a_time_either(cluster: Cluster) -> None:
+def test_pods_missing_in_a_list_are_removed_in_portions_too(cluster: Cluster) -> None:
     count = 10 * AT_A_TIME
     state = cluster.state
     pods = [a_pod(f"p{number}").asks(1).at(number + 1).obj for number in range(count)]

@@ -55,7 +55,7 @@ def _the_node_is_gone(cluster: Cluster) -> None:
     cluster.nodes.remove(a_node("n0", version=LATE))
 
 
-def _the_gpu_falls_ill(cluster: Cluster) -> None:
+def _the_gpu_becomes_unhealthy(cluster: Cluster) -> None:
     cluster.add_node("n0", a100(0, health="unhealthy"))
 
 
@@ -99,7 +99,7 @@ HAPPENINGS = (
     (_a_hold_is_written, "held-for-booked-pod"),
     (_a_pod_is_nominated, "nominated"),
     (_the_node_is_gone, "not-published"),
-    (_the_gpu_falls_ill, "unhealthy"),
+    (_the_gpu_becomes_unhealthy, "unhealthy"),
     (_the_gpu_is_taken_out, "not-published"),
     (_the_agent_stops, "agent-stopping"),
     (_the_agents_lease_is_gone, "agent-unseen"),
@@ -111,7 +111,7 @@ HAPPENINGS = (
 
 
 @pytest.mark.parametrize(("happen", "code"), HAPPENINGS, ids=[each.__name__ for each, _ in HAPPENINGS])
-def test_after_an_event_of_a_node_no_pod_is_sent_there_by_an_old_verdict(
+def test_no_pod_is_sent_to_a_node_by_a_verdict_older_than_the_node_s_event(
     cluster: Cluster, happen: Callable[[Cluster], None], code: str
 ) -> None:
     happen(cluster)
@@ -157,7 +157,7 @@ def test_a_hold_that_is_dropped_is_offered_again(cluster: Cluster) -> None:
     assert fitting(cluster) == ["n0", "n1"]
 
 
-def test_a_node_that_comes_back_is_judged_by_what_it_has_then(cluster: Cluster) -> None:
+def test_a_node_that_comes_back_is_judged_by_its_devices_then(cluster: Cluster) -> None:
     _the_node_is_gone(cluster)
     assert fitting(cluster) == ["n1"]
     cluster.nodes.upsert(a_node("n0", a6000(0), version=LATE + 1, uid="uid-of-another"))
@@ -179,7 +179,7 @@ def test_an_older_event_of_a_node_changes_no_verdict(cluster: Cluster) -> None:
     assert fitting(cluster) == ["n1"]
 
 
-def test_the_start_and_the_end_of_a_booking_make_another_request_of_the_same_pod(cluster: Cluster) -> None:
+def test_the_request_of_a_pod_changes_at_the_start_and_the_end_of_its_booking(cluster: Cluster) -> None:
     cluster.add_node("n1", a6000(0, "n1"))
     pod = cluster.create(a_pod("hers").asks(1).of("alice"))
     now = cluster.clock.now()
@@ -191,7 +191,7 @@ def test_the_start_and_the_end_of_a_booking_make_another_request_of_the_same_pod
     assert found == [["n0", "n1"], ["n0"], ["n0", "n1"]]
 
 
-def test_what_concerns_one_node_leaves_the_verdicts_on_the_others_as_they_are(cluster: Cluster) -> None:
+def test_an_event_of_one_node_keeps_the_verdicts_on_the_others(cluster: Cluster) -> None:
     index = cluster.state.index
     _, before = index.changed(-1)
     _a_pod_is_bound(cluster)
@@ -207,7 +207,7 @@ def test_an_event_of_a_pod_without_gpus_drops_nothing(cluster: Cluster) -> None:
     assert index.changed(before) == (frozenset(), before)
 
 
-def test_of_several_models_each_class_has_its_own_reason(cluster: Cluster) -> None:
+def test_requests_for_different_models_get_their_own_reasons(cluster: Cluster) -> None:
     cluster.add_node("n0", a100(0), a6000(1))
     _a_pod_is_bound(cluster)
     said = {

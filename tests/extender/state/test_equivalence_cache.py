@@ -1,4 +1,4 @@
-"""What is cached between requests equals what would be computed afresh, whatever happens in between."""
+"""What is cached between requests equals a fresh computation, whatever happens in between."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -52,7 +52,7 @@ REQUESTING: Final = (
 
 
 class QuietExtender:
-    """An extender to which nothing happens by itself."""
+    """An extender without random changes."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(EPOCH)
@@ -62,7 +62,7 @@ class QuietExtender:
 
 
 class RandomExtender(QuietExtender):
-    """One to which random things happen."""
+    """An extender with random changes."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -177,9 +177,9 @@ class RandomExtender(QuietExtender):
             view.name: (view.without(request.uid) if view.name == own else view, agent)
             for view, agent in self.state.snapshot(candidates)
         }
-        afresh = {name: rejection(request, *snapshot) for name, snapshot in node_snapshots.items()}
-        rejected = {name: reason.with_code for name, reason in afresh.items() if reason}
-        fits = sorted(afresh.keys() - rejected.keys())
+        computed = {name: rejection(request, *snapshot) for name, snapshot in node_snapshots.items()}
+        rejected = {name: reason.with_code for name, reason in computed.items() if reason}
+        fits = sorted(computed.keys() - rejected.keys())
         reserved = {} if request.hold else self.state.soft.of_others(request.uid)
         unreserved = [
             name
@@ -200,7 +200,7 @@ class RandomExtender(QuietExtender):
 
 @settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
-def test_filter_says_of_every_node_what_would_be_found_afresh(random: Random) -> None:
+def test_filter_answers_as_a_fresh_computation_would(random: Random) -> None:
     extender = RandomExtender(random)
     for _ in range(40):
         for _ in range(extender.random.randrange(4)):
@@ -228,7 +228,7 @@ def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_t
     assert extender.filter(asked).node_names == ["n0"]
 
 
-def test_no_more_equivalence_classes_are_kept_than_there_is_room_for() -> None:
+def test_the_number_of_equivalence_classes_is_limited() -> None:
     extender = QuietExtender()
     for count in range(1, 3 * MIN_CLASSES):
         with extender.state.index.class_of(gpu_request_of(a_pod().asks(count).obj)):
@@ -244,7 +244,7 @@ def test_equal_pods_share_an_equivalence_class_and_different_requests_do_not() -
     assert len(keys) == len(REQUESTING) - 1
 
 
-def test_what_has_changed_is_reported_to_everybody_who_asks() -> None:
+def test_a_change_is_reported_to_every_reader() -> None:
     extender = QuietExtender()
     for name in NODES:
         extender.state.apply_node(a_node(name, a100(0, name)))

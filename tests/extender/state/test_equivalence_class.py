@@ -39,7 +39,7 @@ def about_all(made: EquivalenceClass) -> tuple[object, ...]:
 # --- the answer about all nodes --------------------------------------------------------------------------
 
 
-def test_the_answer_names_every_node_once_and_says_why_one_is_rejected() -> None:
+def test_the_answer_names_every_node_once_with_the_reason_of_each_rejection() -> None:
     answer = a_class(n0=None, n1=BUSY, n2=CORDONED, n3=BUSY).whole()
     assert read(answer) == ExtenderFilterResult(
         node_names=["n0"],
@@ -106,7 +106,7 @@ def test_a_node_that_is_gone_is_in_no_answer(verdict: Reason | None) -> None:
     assert read(made.about(("n0", "n1"))) == ExtenderFilterResult(node_names=["n1"])
 
 
-def test_a_node_that_was_never_there_may_be_forgotten() -> None:
+def test_forgetting_an_unknown_node_changes_nothing() -> None:
     made = a_class(n1=None)
     made.forget("n0")
     assert made.names() == {"n1"}
@@ -151,7 +151,7 @@ def test_a_verdict_that_differs_this_time_counts_in_place_of_the_cached_one(
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "ä", "", "n" * 253])
-def test_any_name_is_written_so_that_it_is_read_back(name: str) -> None:
+def test_any_name_of_a_node_is_read_back_from_the_answer(name: str) -> None:
     made = a_class(**{name: None, "x": Reason('say "no"\n', "odd")})
     assert read(made.whole()).node_names == [name]
     assert read(made.whole()).failed_and_unresolvable_nodes == {"x": 'say "no"\n [odd]'}
@@ -165,7 +165,7 @@ VERDICT = st.sampled_from([None, BUSY, CORDONED])
     st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(VERDICT, st.just("gone"))), max_size=12),
     st.lists(st.sampled_from(NAMES), unique=True),
 )
-def test_after_any_changes_the_answer_is_that_of_the_verdicts_as_they_are(
+def test_after_any_changes_the_answer_equals_the_present_verdicts(
     changes: list[tuple[str, Reason | str | None]], asked: list[str]
 ) -> None:
     made, expected = a_class(), dict[str, Reason | None]()
@@ -178,11 +178,11 @@ def test_after_any_changes_the_answer_is_that_of_the_verdicts_as_they_are(
             expected[name] = verdict
         made.whole()
     about = {name: expected[name] for name in asked if name in expected}
-    found, afresh = made.about(tuple(asked)), uncached_answer(about)
-    assert read(found) == read(afresh)
+    found, computed = made.about(tuple(asked)), uncached_answer(about)
+    assert read(found) == read(computed)
     assert (found.fitting, found.rejected, found.reasons, found.only) == (
-        afresh.fitting,
-        afresh.rejected,
-        afresh.reasons,
-        afresh.only,
+        computed.fitting,
+        computed.rejected,
+        computed.reasons,
+        computed.only,
     )

@@ -22,11 +22,11 @@ def test_equal_sets_are_one_object() -> None:
     assert sets.shared(a_set("n1", "n0"), ALL, [first]) is first
 
 
-def test_the_set_of_all_nodes_is_the_one_that_is_there_anyway() -> None:
+def test_the_set_of_all_nodes_is_the_existing_object() -> None:
     assert NodeSets().shared(a_set(*ALL), ALL, ()) is ALL
 
 
-def test_those_that_nobody_keeps_any_more_make_room() -> None:
+def test_unused_sets_make_room_for_new_ones() -> None:
     sets = NodeSets(most=2)
     sets.shared(a_set("n0"), ALL, ())
     kept = sets.shared(a_set("n1"), ALL, ())
@@ -34,7 +34,7 @@ def test_those_that_nobody_keeps_any_more_make_room() -> None:
     assert len(sets) == 2
 
 
-def test_one_too_many_becomes_that_of_all_nodes() -> None:
+def test_a_set_beyond_the_limit_becomes_the_set_of_all_nodes() -> None:
     sets = NodeSets(most=2)
     kept = [sets.shared(a_set(name), ALL, ()) for name in ("n0", "n1")]
     many = [sets.shared(a_set("n2", name), ALL, kept) for name in ("n0", "n1", "n3")]
@@ -43,14 +43,14 @@ def test_one_too_many_becomes_that_of_all_nodes() -> None:
     assert sets.shared(a_set("n1"), ALL, kept) is kept[1]
 
 
-def test_a_node_that_nobody_has_reported_yet_is_not_lost() -> None:
+def test_a_node_that_was_not_reported_yet_is_not_lost() -> None:
     sets = NodeSets(most=1)
     kept = [sets.shared(a_set("n0"), ALL, ())]
     assert sets.shared(a_set("new"), a_set(), kept) == {"new"}
     assert sets.shared(a_set("n2", "newer"), ALL, kept) == ALL | {"newer"}
 
 
-def test_however_often_nodes_change_few_sets_are_kept() -> None:
+def test_only_a_few_sets_are_kept_however_often_nodes_change() -> None:
     sets, kept = NodeSets(most=4), list[frozenset[str]]()
     for number in range(40):
         everything = ALL | {f"more{one}" for one in range(number + 1)}
@@ -79,14 +79,14 @@ def test_a_pod_keeps_at_least_the_nodes_that_rejected_it_and_never_others_than_t
         kept.append(found)
 
 
-def test_a_set_that_has_made_room_is_kept_again_when_it_comes_again() -> None:
+def test_a_dropped_set_is_kept_again_when_it_is_needed_again() -> None:
     sets = NodeSets(most=1)
     sets.shared(a_set("n0"), ALL, ())
     assert sets.shared(a_set("n1"), ALL, ()) == {"n1"}
     assert sets.shared(a_set("n0"), ALL, ()) == {"n0"}
 
 
-def test_where_all_sets_are_in_use_they_are_gone_through_only_now_and_then() -> None:
+def test_sets_that_are_all_in_use_are_scanned_only_now_and_then() -> None:
     sets, visits = NodeSets(most=4), 0
     kept = [sets.shared(a_set(name), ALL, ()) for name in sorted(ALL)]
 

@@ -24,13 +24,13 @@ def test_nothing_is_reserved_at_first(soft: SoftReservations) -> None:
     assert soft.of_others("p") == {}
 
 
-def test_what_is_reserved_for_a_pod_is_in_the_way_of_others_alone(soft: SoftReservations) -> None:
+def test_a_reservation_blocks_only_other_pods(soft: SoftReservations) -> None:
     soft.reserve("p", "n0", A)
     assert soft.of_others("q") == {"n0": A}
     assert soft.of_others("p") == {}
 
 
-def test_reservations_of_one_node_are_one_set_and_those_of_two_are_two(soft: SoftReservations) -> None:
+def test_reservations_are_grouped_by_node(soft: SoftReservations) -> None:
     soft.reserve("p", "n0", A)
     soft.reserve("q", "n0", B)
     soft.reserve("r", "n1", A)
@@ -44,7 +44,7 @@ def test_a_later_reservation_of_a_pod_replaces_the_earlier_one(soft: SoftReserva
     assert soft.of_others("q") == {"n1": B}
 
 
-def test_it_lasts_for_its_seconds_and_not_at_their_end(soft: SoftReservations, clock: FakeClock) -> None:
+def test_a_reservation_lasts_up_to_but_not_at_its_end(soft: SoftReservations, clock: FakeClock) -> None:
     soft.reserve("p", "n0", A)
     soft.reserve("q", "n1", B, seconds=3)
     clock.advance(SECONDS - 0.01)
@@ -55,7 +55,7 @@ def test_it_lasts_for_its_seconds_and_not_at_their_end(soft: SoftReservations, c
     assert soft.of_others("x") == {}
 
 
-def test_a_pod_that_reserves_again_has_its_full_time_again(soft: SoftReservations, clock: FakeClock) -> None:
+def test_a_repeated_reservation_has_its_full_time_again(soft: SoftReservations, clock: FakeClock) -> None:
     soft.reserve("p", "n0", A)
     clock.advance(SECONDS / 2)
     soft.reserve("p", "n0", A)
@@ -63,7 +63,7 @@ def test_a_pod_that_reserves_again_has_its_full_time_again(soft: SoftReservation
     assert soft.of_others("q") == {"n0": A}
 
 
-def test_what_is_released_is_nobody_s_any_more_and_may_be_released_twice(soft: SoftReservations) -> None:
+def test_a_reservation_may_be_released_twice(soft: SoftReservations) -> None:
     soft.reserve("p", "n0", A)
     soft.reserve("q", "n0", B)
     for _ in range(2):
@@ -81,7 +81,7 @@ STEP = st.tuples(
 
 
 @given(st.lists(STEP, max_size=20))
-def test_at_any_time_others_see_what_is_reserved_and_neither_released_nor_over(
+def test_other_pods_see_every_reservation_that_is_neither_released_nor_over(
     steps: list[tuple[str, str, str, frozenset[str], float]],
 ) -> None:
     clock = FakeClock()

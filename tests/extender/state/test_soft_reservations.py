@@ -53,7 +53,7 @@ def burst() -> Burst:
     return Burst()
 
 
-def test_the_next_pod_is_not_sent_to_the_device_that_the_one_before_is_about_to_get(burst: Burst) -> None:
+def test_the_next_pod_is_not_sent_to_a_device_that_the_previous_one_is_about_to_get(burst: Burst) -> None:
     first, second = burst.create("first"), burst.create("second")
     assert burst.chosen(first) == "n0"
 
@@ -80,8 +80,8 @@ def test_no_pod_is_rejected_for_a_soft_reservation(burst: Burst) -> None:
     assert burst.cluster.bind_to(second, "n0") == ""
 
 
-def test_a_node_that_is_left_out_for_a_moment_has_not_rejected_the_pod(burst: Burst) -> None:
-    """Who was rejected is called again when the answer has changed."""
+def test_a_node_left_out_for_a_soft_reservation_does_not_count_as_rejecting_the_pod(burst: Burst) -> None:
+    """A rejected pod is requeued when the answer has changed."""
     first, second = burst.create("first"), burst.create("second")
     burst.chosen(first)
     burst.fitting(second)
@@ -92,13 +92,13 @@ def test_a_node_that_is_left_out_for_a_moment_has_not_rejected_the_pod(burst: Bu
     assert burst.cluster.state.rejections[large.metadata.uid].nodes == {"n0"}
 
 
-def test_the_only_node_that_fits_is_reserved_without_prioritize_which_is_not_asked_then(burst: Burst) -> None:
+def test_the_only_node_that_fits_is_reserved_by_filter_since_prioritize_is_not_asked(burst: Burst) -> None:
     first, second = burst.create("first"), burst.create("second")
     assert burst.fitting(first, "n0") == ["n0"]
     assert burst.fitting(second) == ["n1", "n2"]
 
 
-def test_a_pod_is_not_in_its_own_way(burst: Burst) -> None:
+def test_a_pod_s_own_reservation_does_not_block_it(burst: Burst) -> None:
     first = burst.create("first")
     burst.chosen(first)
     assert burst.fitting(first) == list(NODES)
@@ -112,7 +112,7 @@ def test_a_reservation_ends_by_itself(burst: Burst, seconds: float, fitting: lis
     assert burst.fitting(second) == fitting
 
 
-def test_a_bind_that_waits_for_its_node_keeps_what_it_will_be_given_there(burst: Burst) -> None:
+def test_a_bind_that_waits_for_its_node_keeps_the_devices_reserved(burst: Burst) -> None:
     """Prioritize has reserved elsewhere, and for a second only; kube-scheduler adds scores of its own."""
     cluster = burst.cluster
     first, second, third = (burst.create(name) for name in ("first", "second", "third"))
@@ -140,7 +140,7 @@ def test_a_bind_that_is_refused_leaves_no_reservation(burst: Burst) -> None:
     assert burst.fitting(second) == list(NODES)
 
 
-def test_what_an_unresolved_bind_has_given_the_pod_itself_is_not_in_its_way(burst: Burst) -> None:
+def test_devices_of_a_pod_s_own_unresolved_bind_do_not_block_it(burst: Burst) -> None:
     mine, small, large = burst.create("mine"), burst.create("small"), burst.create("large", gpus=2)
     burst.cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     assert burst.cluster.bind_to(mine, "n1")
@@ -161,7 +161,7 @@ def test_reservations_of_several_pods_on_one_node_add_up(burst: Burst) -> None:
     assert burst.fitting(burst.create("again", gpus=2), "n1", "n2") == ["n2"]
 
 
-def test_a_burst_onto_exactly_as_many_devices_of_two_models_meets_no_refusal() -> None:
+def test_a_burst_of_as_many_pods_as_devices_of_two_models_has_no_refusal() -> None:
     cluster = Cluster()
     for node in NODES:
         cluster.add_node(node, a100(0, node), a100(1, node), a6000(2, node), a6000(3, node))

@@ -10,7 +10,7 @@ from extender.state.verb_priority import LONGEST, VerbPriority
 
 
 class Waits(FakeClock):
-    """A clock that records how long somebody has waited."""
+    """A clock that records its waits."""
 
     def __init__(self, *, ends: bool) -> None:
         super().__init__()
@@ -18,14 +18,14 @@ class Waits(FakeClock):
         self._ends = ends
 
     def wait(self, _event: threading.Event, seconds: float) -> bool:
-        """For all of it, or until the question is answered after a thousandth of a second."""
+        """Wait the whole time, or until the request is answered after a thousandth of a second."""
         took = 0.001 if self._ends else seconds
         self.waited.append(took)
         self.advance(took)
         return self._ends
 
 
-def test_while_nobody_asks_nobody_waits() -> None:
+def test_events_do_not_wait_while_no_verb_is_answered() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     priority.give()
@@ -35,7 +35,7 @@ def test_while_nobody_asks_nobody_waits() -> None:
     assert clock.waited == []
 
 
-def test_events_wait_while_questions_are_answered() -> None:
+def test_events_wait_while_verbs_are_answered() -> None:
     clock = Waits(ends=True)
     priority = VerbPriority(clock)
     with priority.taken():
@@ -45,7 +45,7 @@ def test_events_wait_while_questions_are_answered() -> None:
     assert clock.waited == [0.001]
 
 
-def test_without_a_break_events_get_half_of_the_time() -> None:
+def test_events_get_half_of_the_time_under_constant_load() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     with priority.taken():
@@ -56,7 +56,7 @@ def test_without_a_break_events_get_half_of_the_time() -> None:
     assert 0.4 < sum(clock.waited) / (sum(clock.waited) + 1.0) < 0.6
 
 
-def test_an_answer_that_fails_makes_nobody_wait_afterwards() -> None:
+def test_events_do_not_wait_after_an_answer_that_failed() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     with pytest.raises(ZeroDivisionError), priority.taken():
@@ -65,7 +65,7 @@ def test_an_answer_that_fails_makes_nobody_wait_afterwards() -> None:
     assert clock.waited == []
 
 
-def test_events_wait_until_the_last_of_several_answers() -> None:
+def test_events_wait_for_the_last_of_several_answers() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     first, second = priority.taken(), priority.taken()
@@ -80,7 +80,7 @@ def test_events_wait_until_the_last_of_several_answers() -> None:
     assert clock.waited == [LONGEST]
 
 
-def test_who_has_waited_reads_for_as_long_before_it_waits_again() -> None:
+def test_an_event_handler_that_has_waited_works_as_long_before_it_waits_again() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     with priority.taken():
@@ -93,7 +93,7 @@ def test_who_has_waited_reads_for_as_long_before_it_waits_again() -> None:
     assert clock.waited == [LONGEST, LONGEST]
 
 
-def test_who_waits_goes_on_as_soon_as_the_answer_is_given() -> None:
+def test_a_waiting_event_handler_continues_as_soon_as_the_answer_is_given() -> None:
     clock = FakeClock()
     priority = VerbPriority(clock)
     with ThreadPoolExecutor(1) as pool:

@@ -16,13 +16,13 @@ def cluster() -> Cluster:
 
 
 @pytest.mark.parametrize("offered", [("n1", "n0"), ("n0", "n1"), ("n1",)])
-def test_whatever_the_order_of_the_nodes_those_that_were_offered_are_answered_once(
+def test_every_offered_node_is_answered_once_whatever_their_order(
     cluster: Cluster, offered: tuple[str, ...]
 ) -> None:
     assert sorted(cluster.ask(cluster.create(a_pod().asks(1)), *offered).node_names) == sorted(offered)
 
 
-def test_a_rejection_is_unresolvable_and_says_why(cluster: Cluster) -> None:
+def test_a_rejection_is_unresolvable_and_has_a_reason(cluster: Cluster) -> None:
     cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
 
     result = cluster.ask(cluster.create(a_pod().asks(1).wants(A100)), "n0", "n1", "unknown")
@@ -35,7 +35,7 @@ def test_a_rejection_is_unresolvable_and_says_why(cluster: Cluster) -> None:
     }
 
 
-def test_the_same_question_has_the_same_answer_until_something_changes(cluster: Cluster) -> None:
+def test_the_same_request_has_the_same_answer_until_something_changes(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(9))
 
     first = cluster.ask(pod, "n0", "n1")
@@ -45,7 +45,7 @@ def test_the_same_question_has_the_same_answer_until_something_changes(cluster: 
 
 
 @pytest.mark.parametrize("names", [b"null", b"[]"])
-def test_no_nodes_are_no_answer(cluster: Cluster, names: bytes) -> None:
+def test_an_empty_list_of_nodes_has_an_empty_answer(cluster: Cluster, names: bytes) -> None:
     arguments = msgspec.json.decode(
         b'{"Pod": {"metadata": {"uid": "u"}}, "Nodes": null, "NodeNames": ' + names + b"}", type=ExtenderArgs
     )
@@ -63,7 +63,7 @@ def test_whole_nodes_are_refused_with_the_name_of_the_setting(cluster: Cluster) 
     assert "nodeCacheCapable: true" in WHOLE_NODES
 
 
-def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
+def test_an_unreadable_amount_is_an_error(cluster: Cluster) -> None:
     pod = msgspec.json.decode(
         b'{"spec": {"containers": [{"name": "m", "resources": {"limits": {"nvidia.com/gpu": "x"}}}]}}',
         type=type(a_pod().obj),
@@ -104,7 +104,7 @@ def test_a_hold_that_the_scheduler_has_seen_first_counts(cluster: Cluster) -> No
     assert cluster.ask(a_pod().asks(1).kept("n1", "GPU-n1-0").at(999).obj, "n0", "n1").node_names == ["n1"]
 
 
-def test_for_a_nominated_pod_the_model_of_its_booking_is_meant_while_that_runs(cluster: Cluster) -> None:
+def test_a_nominated_pod_reserves_the_model_of_its_booking_while_that_runs(cluster: Cluster) -> None:
     cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     cluster.create(a_pod("first").of("alice").asks(1).meant_for("n0"))
     pod = cluster.create(a_pod().asks(1).wants(A100))

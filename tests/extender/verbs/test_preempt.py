@@ -54,7 +54,7 @@ def test_the_right_victim_stays_the_wrong_one_is_replaced_and_a_booked_one_is_sp
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {"n1": offer("uid-n1-a100")}
 
 
-def test_l2_who_is_adopted_by_a_booking_is_spared_whatever_its_class(cluster: Cluster) -> None:
+def test_l2_a_pod_that_a_booking_adopts_is_spared_whatever_its_priority_class(cluster: Cluster) -> None:
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
     now = cluster.clock.now()
     cluster.book(a_booking("b-bob", user="bob", start=now, end=now + timedelta(hours=1)))
@@ -66,7 +66,7 @@ def test_l2_who_is_adopted_by_a_booking_is_spared_whatever_its_class(cluster: Cl
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
 
 
-def test_l2_what_maia_has_granted_counts_where_the_settings_say_so(cluster: Cluster) -> None:
+def test_l2_a_grant_of_maia_counts_where_the_settings_allow_it(cluster: Cluster) -> None:
     later = cluster.clock.now() + timedelta(hours=1)
     cluster.change("n1-a100", names.TERMINATE_AT, later.strftime("%Y-%m-%dT%H:%M:%SZ"))
     honours = Preempt(cluster.state, cluster.clock, Terms(home=names.NAMESPACE, maia=True))
@@ -75,18 +75,18 @@ def test_l2_what_maia_has_granted_counts_where_the_settings_say_so(cluster: Clus
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
 
 
-def test_pods_of_a_namespace_that_an_administrator_protects_stay(cluster: Cluster) -> None:
+def test_pods_of_a_protected_namespace_are_not_evicted(cluster: Cluster) -> None:
     protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
     cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
 
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
 
 
-def test_l6_nobody_is_evicted_next_to_a_pod_that_we_have_not_seen(cluster: Cluster) -> None:
+def test_l6_no_pod_is_evicted_beside_a_pod_that_we_have_not_seen(cluster: Cluster) -> None:
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100", "uid-news")) == {}
 
 
-def test_l2_nobody_is_evicted_from_a_node_on_which_we_have_not_seen_them(cluster: Cluster) -> None:
+def test_l2_no_pod_is_evicted_from_a_node_on_which_we_have_not_seen_it(cluster: Cluster) -> None:
     cluster.book(a_booking("b-dora", user="dora"))
     cluster.create(a_pod("hers").asks(1).of("dora"))
 
@@ -94,7 +94,7 @@ def test_l2_nobody_is_evicted_from_a_node_on_which_we_have_not_seen_them(cluster
     assert answered(cluster, preempts(), n1=offer("uid-n0-a100", "uid-n1-a100")) == {}
 
 
-def test_pods_without_gpus_are_kube_schedulers_to_judge(cluster: Cluster) -> None:
+def test_victims_without_gpus_are_left_to_kube_scheduler(cluster: Cluster) -> None:
     cluster.create(a_pod("web").on("n1"))
     offers = {"n1": offer("uid-web", "uid-n1-a100")}
 
@@ -121,30 +121,32 @@ def test_nodes_that_are_planned_for_other_bookings_are_left_out_for_a_booked_pod
     assert answered(cluster, preempts().of("carol"), **offers, n2=offer("uid-n2-a100")) == offers
 
 
-def test_nothing_offered_is_nothing_answered(cluster: Cluster) -> None:
+def test_a_request_without_offers_has_an_empty_answer(cluster: Cluster) -> None:
     arguments = ExtenderPreemptionArgs(pod=preempts().obj)
 
     assert cluster.preempt(arguments).node_name_to_meta_victims == {}
 
 
 @pytest.mark.parametrize("offers", [None, {}])
-def test_without_an_offer_there_is_no_answer(cluster: Cluster, offers: dict[str, MetaVictims] | None) -> None:
+def test_a_missing_or_empty_offer_has_an_empty_answer(
+    cluster: Cluster, offers: dict[str, MetaVictims] | None
+) -> None:
     arguments = ExtenderPreemptionArgs(pod=preempts().obj, node_name_to_meta_victims=offers)
     assert cluster.preempt(arguments).node_name_to_meta_victims == {}
 
 
-def test_a_node_that_has_vanished_since_is_left_out(cluster: Cluster) -> None:
+def test_a_node_that_has_been_deleted_since_is_left_out(cluster: Cluster) -> None:
     cluster.state.remove_node(cluster.state.nodes["n1"])
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100"), n9=offer()) == {}
 
 
-def test_a_victim_that_was_deleted_since_is_nobodys_to_evict(cluster: Cluster) -> None:
+def test_a_victim_that_has_been_deleted_since_is_not_evicted(cluster: Cluster) -> None:
     cluster.pods.remove(a_pod("n1-a100").at(9999).obj)
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
 
 
 @pytest.mark.parametrize(("priority", "helps"), [(1, True), (0, False), (-1, False)])
-def test_only_pods_of_a_lower_priority_replace_the_wrong_victim(
+def test_only_pods_of_a_lower_priority_replace_a_wrong_victim(
     cluster: Cluster, priority: int, *, helps: bool
 ) -> None:
     found = answered(cluster, preempts().of_priority(priority), n1=offer("uid-n1-a6000"))
@@ -169,7 +171,7 @@ def test_the_number_of_broken_budgets_is_that_of_the_offer(cluster: Cluster, vio
     assert found == {"n1": offer("uid-n1-a100", violations=violations)}
 
 
-def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
+def test_an_unreadable_amount_is_an_error(cluster: Cluster) -> None:
     raw = preempts().raw
     raw["spec"] = {"containers": [{"name": "m", "resources": {"limits": {names.GPU_RESOURCE: "x"}}}]}
     arguments = ExtenderPreemptionArgs(pod=msgspec.convert(raw, Pod), node_name_to_meta_victims={})
@@ -177,7 +179,7 @@ def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
         cluster.preempt(arguments)
 
 
-def test_one_line_of_the_log_counts_what_was_asked_and_what_was_changed(cluster: Cluster) -> None:
+def test_one_line_of_the_log_counts_the_offered_nodes_and_the_changes(cluster: Cluster) -> None:
     with capture_logs() as lines:
         answered(cluster, preempts(), n0=offer("uid-n0-a6000"), n1=offer("uid-n1-a6000"))
     (line,) = lines

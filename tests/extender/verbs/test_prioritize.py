@@ -44,24 +44,24 @@ def test_a_node_that_the_pod_fills_up_is_best() -> None:
     assert scores(a_pod().asks(4)) == {"n0": 10, "n1": 10}
 
 
-def test_only_devices_of_the_wanted_model_count() -> None:
+def test_only_devices_of_the_requested_model_count() -> None:
     busy = a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-2",)})
 
     assert scores(a_pod().asks(1).wants(A100), busy) == {"n0": 5, "n1": 5}
 
 
-def test_nodes_without_such_devices_and_pods_without_gpus_score_nothing() -> None:
+def test_nodes_without_matching_devices_and_pods_without_gpus_score_zero() -> None:
     assert scores(a_pod()) == {"n0": 0, "n1": 0}
     assert scores(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb")) == {"n0": 0, "n1": 0}
 
 
-def test_a_pod_may_request_another_policy_than_the_one_that_is_set() -> None:
+def test_a_pod_may_request_another_policy_than_the_configured_one() -> None:
     busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
 
     assert scores(a_pod().asks(1).with_annotation(names.PLACEMENT, "spread"), busy) == {"n0": 7, "n1": 2}
 
 
-def test_the_setting_is_for_pods_that_request_no_policy_or_one_that_does_not_exist() -> None:
+def test_the_setting_applies_to_pods_that_request_no_policy_or_an_unknown_one() -> None:
     busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
     cluster = cluster_with(busy)
     prioritize = Prioritize(cluster.state, cluster.clock, "spread")
@@ -78,7 +78,7 @@ def test_the_setting_is_for_pods_that_request_no_policy_or_one_that_does_not_exi
     plugins=st.lists(st.integers(0, 1000), min_size=6, max_size=6),
     weight=st.sampled_from((1, 10)),
 )
-def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
+def test_the_scheduler_chooses_the_same_node_as_with_all_scores(
     fills: list[int], plugins: list[int], weight: int
 ) -> None:
     cluster = Cluster()
@@ -104,7 +104,7 @@ def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
     assert all(0 < one.score <= MAX_SCORE for one in sent)
 
 
-def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_have() -> None:
+def test_no_scores_are_sent_where_all_are_equal_and_the_log_line_has_the_score() -> None:
     cluster = cluster_with()
     answer = Prioritize(cluster.state, cluster.clock).answer_logged(
         ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
@@ -113,7 +113,7 @@ def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_h
     assert (answer.line["asked"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
 
 
-def test_no_nodes_have_no_scores() -> None:
+def test_an_empty_list_of_nodes_has_no_scores() -> None:
     cluster = cluster_with()
     answer = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
     assert (answer.text, answer.line["best"], answer.line["score"]) == (b"[]", None, None)
@@ -137,7 +137,7 @@ def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
     assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
 
 
-def test_scores_of_many_kinds_of_pods_are_kept_apart_and_forgotten_in_time() -> None:
+def test_scores_of_many_kinds_of_pods_are_cached_separately_and_dropped_in_time() -> None:
     cluster = cluster_with()
     prioritize = Prioritize(cluster.state, cluster.clock)
     for count in range(1, KINDS + 5):
@@ -170,33 +170,33 @@ def reserving_pod(name: str = "p") -> PodBuilder:
     return a_pod(name).asks(1).wants(A100).with_annotation(names.PLACEMENT, "booked-reserve")
 
 
-def test_an_opportunistic_pod_keeps_off_the_devices_that_a_running_booking_will_need(
+def test_an_opportunistic_pod_avoids_devices_that_a_running_booking_will_need(
     reserving: Cluster,
 ) -> None:
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
 
 
-def test_devices_that_the_booking_has_already_are_nobodys_to_keep_off(reserving: Cluster) -> None:
+def test_devices_that_the_booking_already_has_are_not_reserved(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 4, "n1": 7}
     reserving.create(a_pod("hers-too").of("alice").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 10, "n1": 10}
 
 
-def test_what_the_agent_says_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
+def test_drift_of_a_pod_of_the_booking_counts(reserving: Cluster) -> None:
     reserving.create(a_pod("hers").of("alice").asks(2).on("n1"))
     drift = encode_drift({"uid-hers": {"main": ("GPU-n1-0", "GPU-n1-1")}})
     reserving.state.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), version=99, drift=drift))
     assert ranked(reserving, reserving_pod().of("bob"))["n0"] == 7
 
 
-def test_nothing_is_reserved_against_a_pod_that_is_booked_itself(reserving: Cluster) -> None:
+def test_nothing_is_reserved_against_a_booked_pod(reserving: Cluster) -> None:
     pod = reserving_pod().of("alice")
     reserving.create(pod)
     assert ranked(reserving, pod) == {"n0": 7, "n1": 7}
 
 
-def test_a_booking_that_has_ended_keeps_nobody_off(reserving: Cluster) -> None:
+def test_nothing_is_reserved_for_a_booking_that_has_ended(reserving: Cluster) -> None:
     reserving.clock.advance(9 * 3600)
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 7, "n1": 7}
 
@@ -210,7 +210,7 @@ def test_pods_with_a_hold_are_judged_by_their_own_devices() -> None:
     assert set(ranked(cluster, pod)) == {"n0", "n1"}
 
 
-def test_a_score_is_recomputed_when_what_is_reserved_has_changed_and_the_node_has_not(
+def test_a_score_is_recomputed_when_only_the_reserved_devices_have_changed(
     reserving: Cluster,
 ) -> None:
     prioritize = Prioritize(reserving.state, reserving.clock)

@@ -1,4 +1,4 @@
-"""Somebody else's monitor: polls PodResources List all the time, as exporters do. Runs inside a node."""
+"""A third-party monitor: polls PodResources List all the time, as exporters do. Runs inside a node."""
 
 import threading
 from pathlib import Path

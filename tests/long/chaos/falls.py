@@ -1,4 +1,4 @@
-"""Containers of the product that have ended although nobody asked them to: there should be none."""
+"""Containers of the product that have ended without being asked to: there should be none."""
 
 import threading
 from collections.abc import Collection, Iterable, Iterator
@@ -62,7 +62,7 @@ def ended(pods: Iterable[WholePod]) -> Iterator[Ended]:
 
 
 def unasked(over: Iterable[Ended], struck: Collection[str]) -> list[Ended]:
-    """Those of them that nobody has killed or asked to end, and that may not end by themselves."""
+    """Those of them that were not killed or asked to end, and that may not end by themselves."""
     return [
         one
         for one in over

@@ -1,4 +1,4 @@
-"""Who uses the cluster meanwhile: people with bookings, a Deployment, and those who take what is free."""
+"""Who uses the cluster meanwhile: people with bookings, a Deployment, and users who take what is free."""
 
 import json
 import threading
@@ -136,7 +136,7 @@ def pod(name: str, *, model: str | None = None) -> Json:
 
 
 def lost_work(pod: WholePod) -> str | None:
-    """How a container has ended that was to run indefinitely, and that nobody has asked to end; else None."""
+    """How a container has ended that was to run indefinitely and was not asked to end; else None."""
     if pod.metadata.deletion_timestamp:
         return None
     for status in pod.status.get("containerStatuses") or ():

@@ -1,4 +1,4 @@
-"""People who book for later, shorten and cancel, or have the end of what runs put forth and back."""
+"""People who book for later, shorten and cancel, or move the end of running bookings forth and back."""
 
 import threading
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""How soon who was struck is there again, as a table. Pure."""
+"""How soon each target recovers after it was struck, as a table. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

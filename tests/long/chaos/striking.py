@@ -1,4 +1,4 @@
-"""Carries out what was planned, and measures how soon what was struck is there again."""
+"""Carries out what was planned, and measures how soon each target has recovered."""
 
 import signal
 import threading

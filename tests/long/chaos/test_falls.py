@@ -23,7 +23,9 @@ def test_a_container_that_ends_with_an_error_has_crashed(when: str) -> None:
     [(1, "server", {"c-1"}), (137, "server", ()), (0, "server", ()), (1, "kube-scheduler", ())],
     ids=["struck", "killed by its kubelet", "asked to end", "a scheduler without its Lease"],
 )
-def test_a_container_that_was_asked_to_end_has_not(exit_code: int, container: str, struck: set[str]) -> None:
+def test_a_container_that_was_asked_to_end_has_not_crashed(
+    exit_code: int, container: str, struck: set[str]
+) -> None:
     assert unasked(ended([pod(exit_code, container=container)]), struck) == []
 
 

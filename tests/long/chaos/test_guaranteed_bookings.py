@@ -27,7 +27,7 @@ def guaranteed() -> GuaranteedBookings:
     return made
 
 
-def test_what_is_as_guaranteed_is_no_breach(guaranteed: GuaranteedBookings) -> None:
+def test_a_booking_that_is_as_guaranteed_is_no_breach(guaranteed: GuaranteedBookings) -> None:
     assert guaranteed.bookings == ("b-1",)
     assert not guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": booking(state="active")}, START)
@@ -39,28 +39,28 @@ def test_what_is_as_guaranteed_is_no_breach(guaranteed: GuaranteedBookings) -> N
     [None, booking(count=1), booking(end=SOONER), booking(state="cancelled"), booking(state="ended")],
     ids=["gone", "smaller", "shorter", "cancelled", "ended"],
 )
-def test_a_booking_that_is_gone_or_another_is_a_breach(
+def test_a_booking_that_is_gone_or_changed_is_a_breach(
     guaranteed: GuaranteedBookings, shown: dict[str, Any] | None
 ) -> None:
     (message,) = guaranteed.broken({"b-1": shown}, NOW)
     assert "b-1" in message
 
 
-def test_an_answered_change_must_be_there(guaranteed: GuaranteedBookings) -> None:
+def test_a_confirmed_change_must_be_stored(guaranteed: GuaranteedBookings) -> None:
     change = {"end": SOONER.isoformat()}
     guaranteed.answered("PATCH", ONE, change, Answer(200, booking(end=SOONER)))
     assert guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": booking(end=SOONER)}, NOW)
 
 
-def test_an_answered_end_must_be_there(guaranteed: GuaranteedBookings) -> None:
+def test_a_confirmed_end_must_be_stored(guaranteed: GuaranteedBookings) -> None:
     said = booking(state="cancelled", cancelled=NOW)
     guaranteed.answered("DELETE", ONE, None, Answer(200, said))
     assert guaranteed.broken({"b-1": booking()}, NOW)
     assert not guaranteed.broken({"b-1": said}, NOW)
 
 
-def test_a_change_whose_answer_got_lost_may_be_there_or_not_and_nothing_else(
+def test_a_change_whose_answer_was_lost_may_be_stored_or_not_but_nothing_else_may(
     guaranteed: GuaranteedBookings,
 ) -> None:
     guaranteed.unanswered("PATCH", ONE, {"end": SOONER.isoformat()})
@@ -69,7 +69,7 @@ def test_a_change_whose_answer_got_lost_may_be_there_or_not_and_nothing_else(
     assert guaranteed.broken({"b-1": booking(state="cancelled")}, NOW)
 
 
-def test_a_failing_server_has_guaranteed_nothing_new_and_the_old_still_holds(
+def test_a_failing_server_guarantees_nothing_new_and_earlier_guarantees_still_hold(
     guaranteed: GuaranteedBookings,
 ) -> None:
     guaranteed.answered("POST", f"{ONE}/release", None, Answer(503, {}))
@@ -78,7 +78,7 @@ def test_a_failing_server_has_guaranteed_nothing_new_and_the_old_still_holds(
     assert guaranteed.broken({"b-1": None}, NOW)
 
 
-def test_who_is_refused_was_guaranteed_nothing() -> None:
+def test_a_refused_request_was_guaranteed_nothing() -> None:
     guaranteed = GuaranteedBookings()
     guaranteed.answered("POST", BOOKINGS, {}, Answer(422, {"violations": []}))
     guaranteed.answered("PATCH", ONE, {}, Answer(404, {}))

@@ -1,4 +1,4 @@
-"""What befalls the product is drawn so that everybody is struck, in every way, and at most two at a time."""
+"""What befalls the product is drawn so that every target is struck in every way, at most two at a time."""
 
 from collections import Counter
 from itertools import pairwise
@@ -30,7 +30,7 @@ def test_a_seed_means_the_same_each_time(seed: str) -> None:
 
 
 @given(SEEDS, ROUNDS)
-def test_everybody_is_struck_once_in_every_round(seed: str, rounds: int) -> None:
+def test_every_target_is_struck_once_in_every_round(seed: str, rounds: int) -> None:
     struck = Counter(harm.target for harm in planned(seed, rounds * ROUND, NODES))
     assert struck == dict.fromkeys(targets_of(NODES), rounds)
 
@@ -45,7 +45,7 @@ def test_a_part_of_ours_is_struck_in_every_way_and_never_twice_in_the_same(seed:
 
 
 @given(SEEDS, ROUNDS)
-def test_at_most_two_are_struck_at_a_time_and_in_every_round_two_are(seed: str, rounds: int) -> None:
+def test_at_most_two_targets_are_struck_at_a_time_and_two_are_in_every_round(seed: str, rounds: int) -> None:
     waves = Counter(harm.at for harm in planned(seed, rounds * ROUND, NODES))
     assert set(waves.values()) <= {1, 2}
     assert all(
@@ -55,21 +55,21 @@ def test_at_most_two_are_struck_at_a_time_and_in_every_round_two_are(seed: str, 
 
 
 @given(SEEDS, ROUNDS)
-def test_who_are_one_pod_are_not_struck_together(seed: str, rounds: int) -> None:
+def test_targets_of_one_pod_are_not_struck_together(seed: str, rounds: int) -> None:
     struck = Counter((harm.at, group_of(harm.target)) for harm in planned(seed, rounds * ROUND, NODES))
     assert set(struck.values()) == {1}
     assert group_of(EXTENDER) == group_of(SCHEDULER)
 
 
 @given(SEEDS, ROUNDS)
-def test_harm_comes_in_order_and_ends(seed: str, rounds: int) -> None:
+def test_faults_come_in_order_and_end(seed: str, rounds: int) -> None:
     plan = planned(seed, rounds * ROUND, NODES)
     assert plan == sorted(plan, key=lambda harm: harm.at)
     assert all(0 <= harm.at < rounds * ROUND and harm.seconds <= LONGEST_PAUSE for harm in plan)
     assert all(harm.seconds > 0 or (is_ours(harm.target) and harm.kind != "paused") for harm in plan)
 
 
-def test_the_same_on_every_node_is_counted_as_one() -> None:
+def test_the_same_daemon_of_every_node_is_counted_as_one_part() -> None:
     assert {part_of(target) for target in targets_of(NODES)} == {
         "node-agent",
         "booking server",

@@ -1,10 +1,10 @@
-"""The table of recoveries says who was struck how often, and how soon they were there again."""
+"""The table of recoveries shows how often each target was struck, and how soon it had recovered."""
 
 from tests.long.chaos.plan import part_of, targets_of
 from tests.long.chaos.recoveries import MEANS, Recovery, table
 
 
-def test_every_part_that_can_be_struck_has_a_meaning_of_being_there_again() -> None:
+def test_every_part_that_can_be_struck_has_a_definition_of_recovery() -> None:
     assert {part_of(target) for target in targets_of(("node-a", "node-b"))} == MEANS.keys()
 
 

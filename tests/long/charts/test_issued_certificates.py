@@ -47,7 +47,7 @@ def test_cert_manager_takes_every_field_that_we_send_it(
 
 
 @pytest.mark.parametrize("change", [{"privateKey": {"algorithm": "EC"}}, {"renewsBefore": "2160h"}])
-def test_a_field_that_it_does_not_know_would_be_noticed(
+def test_a_field_that_cert_manager_does_not_know_would_be_noticed(
     managed: Cluster, render: Render, change: dict[str, Any]
 ) -> None:
     wrong = next(d for d in theirs(render(BY_CERT_MANAGER)) if d["kind"] == "Certificate")

@@ -78,9 +78,7 @@ def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: 
         ({"namespace": "Research"}, "spec.namespace"),
     ],
 )
-def test_a_booking_that_makes_no_sense_is_refused(
-    installed: Cluster, change: dict[str, Any], message: str
-) -> None:
+def test_an_invalid_booking_is_refused(installed: Cluster, change: dict[str, Any], message: str) -> None:
     with pytest.raises(ClusterError, match=message):
         create(installed, "b-2", {**BOOKING, **change}, "--dry-run=server")
 
@@ -92,7 +90,7 @@ def test_a_booking_without_one_of_its_fields_is_refused(installed: Cluster, fiel
         create(installed, "b-2", spec, "--dry-run=server", "--validate=false")
 
 
-def test_what_ends_is_written_into_the_status_alone(installed: Cluster) -> None:
+def test_a_write_of_ending_pods_changes_the_status_alone(installed: Cluster) -> None:
     create(installed, "b-3", BOOKING)
     patch = json.dumps({"status": {"ending": ["11111111-2222"]}, "spec": {"count": 8}})
     words = ["patch", "booking", "b-3", "--type=merge", f"--patch={patch}", "--output=json"]
@@ -116,7 +114,7 @@ def test_installing_again_keeps_the_authority_that_the_controller_wrote(installe
     assert authority() == "LS0tLS0="
 
 
-def test_a_service_whose_part_moves_into_pods_is_not_left_with_an_address_of_old(installed: Cluster) -> None:
+def test_a_service_whose_part_moves_into_pods_keeps_no_old_address(installed: Cluster) -> None:
     def slices() -> list[str]:
         words = ["get", "endpointslices", f"--namespace={names.NAMESPACE}", "--output=name"]
         return [line for line in installed.kubectl(*words).splitlines() if "external" in line]

@@ -74,7 +74,7 @@ def test_the_node_agent_sees_the_processes_of_its_node_unless_the_values_turn_it
     assert not any(spec.get("hostPID") for spec in without.values())
 
 
-def test_who_may_read_the_node_agents_metrics_can_be_said(render: Render) -> None:
+def test_the_readers_of_the_node_agents_metrics_can_be_configured(render: Render) -> None:
     peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 
     def ingress(values: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_pods_are_restricted_but_for_the_node_agent(installed: Cluster, render: 
             judged(installed, level, "node-agent", agent)
 
 
-def test_the_node_agent_is_taken_where_the_manual_has_labelled_the_namespace(
+def test_the_node_agent_is_admitted_where_the_namespace_is_labelled_as_in_the_manual(
     installed: Cluster, render: Render
 ) -> None:
     said = commands.all_in(CHECKOUT / "docs" / "operations.md")
@@ -147,7 +147,7 @@ def test_the_node_agent_has_what_it_needs_to_see_mig_instances_only_where_they_a
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
-def test_every_account_is_some_pods(render: Render, values: dict[str, Any]) -> None:
+def test_every_account_is_used_by_a_pod(render: Render, values: dict[str, Any]) -> None:
     """One without pods would have rights that nobody needs, for anybody who gets a token of it."""
     documents = render(values)
     accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
@@ -170,7 +170,7 @@ def test_images_are_those_of_this_release_unless_the_values_say_otherwise(render
 
 
 @pytest.mark.parametrize("version", ["v1.37.1", "v1.37.1-eks-3af4770", "v1.37.1-gke.1002000", "v1.37.1+k3s1"])
-def test_the_stock_scheduler_is_the_one_that_kubernetes_releases_at_every_provider(
+def test_the_stock_scheduler_is_the_one_that_kubernetes_releases_on_every_provider(
     program: Path, tmp_path: Path, version: str
 ) -> None:
     """A provider's own suffix is in no tag of Kubernetes' images; one with a plus is no tag at all."""

@@ -53,13 +53,15 @@ def test_helm_has_the_job_and_its_rights_ready_before_it_deletes(installed: Clus
     chart.install(installed, NO_PULL)
 
 
-def test_nobody_installs_what_removes_the_release_at_once(installed: Cluster) -> None:
+def test_a_job_that_would_remove_the_release_at_once_cannot_be_installed_with_it(installed: Cluster) -> None:
     with pytest.raises(ClusterError, match="Removing it"):
         chart.install(installed, NO_PULL | BY_HAND)
 
 
 @pytest.mark.parametrize("values", SOME.values(), ids=SOME.keys())
-def test_by_hand_it_is_a_job_like_any_other(render: Render, values: dict[str, Any]) -> None:
+def test_the_job_to_be_applied_by_hand_is_an_ordinary_job_without_hooks(
+    render: Render, values: dict[str, Any]
+) -> None:
     documents = of_the_job(render({**values, **BY_HAND}))
     assert {one["kind"] for one in documents} == {
         *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Job"),
@@ -73,7 +75,7 @@ def test_by_hand_it_is_a_job_like_any_other(render: Render, values: dict[str, An
     assert not job["spec"]["template"]["spec"].get("hostNetwork")
 
 
-def test_the_api_server_takes_it_and_its_pod_is_restricted(installed: Cluster, render: Render) -> None:
+def test_the_api_server_accepts_the_job_and_its_pod_is_restricted(installed: Cluster, render: Render) -> None:
     documents = of_the_job(render(BY_HAND))
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     words = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename=-")
@@ -88,7 +90,7 @@ def test_the_api_server_takes_it_and_its_pod_is_restricted(installed: Cluster, r
     installed.kubectl(*create, given=json.dumps(pod))
 
 
-def test_it_may_do_what_it_does_and_little_else(render: Render) -> None:
+def test_the_job_has_the_rights_that_it_needs_and_few_others(render: Render) -> None:
     (role,) = (one for one in of_the_job(render(BY_HAND)) if one["kind"] == "ClusterRole")
     verbs = {
         (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
@@ -114,7 +116,7 @@ def test_bookings_are_kept_with_all_that_they_need_unless_the_values_say_otherwi
     assert kept(OTHERS_FORGET) == set()
 
 
-def test_a_release_whose_job_has_failed_comes_back_as_it_is_documented(installed: Cluster) -> None:
+def test_a_release_whose_job_has_failed_is_restored_as_documented(installed: Cluster) -> None:
     """No image is here, so that the Job never ends; it would have deleted the controller first."""
     with pytest.raises(ClusterError, match="not ready"):
         helm(installed, "uninstall", chart.RELEASE, "--timeout=1s")

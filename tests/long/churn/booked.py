@@ -1,4 +1,4 @@
-"""Somebody who books GPUs by REST, uses them for a while, gives them back, and books again.
+"""A user who books GPUs by REST, uses them for a while, gives them back, and books again.
 
 A call without an answer is made again; what is lost with a node is created again.
 """

@@ -40,7 +40,7 @@ SAYS_EVERY: Final = 10.0
 FULL: Final = 0.97
 """Share of the GPUs at which the nodes count as full."""
 BEGUN: Final = 3
-"""Victims after whom something befalls everybody: in the midst of it."""
+"""The number of victims after which the faults begin: in the midst of the churn."""
 UNRULY: Final = frozenset({"missing", "taken", "leaving", "over"})
 """States in which no pod of the crowd is in the end."""
 

@@ -1,4 +1,4 @@
-"""The pods that one person wants: what is missing is created, and what is of no use any more is replaced."""
+"""The pods that one person wants: what is missing is created, and what is no longer of use is replaced."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Somebody who does not wait for what was taken from them: a pod of that name as soon as there can be one.
+"""A user who does not wait for an evicted pod: creates one of that name as soon as possible.
 
 They have a watch of their own, of pods that have ended alone: what takes the place of a victim is
 there two calls after the victim's end.

@@ -1,8 +1,8 @@
-"""How soon a part that was started again acts again, and how soon anybody could have.
+"""How soon a part that was started again acts again, and how soon any part could have.
 
-A part has recovered when it turns nobody away any more: from the moment at which `/readyz` says so the
+A part has recovered when it no longer refuses anything: from the moment at which `/readyz` reports it the
 extender answers filter and bind, the booking server books, the webhook answers, the node agent is known to
-its kubelet. A controller that led when it was struck has recovered only when somebody has reclaimed: the
+its kubelet. A controller that led when it was struck has recovered only when one has reclaimed: the
 leader, in a whole pass. With a hundred booked pods waiting that is a hundred evictions, seconds of work after
 the first of them. How soon is for ``make bench`` to say; here everybody only has to come back.
 """

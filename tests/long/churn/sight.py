@@ -9,7 +9,7 @@ from tests.laws.state import State
 from tests.long.churn.seen import PodState, state_of
 
 SEEN_WITHIN: Final = 10.0
-"""Seconds in which a pod that was created is seen, if nobody has deleted it meanwhile."""
+"""Seconds in which a pod that was created is seen, if it was not deleted meanwhile."""
 
 
 class Watching(Protocol):

@@ -1,4 +1,4 @@
-"""What befalls the cluster during the churn: a menu, whose moments and victims are drawn from a seed.
+"""What befalls the cluster during the churn: a menu, whose moments and targets are drawn from a seed.
 
 Everybody of ours is killed, some are stopped, two controllers believe that they lead, a Lease is stolen,
 nodes vanish, clocks are wrong. Each kind comes once in every round.

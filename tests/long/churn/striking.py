@@ -103,7 +103,7 @@ class Striking:
         )
 
     def _put_clock_wrong(self, strike: Strike) -> None:
-        """The part must say so, and does nothing; then it is put right."""
+        """The part must report it and do nothing; then its clock is put right."""
         usual = self._cluster.daemon(strike.target)
         usual.kill()
         daemon = self._ground.start_wrong(strike.target, strike.amount)

@@ -1,4 +1,4 @@
-"""What befalls a churn is drawn so that everything comes, and nobody is struck twice at once."""
+"""What befalls a churn is drawn so that every kind occurs, and no target is struck twice at once."""
 
 from itertools import pairwise
 from typing import get_args
@@ -28,7 +28,7 @@ def test_a_minute_has_room_for_everything_but_some_kills(seed: str) -> None:
 
 
 @given(SEEDS)
-def test_nobody_is_struck_twice_at_a_time(seed: str) -> None:
+def test_no_target_is_struck_twice_at_a_time(seed: str) -> None:
     for targets in ({LEADER, *CONTROLLERS}, *({one} for one in (*PARTS, *NODES))):
         struck = [one for one in drawn(seed, MINUTE, NODES) if one.target in targets]
         assert all(before.end < after.at for before, after in pairwise(struck))

@@ -124,7 +124,7 @@ class Field:
         return [(event["reason"], event["message"]) for event in events]
 
     def living(self) -> set[str]:
-        """Names of the pods that nobody has deleted."""
+        """Names of the pods that have not been deleted."""
         pods = self.kube.list(PODS, Selection(namespace=NAMESPACE)).items
         return {pod.metadata.name for pod in pods if not pod.metadata.deletion_timestamp}
 

@@ -293,7 +293,9 @@ def test_other_pods_never_reach_the_webhook(people: People, webhook: ServedWebho
 
 @pytest.mark.parametrize("where", ["containers", "initContainers"])
 @pytest.mark.parametrize("resource", [names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"])
-def test_gpus_anywhere_reach_it(people: People, webhook: ServedWebhook, where: str, resource: str) -> None:
+def test_pods_with_gpus_in_any_container_reach_the_webhook(
+    people: People, webhook: ServedWebhook, where: str, resource: str
+) -> None:
     pod = a_pod(where=where)
     pod["spec"][where][0]["resources"]["limits"] = {resource: "1"}
     assert people.create("bob", pod).annotations[names.USER] == "bob"
@@ -309,14 +311,14 @@ def test_a_dry_run_shows_what_would_be_stored_and_changes_nothing(people: People
     assert (stored.annotations, stored.warnings) == (shown.annotations, shown.warnings)
 
 
-def test_a_trusted_creator_says_for_whom_and_nobody_else_does(people: People) -> None:
+def test_only_a_trusted_creator_names_the_user_of_a_pod(people: People) -> None:
     named = a_pod(annotations={names.HUB_USER: "alice"})
     assert people.create(HUB, named).annotations[names.USER] == "alice"
     assert people.create("bob", named).annotations[names.USER] == "bob"
 
 
 @pytest.mark.parametrize("label", ["alice-40kth-2ese", "alice-kth-se---5fc1f5b8"])
-def test_a_hubs_pod_with_nothing_but_a_label_is_its_users(people: People, label: str) -> None:
+def test_a_hubs_pod_with_nothing_but_a_label_belongs_to_its_user(people: People, label: str) -> None:
     pod = a_pod(labels={names.HUB_USER: label})
     assert people.create(HUB, pod).annotations[names.USER] == "alice"
     assert people.create("bob", pod).annotations[names.USER] == "bob"
@@ -360,7 +362,7 @@ def full(cache: ClusterCache) -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("webhook")
-def test_kubectl_shows_what_they_got(cluster: Cluster, who: str, message: str) -> None:
+def test_kubectl_shows_users_what_their_pods_were_given(cluster: Cluster, who: str, message: str) -> None:
     argv, environment = cluster.kubectl_command("create", "-f", "-", f"--as={who}")
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod()}
     done = subprocess.run(
@@ -369,7 +371,7 @@ def test_kubectl_shows_what_they_got(cluster: Cluster, who: str, message: str) -
     assert message in done.stderr.decode()
 
 
-def test_nobody_names_gpus_to_the_runtime(people: People) -> None:
+def test_no_pod_names_gpus_to_the_runtime(people: People) -> None:
     everything = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}
     pod = a_pod(where="initContainers")
     pod["spec"]["initContainers"][0]["env"] = [everything]
@@ -379,7 +381,7 @@ def test_nobody_names_gpus_to_the_runtime(people: People) -> None:
     assert spec["containers"][0]["env"] == [{**everything, "value": "void"}]
 
 
-def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
+def test_a_pod_that_our_reclaimer_creates_keeps_everything(people: People) -> None:
     ours = {names.USER: "alice", names.RECREATED_FROM: "uid-1", names.FIRST_CREATED: text_of(TODAY)}
     back = a_pod(gpus=0, annotations=ours, labels={names.COMEBACK: "true"}, finalizers=[names.COMEBACK])
     pod = people.create(OURSELVES, back)
@@ -391,7 +393,7 @@ def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])
-def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: ServedWebhook, kind: str) -> None:
+def test_a_controllers_pod_has_no_owner(cluster: Cluster, webhook: ServedWebhook, kind: str) -> None:
     namespace = f"unowned-{kind.lower()}"
     pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
     why = f"no administrator has set {names.OWNER} on namespace {namespace}."
@@ -403,7 +405,9 @@ def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: ServedWebhook, 
     assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
 
 
-def test_in_a_namespace_with_an_owner_it_is_the_owners(cluster: Cluster, webhook: ServedWebhook) -> None:
+def test_a_controllers_pod_in_a_namespace_with_an_owner_belongs_to_the_owner(
+    cluster: Cluster, webhook: ServedWebhook
+) -> None:
     pod = made_by_a_controller(cluster, webhook, "Deployment", namespace="owned", owner="alice")
     assert pod["metadata"]["annotations"][names.USER] == "alice"
     assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"

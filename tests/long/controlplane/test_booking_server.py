@@ -1,4 +1,4 @@
-"""The booking server against a real API server: whose a token is, and Booking objects as it takes them."""
+"""The booking server against a real API server: users of tokens, and accepted Booking objects."""
 
 import socket
 import threading
@@ -106,7 +106,7 @@ def person_token(cluster: Cluster, user: str, audience: str | None) -> str:
 
 
 class TestTokens:
-    def test_a_token_of_our_audience_is_its_persons(self, cluster: Cluster, kube: KubeClient) -> None:
+    def test_a_token_of_our_audience_identifies_its_user(self, cluster: Cluster, kube: KubeClient) -> None:
         token = person_token(cluster, "alice", names.AUDIENCE)
 
         owner = TokenReviews(kube, (names.AUDIENCE,)).owner_of(token)
@@ -115,19 +115,19 @@ class TestTokens:
         assert "system:serviceaccounts:research" in owner.groups
 
     @pytest.mark.parametrize("audience", ["another", None], ids=["another", "the API server's"])
-    def test_a_token_of_another_audience_is_nobodys(
+    def test_a_token_of_another_audience_identifies_no_user(
         self, cluster: Cluster, kube: KubeClient, audience: str | None
     ) -> None:
         token = person_token(cluster, "alice", audience)
 
         assert TokenReviews(kube, (names.AUDIENCE,)).owner_of(token) is None
 
-    def test_the_administrators_token_is_for_the_api_server_alone(
+    def test_the_administrators_token_for_the_api_server_identifies_no_user(
         self, cluster: Cluster, kube: KubeClient
     ) -> None:
         assert TokenReviews(kube, (names.AUDIENCE,)).owner_of(cluster.administrator_token) is None
 
-    def test_nonsense_is_nobodys(self, kube: KubeClient) -> None:
+    def test_an_invalid_token_identifies_no_user(self, kube: KubeClient) -> None:
         assert TokenReviews(kube, (names.AUDIENCE,)).owner_of("a.b.c") is None
 
 

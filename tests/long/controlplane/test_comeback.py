@@ -253,7 +253,7 @@ def test_law_l4_a_user_who_deletes_a_refused_pod_wins(harness: Harness) -> None:
     eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)
 
 
-def test_a_budget_that_is_passed_over_keeps_nobody(harness: Harness) -> None:
+def test_an_overridden_budget_protects_no_pod(harness: Harness) -> None:
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
@@ -282,7 +282,7 @@ def test_law_l4_a_user_who_deletes_the_victim_first_wins(harness: Harness) -> No
     assert harness.pod() is None
 
 
-def test_what_was_prepared_is_undone_when_the_pod_need_not_go(harness: Harness) -> None:
+def test_the_preparation_is_undone_when_the_pod_need_not_leave(harness: Harness) -> None:
     budget = {
         "metadata": {"name": "keep"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
@@ -297,7 +297,7 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(harness: Harness) 
     assert harness.templates == 0
 
 
-def test_in_a_namespace_that_ends_the_victim_does_not_stay(harness: Harness) -> None:
+def test_a_victim_does_not_stay_in_a_namespace_that_is_deleted(harness: Harness) -> None:
     harness.evictor.evict(harness.victim, why("evicted"))
     harness.kube.delete(NAMESPACES, harness.namespace)
     eventually(lambda: harness.settles() and harness.pod() is None, deadline=PATIENCE)

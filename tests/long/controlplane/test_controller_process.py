@@ -1,4 +1,4 @@
-"""The real controller next to a real API server: MAIA's door, and what holds while nobody answers."""
+"""The real controller beside a real API server: MAIA's endpoint, and what holds while the webhook is down."""
 
 import json
 import signal
@@ -100,7 +100,9 @@ def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_annota
     assert names.END_ASKED in annotations_of(cluster, "notebook")
 
 
-def test_metrics_say_when_the_certificate_ends_and_that_nobody_renews_the_mirrors_lease(parts: Parts) -> None:
+def test_metrics_report_when_the_certificate_ends_and_that_the_mirrors_lease_is_not_renewed(
+    parts: Parts,
+) -> None:
     controller, now = parts.controller(), SystemClock().now().timestamp()
     ends = parts.metric(controller, "_controller_certificate_expiration_timestamp_seconds")
     assert now + RENEWED_AHEAD.total_seconds() < ends < now + 2 * CERTIFICATE_LASTS.total_seconds()

@@ -127,7 +127,7 @@ def line(running: Line) -> Iterator[Line]:
     running.clear()
 
 
-def test_each_gpu_that_becomes_free_is_the_next_ones_whichever_controller_leads(line: Line) -> None:
+def test_each_freed_gpu_goes_to_the_next_pod_in_line_whichever_controller_leads(line: Line) -> None:
     running = line.fill()
     waiting = [f"waiting-{number:03}" for number in range(WAITING)]
     line.create(*waiting)
@@ -164,7 +164,7 @@ def test_the_event_of_a_queued_pod_names_what_is_in_the_way(line: Line) -> None:
     eventually(lambda: reasons() == {"All 16 healthy GPUs are in use."}, deadline=PATIENCE)
 
 
-def test_l7_nobody_takes_the_gate_off_to_pass_others_by(line: Line) -> None:
+def test_l7_no_user_removes_the_gate_to_overtake_others(line: Line) -> None:
     line.fill()
     line.create("ahead", "waits")
     eventually(lambda: line.queued() == ["waits"], deadline=PATIENCE)
@@ -186,7 +186,7 @@ def test_l7_nobody_takes_the_gate_off_to_pass_others_by(line: Line) -> None:
     assert line.queued() == []
 
 
-def test_l7_a_gate_of_ours_that_a_user_sets_is_taken_off(line: Line) -> None:
+def test_l7_a_gate_of_ours_that_a_user_sets_is_removed(line: Line) -> None:
     body = line.body("forged")
     body["spec"]["schedulingGates"] = [{"name": names.QUEUE}]
     assert line.people.alice.create(pods(), body).status == 201
@@ -195,7 +195,7 @@ def test_l7_a_gate_of_ours_that_a_user_sets_is_taken_off(line: Line) -> None:
     assert "schedulingGates" not in line.people.alice.create(pods(), without).body["spec"]
 
 
-def test_pods_that_come_for_gpus_for_which_others_wait_already_wait_in_line(line: Line) -> None:
+def test_new_pods_queue_behind_those_that_already_wait_for_the_same_gpus(line: Line) -> None:
     running = line.fill()
     for pod in running[:3]:
         line.free(pod)

@@ -133,7 +133,7 @@ def rights(field: Field) -> list[JsonObject]:
     ]
 
 
-def test_why_the_extender_cannot_bind_is_read_in_the_pods_events(field: Field) -> None:
+def test_the_pods_events_explain_why_the_extender_cannot_bind(field: Field) -> None:
     (binding,) = rights(field)
     role = binding["roleRef"]["name"]
     rules = json.loads(field.cluster.kubectl("get", "clusterrole", role, "--output", "json"))["rules"]
@@ -147,7 +147,7 @@ def test_why_the_extender_cannot_bind_is_read_in_the_pods_events(field: Field) -
     assert field.placed("unbound")
 
 
-def test_why_the_extender_cannot_answer_is_read_in_the_pods_events(field: Field) -> None:
+def test_the_pods_events_explain_why_the_extender_cannot_answer(field: Field) -> None:
     """It has just begun, and may not read the cluster any more: from here on nothing is placed."""
     with ExitStack() as stack:
         for binding in rights(field):

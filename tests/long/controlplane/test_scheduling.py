@@ -113,7 +113,7 @@ def test_an_opportunistic_pod_is_displaced_by_any_higher_class_without_our_being
     [(names.OPPORTUNISTIC_CLASS, "important"), (names.BOOKED_CLASS, "system-cluster-critical")],
     ids=["adopted", "critical"],
 )
-def test_what_does_not_protect_a_booked_pod_is_what_the_documents_say(
+def test_a_booked_pod_is_unprotected_in_the_documented_cases(
     field: Field, mode: Mode, own: str, other: str
 ) -> None:
     """A pod that ran before its booking began keeps its class; classes of Kubernetes' own are above ours."""
@@ -155,7 +155,7 @@ def test_l2_a_booked_pod_is_spared_and_a_victim_of_the_wrong_model_replaced(fiel
 
 
 @MODES
-def test_l2_where_only_booked_pods_have_the_model_nobody_is_evicted(field: Field, mode: Mode) -> None:
+def test_l2_no_pod_is_evicted_where_only_booked_pods_have_the_model(field: Field, mode: Mode) -> None:
     field.book("alice", A100, 4)
     field.create("hers", scheduler=mode.gpu_pods, gpus=4, node=2, annotations={names.MODEL: A100})
     field.placed("hers")

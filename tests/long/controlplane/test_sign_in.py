@@ -109,7 +109,9 @@ def test_alice_signs_in_books_and_signs_out_and_her_address_is_seen_nowhere(
     title(alice.page, "Availability")
 
 
-def test_a_guest_who_comes_back_with_another_state_or_nonce_is_not_in(running: Site, guests: Guests) -> None:
+def test_a_user_who_comes_back_with_another_state_or_nonce_is_not_signed_in(
+    running: Site, guests: Guests
+) -> None:
     for word in ("state", "nonce"):
         guest = guests.new()
         guest.go("/mine")
@@ -151,7 +153,9 @@ def test_a_form_after_the_end_of_a_session_changes_nothing_and_leads_to_the_prov
     expect(guest.page.locator("article")).to_have_count(0)
 
 
-def test_while_the_provider_is_silent_people_stay_in_and_nobody_comes_in(idp: Idp, guests: Guests) -> None:
+def test_while_the_provider_is_unresponsive_users_stay_signed_in_and_nobody_can_sign_in(
+    idp: Idp, guests: Guests
+) -> None:
     alice, bob = guests.new(), guests.new()
     alice.sign_in("alice")
     bob.go("/mine")
@@ -166,7 +170,7 @@ def test_while_the_provider_is_silent_people_stay_in_and_nobody_comes_in(idp: Id
     bob.sign_in("bob")
 
 
-def test_everybody_can_read_the_login(guests: Guests) -> None:
+def test_the_login_page_is_accessible(guests: Guests) -> None:
     guest = guests.new()
     guest.go("/login?out=1")
     for scheme, screen in (("light", DESK), ("dark", PHONE)):

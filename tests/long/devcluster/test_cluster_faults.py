@@ -109,7 +109,7 @@ def test_pods_outlive_their_containerd(cluster: Cluster) -> None:
     assert container(cluster, "outlives")["restartCount"] == 0
 
 
-def test_a_node_without_power_takes_its_pods_along_and_brings_them_back(cluster: Cluster) -> None:
+def test_a_node_that_loses_power_loses_its_pods_and_brings_them_back(cluster: Cluster) -> None:
     run_pod(cluster, "on-b", "node-b")
     run_pod(cluster, "on-a", "node-a")
     cluster.kill("node-b")
@@ -139,7 +139,7 @@ def test_every_daemon_of_the_control_plane_can_be_killed_and_started_again(
     run_pod(cluster, f"after-{name}", "node-a")
 
 
-def test_a_name_that_is_not_there_is_answered_with_those_that_are(cluster: Cluster) -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones(cluster: Cluster) -> None:
     with pytest.raises(
         ClusterError, match=r"There is no kubelet in this cluster; there are .*node-a/kubelet"
     ):

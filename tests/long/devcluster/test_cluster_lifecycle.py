@@ -133,7 +133,7 @@ def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals)
     assert_files_are_gone(NAME)
 
 
-def test_a_cluster_that_was_let_go_outlives_its_owner_and_is_not_taken_for_left_behind() -> None:
+def test_a_released_cluster_outlives_its_owner_and_does_not_count_as_left_behind() -> None:
     text = OWNER.replace("time.sleep(600)", "cluster.release()")
     subprocess.run([sys.executable, "-c", text, NAME], check=True, capture_output=True)
 
@@ -142,7 +142,7 @@ def test_a_cluster_that_was_let_go_outlives_its_owner_and_is_not_taken_for_left_
     assert Cluster.attach(NAME).kubectl("get", "--raw", "/readyz") == "ok"
 
 
-def test_a_start_replaces_a_cluster_that_was_let_go() -> None:
+def test_a_start_replaces_a_released_cluster() -> None:
     first = Cluster.start(spec(NAME))
     inside = processes_like(first.pid)
     first.release()
@@ -167,7 +167,7 @@ def test_two_clusters_run_side_by_side_and_stop_on_their_own() -> None:
         assert first.kubectl("get", "pods", "--no-headers").count("Running") == len(first.nodes)
 
 
-def test_clusters_of_one_name_in_different_state_folders_are_strangers(tmp_path: Path) -> None:
+def test_clusters_of_one_name_in_different_state_folders_are_independent(tmp_path: Path) -> None:
     with Cluster.start(spec(NAME)) as first, Cluster.start(spec(NAME), root=tmp_path) as second:
         second.kubectl("create", "namespace", "only-here")
         assert "only-here" not in first.kubectl("get", "namespaces")

@@ -36,7 +36,7 @@ def state_of(running: Agent, gpu: str) -> str:
     return "".join(line for line in lines if line.startswith(state) and gpu in line)
 
 
-def test_of_four_gpus_one_hangs_one_is_lost_one_errs_and_the_fourth_is_given_away(
+def test_a_healthy_gpu_is_given_to_a_pod_beside_one_that_hangs_one_lost_and_one_failing(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus = simulated(tmp_path)
@@ -96,7 +96,7 @@ def test_healthz_reports_a_driver_that_is_missing_and_the_agent_lives(
         assert running.says("/livez") == (HTTPStatus.OK, "ok\n")
 
 
-def test_a_disk_that_is_full_takes_gpus_out_of_use_and_nothing_is_left_half_written(
+def test_a_full_disk_takes_gpus_out_of_use_and_leaves_nothing_half_written(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus, cdi = simulated(tmp_path), tmp_path / "cdi"

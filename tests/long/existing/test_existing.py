@@ -54,7 +54,7 @@ def test_the_clusters_own_scheduler_places_pods_on_the_devices_that_we_choose(pl
     assert names.GPU_RESOURCE in playground.await_waiting(ninth)
 
 
-def test_the_scheduler_runs_with_what_the_documents_have_it_add_to_its_configuration(
+def test_the_scheduler_runs_with_the_documented_additions_to_its_configuration(
     cluster: Cluster, parts: Parts
 ) -> None:
     assert parts
@@ -98,7 +98,7 @@ def test_the_leader_is_killed_in_a_burst_and_the_other_goes_on(
     playground.await_that("one of them leads", lambda: bool(_ready(parts, cluster)))
 
 
-def test_a_leader_that_was_stopped_and_goes_on_does_no_harm(
+def test_a_leader_that_was_paused_and_resumes_does_no_harm(
     playground: Playground, parts: Parts, cluster: Cluster
 ) -> None:
     frozen = leader(parts, cluster)

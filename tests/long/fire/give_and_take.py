@@ -50,7 +50,7 @@ class GiveAndTake:
     """Bob and alice on one node."""
 
     def __init__(self, alice: Person, bob: Person, ground: Playground, node: str) -> None:
-        """Two A100s are on the node, and nobody has them."""
+        """Two A100s are on the node, and both are free."""
         self._ground = ground
         self._patience = Patience(ground, PATIENCE)
         self._alice = Patient(alice, ground, self._patience)

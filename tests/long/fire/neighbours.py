@@ -1,4 +1,4 @@
-"""Node agents and kube-scheduler behind the proxy of `proxied.py`. They run as ever but for their way."""
+"""Node agents and kube-scheduler behind the proxy of `proxied.py`. They run as usual but for their route."""
 
 import json
 from collections.abc import Iterator

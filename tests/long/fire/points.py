@@ -20,7 +20,7 @@ CALLERS: Final[dict[str, PartName]] = {
     names.BOOKING_SERVER: "server",
 }
 LEASES_OF: Final = frozenset({names.BOOKING_SERVER})
-"""Whose Lease says something about the story; the others' are renewed whatever happens."""
+"""The parts whose Lease is part of the story; the others' are renewed whatever happens."""
 BESIDE_THE_POINT: Final = frozenset({"events", "tokenreviews", "csistoragecapacities"})
 """What is written by other threads, asks only, or says nothing."""
 

@@ -71,7 +71,7 @@ HELD: Final = ("bob-a-0", "bob-a-1", "bob-b-0", "bob-b-1")
 VICTIM: Final = "bob-b-0"
 """The pod that loses least."""
 ELSEWHERE: Final = ("bob-a-0", "bob-a-1")
-"""Of whom one leaves in its place while node-b does not serve."""
+"""The pods of which one leaves in its place while node-b does not serve."""
 WAITS: Final = "bob-waits"
 HERS: Final = "alice-1"
 
@@ -106,7 +106,7 @@ def may_leave(blows: Iterable[Blow]) -> tuple[str, ...]:
 
 
 def victim_that_leaves(pods: Iterable[Pod], uids: Mapping[str, str]) -> str | None:
-    """Who of these, name -> uid, has been deleted, or has gone and come back; None while nobody has."""
+    """Which of these, name -> uid, was deleted, or has gone and come back; None while none has."""
     now = {pod.metadata.name: pod for pod in pods}
     return next(
         (
@@ -152,7 +152,7 @@ class ShortStory:
                 restarted kubelet or an agent that is away refuses comes back and waits; with a rival the GPU
                 would be taken then, and the end depend on who is quicker.
             runtimes_die: containerd is killed: what it was just starting, the kubelet starts once more.
-            may_leave: of whom one makes way.
+            may_leave: the pods of which one makes way.
         """
         self._may_leave = may_leave
         self._runtimes_die = runtimes_die

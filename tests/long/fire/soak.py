@@ -38,7 +38,7 @@ from devcluster.wait import Stopwatch, poll
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.session import NODES
-from tests.e2e.story_run import VICTIMS, whom
+from tests.e2e.story_run import VICTIMS, pods_that
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.fire.conftest import UnderFire
 from tests.long.fire.harm import SEED, Blow, Harm, drawn, share
@@ -123,8 +123,8 @@ def test_the_whole_story_ends_the_same_whatever_is_killed_between_its_steps(seed
             )
             laws.finish()
         output = written.getvalue()
-        assert whom(output, "comes back without a GPU") == VICTIMS, output
-        assert whom(output, "has to leave") == VICTIMS, output
+        assert pods_that(output, "comes back without a GPU") == VICTIMS, output
+        assert pods_that(output, "has to leave") == VICTIMS, output
 
 
 def _once(cluster: Cluster, blows: tuple[Blow, ...], laws: LiveWatch) -> Interlude:

@@ -1,4 +1,4 @@
-"""Pods that will never run: a kubelet gave one what it cannot use, and says so. Pure."""
+"""Pods that will never run: a kubelet gave one what it cannot use, and reports it. Pure."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A part that stops at one line of its own code, in place of the usual one: at moments that nobody hits."""
+"""A part that stops at one line of its own code, in place of the usual one: a moment that no signal hits."""
 
 import sys
 import threading

@@ -31,7 +31,7 @@ def kinds(rules: Iterable[Rule], calls: Iterable[tuple[str, str]], caller: str) 
 
 @pytest.mark.parametrize("target", [RESUMED, BEGUN])
 @pytest.mark.parametrize("caller", [names.CONTROLLER, names.EXTENDER, names.BOOKING_SERVER])
-def test_watches_of_ours_that_begin_and_that_go_on_meet_every_fault(caller: str, target: str) -> None:
+def test_our_new_and_resumed_watches_meet_every_fault(caller: str, target: str) -> None:
     met = [
         action
         for rules in OPENINGS.values()
@@ -42,7 +42,7 @@ def test_watches_of_ours_that_begin_and_that_go_on_meet_every_fault(caller: str,
     assert {action.code for action in met if isinstance(action, Answer)} == {429, 500}
 
 
-def test_no_watch_goes_on_where_it_was_and_each_opens_at_its_second_attempt_to_begin_again() -> None:
+def test_no_watch_can_resume_and_each_opens_at_its_second_attempt_to_start_over() -> None:
     fault = Refuse()
     rules = openings(fault)
     other = RESUMED.replace("nodes", "pods")

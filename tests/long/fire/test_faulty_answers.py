@@ -118,7 +118,7 @@ class Occasions:
         return any(call.caller in SCHEDULER and call.place.subresource == "status" for call in calls)
 
     def _await_reported(self, *, healthy: bool) -> None:
-        """Until the inventory and the kubelet say so."""
+        """Wait until the inventory and the kubelet report this health."""
         uuid = self._gpus.uuids()[UNUSED]
         self._ground.await_that(
             f"{NODE} reports its GPU as {'well' if healthy else 'unwell'}",

@@ -1,4 +1,4 @@
-"""The moments at which the crash tests strike are random, and can be had again."""
+"""The moments at which the crash tests strike are random and reproducible."""
 
 from tests.long.fire.harm import LONGEST_DOWN, drawn, share
 from tests.long.fire.short_story import LASTS, MOMENTS

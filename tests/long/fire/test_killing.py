@@ -81,7 +81,7 @@ def carried_out(controller: Part, **limits: float) -> Killing:
     return carried
 
 
-def test_a_doom_is_done_when_the_part_has_died_as_often_as_it_was_struck() -> None:
+def test_a_kill_is_done_when_the_part_has_died_as_often_as_it_was_struck() -> None:
     controller = Part()
     assert [str(doom) for doom in carried_out(controller).done["taking"]] == [
         "controller: PATCH pods +notice, before and after"

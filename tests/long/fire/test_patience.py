@@ -1,4 +1,4 @@
-"""Who tries again through faults distinguishes what will pass from what is refused for good."""
+"""A client that retries through faults distinguishes transient errors from final refusals."""
 
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -68,14 +68,16 @@ def creates(alice: Alice) -> None:
     ],
     ids=["no role bindings read yet", "admission not ready", "overload", "no answer"],
 )
-def test_what_an_api_server_says_that_has_just_begun_is_asked_again(problem: ApiError) -> None:
+def test_a_request_is_repeated_after_an_error_of_an_api_server_that_has_just_started(
+    problem: ApiError,
+) -> None:
     alice = Alice(problem, problem)
     creates(alice)
     assert alice.created == ["train"]
 
 
 @pytest.mark.parametrize("problem", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
-def test_a_law_that_is_broken_while_somebody_waits_is_raised_at_once(problem: ApiError | None) -> None:
+def test_a_law_broken_during_a_wait_is_raised_at_once(problem: ApiError | None) -> None:
     asked: list[str] = []
 
     def never() -> None:
@@ -89,7 +91,7 @@ def test_a_law_that_is_broken_while_somebody_waits_is_raised_at_once(problem: Ap
     assert len(asked) == 2
 
 
-def test_what_admission_refuses_is_raised_at_once() -> None:
+def test_a_refusal_by_admission_is_raised_at_once() -> None:
     alice = Alice(forbidden("admission webhook denied the request: the priority class is ours"))
     with pytest.raises(AssertionError, match=r"train was refused: .*the priority class is ours"):
         creates(alice)

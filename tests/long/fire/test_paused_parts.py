@@ -1,4 +1,4 @@
-"""A part is stopped for 20 s in the middle of something: what it had in hand must not land late."""
+"""A part is stopped for 20 s in the middle of something: what it was doing must not land late."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 

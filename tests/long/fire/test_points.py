@@ -57,7 +57,7 @@ def test_a_part_is_killed_before_its_first_call_and_after_the_next_one() -> None
     assert killed == ["controller", "controller"]
 
 
-def test_pods_count_as_created_when_they_are_and_rehearsals_do_not() -> None:
+def test_only_pods_of_ours_that_were_really_created_count_as_created() -> None:
     asked = [
         (call("POST", PODS), 201),
         (call("POST", PODS), 409),

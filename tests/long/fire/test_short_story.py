@@ -8,7 +8,7 @@ from tests.long.fire.short_story import EXPECTED, MOMENTS
 pytestmark = pytest.mark.e2e
 
 
-def test_undisturbed_the_short_story_ends_as_expected_and_nobody_is_refused(story: StoryMaker) -> None:
+def test_the_undisturbed_short_story_ends_as_expected_and_no_pod_is_refused(story: StoryMaker) -> None:
     reached: list[str] = []
     short = story(reached.append)
     assert short.play() == EXPECTED

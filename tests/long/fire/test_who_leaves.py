@@ -1,4 +1,4 @@
-"""Who makes way in the short story: the pod that is read, or another one where a kubelet is away then."""
+"""The pod that makes way in the short story: the one that is read, or another while a kubelet is away."""
 
 from typing import Any, Final, cast
 
@@ -131,7 +131,7 @@ def test_the_story_goes_on_with_the_pod_that_has_to_leave(victim: str) -> None:
     assert short.victim == victim
 
 
-def test_nobody_else_counts_where_nobody_else_may_leave() -> None:
+def test_only_the_victim_counts_where_no_other_pod_may_leave() -> None:
     pods = [a_pod(VICTIM).obj, a_pod(ELSEWHERE[0]).terminating().obj]
     uids = {pod.metadata.name: pod.metadata.uid for pod in pods}
     assert victim_that_leaves(pods, uids) == ELSEWHERE[0]

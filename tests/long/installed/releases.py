@@ -23,7 +23,7 @@ OF_KUBERNETES: Final = {
     "ServiceAccount default",
     f"Namespace {names.NAMESPACE}",
 }
-"""What Kubernetes makes in every namespace, and what nobody has asked it to remove."""
+"""What Kubernetes makes in every namespace, and what it was not asked to remove."""
 NO_TRACE: Final = {"Event", "APIService"}
 """Kinds that end by themselves, or with the custom resource."""
 

@@ -203,7 +203,7 @@ def test_the_first_pod_is_covered_and_sees_the_one_gpu_that_was_chosen_for_it(pl
     assert booked in played.of("kubectl gpu why")
 
 
-def test_what_was_booked_is_given_back(played: Played) -> None:
+def test_the_booking_is_given_back(played: Played) -> None:
     left = played.cluster.kubectl("get", "bookings", "--output=json")
     spans = [item["spec"]["end"] for item in json.loads(left)["items"]]
     assert len(spans) == 1

@@ -25,7 +25,7 @@ PARTS: Final[dict[Target, tuple[str, str, str]]] = {
     "extender": ("extender", "extender", NOBODY),
     "booking": ("booking", "booking", NOBODY),
 }
-"""Target -> its package, its lock, as whom it runs."""
+"""Target -> its package, its lock, the user as which it runs."""
 PACKAGES: Final = {"booking", "cluster", "deviceplugin", "devcluster", "extender"}
 
 
@@ -65,7 +65,7 @@ def opened(tar: Path) -> Image:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_runs_its_part_as_nobody_but_the_node_agents_which_is_root(
+def test_every_image_but_the_node_agents_runs_its_part_as_nobody(
     images: dict[Target, Image], target: Target
 ) -> None:
     package, _, user = PARTS[target]
@@ -77,7 +77,7 @@ def test_it_runs_its_part_as_nobody_but_the_node_agents_which_is_root(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_module_is_compiled_those_of_python_itself_too(
+def test_every_module_is_compiled_including_those_of_python_itself(
     images: dict[Target, Image], target: Target
 ) -> None:
     """The file system is read-only: what is not compiled is compiled again at every start."""
@@ -90,7 +90,9 @@ def test_every_module_is_compiled_those_of_python_itself_too(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_has_what_its_part_needs_and_nothing_else(images: dict[Target, Image], target: Target) -> None:
+def test_an_image_has_what_its_part_needs_and_nothing_else(
+    images: dict[Target, Image], target: Target
+) -> None:
     package, lock, _ = PARTS[target]
     here = {name.removeprefix(OURS).partition("/")[0] for name in images[target].files if OURS in name}
     assert here & PACKAGES == {"cluster", package}
@@ -103,7 +105,7 @@ def test_it_has_what_its_part_needs_and_nothing_else(images: dict[Target, Image]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_it_is_as_small_as_documented(images: dict[Target, Image], target: Target) -> None:
+def test_an_image_is_as_small_as_documented(images: dict[Target, Image], target: Target) -> None:
     assert compressed(images[target].tar) / 1e6 <= TARGET_MB[target]
 
 

@@ -41,7 +41,7 @@ from tests.clusters import own
 from tests.e2e.hubs import HUB
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import PATIENCE, Playground
-from tests.e2e.story_run import VICTIMS, whom
+from tests.e2e.story_run import VICTIMS, pods_that
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.workloads import a100
 
@@ -236,8 +236,8 @@ def ask(site: Site, ground: Playground, *requests: tuple[str, str, Any]) -> Answ
 
 
 def test_the_story_is_played_to_its_end_by_the_clusters_own_scheduler(site: Site) -> None:
-    assert whom(site.output, "comes back without a GPU") == VICTIMS, site.output
-    assert whom(site.output, "has to leave") == VICTIMS, site.output
+    assert pods_that(site.output, "comes back without a GPU") == VICTIMS, site.output
+    assert pods_that(site.output, "has to leave") == VICTIMS, site.output
     assert site.schedulers == {SCHEDULER}
     # The policy of the last chapter was an upgrade: since then the command line finds the booking server.
     config = ("get", "configmap", names.CLIENT_CONFIG, f"--namespace={names.NAMESPACE}")

@@ -68,7 +68,7 @@ def test_nodes_run_the_image_that_this_kind_was_released_with(laptop: Laptop, ki
     assert f"kind {version(KIND).removeprefix('v').rpartition('.')[0]} " in said
 
 
-def test_that_kubernetes_is_one_that_the_chart_takes(laptop: Laptop, kind: Path) -> None:
+def test_the_kubernetes_of_the_nodes_is_one_that_the_chart_accepts(laptop: Laptop, kind: Path) -> None:
     (image,) = {words[-1] for words in wanted(laptop, kind).values()}
     found = re.search(r":v1\.(\d+)\.", image)
     chart = yaml.safe_load((ROOT / "charts" / "gpu-booking" / "Chart.yaml").read_text())

@@ -1,4 +1,4 @@
-"""What pods, bookings and many passes have cost a part in memory is given back when they are gone.
+"""The memory that pods, bookings and many passes took in a part is freed when they are gone.
 
 The soak of the booking server measures bytes; here objects are counted, and what is bounded does not count.
 """
@@ -72,7 +72,7 @@ def come_and_go(world: World, number: int) -> None:
     settled(world, FORGOTTEN)
 
 
-def test_nothing_is_kept_of_who_has_left(new_world: Worlds) -> None:
+def test_no_part_keeps_anything_of_users_and_pods_that_have_left(new_world: Worlds) -> None:
     world = new_world(policy=Limits(shortest=Duration(seconds=3600), cooldown=Duration()))
     come_and_go(world, 0)
     counts: dict[str, list[Counter[str]]] = {name: [] for name in world.parts}

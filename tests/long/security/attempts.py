@@ -1,4 +1,4 @@
-"""Who tries what at the API server: a table of requests, each of which must be refused."""
+"""Which account tries what at the API server: a table of requests, each of which must be refused."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -9,7 +9,7 @@ from tests.long.controlplane.policies.policed import HOME, MERGE, STRATEGIC, US,
 OTHERS: Final = "others"
 """A namespace in which nobody who tries may do anything."""
 THEIRS: Final = "THEIRS"
-"""A placeholder for bob's booking, whose id nobody knows before it is made."""
+"""A placeholder for bob's booking, whose id is unknown before it is created."""
 POD: Final = f"{pods(OTHERS)}/theirs"
 """Bob's pod."""
 OWN: Final = f"{pods(HOME)}/own"
@@ -34,7 +34,7 @@ class Attempt:
     body: Json = field(default_factory=dict)
     how: str = MERGE
     policy: str | None = None
-    """That refuses it; None: nobody has given the right."""
+    """The policy that refuses it; None: the right was not granted."""
     or_policy: str | None = None
     """Another one that refuses it as well: the API server names either."""
 

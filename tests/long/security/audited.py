@@ -1,4 +1,4 @@
-"""What an API server writes down about who asked it for what: its audit log, as an administrator has it."""
+"""What an API server records of each account's requests: its audit log, as an administrator has it."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One cluster with all of our parts, whose API server writes down who asked for what, and all who try."""
+"""One cluster with all of our parts, whose API server records all requests, and all attackers."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.long.security.attempts import BOOKINGS, LEASES, OTHERS, a_booking
 from tests.long.security.audited import Trail
 
 HURRIED: Final = "hurried"
-"""A person who asks too often."""
+"""A person who sends too many requests."""
 KNOWN: Final = json.dumps(
     [
         {
@@ -56,9 +56,9 @@ class Site:
     people: People
     trail: Trail
     tries: dict[str, Somebody]
-    """Who tries -> with what."""
+    """Name of the attacker -> their client."""
     users: dict[str, str]
-    """Who tries -> as whom the API server knows them."""
+    """Name of the attacker -> their user name at the API server."""
     theirs: str
     """A booking of bob's."""
 
@@ -126,7 +126,7 @@ def _bind(root: Somebody, path: str, account: str, role: str, namespace: str) ->
 
 
 def _tries(cluster: Cluster, people: People) -> tuple[dict[str, Somebody], dict[str, str]]:
-    """Everybody by name, with a token of their own, and as whom the API server knows them."""
+    """Everybody by name, with a token of their own, and their user names at the API server."""
     parts = (names.EXTENDER, names.SCHEDULER_ACCOUNT, names.CONTROLLER, names.BOOKING_SERVER)
     tries = {
         "nobody": Somebody(cluster, None),

@@ -74,7 +74,7 @@ def lines(daemon: Daemon, event: str) -> list[dict[str, object]]:
 
 
 # --- who may ask -----------------------------------------------------------------------------------------
-def test_without_a_token_nothing_is_answered_but_what_there_is(alice: Rest, theirs: str) -> None:
+def test_without_a_token_only_the_public_paths_are_answered(alice: Rest, theirs: str) -> None:
     answered = set()
     for method, path, operation in operations(alice, theirs):
         answer = HTTP.request(method, f"{alice.url}/api/v1{path}")
@@ -108,7 +108,7 @@ def test_a_leaked_token_for_us_is_worth_nothing_to_the_api_server(site: Site) ->
     assert stolen.get("/api").status == 401
 
 
-def test_what_administrators_may_ask_is_refused_to_everybody_else_and_reported(
+def test_requests_of_administrators_are_refused_to_everybody_else_and_reported(
     site: Site, alice: Rest, theirs: str
 ) -> None:
     asked = 0
@@ -121,7 +121,7 @@ def test_what_administrators_may_ask_is_refused_to_everybody_else_and_reported(
     assert {line["address"] for line in logged} == {site.cluster.host_address}
 
 
-def test_l7_who_forges_a_cover_annotation_is_reported(site: Site) -> None:
+def test_l7_a_user_who_forges_a_cover_annotation_is_reported(site: Site) -> None:
     forged = a_pod(generateName="p-", annotations={names.USER: "bob", names.BOOKING: site.theirs})
     assert names.USER not in site.people.alice.create(pods(), forged, dry=True).annotations
     logged = lines(site.parts.controller(), "reserved keys were removed from a new pod")
@@ -176,7 +176,7 @@ def test_maias_addresses_ask_for_maias_own_token(site: Site) -> None:
 
 
 # --- where we listen -------------------------------------------------------------------------------------
-def test_we_listen_where_we_say_and_nowhere_else(site: Site) -> None:
+def test_every_part_listens_where_documented_and_nowhere_else(site: Site) -> None:
     assert {name: listening(site.cluster.daemon(name).pid) for name in LISTENING} == LISTENING
 
 
@@ -230,7 +230,7 @@ def test_probes_and_metrics_name_nobody_but_holders_of_gpus_on_their_own_nodes(
 
 # --- too much, too slowly, too often ---------------------------------------------------------------------
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
-def test_what_is_too_large_is_refused_and_reported(site: Site, alice: Rest) -> None:
+def test_a_request_that_is_too_large_is_refused_and_reported(site: Site, alice: Rest) -> None:
     large = {"model": "x" * 3_000_000}
     assert alice.ask("POST", "/bookings", large).status == 413
     assert [line for line in lines(site.parts.server(), REFUSED) if line["status"] == 413]
@@ -241,7 +241,7 @@ def test_what_is_too_large_is_refused_and_reported(site: Site, alice: Rest) -> N
     assert site.parts.metric(site.parts.controller(), "admission_requests_total") > 0
 
 
-def test_requests_that_never_end_keep_nobody_out_and_are_cut_off(site: Site, alice: Rest) -> None:
+def test_requests_that_never_end_block_no_other_client_and_are_cut_off(site: Site, alice: Rest) -> None:
     ports = [port for found in LISTENING.values() for port, host in found.items() if host == "0.0.0.0"]
     plain = [port for port in ports if port != booking_controller.PORT]
     with ExitStack() as crowd:

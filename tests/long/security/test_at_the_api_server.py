@@ -34,7 +34,7 @@ def path_of(site: Site, attempt: Attempt) -> str:
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=str)
-def test_l7_it_is_refused(site: Site, attempt: Attempt) -> None:
+def test_l7_every_attempt_is_refused(site: Site, attempt: Attempt) -> None:
     answer = tried(site, attempt)
     assert answer.status == 403, answer
     assert ("denied request: " in answer.said) == (attempt.policy is not None), answer.said
@@ -42,7 +42,9 @@ def test_l7_it_is_refused(site: Site, attempt: Attempt) -> None:
 
 
 @pytest.mark.parametrize("attempt", [one for one in ATTEMPTS if one.policy][::5], ids=str)
-def test_what_a_policy_refuses_is_reported_with_its_name_and_by_whom(site: Site, attempt: Attempt) -> None:
+def test_a_refusal_by_a_policy_is_reported_with_the_policys_name_and_the_user(
+    site: Site, attempt: Attempt
+) -> None:
     user, path = site.users[attempt.who], path_of(site, attempt).partition("?")[0]
     before = denials(site, str(attempt.policy))
     assert tried(site, attempt).status == 403
@@ -58,7 +60,7 @@ def test_what_a_policy_refuses_is_reported_with_its_name_and_by_whom(site: Site,
 
 
 @pytest.mark.parametrize("who", ["nobody", "user", "namespace administrator"])
-def test_what_nobody_has_given_is_reported_by_whom_it_was_tried(site: Site, who: str) -> None:
+def test_an_attempt_without_the_right_is_reported_with_its_user(site: Site, who: str) -> None:
     attempt = next(one for one in ATTEMPTS if one.who == who and one.verb == "create")
     assert tried(site, attempt).status == 403
     user = site.users[who]

@@ -34,7 +34,7 @@ DRAWN = pytest.param(secrets.randbelow(10**6), id="drawn")
 
 @pytest.mark.parametrize("seed", [0, 1, DRAWN])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, name: str, seed: int) -> None:
+def test_l5_a_crowd_gets_exactly_the_gpus_that_exist(store: Store, name: str, seed: int) -> None:
     scenario = SCENARIOS[name]
     records = crowd(store, scenario, seed, each=200)
     assert list(wrong(store, scenario, records)) == [], f"seed {seed}"
@@ -48,7 +48,7 @@ def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, name: str, seed: in
         assert len(unfounded(scenario, records)) < MOST_MISSED * len(records.refused)
 
 
-def test_l5_on_one_node_the_sum_would_not_be_enough(store: Store) -> None:
+def test_l5_counting_the_sum_alone_would_not_protect_single_node_bookings(store: Store) -> None:
     """Otherwise the crowd shows no more there than where the sum decides."""
     records = crowd(store, ON_ONE_NODE, 0, each=200)
     assert unfounded(replace(ON_ONE_NODE, topology="any"), records)
@@ -72,7 +72,9 @@ def killed(url: str, seed: int, name: str, answers: int) -> list[Record]:
 
 @pytest.mark.parametrize("seed", [0, DRAWN])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, name: str, seed: int) -> None:
+def test_l9_every_confirmed_booking_is_stored_whenever_the_process_is_killed(
+    url: str, name: str, seed: int
+) -> None:
     dice, records = Dice(seed), list[Record]()
     open_store(url).close()
     for life in range(3):

@@ -1,4 +1,4 @@
-"""Pods end with their booking: once, never in doubt, and nobody who is covered by another (law L6)."""
+"""Pods end with their booking: once, never in doubt, and never a pod that another booking covers (law L6)."""
 
 from datetime import timedelta
 
@@ -39,7 +39,7 @@ def test_nothing_ends_before_the_end(cluster: FakeCluster) -> None:
     assert cluster.ended() == []
 
 
-def test_the_covered_pod_ends_at_the_end_and_nobody_else(cluster: FakeCluster) -> None:
+def test_only_the_covered_pod_ends_at_the_end_of_its_booking(cluster: FakeCluster) -> None:
     cluster.after(3600)
     assert ending(cluster) == ["uid-a"]
     cluster.reconcile()
@@ -47,7 +47,7 @@ def test_the_covered_pod_ends_at_the_end_and_nobody_else(cluster: FakeCluster) -
     assert cluster.exists("b")
 
 
-def test_a_booking_that_is_released_ends_its_pod(cluster: FakeCluster) -> None:
+def test_releasing_a_booking_ends_its_pod(cluster: FakeCluster) -> None:
     cluster.clock.advance(60)
     cluster.renew()
     cluster.end_booking()
@@ -55,7 +55,7 @@ def test_a_booking_that_is_released_ends_its_pod(cluster: FakeCluster) -> None:
     assert cluster.ended() == ["a"]
 
 
-def test_a_pod_that_was_never_bound_goes_on_waiting_without_a_booking() -> None:
+def test_a_pod_that_was_never_bound_keeps_waiting_without_a_booking() -> None:
     cluster = FakeCluster()
     cluster.add_node(unschedulable=True)
     cluster.book(end=EPOCH + HOUR)
@@ -67,7 +67,7 @@ def test_a_pod_that_was_never_bound_goes_on_waiting_without_a_booking() -> None:
     assert cluster.exists("a")
 
 
-def test_nothing_is_decided_while_our_watch_has_not_shown_yet_that_the_covered_pod_is_bound() -> None:
+def test_nothing_is_decided_until_the_watch_shows_that_the_covered_pod_is_bound() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -101,7 +101,7 @@ def test_the_pods_that_end_are_chosen_once(cluster: FakeCluster) -> None:
     assert cluster.ended() == []
 
 
-def test_a_pod_that_another_booking_covers_by_now_goes_on(cluster: FakeCluster) -> None:
+def test_a_pod_that_another_booking_covers_by_now_keeps_running(cluster: FakeCluster) -> None:
     cluster.book("b-2", start=EPOCH + HOUR, end=EPOCH + 2 * HOUR)
     cluster.after(3600)
     cluster.reconcile(2)
@@ -109,7 +109,7 @@ def test_a_pod_that_another_booking_covers_by_now_goes_on(cluster: FakeCluster) 
     assert cluster.annotation("a", names.BOOKING) == "b-2"
 
 
-def test_a_pod_that_was_to_end_is_spared_when_a_booking_covers_it_at_the_last_moment(
+def test_a_pod_about_to_end_is_spared_when_a_booking_covers_it_at_the_last_moment(
     cluster: FakeCluster,
 ) -> None:
     cluster.after(3600)
@@ -129,7 +129,7 @@ def test_a_pod_that_was_created_after_the_end_does_not_end(cluster: FakeCluster)
     assert ending(cluster) == []
 
 
-def test_an_end_that_was_moved_a_moment_ago_ends_nobody(cluster: FakeCluster) -> None:
+def test_a_booking_whose_end_was_just_moved_ends_no_pod(cluster: FakeCluster) -> None:
     cluster.clock.advance(3600)
     cluster.renew()
     cluster.sync()
@@ -140,7 +140,7 @@ def test_an_end_that_was_moved_a_moment_ago_ends_nobody(cluster: FakeCluster) ->
     assert cluster.ended() == []
 
 
-def test_an_end_that_is_moved_after_the_decision_spares_the_pod(cluster: FakeCluster) -> None:
+def test_moving_the_end_after_the_decision_spares_the_pod(cluster: FakeCluster) -> None:
     cluster.after(3600)
     cluster.end_booking(at=EPOCH + 2 * HOUR)
     cluster.reclaimer.reconcile()  # the cache still shows the old end
@@ -155,7 +155,7 @@ def test_nothing_is_decided_or_ended_while_the_mirror_is_stale(cluster: FakeClus
     assert ending(cluster) is None
 
 
-def test_what_was_decided_waits_for_the_mirror(cluster: FakeCluster) -> None:
+def test_decided_ends_wait_for_the_mirror(cluster: FakeCluster) -> None:
     cluster.after(3600)
     assert ending(cluster) == ["uid-a"]
     cluster.stop_mirror()
@@ -166,7 +166,7 @@ def test_what_was_decided_waits_for_the_mirror(cluster: FakeCluster) -> None:
     assert cluster.evictor.wanted == frozenset()
 
 
-def test_evictions_go_on_while_the_mirror_is_stale() -> None:
+def test_evictions_continue_while_the_mirror_is_stale() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.fill()
@@ -178,7 +178,7 @@ def test_evictions_go_on_while_the_mirror_is_stale() -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_booking_that_is_gone_from_the_api_server_ends_nobody(cluster: FakeCluster) -> None:
+def test_a_booking_missing_from_the_api_server_ends_no_pod(cluster: FakeCluster) -> None:
     cluster.clock.advance(3600)
     cluster.renew()
     cluster.sync()
@@ -187,7 +187,7 @@ def test_a_booking_that_is_gone_from_the_api_server_ends_nobody(cluster: FakeClu
     assert cluster.ended() == []
 
 
-def test_an_end_that_fails_is_tried_again(cluster: FakeCluster) -> None:
+def test_a_failed_end_is_retried(cluster: FakeCluster) -> None:
     cluster.after(3600)
     cluster.evictor.failing.append(Unreachable(Request("DELETE", "/"), "connection refused"))
     cluster.reconcile()
@@ -205,7 +205,7 @@ def test_a_booking_of_one_gpu_ends_the_one_pod_that_it_covered(cluster: FakeClus
     assert ending(cluster) == ["uid-a"]
 
 
-def test_a_process_that_starts_again_between_the_steps_goes_on(cluster: FakeCluster) -> None:
+def test_a_process_restarted_between_the_steps_carries_on(cluster: FakeCluster) -> None:
     cluster.restart()
     cluster.after(3600)
     cluster.restart()
@@ -215,7 +215,7 @@ def test_a_process_that_starts_again_between_the_steps_goes_on(cluster: FakeClus
     assert cluster.ended() == ["a"]
 
 
-def test_a_reclaimer_that_comes_days_later_still_ends_the_pod(cluster: FakeCluster) -> None:
+def test_a_reclaimer_that_starts_days_later_still_ends_the_pod(cluster: FakeCluster) -> None:
     cluster.leads = False
     cluster.after(3 * 86400)
     assert ending(cluster) is None
@@ -243,7 +243,7 @@ def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(c
     assert cluster.ended() == []
 
 
-def test_an_end_that_took_long_to_prepare_is_checked_again_and_done(cluster: FakeCluster) -> None:
+def test_an_end_that_took_long_to_prepare_is_checked_again_and_carried_out(cluster: FakeCluster) -> None:
     cluster.after(3600)
     cluster.evictor.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
     cluster.reconcile()

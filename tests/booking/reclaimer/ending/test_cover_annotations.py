@@ -29,7 +29,7 @@ def patches(cluster: FakeCluster) -> int:
     return sum(call.verb == "PATCH" for call in cluster.kube.calls)
 
 
-def test_a_pod_without_cover_says_nothing_and_is_not_written(cluster: FakeCluster) -> None:
+def test_a_pod_without_cover_has_no_annotations_and_is_not_written(cluster: FakeCluster) -> None:
     assert cover_of(cluster) == (None, None)
     assert patches(cluster) == 0
 
@@ -41,7 +41,7 @@ def test_a_running_pod_is_adopted_by_one_write(cluster: FakeCluster) -> None:
     assert patches(cluster) == 1
 
 
-def test_a_prolonged_booking_moves_the_end_and_touches_nothing_else(cluster: FakeCluster) -> None:
+def test_prolonging_a_booking_updates_the_end_and_touches_nothing_else(cluster: FakeCluster) -> None:
     cluster.book()
     cluster.reconcile(2)
     before = cluster.pod("a")
@@ -52,7 +52,7 @@ def test_a_prolonged_booking_moves_the_end_and_touches_nothing_else(cluster: Fak
     assert (after.spec, after.status) == (before.spec, before.status)
 
 
-def test_annotations_that_say_the_same_in_other_words_are_left_alone(cluster: FakeCluster) -> None:
+def test_equivalent_annotations_in_another_spelling_are_left_alone(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.BOOKING, "b-1")
     cluster.annotate("a", names.TERMINATE_AT, "2026-11-25T10:00:00.5+01:00")
     cluster.book()
@@ -61,7 +61,7 @@ def test_annotations_that_say_the_same_in_other_words_are_left_alone(cluster: Fa
 
 
 @pytest.mark.parametrize("text", ["1900-01-01T00:00:00Z", "tomorrow", ""])
-def test_a_wrong_end_is_put_right(cluster: FakeCluster, text: str) -> None:
+def test_a_wrong_end_is_corrected(cluster: FakeCluster, text: str) -> None:
     cluster.annotate("a", names.BOOKING, "b-1")
     cluster.annotate("a", names.TERMINATE_AT, text)
     cluster.book()
@@ -95,7 +95,7 @@ def test_a_pod_that_does_not_end_with_its_booking_loses_the_cover_annotations(cl
     assert cluster.annotation("forger", names.BOOKING) is None
 
 
-def test_a_write_that_fails_is_tried_again_and_keeps_no_other_pod_waiting(cluster: FakeCluster) -> None:
+def test_a_failed_write_is_retried_and_delays_no_other_pod(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.waiting("a2")
     cluster.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))

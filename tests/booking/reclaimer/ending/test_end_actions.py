@@ -1,4 +1,4 @@
-"""What happens to a pod at the end of its booking, by policy: it ends and comes back, is gone, or stays."""
+"""What happens to a pod at the end of its booking, by policy: it comes back, is deleted, or stays."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ OWNED: dict[str, Any] = {
 
 
 def ended(terms: EvictionSettings, *, minutes: float = 0) -> FakeCluster:
-    """Alice's bare pod and one of a controller ran on her booking of two, which has just ended."""
+    """Alice's bare pod and a controller's pod ran on her booking of two GPUs, which has just ended."""
     cluster = FakeCluster(terms=terms)
     cluster.add_node()
     cluster.book(count=2, end=EPOCH + HOUR)
@@ -44,7 +44,7 @@ def cover_of(cluster: FakeCluster, name: str) -> tuple[str | None, str | None]:
     return cluster.annotation(name, names.BOOKING), cluster.annotation(name, names.TERMINATE_AT)
 
 
-def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays() -> None:
+def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_pod_stays() -> None:
     cluster = ended(EvictionSettings())
     assert decided(cluster) == (("uid-bare",), "without-gpu")
     assert cluster.ended() == ["bare"]
@@ -52,7 +52,7 @@ def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays(
     assert cluster.exists("owned")
 
 
-def test_one_event_says_what_a_pod_that_stays_is_from_now_on() -> None:
+def test_one_event_reports_that_a_pod_that_stays_is_opportunistic_from_now_on() -> None:
     cluster = ended(EvictionSettings())
     cluster.restart()
     cluster.after(60)
@@ -65,7 +65,7 @@ def test_one_event_says_what_a_pod_that_stays_is_from_now_on() -> None:
     )
 
 
-def test_a_pod_that_stays_is_evicted_when_a_booked_pod_needs_its_gpu_and_not_before() -> None:
+def test_a_pod_that_stays_is_evicted_only_when_a_booked_pod_needs_its_gpu() -> None:
     cluster = ended(EvictionSettings())
     cluster.after(600)
     assert cluster.evicted() == []
@@ -78,7 +78,7 @@ def test_a_pod_that_stays_is_evicted_when_a_booked_pod_needs_its_gpu_and_not_bef
     assert cluster.evicted() == ["owned"]
 
 
-def test_nobody_is_spared_for_a_pod_that_stays_and_a_booked_pod_need_not_wait_for_it() -> None:
+def test_a_pod_that_stays_can_be_evicted_at_once_for_the_next_booked_pod() -> None:
     cluster = FakeCluster(terms=EvictionSettings())
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -96,14 +96,14 @@ def test_nobody_is_spared_for_a_pod_that_stays_and_a_booked_pod_need_not_wait_fo
 
 
 @pytest.mark.parametrize("action", ["recreate-without-gpu", "delete"])
-def test_a_controllers_pod_may_be_ended_too_and_is_left_to_its_controller(action: EndAction) -> None:
+def test_a_controllers_pod_can_be_ended_too_and_is_left_to_its_controller(action: EndAction) -> None:
     cluster = ended(EvictionSettings(end_action_with_controller=action))
     assert decided(cluster)[0] == ("uid-bare", "uid-owned")
     assert sorted(cluster.ended()) == ["bare", "owned"]
     assert "Its controller may make another pod" in cluster.evictor.why["owned"].message
 
 
-def test_a_bare_pod_may_be_gone_for_good() -> None:
+def test_a_bare_pod_can_be_deleted_for_good() -> None:
     cluster = ended(EvictionSettings(end_action_without_controller="delete"))
     assert decided(cluster) == (("uid-bare",), "never")
     why = cluster.evictor.why["bare"]
@@ -111,7 +111,7 @@ def test_a_bare_pod_may_be_gone_for_good() -> None:
     assert why.message.endswith("It does not come back.")
 
 
-def test_bare_pods_may_stay_as_well() -> None:
+def test_bare_pods_can_stay_as_well() -> None:
     cluster = ended(EvictionSettings(end_action_without_controller="demote"))
     assert decided(cluster)[0] == ()
     assert cluster.ended() == []
@@ -120,7 +120,7 @@ def test_bare_pods_may_stay_as_well() -> None:
 
 
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
-def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAction) -> None:
+def test_a_decided_end_is_carried_out_even_when_the_settings_change_afterwards(later: EndAction) -> None:
     cluster = FakeCluster(terms=EvictionSettings(end_action_without_controller="delete"))
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -137,7 +137,7 @@ def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAc
     assert cluster.evictor.why["a"].back == "never"
 
 
-def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() -> None:
+def test_pods_come_back_without_a_gpu_when_the_booking_does_not_say_how() -> None:
     cluster = FakeCluster(terms=EvictionSettings(end_action_without_controller="delete"))
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -150,7 +150,7 @@ def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() ->
     assert cluster.evictor.why["a"].back == "without-gpu"
 
 
-def test_the_event_of_a_waiting_pod_says_that_it_goes_on_waiting() -> None:
+def test_the_event_of_a_waiting_pod_says_that_it_keeps_waiting() -> None:
     cluster = FakeCluster()
     cluster.add_node(unschedulable=True)
     cluster.book(end=EPOCH + HOUR)
@@ -162,7 +162,7 @@ def test_the_event_of_a_waiting_pod_says_that_it_goes_on_waiting() -> None:
     assert [text.partition("UTC. ")[2] for text in said] == ["It goes on waiting, without a booking."]
 
 
-def test_nobody_is_demoted_while_the_mirror_is_stale() -> None:
+def test_no_pod_becomes_opportunistic_while_the_mirror_is_stale() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -177,7 +177,7 @@ def test_nobody_is_demoted_while_the_mirror_is_stale() -> None:
     assert names.BOOKING_ENDED not in cluster.reasons("owned")
 
 
-def test_an_end_that_was_moved_a_moment_ago_demotes_nobody() -> None:
+def test_no_pod_becomes_opportunistic_when_the_end_was_just_moved() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -194,7 +194,7 @@ def test_an_end_that_was_moved_a_moment_ago_demotes_nobody() -> None:
     assert cover_of(cluster, "owned") == ("b-1", "2026-11-23T11:00:00Z")
 
 
-def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one() -> None:
+def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_about_a_lost_booking() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -208,7 +208,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one(
     assert names.BOOKING_ENDED not in cluster.reasons("owned")
 
 
-def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_is_ended_when_it_is_back() -> None:
+def test_a_pod_whose_booking_ends_while_the_mirror_is_stale_ends_when_the_mirror_is_back() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.book(count=2, end=EPOCH + HOUR)

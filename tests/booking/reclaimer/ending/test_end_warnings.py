@@ -1,4 +1,4 @@
-"""Before a booking ends every pod that it covers is warned: each warning once, under any leader (law L6)."""
+"""Before a booking ends, every pod that it covers is warned: each warning once, under any leader (law L6)."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -58,7 +58,7 @@ def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(cluster: 
     assert counts == [0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_warning_says_when_what_happens_and_what_to_do(cluster: FakeCluster) -> None:
+def test_a_warning_says_when_the_booking_ends_what_happens_then_and_what_to_do(cluster: FakeCluster) -> None:
     go_to(cluster, HOUR)
     (said,) = warnings(cluster)
     assert said == (
@@ -91,7 +91,7 @@ def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, 
     assert said in warnings(cluster)[0]
 
 
-def test_the_warning_of_a_waiting_pod_says_that_it_goes_on_waiting(cluster: FakeCluster) -> None:
+def test_the_warning_of_a_waiting_pod_says_that_it_keeps_waiting(cluster: FakeCluster) -> None:
     cluster.waiting("late")
     go_to(cluster, HOUR)
     assert warnings(cluster, "late")[0].endswith(
@@ -99,7 +99,7 @@ def test_the_warning_of_a_waiting_pod_says_that_it_goes_on_waiting(cluster: Fake
     )
 
 
-def test_a_pod_that_comes_late_gets_only_the_nearest_warning(cluster: FakeCluster) -> None:
+def test_a_pod_that_starts_late_gets_only_the_nearest_warning(cluster: FakeCluster) -> None:
     go_to(cluster, 10 * MINUTE)
     cluster.waiting("late")
     settle(cluster)
@@ -116,7 +116,7 @@ def test_a_restarted_process_repeats_no_warning(cluster: FakeCluster) -> None:
     assert len(warnings(cluster)) == 2
 
 
-def test_a_booking_that_is_prolonged_starts_over(cluster: FakeCluster) -> None:
+def test_prolonging_a_booking_starts_its_warnings_over(cluster: FakeCluster) -> None:
     go_to(cluster, HOUR)
     cluster.end_booking(at=EPOCH + 4 * DAY)
     cluster.reconcile(2)
@@ -133,7 +133,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_is_not_warned(cluster: FakeC
     assert cluster.annotation("a", names.WARNED) is None
 
 
-def test_of_two_pods_the_one_is_warned_that_the_smaller_next_booking_leaves_out(cluster: FakeCluster) -> None:
+def test_only_the_pod_that_the_smaller_next_booking_leaves_out_is_warned(cluster: FakeCluster) -> None:
     cluster.create(a_pod("b").of("alice").asks(1))
     cluster.bind("b", 1)
     cluster.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
@@ -141,13 +141,13 @@ def test_of_two_pods_the_one_is_warned_that_the_smaller_next_booking_leaves_out(
     assert (len(warnings(cluster, "a")), len(warnings(cluster, "b"))) == (0, 1)
 
 
-def test_nobody_without_a_booking_is_warned(cluster: FakeCluster) -> None:
+def test_no_pod_without_a_booking_is_warned(cluster: FakeCluster) -> None:
     cluster.opportunist("other", 1)
     go_to(cluster, MINUTE)
     assert warnings(cluster, "other") == []
 
 
-def test_nobody_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
+def test_no_pod_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> None:
     cluster.stop_mirror()
     go_to(cluster, HOUR)
     assert warnings(cluster) == []
@@ -156,13 +156,13 @@ def test_nobody_is_warned_while_the_mirror_is_stale(cluster: FakeCluster) -> Non
     assert len(warnings(cluster)) == 1
 
 
-def test_a_process_that_does_not_lead_warns_nobody(cluster: FakeCluster) -> None:
+def test_a_process_that_does_not_lead_warns_no_pod(cluster: FakeCluster) -> None:
     cluster.leads = False
     go_to(cluster, HOUR)
     assert warnings(cluster) == []
 
 
-def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(cluster: FakeCluster) -> None:
+def test_a_pod_changed_in_the_meantime_is_warned_once_in_the_next_pass(cluster: FakeCluster) -> None:
     cluster.clock.advance(2 * 86400 - 3600)
     cluster.renew()
     cluster.sync()
@@ -173,7 +173,7 @@ def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(cl
     assert warnings(cluster) == []
 
 
-def test_a_warning_that_could_not_be_written_has_no_event_and_is_tried_again(cluster: FakeCluster) -> None:
+def test_a_warning_that_could_not_be_written_has_no_event_and_is_retried(cluster: FakeCluster) -> None:
     cluster.clock.advance(2 * 86400 - 3600)
     cluster.renew()
     cluster.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
@@ -184,13 +184,13 @@ def test_a_warning_that_could_not_be_written_has_no_event_and_is_tried_again(clu
 
 
 @pytest.mark.parametrize("text", ["", "tomorrow PT1H", "2026-11-25T09:00:00Z", "2026-11-25T09:00:00Z soon"])
-def test_a_mark_that_cannot_be_read_counts_for_nothing(cluster: FakeCluster, text: str) -> None:
+def test_an_unreadable_mark_is_ignored(cluster: FakeCluster, text: str) -> None:
     cluster.annotate("a", names.WARNED, text)
     go_to(cluster, HOUR)
     assert len(warnings(cluster)) == 1
 
 
-def test_an_installation_without_warnings_gets_none() -> None:
+def test_no_warnings_are_given_when_the_settings_have_none() -> None:
     cluster = FakeCluster(terms=EvictionSettings(warn_before=()))
     cluster.add_node()
     cluster.book(end=EPOCH + HOUR)
@@ -205,7 +205,7 @@ LADDERS: Final = st.lists(SECONDS.map(lambda s: timedelta(seconds=s)), max_size=
 
 
 @given(ladder=st.one_of(st.just(WARNINGS), LADDERS), times=st.lists(SECONDS, min_size=1, max_size=30))
-def test_whenever_it_is_checked_each_warning_is_given_once_and_the_nearest_one_in_time(
+def test_however_often_it_is_checked_each_warning_is_given_once_and_the_nearest_in_time(
     ladder: tuple[timedelta, ...], times: list[int]
 ) -> None:
     end, last, given = EPOCH + 3 * DAY, None, []
@@ -228,7 +228,7 @@ def test_whenever_it_is_checked_each_warning_is_given_once_and_the_nearest_one_i
 
 
 @given(first=SECONDS, second=SECONDS, at=SECONDS)
-def test_another_end_starts_over(first: int, second: int, at: int) -> None:
+def test_a_changed_end_starts_the_warnings_over(first: int, second: int, at: int) -> None:
     now = EPOCH
     last = Warned(EPOCH + timedelta(seconds=first), 15 * MINUTE)
     end = EPOCH + timedelta(seconds=second)

@@ -1,4 +1,4 @@
-"""An administrator's order evicts the pod that it is written on, booked or not, and nobody else."""
+"""An administrator's order evicts the pod that it is written on, booked or not, and no other."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ def cluster() -> FakeCluster:
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_the_pod_that_an_order_names_is_evicted_once_with_who_ordered_it_and_why(
+def test_the_ordered_pod_is_evicted_once_with_the_administrator_and_the_reason(
     cluster: FakeCluster, name: str
 ) -> None:
     cluster.annotate(name, names.EVICT, ORDER)
@@ -40,7 +40,7 @@ def test_the_pod_that_an_order_names_is_evicted_once_with_who_ordered_it_and_why
     assert why.back == "without-gpu"
 
 
-def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster) -> None:
+def test_the_evicted_pod_comes_back_as_its_annotation_says(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.ON_EVICT, "requeue")
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(2)
@@ -48,20 +48,20 @@ def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "true", "{}", '{"by": "root"}', '{"by": 1, "reason": 2, "at": 3}'])
-def test_what_is_no_order_evicts_nobody(cluster: FakeCluster, text: str) -> None:
+def test_a_malformed_order_evicts_no_pod(cluster: FakeCluster, text: str) -> None:
     cluster.annotate("a", names.EVICT, text)
     cluster.reconcile(3)
     assert cluster.evictor.left == []
 
 
-def test_an_order_that_is_taken_back_is_none(cluster: FakeCluster) -> None:
+def test_an_order_that_is_withdrawn_has_no_effect(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.evictor.meanwhile = lambda: (cluster.annotate("a", names.EVICT, None), cluster.sync())
     cluster.reconcile()
     assert cluster.evictor.left == []
 
 
-def test_a_disruption_budget_is_waited_for(cluster: FakeCluster) -> None:
+def test_an_order_waits_for_a_disruption_budget(cluster: FakeCluster) -> None:
     cluster.evictor.protected.add("b")
     cluster.annotate("b", names.EVICT, ORDER)
     cluster.reconcile(2)
@@ -74,7 +74,7 @@ def test_a_disruption_budget_is_waited_for(cluster: FakeCluster) -> None:
     assert cluster.evictor.left == [("b", "evicted")]
 
 
-def test_on_a_node_that_is_unresponsive_nobody_is_evicted(cluster: FakeCluster) -> None:
+def test_no_pod_of_an_unresponsive_node_is_evicted(cluster: FakeCluster) -> None:
     cluster.clock.advance(timedelta(minutes=5).total_seconds())
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(3)
@@ -88,7 +88,9 @@ def test_on_a_node_that_is_unresponsive_nobody_is_evicted(cluster: FakeCluster) 
         {"annotations": {names.STATIC_POD: "x"}},
     ],
 )
-def test_what_never_leaves_does_not_leave_by_order(cluster: FakeCluster, metadata: dict[str, Any]) -> None:
+def test_a_pod_that_may_never_be_evicted_is_not_evicted_by_order(
+    cluster: FakeCluster, metadata: dict[str, Any]
+) -> None:
     cluster.kube.patch(PODS, "a", {"metadata": metadata}, namespace="default")
     cluster.annotate("a", names.EVICT, ORDER)
     cluster.reconcile(3)

@@ -22,7 +22,7 @@ def at(seconds: float) -> str:
 
 
 def requested(*, terms: EvictionSettings | None = None, until: str | None = at(-60)) -> FakeCluster:
-    """Bob's pod ``b`` runs, MAIA has let it until then, and an administrator has asked to end it."""
+    """Bob's pod ``b`` runs, MAIA allows it until then, and an administrator has asked to end it."""
     cluster = FakeCluster(terms=terms or EvictionSettings(maia=True, longest_grace_seconds=77))
     cluster.add_node()
     cluster.opportunist("b", 0)
@@ -49,7 +49,7 @@ def test_an_expired_pod_ends_once_and_its_owner_reads_why(cluster: FakeCluster) 
     [(at(-1), True), (at(0), True), (at(1), False), (None, False), ("soon", False), ("", False)],
     ids=["over", "just over", "not yet over", "no end", "unreadable", "empty"],
 )
-def test_it_ends_from_the_instant_of_its_end_on(until: str | None, *, ends: bool) -> None:
+def test_a_pod_ends_from_the_instant_of_its_terminate_at_on(until: str | None, *, ends: bool) -> None:
     cluster = requested(until=until)
     cluster.reconcile()
     assert bool(cluster.evictor.left) is ends
@@ -86,24 +86,26 @@ MEANWHILE: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("act", MEANWHILE.values(), ids=MEANWHILE)
-def test_law_l2_what_changes_between_the_decision_and_the_end_counts(cluster: FakeCluster, act: Act) -> None:
+def test_law_l2_a_change_between_the_decision_and_the_end_spares_the_pod(
+    cluster: FakeCluster, act: Act
+) -> None:
     cluster.evictor.meanwhile = lambda: act(cluster)
     cluster.reconcile()
     assert cluster.evictor.left == []
 
 
-def test_what_changed_for_a_moment_is_ended_a_second_later(cluster: FakeCluster) -> None:
+def test_an_end_interrupted_by_a_brief_change_is_carried_out_a_second_later(cluster: FakeCluster) -> None:
     cluster.evictor.meanwhile = lambda: setattr(cluster, "leads", False)
     cluster.reconcile()
     cluster.evictor.meanwhile = lambda: None
     cluster.leads = True
     cluster.reconcile()
-    assert cluster.evictor.left == [], "it was asked a moment ago"
+    assert cluster.evictor.left == [], "it was requested a moment ago"
     cluster.after(1)
     assert cluster.evictor.left == [("b", "ended")]
 
 
-def test_an_end_that_the_api_server_refuses_is_counted_and_tried_again_and_blocks_no_other(
+def test_an_end_that_the_api_server_refuses_is_counted_and_retried_and_blocks_no_other(
     cluster: FakeCluster,
 ) -> None:
     cluster.opportunist("c", 1)
@@ -118,7 +120,7 @@ def test_an_end_that_the_api_server_refuses_is_counted_and_tried_again_and_block
     assert sorted(cluster.ended()) == ["b", "c"]
 
 
-def test_a_process_that_starts_again_finds_the_request_on_the_pod(cluster: FakeCluster) -> None:
+def test_a_restarted_process_finds_the_request_on_the_pod(cluster: FakeCluster) -> None:
     cluster.evictor.failing.append(FORBIDDEN)
     cluster.reconcile()
     cluster.restart()
@@ -126,7 +128,7 @@ def test_a_process_that_starts_again_finds_the_request_on_the_pod(cluster: FakeC
     assert cluster.ended() == ["b"]
 
 
-def test_where_maia_is_not_honoured_nobody_ends_by_it() -> None:
+def test_no_pod_is_ended_when_maia_is_not_honoured() -> None:
     cluster = requested(terms=EvictionSettings(maia=False))
     cluster.reconcile(3)
     assert cluster.evictor.left == []

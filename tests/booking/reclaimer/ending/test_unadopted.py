@@ -1,4 +1,4 @@
-"""A running pod that its owner's booking does not cover where it runs stays, and loses nothing by it."""
+"""A running pod that its owner's booking cannot cover on its node stays, and loses nothing by it."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def test_it_gets_one_event_and_carries_no_booking(cluster: FakeCluster) -> None:
+def test_an_unadopted_pod_gets_one_event_and_carries_no_booking(cluster: FakeCluster) -> None:
     assert cluster.annotation("a", names.BOOKING) is None
     messages = [text for name, reason, text in cluster.events if (name, reason) == ("a", names.NOT_ADOPTED)]
     assert messages == [not_covered(cluster.pod("a"), "b-1")]
@@ -44,7 +44,7 @@ def test_it_gets_one_event_and_carries_no_booking(cluster: FakeCluster) -> None:
     assert "n0" in messages[0]
 
 
-def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(cluster: FakeCluster) -> None:
+def test_a_pod_evicted_for_a_booked_pod_comes_back_with_its_gpu_request(cluster: FakeCluster) -> None:
     cluster.after(3600)
     cluster.waiting("b", 2, user="bob")
     cluster.reconcile()
@@ -55,7 +55,9 @@ def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(cluster:
 
 
 @pytest.mark.parametrize(("value", "back"), [("delete", "never"), ("recreate-without-gpu", "without-gpu")])
-def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster, value: str, back: str) -> None:
+def test_an_evicted_unadopted_pod_comes_back_as_its_annotation_says(
+    cluster: FakeCluster, value: str, back: str
+) -> None:
     cluster.annotate("a", names.ON_EVICT, value)
     cluster.after(3600)
     cluster.waiting("b", 2, user="bob")
@@ -65,13 +67,13 @@ def test_it_comes_back_as_its_annotation_says(cluster: FakeCluster, value: str, 
     assert cluster.evictor.why["a"].back == back
 
 
-def test_it_does_not_end_with_the_booking(cluster: FakeCluster) -> None:
+def test_an_unadopted_pod_does_not_end_with_the_booking(cluster: FakeCluster) -> None:
     cluster.after(9 * 3600)
     cluster.reconcile(3)
     assert cluster.ended() == []
 
 
-def test_it_stays_when_the_booking_before_that_covered_it_ends(cluster: FakeCluster) -> None:
+def test_an_unadopted_pod_stays_when_the_earlier_booking_that_covered_it_ends(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.BOOKING, "b-0")
     cluster.book("b-0", start=EPOCH - HOUR, end=EPOCH + timedelta(minutes=5))
     cluster.reconcile(3)

@@ -1,4 +1,4 @@
-"""A world in which pods are taken away and come back: an API server, a kubelet, and us, who may be killed."""
+"""A world in which pods are evicted and come back: API server, kubelet, and a process that may be killed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from cluster.objects.pods import Pod, is_live, is_terminating
 NAMESPACE = "team"
 FAILED = f"status.phase=Failed,spec.schedulerName={names.SCHEDULER_NAME}"
 ENOUGH = 12
-"""Rounds after which nothing changes any more."""
+"""Number of rounds after which nothing changes."""
 
 
 class Killed(BaseException):
@@ -143,7 +143,7 @@ REFUSED: dict[str, Any] = {
     "reason": "UnexpectedAdmissionError",
     "message": "Pod was rejected: Allocate failed due to no healthy devices present, which is unexpected",
 }
-"""All that a kubelet says of a pod that it has refused."""
+"""The whole status of a pod that a kubelet has refused."""
 
 
 def refused_pod(name: str = "p", **metadata: Any) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class World:
             self.evictor.seen.templates.replace(of_templates.items, of_templates.resource_version)
 
     def pod(self, name: str = "p") -> Pod | None:
-        """Who has the name now; not one of our calls."""
+        """The pod that has the name now; read by a call that is not ours."""
         page = self.kube.list(PODS, Selection(namespace=NAMESPACE, field_selector=f"metadata.name={name}"))
         return next(iter(page.items), None)
 
@@ -232,7 +232,7 @@ class World:
         """What the reclaimer does in one pass."""
         now = self.pod()
         uid = self.victim.metadata.uid
-        is_meant = self.wanted and self.why.reason != "refused"  # those it finds itself
+        is_meant = self.wanted and self.why.reason != "refused"  # the rejected pods that it finds itself
         wanted = is_meant and now is not None and now.metadata.uid == uid and is_live(now)
         self.evictor.reconcile(frozenset({uid} if wanted else ()))
         if wanted and now is not None:
@@ -245,7 +245,7 @@ class World:
                 self.kube.finish(PODS, pod.metadata.name, namespace=NAMESPACE)
 
     def round(self, *, pods: bool = True, templates: bool = True) -> None:
-        """Everybody does something; a death is followed by a fresh start, which reads both kinds once."""
+        """One pass, then the kubelet; a killed process is restarted and lists pods and templates once."""
         try:
             self.sync(pods=pods, templates=templates)
             self.pass_()
@@ -263,7 +263,7 @@ class World:
 
     # --- others ----------------------------------------------------------------------------------------
     def user_deletes(self) -> bool:
-        """The user deletes whichever pod has the name; whether that says that none shall be there."""
+        """The user deletes the pod of this name; whether that means that it must not come back."""
         now = self.pod()
         if now is None:
             return False

@@ -70,7 +70,7 @@ VERSIONED: Final = {"add finalizer", "remove finalizer", "evict", "mark", "end"}
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_no_write_reaches_a_pod_that_was_created_again_under_the_name(write: str) -> None:
+def test_no_write_reaches_a_new_pod_of_the_same_name(write: str) -> None:
     server = Server(names.COMEBACK)
     server.replaced()
     before = server.kube.raw(PODS, "p", namespace=NAMESPACE)
@@ -80,7 +80,7 @@ def test_no_write_reaches_a_pod_that_was_created_again_under_the_name(write: str
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_that_could_overrule_another_fails_where_the_pod_has_changed(write: str) -> None:
+def test_a_write_that_could_overrule_another_writer_fails_when_the_pod_has_changed(write: str) -> None:
     server = Server(names.COMEBACK)
     server.changed_by_another()
     if write in VERSIONED:
@@ -91,7 +91,7 @@ def test_a_write_that_could_overrule_another_fails_where_the_pod_has_changed(wri
 
 
 @pytest.mark.parametrize("write", ["release victim", "release"])
-def test_finalizers_of_others_make_a_release_depend_on_the_pod_as_it_was_read(write: str) -> None:
+def test_with_finalizers_of_others_a_release_fails_unless_the_pod_is_as_it_was_read(write: str) -> None:
     server = Server("example.com/stay", names.COMEBACK)
     server.changed_by_another()
     with pytest.raises(Conflict):
@@ -101,7 +101,7 @@ def test_finalizers_of_others_make_a_release_depend_on_the_pod_as_it_was_read(wr
     assert server.kube.get(PODS, "p", namespace=NAMESPACE).metadata.finalizers == ("example.com/stay",)
 
 
-def test_a_released_victim_keeps_the_label_by_which_its_deletion_is_seen() -> None:
+def test_a_released_victim_keeps_the_label_that_the_watch_selects() -> None:
     server = Server(names.COMEBACK, labels={names.COMEBACK: "true", "app": "x"})
     after = server.calls.release_victim(server.pod)
     assert (after.metadata.finalizers, after.metadata.labels) == (
@@ -133,7 +133,7 @@ def test_nothing_of_ours_stays_on_a_pod_whose_comeback_is_over(write: str) -> No
     ],
     ids=["without a GPU", "as it was", "with a notice", "both", "an empty notice"],
 )
-def test_finalizer_label_way_back_and_notice_are_one_write(
+def test_finalizer_label_form_of_return_and_notice_are_one_write(
     back: Any, notice: str | None, annotations: dict[str, str] | None
 ) -> None:
     server = Server("example.com/stay")
@@ -165,7 +165,7 @@ def test_finalizer_label_way_back_and_notice_are_one_write(
         "none allowed",
     ],
 )
-def test_a_pod_has_its_own_grace_up_to_the_longest_and_never_none(
+def test_a_pod_gets_its_own_grace_period_up_to_the_limit_and_never_none(
     own: int | None, longest: int, seconds: int
 ) -> None:
     spec = {} if own is None else {"terminationGracePeriodSeconds": own}
@@ -173,7 +173,7 @@ def test_a_pod_has_its_own_grace_up_to_the_longest_and_never_none(
 
 
 @pytest.mark.parametrize(("status", "word"), [(True, "True"), (False, "False")])
-def test_our_condition_replaces_the_one_before_and_keeps_the_others(*, status: bool, word: str) -> None:
+def test_our_condition_replaces_the_previous_one_and_keeps_the_others(*, status: bool, word: str) -> None:
     server = Server()
     others = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]
     old = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": "Other"}
@@ -211,7 +211,7 @@ def test_a_template_that_is_stored_already_is_left_as_it_is() -> None:
     }
 
 
-def test_what_is_stored_is_created_with_our_marks_on_the_pod_and_why_it_went() -> None:
+def test_a_stored_template_has_our_marks_and_the_reason_why_the_pod_left() -> None:
     server = Server()
     server.replaced()
     server.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
@@ -230,7 +230,7 @@ def test_what_is_stored_is_created_with_our_marks_on_the_pod_and_why_it_went() -
         server.calls.create(template)
 
 
-def test_a_template_is_marked_and_forgotten_only_if_it_is_the_same_and_may_be_gone() -> None:
+def test_marking_or_deleting_a_template_needs_the_same_template_and_tolerates_its_absence() -> None:
     server = Server()
     template = server.calls.store(META, BODY, reason="evicted", message="Why.", back="without-gpu")
     due = server.calls.mark_due(template)
@@ -249,7 +249,7 @@ def test_a_template_is_marked_and_forgotten_only_if_it_is_the_same_and_may_be_go
 # --- reading -------------------------------------------------------------------------------------------
 
 
-def test_a_pod_is_read_whole_only_if_it_is_the_same() -> None:
+def test_a_pod_is_read_whole_only_if_its_uid_is_the_same() -> None:
     server = Server()
     whole = server.calls.whole(server.pod.metadata)
     assert whole is not None
@@ -287,7 +287,7 @@ def named_in_dry_run(name: str) -> str:
     ],
     ids=["short", "just as long", "longer", "cut after a dot", "cut after a hyphen"],
 )
-def test_a_dry_run_takes_the_beginning_of_the_pods_name(name: str, tried: str) -> None:
+def test_a_dry_run_uses_the_beginning_of_the_pods_name(name: str, tried: str) -> None:
     assert named_in_dry_run(name) == tried
 
 
@@ -295,7 +295,7 @@ LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 @given(name=st.lists(LABELS, min_size=1, max_size=8).map(".".join))
-def test_whatever_a_pod_is_called_its_dry_run_has_a_name_that_the_api_server_accepts(name: str) -> None:
+def test_the_api_server_accepts_the_dry_runs_name_for_every_pod_name(name: str) -> None:
     assert SUBDOMAIN.fullmatch(name)
     tried = named_in_dry_run(name)
     assert SUBDOMAIN.fullmatch(tried)

@@ -30,14 +30,14 @@ def backoffs(clock: FakeClock) -> Backoffs:
     return Backoffs(clock, Longest())
 
 
-def test_what_was_never_refused_may_be_tried(backoffs: Backoffs) -> None:
+def test_a_comeback_that_was_never_refused_may_be_tried(backoffs: Backoffs) -> None:
     assert backoffs.is_over("v")
 
 
 @pytest.mark.parametrize(
     ("random", "share"), [(Longest(), 1.0), (Shortest(), 0.5)], ids=["longest", "shortest"]
 )
-def test_pauses_double_to_the_longest_and_are_spread_over_their_half(
+def test_pauses_double_up_to_the_longest_and_have_jitter_of_one_half(
     clock: FakeClock, random: Longest | Shortest, share: float
 ) -> None:
     backoffs = Backoffs(clock, random)
@@ -49,7 +49,7 @@ def test_pauses_double_to_the_longest_and_are_spread_over_their_half(
         assert backoffs.is_over("v"), "at its end, not after it"
 
 
-def test_each_comeback_has_a_pause_of_its_own(clock: FakeClock, backoffs: Backoffs) -> None:
+def test_each_comeback_has_its_own_pause(clock: FakeClock, backoffs: Backoffs) -> None:
     backoffs.begin("v")
     backoffs.begin("v")
     backoffs.begin("w")
@@ -58,7 +58,7 @@ def test_each_comeback_has_a_pause_of_its_own(clock: FakeClock, backoffs: Backof
 
 
 @pytest.mark.parametrize("how", ["end", "forget"])
-def test_after_progress_or_its_end_the_pauses_are_short_again(
+def test_pauses_are_short_again_after_progress_or_the_end_of_the_comeback(
     clock: FakeClock, backoffs: Backoffs, how: str
 ) -> None:
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_after_progress_or_its_end_the_pauses_are_short_again(
     assert backoffs.is_over("v")
 
 
-def test_what_is_kept_goes_on_pausing(backoffs: Backoffs) -> None:
+def test_a_comeback_that_is_still_known_keeps_pausing(backoffs: Backoffs) -> None:
     backoffs.begin("v")
     backoffs.forget_all_but(frozenset({"v"}))
     assert not backoffs.is_over("v")
@@ -104,7 +104,7 @@ def test_what_is_kept_goes_on_pausing(backoffs: Backoffs) -> None:
         "an empty message is one",
     ],
 )
-def test_an_explanation_is_reported_when_it_is_new_and_seldom_otherwise(
+def test_an_explanation_is_reported_when_it_is_new_and_rarely_repeated(
     clock: FakeClock, backoffs: Backoffs, messages: list[str], waits: list[float], said: list[bool]
 ) -> None:
     answers = []
@@ -114,7 +114,7 @@ def test_an_explanation_is_reported_when_it_is_new_and_seldom_otherwise(
     assert answers == said
 
 
-def test_one_comebacks_explanation_is_no_others(backoffs: Backoffs) -> None:
+def test_each_comeback_has_its_own_explanation(backoffs: Backoffs) -> None:
     assert backoffs.should_report("v", "No.")
     assert backoffs.should_report("w", "No.")
     assert not backoffs.should_report("v", "No.")

@@ -89,7 +89,7 @@ OURS = {"leaving": True, "ours": True}
         (Comeback(), "done"),
     ],
 )
-def test_law_l4_the_next_step_is_read_off_the_objects(comeback: Comeback, step: str) -> None:
+def test_law_l4_the_next_step_follows_from_the_objects(comeback: Comeback, step: str) -> None:
     assert next_step(comeback) == step
 
 
@@ -100,7 +100,7 @@ def every_victim() -> list[Pod | None]:
 
 @pytest.mark.parametrize("is_name_taken", [False, True])
 @pytest.mark.parametrize("wanted", [False, True])
-def test_law_l4_whatever_is_found_there_is_a_step_and_none_overrules_the_user(
+def test_law_l4_every_state_has_a_next_step_and_none_overrules_the_user(
     *, wanted: bool, is_name_taken: bool
 ) -> None:
     templates = [None, STORED, DUE]
@@ -164,7 +164,7 @@ def test_a_victim_has_ended_when_nothing_of_it_can_run(pod: dict[str, Any], *, e
     assert has_ended(msgspec.convert(pod, Pod)) is ended
 
 
-def test_only_a_controller_brings_its_pod_back() -> None:
+def test_only_a_controllers_pod_is_brought_back_by_its_owner() -> None:
     def owned(**owner: Any) -> Pod:
         return msgspec.convert({"metadata": {"ownerReferences": [{"kind": "X", **owner}]}}, Pod)
 
@@ -173,7 +173,7 @@ def test_only_a_controller_brings_its_pod_back() -> None:
     assert not is_owned(a_pod().obj)
 
 
-def test_template_and_pod_name_the_pod_that_they_replace() -> None:
+def test_template_and_returning_pod_name_the_pod_that_they_replace() -> None:
     assert victim_of(STORED) == "v"
     assert origin_of(returning()) == "v"
     assert origin_of(victim()) is None
@@ -189,6 +189,8 @@ def test_template_and_pod_name_the_pod_that_they_replace() -> None:
         ("keep", "without-gpu"),
     ],
 )
-def test_a_pod_says_how_it_comes_back_and_nonsense_is_ignored(value: str | None, back: str) -> None:
+def test_a_pods_annotation_says_how_it_comes_back_and_invalid_values_are_ignored(
+    value: str | None, back: str
+) -> None:
     pod = a_pod().with_annotation(names.ON_EVICT, value) if value else a_pod()
     assert on_eviction(pod.obj) == back

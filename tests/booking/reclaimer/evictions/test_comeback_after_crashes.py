@@ -24,7 +24,7 @@ VARIANTS: dict[str, Make] = {
     "refused": lambda: World("refused"),
 }
 TAKEN = [variant for variant in VARIANTS if variant != "refused"]
-"""Who is taken away because somebody wants it, and may not want it any more."""
+"""Variants in which the pod is evicted for a reason that may no longer hold."""
 
 
 def calls_of(variant: str) -> int:
@@ -55,14 +55,16 @@ def nothing_is_left(world: World) -> bool:
     return world.templates == 0 and not has_finalizer and not marked and names.COMEBACK not in labels
 
 
-def test_the_story_has_as_many_points_as_it_should() -> None:
+def test_each_variant_makes_the_expected_number_of_calls() -> None:
     calls = {variant: calls_of(variant) for variant in VARIANTS}
     expected = {"evicted": 10, "ended": 11, "requeued": 10, "budget overridden": 11, "refused": 11}
     assert calls == expected
 
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
-def test_law_l4_killed_after_any_call_it_comes_back_once(variant: str, call: int) -> None:
+def test_law_l4_a_pod_comes_back_once_when_the_process_is_killed_after_any_call(
+    variant: str, call: int
+) -> None:
     world = VARIANTS[variant]()
     world.kube.dies_after = call
     world.play()
@@ -73,7 +75,9 @@ def test_law_l4_killed_after_any_call_it_comes_back_once(variant: str, call: int
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
 @pytest.mark.parametrize("again", range(1, 6))
-def test_law_l4_killed_twice_it_comes_back_once(variant: str, call: int, again: int) -> None:
+def test_law_l4_a_pod_comes_back_once_when_the_process_is_killed_twice(
+    variant: str, call: int, again: int
+) -> None:
     world = VARIANTS[variant]()
     world.kube.dies_after = call
     while world.kube.dies_after is not None:
@@ -101,8 +105,8 @@ def test_law_l4_a_user_who_deletes_the_pod_wins(variant: str, call: int, *, kill
     world.play()
     assert nothing_is_left(world)
     if counted == [True] and marked == [True] and killed:
-        # Between our condition and our delete, and we die at the same moment: nobody can tell the user's
-        # delete from ours any more. Rather a pod without a GPU too many than one too few.
+        # Between our condition and our delete, and we die at the same moment: the user's delete cannot be
+        # told from ours any more. Rather a pod without a GPU too many than one too few.
         assert one_came_back(world)
     elif counted == [True]:
         assert world.pod() is None
@@ -113,7 +117,9 @@ def test_law_l4_a_user_who_deletes_the_pod_wins(variant: str, call: int, *, kill
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize(("variant", "call"), [point for point in POINTS if point[0] in TAKEN])
-def test_law_l4_no_longer_wanted_after_any_call(variant: str, call: int, *, killed: bool) -> None:
+def test_law_l4_an_eviction_withdrawn_after_any_call_leaves_the_pod_or_its_comeback(
+    variant: str, call: int, *, killed: bool
+) -> None:
     world = VARIANTS[variant]()
     leaving: list[bool] = []
 
@@ -137,7 +143,7 @@ def test_law_l4_no_longer_wanted_after_any_call(variant: str, call: int, *, kill
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
 @pytest.mark.parametrize("killed", [False, True])
-def test_law_l4_a_user_who_makes_another_pod_of_its_name_keeps_it(
+def test_law_l4_another_pod_that_the_user_creates_under_the_name_stays(
     variant: str, call: int, *, killed: bool
 ) -> None:
     world = VARIANTS[variant]()
@@ -177,7 +183,7 @@ def test_law_l4_a_user_who_makes_another_pod_of_its_name_keeps_it(
     deleted_after=st.none() | st.integers(1, 12),
 )
 @settings(max_examples=300)
-def test_law_l4_holds_while_watches_lag_behind_and_answers_are_lost(
+def test_law_l4_holds_when_watches_lag_behind_and_answers_are_lost(
     variant: str,
     lags: list[tuple[bool, bool, bool, str | None]],
     killed_after: int | None,

@@ -64,7 +64,7 @@ def version_of(seen: ComebackCache, uid: str = "v") -> str | None:
     [([1, 2], "2"), ([2, 1], "2"), ([2, 2], "2"), ([10, 9], "10"), (["a", "b"], "b"), (["b", "a"], "a")],
     ids=["in order", "reordered", "repeated", "as numbers", "incomparable", "incomparable the other way"],
 )
-def test_of_two_states_of_a_pod_the_newer_is_kept(
+def test_the_newer_of_two_states_of_a_pod_is_kept(
     seen: ComebackCache, versions: list[int | str], kept: str
 ) -> None:
     for version in versions:
@@ -72,7 +72,7 @@ def test_of_two_states_of_a_pod_the_newer_is_kept(
     assert version_of(seen) == kept
 
 
-def test_a_pod_that_is_gone_is_no_more_whatever_state_its_deletion_reports(seen: ComebackCache) -> None:
+def test_a_deleted_pod_is_dropped_whatever_version_its_deletion_reports(seen: ComebackCache) -> None:
     seen.pods.upsert(pod(5))
     seen.pods.remove(pod(3))
     assert not seen.knows("v")
@@ -87,7 +87,7 @@ def test_our_own_write_is_cached_at_once_and_a_late_event_does_not_undo_it(seen:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_write_that_released_a_pod_does_not_bring_back_what_the_watch_has_removed(
+def test_the_release_of_a_pod_does_not_cache_it_again_after_the_watch_removed_it(
     seen: ComebackCache, *, known: bool
 ) -> None:
     if known:
@@ -101,7 +101,7 @@ def test_a_write_that_released_a_pod_does_not_bring_back_what_the_watch_has_remo
     [("9", True, True), ("10", True, False), ("9", False, False)],
     ids=["ours and newer", "the list is as new", "released"],
 )
-def test_a_list_that_was_made_before_our_write_does_not_undo_it(
+def test_a_list_made_before_our_write_does_not_undo_it(
     seen: ComebackCache, version: str, *, finalizer: bool, stays: bool
 ) -> None:
     seen.pods.upsert(pod(10, finalizer=finalizer))
@@ -110,7 +110,7 @@ def test_a_list_that_was_made_before_our_write_does_not_undo_it(
     assert seen.knows("other")
 
 
-def test_a_list_with_an_older_state_of_what_we_wrote_leaves_the_newer(seen: ComebackCache) -> None:
+def test_a_list_with_an_older_version_of_a_pod_that_we_wrote_keeps_the_newer(seen: ComebackCache) -> None:
     seen.pods.upsert(pod(10))
     seen.pods.replace([pod(8)], "9")
     assert version_of(seen) == "10"
@@ -126,7 +126,7 @@ def test_a_list_with_an_older_state_of_what_we_wrote_leaves_the_newer(seen: Come
     [([1, 2], "2"), ([2, 1], "2"), ([10, 9], "10")],
     ids=["in order", "reordered", "as numbers"],
 )
-def test_of_two_states_of_a_template_the_newer_is_kept(
+def test_the_newer_of_two_states_of_a_template_is_kept(
     seen: ComebackCache, versions: list[int], kept: str
 ) -> None:
     for version in versions:
@@ -136,7 +136,7 @@ def test_of_two_states_of_a_template_the_newer_is_kept(
     assert found.metadata.resource_version == kept
 
 
-def test_what_only_carries_our_label_is_not_cached(seen: ComebackCache) -> None:
+def test_objects_that_carry_only_our_label_are_not_cached(seen: ComebackCache) -> None:
     seen.templates.upsert(template(name=None))
     seen.templates.upsert(
         msgspec.convert(
@@ -146,7 +146,7 @@ def test_what_only_carries_our_label_is_not_cached(seen: ComebackCache) -> None:
     assert seen.victims() == []
 
 
-def test_law_l4_a_template_that_we_deleted_stays_deleted_however_late_its_events_come(
+def test_law_l4_a_template_that_we_deleted_stays_deleted_however_late_its_events_arrive(
     seen: ComebackCache,
 ) -> None:
     seen.templates.upsert(template(1))
@@ -160,7 +160,7 @@ def test_law_l4_a_template_that_we_deleted_stays_deleted_however_late_its_events
     assert seen.template("v") is not None, "another of that name counts"
 
 
-def test_the_deletion_of_the_one_before_leaves_a_template_that_was_stored_again(seen: ComebackCache) -> None:
+def test_the_deletion_of_the_previous_template_leaves_one_that_was_stored_again(seen: ComebackCache) -> None:
     seen.templates.upsert(template(1))
     seen.templates.upsert(template(3, uid="again"))
     seen.templates.remove(template(2))
@@ -173,7 +173,7 @@ def test_the_deletion_of_the_one_before_leaves_a_template_that_was_stored_again(
 
 
 @pytest.mark.parametrize(("version", "stays"), [("9", True), ("10", False)])
-def test_a_list_that_was_made_before_we_stored_a_template_does_not_remove_it(
+def test_a_list_made_before_we_stored_a_template_does_not_remove_it(
     seen: ComebackCache, version: str, *, stays: bool
 ) -> None:
     seen.put_template(template(10))
@@ -200,20 +200,22 @@ def test_victim_template_and_returning_pod_are_one_comeback(seen: ComebackCache)
     [{"name": "q"}, {"namespace": "other"}, {"of": "somebody"}],
     ids=["another name", "another namespace", "of another victim"],
 )
-def test_the_returning_pod_is_in_its_victims_place(seen: ComebackCache, marks: dict[str, str]) -> None:
+def test_a_pod_counts_as_returning_only_in_its_victims_place(
+    seen: ComebackCache, marks: dict[str, str]
+) -> None:
     seen.templates.upsert(template())
     seen.pods.upsert(pod(**{"uid": "r", "of": "v", **marks}))
     assert seen.comeback("v", wanted=False).returning is None
 
 
-def test_without_a_template_the_mark_on_the_pod_decides(seen: ComebackCache) -> None:
+def test_without_a_template_the_mark_on_the_pod_makes_it_a_returning_pod(seen: ComebackCache) -> None:
     seen.pods.upsert(pod(uid="r", of="v", name="q"))
     assert seen.comeback("v", wanted=False).returning is not None
     assert seen.victims() == ["v"]
     assert seen.comeback("r", wanted=False).victim is None
 
 
-def test_one_that_came_back_and_leaves_again_is_a_victim_itself(seen: ComebackCache) -> None:
+def test_a_pod_that_came_back_and_leaves_again_is_a_victim_itself(seen: ComebackCache) -> None:
     seen.pods.upsert(pod(uid="r", of="v"))
     seen.templates.upsert(template(of="r"))
     assert seen.victims() == ["r"]
@@ -225,7 +227,7 @@ def test_one_that_came_back_and_leaves_again_is_a_victim_itself(seen: ComebackCa
 
 
 @pytest.mark.parametrize("kind", ["pods", "templates"])
-def test_each_event_of_a_watch_is_passed_on_once_to_each_and_none_of_our_own_writes(
+def test_each_watch_event_triggers_every_callback_once_and_our_own_writes_trigger_none(
     seen: ComebackCache, kind: str
 ) -> None:
     heard: list[str] = []
@@ -248,7 +250,7 @@ def test_each_event_of_a_watch_is_passed_on_once_to_each_and_none_of_our_own_wri
     versions=st.permutations(range(1, 7)),
     repeated=st.lists(st.integers(1, 6), max_size=6),
 )
-def test_whatever_the_order_of_events_the_newest_state_is_cached(
+def test_the_newest_state_is_cached_whatever_the_order_of_events(
     versions: list[int], repeated: list[int]
 ) -> None:
     seen = ComebackCache()

@@ -46,7 +46,7 @@ def test_a_pod_comes_back_with_our_finalizer_and_label_until_the_template_is_gon
 
 
 @pytest.mark.parametrize("released", [False, True], ids=["with our finalizer", "released by another process"])
-def test_one_that_another_process_has_brought_back_is_not_created_again(
+def test_a_pod_that_another_process_has_brought_back_is_not_created_again(
     round_: Round, *, released: bool
 ) -> None:
     round_.template(due=True)
@@ -60,7 +60,7 @@ def test_one_that_another_process_has_brought_back_is_not_created_again(
     assert (pod.metadata.uid, pod.metadata.finalizers) == ("r", None)
 
 
-def test_a_strangers_pod_of_the_name_stays_and_is_reported_on(round_: Round) -> None:
+def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round) -> None:
     round_.template(due=True)
     round_.sync()
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
@@ -78,7 +78,7 @@ def test_a_strangers_pod_of_the_name_stays_and_is_reported_on(round_: Round) -> 
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone by the time it is read"])
-def test_while_the_old_pod_has_the_name_its_creation_waits_and_no_event_is_written(
+def test_creation_waits_without_an_event_while_the_old_pod_still_has_the_name(
     round_: Round, *, exists: bool
 ) -> None:
     round_.template(due=True)
@@ -97,7 +97,7 @@ def test_while_the_old_pod_has_the_name_its_creation_waits_and_no_event_is_writt
 
 
 @pytest.mark.parametrize("stored_again", [False, True], ids=["gone", "another one"])
-def test_law_l4_of_a_template_that_is_not_the_cached_one_any_more_no_pod_is_created(
+def test_law_l4_no_pod_is_created_when_the_template_is_no_longer_the_cached_one(
     round_: Round, *, stored_again: bool
 ) -> None:
     round_.template(due=True)
@@ -110,13 +110,13 @@ def test_law_l4_of_a_template_that_is_not_the_cached_one_any_more_no_pod_is_crea
     assert round_.seen.template("v") is None
 
 
-def test_law_l4_who_marked_a_template_long_ago_still_asks_whether_it_is_there(round_: Round) -> None:
+def test_law_l4_a_template_marked_long_ago_is_still_read_before_its_pod_is_created(round_: Round) -> None:
     round_.victim(leaving=True, marked=True, ended=True, finalizers=(names.COMEBACK, "example.com/stay"))
     round_.template()
     round_.sync()
     assert round_.asked() == [MARK_DUE, PATCH_POD]
     due = round_.kube.get(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
-    # Meanwhile another process has led, has brought the pod back, and its user has deleted that.
+    # Meanwhile another process led and brought the pod back, and its user deleted it.
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
     round_.kube.finish(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
     round_.sync()
@@ -161,7 +161,7 @@ def test_law_l4_who_marked_a_template_long_ago_still_asks_whether_it_is_there(ro
         "rejected, without a GPU",
     ],
 )
-def test_the_owner_reads_how_and_why_a_pod_came_back(
+def test_an_event_tells_the_owner_how_and_why_a_pod_came_back(
     round_: Round, annotations: dict[str, str], event: tuple[str, str]
 ) -> None:
     round_.template(due=True, **annotations)
@@ -173,7 +173,7 @@ def test_the_owner_reads_how_and_why_a_pod_came_back(
 # --- a missing template --------------------------------------------------------------------------------
 
 
-def test_a_template_that_is_stored_again_says_why_as_the_pod_does(round_: Round) -> None:
+def test_a_template_that_is_stored_again_has_the_reason_that_is_written_on_the_pod(round_: Round) -> None:
     pod = gpu_pod(uid="v", finalizers=[names.COMEBACK], deletionTimestamp=DUE_AT)
     pod["metadata"]["labels"] = {names.COMEBACK: "true"}
     pod["metadata"]["annotations"][names.COMEBACK_HOW] = "as-it-was"
@@ -198,7 +198,7 @@ def test_without_a_message_on_the_pod_the_reason_is_the_message(round_: Round) -
     assert template.metadata.annotation(names.COMEBACK_MESSAGE) == "ended"
 
 
-def test_a_victim_that_is_gone_when_its_template_is_missing_needs_none(round_: Round) -> None:
+def test_no_template_is_stored_for_a_victim_that_is_gone_already(round_: Round) -> None:
     round_.victim(leaving=True, marked=True)
     round_.sync()
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
@@ -217,7 +217,7 @@ def test_a_victim_that_is_gone_when_its_template_is_missing_needs_none(round_: R
     ],
     ids=["the namespace ends", "another cause", "no causes", "no details"],
 )
-def test_the_victim_is_released_without_a_template_where_its_namespace_ends_and_nowhere_else(
+def test_a_victim_is_released_without_a_template_only_where_its_namespace_is_terminating(
     round_: Round, details: dict[str, Any], calls: list[str]
 ) -> None:
     round_.victim(leaving=True, marked=True, finalizers=(names.COMEBACK, "example.com/stay"))

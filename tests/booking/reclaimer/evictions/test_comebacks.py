@@ -86,7 +86,7 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
 
 
 @pytest.mark.parametrize(("left", "calls"), LEFT.values(), ids=LEFT)
-def test_law_l4_from_each_state_a_new_process_goes_on_in_this_order(
+def test_law_l4_a_new_process_continues_from_each_state_with_these_calls(
     round_: Round, left: dict[str, dict[str, Any]], calls: list[str]
 ) -> None:
     for kind, more in left.items():
@@ -102,7 +102,7 @@ def test_law_l4_from_each_state_a_new_process_goes_on_in_this_order(
 
 
 @pytest.mark.parametrize(("left", "calls"), LEFT.values(), ids=LEFT)
-def test_law_l4_a_round_that_is_repeated_before_the_watch_shows_it_writes_nothing_twice(
+def test_law_l4_a_round_repeated_before_the_watch_shows_it_writes_nothing_twice(
     round_: Round, left: dict[str, dict[str, Any]], calls: list[str]
 ) -> None:
     for kind, more in left.items():
@@ -123,7 +123,7 @@ PREPARED: Final = {
 
 
 @pytest.mark.parametrize("left", PREPARED.values(), ids=PREPARED)
-def test_steps_of_the_eviction_itself_are_left_to_the_evictor(
+def test_the_steps_of_the_eviction_itself_are_left_to_the_evictor(
     round_: Round, left: dict[str, dict[str, Any]]
 ) -> None:
     for kind, more in left.items():
@@ -132,7 +132,7 @@ def test_steps_of_the_eviction_itself_are_left_to_the_evictor(
     assert round_.asked("v") == []
 
 
-def test_a_withdrawal_says_on_the_pod_that_it_need_not_go_and_keeps_what_others_say(round_: Round) -> None:
+def test_a_withdrawal_clears_our_condition_and_keeps_the_conditions_of_others(round_: Round) -> None:
     round_.victim(marked=True, annotations={names.COMEBACK_HOW: "as-it-was", "mine": "x"})
     round_.template()
     round_.sync()
@@ -165,7 +165,7 @@ def test_a_withdrawal_says_on_the_pod_that_it_need_not_go_and_keeps_what_others_
     [({"leaving": True}, True), ({"leaving": False, "finalizers": ()}, False)],
     ids=["it leaves already", "its controller replaces it"],
 )
-def test_the_condition_is_cleared_where_the_pod_stays_alone(
+def test_the_condition_is_cleared_only_on_a_pod_that_stays(
     round_: Round, left: dict[str, Any], *, is_marked: bool
 ) -> None:
     round_.comebacks.clear_disruption(round_.victim(marked=True, **left))
@@ -183,7 +183,7 @@ def test_a_condition_that_another_has_cleared_is_not_written_again(round_: Round
     assert round_.asked() == [PATCH_POD], "it is cached as it is now: the finalizer goes"
 
 
-def test_a_pod_that_is_gone_when_its_condition_is_to_be_cleared_is_dropped_from_the_cache(
+def test_a_pod_found_gone_while_its_condition_is_cleared_is_dropped_from_the_cache(
     round_: Round,
 ) -> None:
     before = round_.victim(marked=True)
@@ -222,7 +222,7 @@ REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and i
     ],
     ids=["forbidden", "invalid", "server error", "overloaded", "an answer that cannot be read"],
 )
-def test_a_refused_creation_is_tried_again_after_a_pause_and_its_owner_reads_why(
+def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     round_: Round, failure: ApiError, said: list[tuple[str, str]]
 ) -> None:
     round_.template(due=True)
@@ -241,7 +241,7 @@ def test_a_refused_creation_is_tried_again_after_a_pause_and_its_owner_reads_why
     )
 
 
-def test_each_pause_is_twice_the_last_until_half_a_minute_and_progress_ends_it(round_: Round) -> None:
+def test_pauses_double_up_to_half_a_minute_and_start_over_after_progress(round_: Round) -> None:
     round_.template(due=True)
     round_.sync()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
@@ -276,7 +276,7 @@ def test_an_api_server_that_does_not_answer_ends_the_round_and_the_next_one_goes
     assert round_.asked(), "without a pause: it is not this comeback's fault"
 
 
-def test_one_that_is_refused_blocks_no_other(round_: Round) -> None:
+def test_a_refused_comeback_blocks_no_other(round_: Round) -> None:
     for name in ("p", "q", "s"):
         round_.template(due=True, name=name, uid=f"uid-{name}")
     round_.sync()
@@ -302,9 +302,7 @@ def test_a_pod_that_another_has_changed_is_read_again_and_the_step_repeated(roun
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "another of its name"])
-def test_a_pod_that_is_gone_when_it_is_written_is_dropped_from_the_cache(
-    round_: Round, *, again: bool
-) -> None:
+def test_a_pod_found_gone_by_a_write_is_dropped_from_the_cache(round_: Round, *, again: bool) -> None:
     round_.victim()
     round_.sync()
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
@@ -319,33 +317,33 @@ def test_a_pod_that_is_gone_when_it_is_written_is_dropped_from_the_cache(
 # --- watches that lag behind ---------------------------------------------------------------------------
 
 
-def test_a_template_whose_victim_no_watch_has_brought_yet_is_not_forgotten(round_: Round) -> None:
+def test_a_template_whose_victim_no_watch_has_reported_yet_is_kept(round_: Round) -> None:
     round_.victim(leaving=True, marked=True)
     round_.template()
     round_.sync(pods=False)
     assert round_.asked() == [READ_POD]
-    assert round_.seen.knows("v"), "it has our finalizer: it is cached, and asked for once"
+    assert round_.seen.knows("v"), "it has our finalizer: it is cached, and read once"
     assert round_.asked() == []
 
 
-def test_a_template_whose_pod_is_back_already_is_forgotten_and_the_pod_released(round_: Round) -> None:
+def test_a_template_whose_pod_is_back_already_is_deleted_and_the_pod_released(round_: Round) -> None:
     round_.template()
     round_.returning()
     round_.sync(pods=False)
     assert round_.asked() == [READ_POD, FORGET, PATCH_POD]
 
 
-def test_a_victim_that_is_still_wanted_and_not_watched_is_asked_for_after_a_pause(round_: Round) -> None:
+def test_an_unwatched_victim_that_must_still_leave_is_read_again_after_a_pause(round_: Round) -> None:
     round_.victim(finalizers=(), label=False)
     round_.template()
     round_.sync()
     assert round_.asked("v") == [READ_POD]
-    assert round_.asked("v") == [], "no watch tells of it: after a pause"
+    assert round_.asked("v") == [], "no watch reports it: after a pause"
     round_.clock.advance(0.51)
     assert round_.asked("v") == [READ_POD]
 
 
-def test_what_was_taken_is_left_alone_until_the_watch_shows_that_it_leaves(round_: Round) -> None:
+def test_a_deleted_victim_is_left_alone_until_the_watch_shows_that_it_terminates(round_: Round) -> None:
     round_.victim()
     round_.template()
     round_.sync()
@@ -356,7 +354,7 @@ def test_what_was_taken_is_left_alone_until_the_watch_shows_that_it_leaves(round
     assert round_.asked() == [MARK_DUE, PATCH_POD]
 
 
-def test_what_was_taken_is_forgotten_with_its_comeback(round_: Round) -> None:
+def test_the_record_of_a_deletion_is_forgotten_with_its_comeback(round_: Round) -> None:
     round_.comebacks.taken |= {"wanted", "gone"}
     round_.asked("wanted")
     assert round_.comebacks.taken == {"wanted"}
@@ -368,7 +366,7 @@ def test_what_was_taken_is_forgotten_with_its_comeback(round_: Round) -> None:
 @pytest.mark.parametrize(
     ("takes", "had_a_turn"), [(0.1, [6]), (0.25, [4, 2]), (0.5, [2, 2, 2]), (2.0, [1] * 6)]
 )
-def test_a_round_lasts_a_second_and_the_next_one_begins_with_those_that_had_no_turn(
+def test_a_round_lasts_a_second_and_the_next_begins_with_the_comebacks_left_out(
     round_: Round, takes: float, had_a_turn: list[int]
 ) -> None:
     for number in range(6):
@@ -388,7 +386,7 @@ def test_a_round_lasts_a_second_and_the_next_one_begins_with_those_that_had_no_t
     assert ADVANCED_FOR == 1.0
 
 
-def test_after_a_whole_round_all_have_their_turn_again_with_those_that_are_new(round_: Round) -> None:
+def test_after_a_complete_round_all_comebacks_have_their_turn_again_and_new_ones_too(round_: Round) -> None:
     round_.victim(leaving=True, marked=True)
     round_.template()
     round_.sync()

@@ -1,4 +1,4 @@
-"""A comeback is tried out while the hold is written, and nothing is asked twice for it."""
+"""The dry run of a comeback is made while the hold is written, and is not repeated."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def evict(world: World) -> None:
     world.evictor.evict(pod, world.why)
 
 
-def test_what_was_asked_ahead_is_not_asked_again() -> None:
+def test_a_dry_run_made_ahead_is_not_repeated_at_the_eviction() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
     assert world.asked == ASKED
@@ -28,7 +28,7 @@ def test_what_was_asked_ahead_is_not_asked_again() -> None:
     assert world.asked == [*ASKED, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
 
 
-def test_nothing_is_written_by_asking_ahead() -> None:
+def test_a_dry_run_made_ahead_writes_nothing() -> None:
     world = World()
     before = world.kube.raw(PODS, "p", namespace=NAMESPACE)
     world.evictor.prepare(world.victim, back="without-gpu")
@@ -37,7 +37,7 @@ def test_nothing_is_written_by_asking_ahead() -> None:
     assert len(world.kube.list(PODS).items) == 1
 
 
-def test_a_pod_that_has_changed_since_it_was_asked_about_is_asked_about_again() -> None:
+def test_a_pod_that_has_changed_since_its_dry_run_gets_another() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
     change = {"metadata": {"labels": {"new": "yes"}}}
@@ -50,7 +50,7 @@ def test_a_pod_that_has_changed_since_it_was_asked_about_is_asked_about_again() 
     assert back.metadata.labels == {"new": "yes"}
 
 
-def test_an_answer_that_is_too_old_is_not_used() -> None:
+def test_a_dry_run_that_is_too_old_is_repeated() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
     world.clock.advance(DECIDED_WITHIN + 0.1)
@@ -58,7 +58,7 @@ def test_an_answer_that_is_too_old_is_not_used() -> None:
     assert world.asked[:4] == ASKED * 2
 
 
-def test_an_answer_outlives_a_pass_in_which_the_hold_was_refused() -> None:
+def test_a_dry_run_is_kept_over_a_pass_in_which_the_hold_was_refused() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
     world.evictor.reconcile(frozenset())
@@ -67,7 +67,7 @@ def test_an_answer_outlives_a_pass_in_which_the_hold_was_refused() -> None:
     assert world.asked.count("POST pods?dryRun=All") == 1
 
 
-def test_one_that_is_to_come_back_in_another_way_is_asked_about_again() -> None:
+def test_a_pod_that_must_come_back_in_another_form_gets_another_dry_run() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="as-it-was")
     evict(world)
@@ -79,7 +79,7 @@ def test_one_that_is_to_come_back_in_another_way_is_asked_about_again() -> None:
     )
 
 
-def test_a_pod_that_is_deleted_while_it_is_asked_about_is_left_alone() -> None:
+def test_a_pod_deleted_during_its_dry_run_is_left_alone() -> None:
     world = World()
     world.kube.then = {1: world.user_deletes}
     world.evictor.prepare(world.victim, back="without-gpu")
@@ -88,7 +88,7 @@ def test_a_pod_that_is_deleted_while_it_is_asked_about_is_left_alone() -> None:
     assert world.templates == 0
 
 
-def test_a_pod_of_which_nobody_comes_back_is_not_asked_about() -> None:
+def test_a_pod_that_does_not_come_back_gets_no_dry_run() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="never")
     owner = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
@@ -97,7 +97,7 @@ def test_a_pod_of_which_nobody_comes_back_is_not_asked_about() -> None:
     assert world.asked == []
 
 
-def test_a_pod_that_is_made_ready_already_is_not_asked_about() -> None:
+def test_a_pod_prepared_for_eviction_gets_no_further_dry_run() -> None:
     world = World()
     world.kubelet_works = False
     world.round()
@@ -106,7 +106,7 @@ def test_a_pod_that_is_made_ready_already_is_not_asked_about() -> None:
     assert len(world.asked) == asked
 
 
-def test_of_many_only_some_are_asked_about_ahead() -> None:
+def test_only_a_limited_number_of_dry_runs_is_made_ahead() -> None:
     world = World()
     many = [world.kube.put(PODS, gpu_pod(f"p{number}")) for number in range(MOST_AHEAD + 3)]
     for pod in many:
@@ -114,7 +114,7 @@ def test_of_many_only_some_are_asked_about_ahead() -> None:
     assert world.asked.count("POST pods?dryRun=All") == MOST_AHEAD
 
 
-def test_that_the_api_server_could_not_be_asked_is_reported_when_the_pod_leaves() -> None:
+def test_a_failed_dry_run_made_ahead_is_reported_at_the_eviction() -> None:
     world = World()
     world.kube.then = {1: _no_answer}
     world.evictor.prepare(world.victim, back="without-gpu")

@@ -1,4 +1,4 @@
-"""One that is not to come back, killed at every point between two calls: it is gone, and nothing is left."""
+"""A pod that does not come back, the process killed between any two calls: nothing of it is left."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ Make = Callable[[], World]
 
 
 def prepared_otherwise() -> World:
-    """It was to come back, and a budget kept it; meanwhile it is to be gone."""
+    """It was prepared to come back, and a budget kept it; meanwhile it must not come back any more."""
     world = World("evicted")
     uid = world.victim.metadata.uid
     world.kube.protect(uid)
@@ -22,13 +22,13 @@ def prepared_otherwise() -> World:
     return world
 
 
-FOR_EVER: dict[str, Make] = {
+WITHOUT_COMEBACK: dict[str, Make] = {
     "evicted": lambda: World("evicted", back="never", notice="For alice's, at 09:00."),
     "ended": lambda: World("ended", back="never"),
     "budget overridden": lambda: World("evicted", back="never", overrides_budget=True),
     "prepared otherwise": prepared_otherwise,
 }
-"""Who is not to come back."""
+"""Evictions after which the pod does not come back."""
 
 
 def calls_of(make: Make) -> range:
@@ -38,15 +38,15 @@ def calls_of(make: Make) -> range:
     return range(before + 1, world.kube.ours + 1)
 
 
-POINTS = [(variant, call) for variant, make in FOR_EVER.items() for call in calls_of(make)]
+POINTS = [(variant, call) for variant, make in WITHOUT_COMEBACK.items() for call in calls_of(make)]
 
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
 @pytest.mark.parametrize("again", [None, 1, 2])
-def test_killed_after_any_call_a_pod_that_is_not_to_come_back_never_does(
+def test_a_pod_that_must_not_come_back_never_does_when_the_process_is_killed_after_any_call(
     variant: str, call: int, again: int | None
 ) -> None:
-    world = FOR_EVER[variant]()
+    world = WITHOUT_COMEBACK[variant]()
     world.kube.dies_after = call
     while world.kube.dies_after is not None:
         world.round()
@@ -57,8 +57,10 @@ def test_killed_after_any_call_a_pod_that_is_not_to_come_back_never_does(
 
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
-def test_killed_after_any_call_one_that_may_stay_after_all_is_as_it_was(variant: str, call: int) -> None:
-    world = FOR_EVER[variant]()
+def test_a_pod_that_may_stay_after_all_is_restored_when_the_process_is_killed_after_any_call(
+    variant: str, call: int
+) -> None:
+    world = WITHOUT_COMEBACK[variant]()
     world.kube.dies_after = call
     while world.kube.dies_after is not None:
         world.round()

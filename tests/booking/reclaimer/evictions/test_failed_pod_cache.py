@@ -54,9 +54,7 @@ def failed(uid: str = "v", *, restart: str | None = None, ran: bool = False, **m
     ],
     ids=["rejected", "rejected after it ran", "to run once, and has not", "to run once, and has"],
 )
-def test_rejected_pods_are_cached_with_what_becomes_of_them(
-    watched: Watched, pod: FailedPod, verdict: str
-) -> None:
+def test_rejected_pods_are_cached_with_their_verdict(watched: Watched, pod: FailedPod, verdict: str) -> None:
     watched.cache.upsert(pod)
     assert watched.found == [("v", verdict, 0.0)]
 
@@ -75,7 +73,7 @@ NOT_OURS = {
 
 @pytest.mark.parametrize("pod", NOT_OURS.values(), ids=NOT_OURS)
 @pytest.mark.parametrize("before", [False, True], ids=["never seen", "seen before"])
-def test_what_is_not_ours_is_not_cached_or_not_any_more(
+def test_a_pod_that_is_not_ours_is_not_cached_or_is_removed(
     watched: Watched, pod: FailedPod, *, before: bool
 ) -> None:
     if before:
@@ -87,7 +85,7 @@ def test_what_is_not_ours_is_not_cached_or_not_any_more(
 
 
 @pytest.mark.parametrize("by", ["upsert", "replace"])
-def test_the_time_since_it_was_first_seen_goes_on_over_events_and_lists(watched: Watched, by: str) -> None:
+def test_the_time_since_a_pod_was_first_seen_survives_events_and_lists(watched: Watched, by: str) -> None:
     watched.cache.upsert(failed())
     watched.clock.advance(5)
     if by == "upsert":
@@ -99,7 +97,7 @@ def test_the_time_since_it_was_first_seen_goes_on_over_events_and_lists(watched:
 
 
 @pytest.mark.parametrize("by", ["remove", "replace"])
-def test_one_that_is_gone_and_is_seen_again_counts_from_then(watched: Watched, by: str) -> None:
+def test_a_pod_that_was_gone_and_is_seen_again_counts_from_then(watched: Watched, by: str) -> None:
     watched.cache.upsert(failed())
     if by == "remove":
         watched.cache.remove(failed())
@@ -113,7 +111,7 @@ def test_one_that_is_gone_and_is_seen_again_counts_from_then(watched: Watched, b
 
 
 @pytest.mark.parametrize("by", ["upsert", "replace"])
-def test_they_stay_in_the_order_in_which_they_were_first_seen(watched: Watched, by: str) -> None:
+def test_pods_stay_in_the_order_in_which_they_were_first_seen(watched: Watched, by: str) -> None:
     for uid in ("b", "a", "c"):
         watched.cache.upsert(failed(uid))
         watched.clock.advance(1)
@@ -124,7 +122,7 @@ def test_they_stay_in_the_order_in_which_they_were_first_seen(watched: Watched, 
     assert [uid for uid, _, _ in watched.found] == ["b", "a", "c"]
 
 
-def test_those_that_one_list_brought_stay_in_its_order(watched: Watched) -> None:
+def test_pods_of_one_list_stay_in_its_order(watched: Watched) -> None:
     watched.cache.replace([failed("b"), failed("a")], "1")
     watched.cache.upsert(failed("c"))
     assert [uid for uid, _, _ in watched.found] == ["b", "a", "c"]

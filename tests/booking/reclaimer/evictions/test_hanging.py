@@ -30,7 +30,7 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def test_a_victim_that_hangs_is_not_waited_for_and_another_is_found(cluster: FakeCluster) -> None:
+def test_a_hanging_victim_is_replaced_by_another(cluster: FakeCluster) -> None:
     cluster.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     assert cluster.kept().victims == ("uid-b3",)
     cluster.after(1)
@@ -40,7 +40,7 @@ def test_a_victim_that_hangs_is_not_waited_for_and_another_is_found(cluster: Fak
     assert "default/b3 should have gone long ago" in " ".join(said for _, _, said in cluster.events)
 
 
-def test_what_a_hanging_pod_holds_is_planned_with_for_nobody(cluster: FakeCluster) -> None:
+def test_no_plan_counts_on_the_devices_of_a_hanging_pod(cluster: FakeCluster) -> None:
     cluster.after((GRACE + HANGS_AFTER).total_seconds())
     cluster.reconcile(2)
     cluster.book("b-2")
@@ -49,7 +49,7 @@ def test_what_a_hanging_pod_holds_is_planned_with_for_nobody(cluster: FakeCluste
     assert cluster.kept("c").victims == ("uid-b1",)
 
 
-def test_a_restarted_process_does_not_begin_to_wait_again(cluster: FakeCluster) -> None:
+def test_a_restarted_process_does_not_wait_from_the_beginning_again(cluster: FakeCluster) -> None:
     cluster.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     cluster.restart()
     cluster.after(1)
@@ -57,7 +57,7 @@ def test_a_restarted_process_does_not_begin_to_wait_again(cluster: FakeCluster) 
     assert cluster.kept().victims == ("uid-b2",)
 
 
-def test_one_that_goes_at_last_leaves_a_free_gpu(cluster: FakeCluster) -> None:
+def test_a_hanging_victim_that_ends_at_last_leaves_a_free_gpu(cluster: FakeCluster) -> None:
     cluster.after((GRACE + HANGS_AFTER).total_seconds())
     cluster.reconcile(2)
     cluster.gone("b3")
@@ -94,13 +94,13 @@ def with_cpu(cluster: FakeCluster, name: str, much: str) -> None:
 
 
 def without_gpu(cluster: FakeCluster, name: str, node: str, cpu: str = "8") -> None:
-    """The victim is gone, and what came back without a GPU has CPUs of its already."""
+    """The victim is gone, and the pod that came back without a GPU uses the node's CPUs already."""
     cluster.gone(name)
     cluster.create(a_pod(f"{name}-again").of("bob").on(node, {}), {"status": {"phase": "Running"}})
     with_cpu(cluster, f"{name}-again", cpu)
 
 
-def test_room_that_a_returned_victim_takes_costs_nobody_else_on_that_node_for_a_while(
+def test_a_node_whose_room_a_returned_victim_takes_is_barred_for_a_while(
     tight: FakeCluster,
 ) -> None:
     tight.reconcile()
@@ -116,7 +116,7 @@ def test_room_that_a_returned_victim_takes_costs_nobody_else_on_that_node_for_a_
     assert tight.kept().node == "n1"
 
 
-def test_however_often_room_is_taken_each_node_costs_a_victim_once(tight: FakeCluster) -> None:
+def test_each_node_costs_one_victim_however_often_its_room_is_taken(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "6")
     for name, node in (("b0", "n0"), ("b1", "n1")):
         tight.reconcile()
@@ -131,7 +131,7 @@ def test_however_often_room_is_taken_each_node_costs_a_victim_once(tight: FakeCl
     assert tight.held() is None
 
 
-def test_a_node_that_is_closed_meanwhile_is_not_barred(tight: FakeCluster) -> None:
+def test_a_node_cordoned_in_the_meantime_is_not_barred(tight: FakeCluster) -> None:
     tight.reconcile()
     tight.after(3)
     tight.kube.put(NODES, merged(tight.kube.raw(NODES, "n0"), {"spec": {"unschedulable": True}}))

@@ -1,4 +1,4 @@
-"""A crash between a pod's condition that it is taken away and its deletion, and then it may stay (law L4)."""
+"""A crash between a pod's disruption condition and its deletion, after which the pod may stay (law L4)."""
 
 import pytest
 
@@ -14,7 +14,7 @@ OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
 
 
 def marked(back: Back = "without-gpu") -> World:
-    """A pod whose booking was over, as a process left it that died before it deleted it; then it may stay."""
+    """A pod whose booking was over, left by a process that died before deleting it; now it may stay."""
     world = World("ended", back=back)
     world.kube.dies_after = _after_the_word(back)
     world.round()
@@ -27,7 +27,7 @@ def marked(back: Back = "without-gpu") -> World:
 
 
 def _after_the_word(back: Back) -> int:
-    """Number of the call by which it is said."""
+    """Number of the call that writes the condition."""
     world = World("ended", back=back)
     world.round()
     return next(n for n, asked in enumerate(world.asked, start=1) if asked.endswith("/status"))
@@ -38,7 +38,7 @@ def conditions(world: World) -> list[tuple[str, str]]:
     return [(one["type"], one["status"]) for one in pod.status["conditions"]]
 
 
-def test_law_l4_a_pod_that_may_stay_no_longer_says_that_it_is_taken_away() -> None:
+def test_law_l4_the_disruption_condition_of_a_pod_that_may_stay_is_cleared() -> None:
     world = marked()
     world.play()
     assert conditions(world) == [("Ready", "True"), (names.DISRUPTION_TARGET, "False")]
@@ -48,7 +48,7 @@ def test_law_l4_a_pod_that_may_stay_no_longer_says_that_it_is_taken_away() -> No
     assert world.templates == 0
 
 
-def test_law_l4_whose_user_deletes_it_then_does_not_come_back() -> None:
+def test_law_l4_a_pod_that_its_user_deletes_afterwards_does_not_come_back() -> None:
     world = marked()
     world.sync()
     world.pass_()
@@ -59,7 +59,7 @@ def test_law_l4_whose_user_deletes_it_then_does_not_come_back() -> None:
 
 
 @pytest.mark.parametrize("call", range(1, 5))
-def test_law_l4_killed_again_while_it_is_cleared_all_is_taken_back(call: int) -> None:
+def test_law_l4_everything_is_undone_when_the_process_is_killed_again_while_clearing(call: int) -> None:
     world = marked()
     world.kube.dies_after = world.kube.ours + call
     world.play()
@@ -77,7 +77,7 @@ def test_law_l4_a_pod_that_is_evicted_again_before_it_is_cleared_comes_back_once
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_pod_that_nothing_of_ours_holds_is_cleared_too_and_others_words_stay(*, ours: bool) -> None:
+def test_only_our_own_condition_is_cleared_on_a_pod_without_our_finalizer(*, ours: bool) -> None:
     chain = Chain()
     chain.add_node()
     pod = a_pod("owned").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)})

@@ -58,7 +58,7 @@ def test_an_eviction_and_its_comeback_take_ten_calls() -> None:
     ]
 
 
-def test_an_eviction_is_for_this_pod_in_this_state_with_the_shorter_grace() -> None:
+def test_an_eviction_has_uid_and_version_as_preconditions_and_the_shorter_grace_period() -> None:
     world = World()
     world.round()
     (call,) = [call for call in world.kube.calls if call.path.endswith("/eviction")]
@@ -69,7 +69,7 @@ def test_an_eviction_is_for_this_pod_in_this_state_with_the_shorter_grace() -> N
     assert options["gracePeriodSeconds"] == 20
 
 
-def test_a_pod_that_ends_has_a_condition_that_says_why_next_to_its_others() -> None:
+def test_an_ended_pod_has_a_condition_with_the_reason_beside_its_others() -> None:
     world = World("ended")
     world.kubelet_works = False
     world.round()
@@ -81,7 +81,7 @@ def test_a_pod_that_ends_has_a_condition_that_says_why_next_to_its_others() -> N
     assert pod.metadata.deletion_timestamp
 
 
-def test_nothing_is_created_before_the_old_one_has_ended() -> None:
+def test_no_pod_is_created_before_the_old_one_has_ended() -> None:
     world = World()
     world.kubelet_works = False
     world.play()
@@ -125,7 +125,7 @@ def test_a_disruption_budget_does_not_prolong_a_booking() -> None:
 
 
 @pytest.mark.parametrize("by", ["withdraw", "reconcile"])
-def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
+def test_preparations_are_undone_when_the_pod_need_not_leave(by: str) -> None:
     world = World()
     world.kube.protect(world.victim.metadata.uid)
     world.round()
@@ -152,7 +152,7 @@ def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
     came_back(world)
 
 
-def test_leaving_again_and_again_asks_nothing_more() -> None:
+def test_evicting_a_pod_again_makes_no_further_calls() -> None:
     world = World()
     world.sync()
     world.evictor.evict(world.victim, world.why)
@@ -163,7 +163,7 @@ def test_leaving_again_and_again_asks_nothing_more() -> None:
     assert len(world.asked) == asked
 
 
-def test_a_pod_that_was_created_again_under_the_name_is_not_touched() -> None:
+def test_a_new_pod_of_the_same_name_is_not_touched() -> None:
     world = World()
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     again = world.kube.put(PODS, gpu_pod())
@@ -171,7 +171,7 @@ def test_a_pod_that_was_created_again_under_the_name_is_not_touched() -> None:
     assert world.pod() == again
 
 
-def test_a_pod_that_cannot_come_back_leaves_all_the_same_and_that_is_reported_and_retried() -> None:
+def test_a_pod_that_cannot_come_back_still_leaves_and_its_comeback_is_reported_and_retried() -> None:
     world = World()
     world.kube.fail("POST", refused("a policy forbids it"))
     world.round()
@@ -187,7 +187,7 @@ def test_a_pod_that_cannot_come_back_leaves_all_the_same_and_that_is_reported_an
     ]
 
 
-def test_a_quota_that_is_full_while_the_pod_is_there_says_nothing() -> None:
+def test_a_quota_that_the_leaving_pod_itself_fills_is_not_reported() -> None:
     world = World()
     world.kube.fail("POST", refused("exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5"))
     world.play()
@@ -206,7 +206,7 @@ def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
     assert world.templates == 2
 
 
-def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
+def test_a_refused_comeback_does_not_delay_another() -> None:
     world = World()
     other = world.kube.put(PODS, gpu_pod("q"))
     world.sync()
@@ -225,7 +225,7 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     assert [pod is not None and not asks_for_gpus(pod) for pod in found].count(True) == 1
 
 
-def test_an_api_server_that_is_away_is_said_so() -> None:
+def test_an_unreachable_api_server_raises_an_error() -> None:
     world = World()
     world.sync()
     world.kube.down = True
@@ -236,7 +236,7 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
     came_back(world)
 
 
-def test_a_failing_dry_run_is_tried_again() -> None:
+def test_a_failed_dry_run_is_retried() -> None:
     world = World()
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
     world.sync()
@@ -247,7 +247,7 @@ def test_a_failing_dry_run_is_tried_again() -> None:
     came_back(world)
 
 
-def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
+def test_no_pod_keeps_its_gpu_because_a_webhook_stays_broken() -> None:
     world = World()
     world.sync()
     for _ in range(DRY_RUN_ATTEMPTS - 1):
@@ -263,7 +263,7 @@ def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
     came_back(world)
 
 
-def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
+def test_another_users_pod_of_the_same_name_stays_and_is_reported() -> None:
     world = World()
     while (now := world.pod()) is not None and now.metadata.uid == world.victim.metadata.uid:
         world.round()
@@ -277,7 +277,7 @@ def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
 
 
 @pytest.mark.parametrize("where", [{"name": "q"}, {"namespace": "else"}], ids=["name", "namespace"])
-def test_law_l4_a_pod_elsewhere_with_the_marks_of_the_one_that_came_back_is_not(
+def test_law_l4_a_pod_elsewhere_with_our_marks_does_not_count_as_the_comeback(
     where: dict[str, str],
 ) -> None:
     world = World()
@@ -293,7 +293,7 @@ def test_law_l4_a_pod_elsewhere_with_the_marks_of_the_one_that_came_back_is_not(
     assert world.templates == 0
 
 
-def test_a_template_that_somebody_deletes_is_stored_again_while_its_victim_is_there() -> None:
+def test_a_deleted_template_is_stored_again_while_its_victim_exists() -> None:
     world = World()
     world.kubelet_works = False
     world.round()
@@ -304,7 +304,7 @@ def test_a_template_that_somebody_deletes_is_stored_again_while_its_victim_is_th
     came_back(world)
 
 
-def test_in_a_namespace_that_ends_nothing_is_kept_from_ending() -> None:
+def test_a_terminating_namespace_is_not_kept_from_ending() -> None:
     world = World()
     world.kubelet_works = False
     world.round()
@@ -331,7 +331,7 @@ def test_other_finalizers_are_kept() -> None:
     came_back(world)
 
 
-def test_a_pod_that_completes_by_itself_needs_no_comeback() -> None:
+def test_a_pod_that_completes_by_itself_does_not_come_back() -> None:
     world = World()
     world.kube.protect(world.victim.metadata.uid)
     world.round()
@@ -345,7 +345,7 @@ def test_a_pod_that_completes_by_itself_needs_no_comeback() -> None:
     assert world.templates == 0
 
 
-def test_a_victim_that_is_stored_but_without_our_finalizer_is_asked_about_ever_more_rarely() -> None:
+def test_a_victim_with_a_template_but_without_our_finalizer_is_read_less_and_less_often() -> None:
     world = World()
     world.kube.dies_after = 3  # stored, without our finalizer
     world.round()
@@ -376,7 +376,7 @@ def test_events_of_pods_and_templates_trigger_the_loop() -> None:
 
 
 def until_due(world: World) -> PodTemplate:
-    """Play until the victim is gone and nobody has come back; the template, which is due."""
+    """Play until the victim is gone and no pod has come back; returns the template, which is due."""
     world.kube.dies_after = 7
     while world.kube.dies_after is not None:
         world.round()
@@ -385,7 +385,7 @@ def until_due(world: World) -> PodTemplate:
     return template
 
 
-def test_law_l4_a_leader_whose_watches_lag_behind_brings_nobody_back_twice() -> None:
+def test_law_l4_a_leader_whose_watches_lag_behind_brings_no_pod_back_twice() -> None:
     world = World()
     until_due(world)
     behind = world.evictor
@@ -413,7 +413,7 @@ def test_law_l4_late_events_of_a_template_bring_no_pod_back_twice() -> None:
 
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
-def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
+def test_a_decision_that_no_longer_holds_evicts_no_pod(reason: str) -> None:
     world = World("ended" if reason == "ended" else "evicted")
     world.sync()
     with pytest.raises(TooLateError, match="team/p"):
@@ -430,7 +430,7 @@ def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
     assert world.templates == 0
 
 
-def test_what_was_prepared_too_late_serves_the_next_decision() -> None:
+def test_preparations_that_came_too_late_serve_the_next_decision() -> None:
     world = World()
     world.sync()
     with pytest.raises(TooLateError):

@@ -49,13 +49,13 @@ def failed(
         "NodeShutdown",
     ],
 )
-def test_a_pod_that_another_node_or_another_moment_would_take_comes_back(reason: str) -> None:
+def test_a_pod_that_another_node_or_a_later_try_could_accept_comes_back(reason: str) -> None:
     assert verdict(failed(reason)) == "comes back"
     assert verdict(failed(reason, spec={"restartPolicy": "Never"})) == "comes back"
 
 
 @pytest.mark.parametrize("reason", [None, "Evicted", "DeadlineExceeded", "SysctlForbidden", "NodeLost"])
-def test_a_pod_that_failed_otherwise_stays_failed(reason: str | None) -> None:
+def test_a_pod_that_failed_for_another_reason_stays_failed(reason: str | None) -> None:
     assert verdict(failed(reason)) == "not ours"
 
 
@@ -88,7 +88,7 @@ def test_after_a_reboot_a_pod_that_may_start_again_comes_back(policy: str | None
         {"initContainerStatuses": KILLED},
     ],
 )
-def test_a_pod_that_may_run_once_and_has_begun_is_not_run_a_second_time(status: dict[str, Any]) -> None:
+def test_a_pod_that_may_run_only_once_and_has_started_is_not_run_again(status: dict[str, Any]) -> None:
     pod = failed(spec={"restartPolicy": "Never"}, status=status)
     assert verdict(pod) == "has run"
     assert no_comeback_message(pod).endswith("it is not run a second time.")
@@ -108,7 +108,7 @@ def written(manager: str, at: str) -> dict[str, Any]:
         ("somebody", "2026-11-22T08:00:00Z", "comes back"),
     ],
 )
-def test_a_kubelet_that_forgets_what_ran_before_a_power_cut_had_accepted_the_pod_long_ago(
+def test_a_pod_accepted_long_ago_counts_as_run_even_if_the_kubelet_forgot_its_containers(
     manager: str, said_at: str, found: str
 ) -> None:
     pod = failed(
@@ -119,7 +119,7 @@ def test_a_kubelet_that_forgets_what_ran_before_a_power_cut_had_accepted_the_pod
     assert verdict(pod) == found
 
 
-def test_a_container_that_only_waited_has_not_begun() -> None:
+def test_a_container_that_only_waited_has_not_started() -> None:
     waiting = [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}]
     pod = failed(spec={"restartPolicy": "Never"}, status={"containerStatuses": waiting})
     assert verdict(pod) == "comes back"
@@ -134,12 +134,12 @@ def test_each_refusal_doubles_the_pause_up_to_a_minute(before: str | None, secon
     assert pause(failed(annotations=annotations)) == seconds
 
 
-def test_a_pod_that_has_run_in_between_waits_as_if_it_was_refused_for_the_first_time() -> None:
+def test_the_pauses_of_a_pod_that_has_run_in_between_start_over() -> None:
     pod = failed(annotations={names.KUBELET_REJECTIONS: "5"}, status={"containerStatuses": KILLED})
     assert pause(pod) == 1
 
 
-def test_its_owner_reads_the_kubelets_words() -> None:
+def test_the_owner_reads_the_kubelets_words() -> None:
     assert comeback_message(failed("OutOfcpu")) == (
         "The kubelet of node n0 rejected this pod: Pod was rejected: Node didn't have enough resource: cpu,"
         " requested: 4000. It comes back with its place in the order, in 1 s."

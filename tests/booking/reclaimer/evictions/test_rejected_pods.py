@@ -35,7 +35,7 @@ def forbidden(message: str) -> Forbidden:
     return Forbidden(Request("POST", "pods"), Refusal(code=403, reason="Forbidden", message=message))
 
 
-def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
+def test_law_l4_a_rejected_pod_comes_back_with_its_gpus_owner_and_place_in_the_queue() -> None:
     annotations = {names.USER: "bob", names.BOOKING: "b", names.ASSIGNED: "{}", names.ADMITTED: "true"}
     world = World("refused", annotations={**annotations, names.MODEL: "A100", names.EVICTIONS: "2"})
     world.play()
@@ -51,7 +51,7 @@ def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
     assert pod.spec.node_name is None
 
 
-def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
+def test_the_owner_gets_two_events_in_the_kubelets_words() -> None:
     world = World("refused")
     world.play()
     first, second = events(world, names.REJECTED_BY_KUBELET)
@@ -63,7 +63,7 @@ def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
     assert world.recorder.reasons == [names.REJECTED_BY_KUBELET] * 2
 
 
-def test_it_waits_longer_with_each_refusal() -> None:
+def test_a_rejected_pod_waits_longer_after_each_rejection() -> None:
     world = World("refused", annotations={names.USER: "bob", names.KUBELET_REJECTIONS: "3"})
     reconcile(world)
     world.clock.advance(7.5)
@@ -75,7 +75,7 @@ def test_it_waits_longer_with_each_refusal() -> None:
     assert came_back(world).metadata.annotation(names.KUBELET_REJECTIONS) == "4"
 
 
-def test_one_that_was_refused_again_is_counted_up_and_keeps_its_first_instant() -> None:
+def test_a_pod_rejected_again_counts_its_rejections_and_keeps_its_first_creation_time() -> None:
     ours = encode_replaced(Replaced(scheduler_name=names.SCHEDULER_NAME))
     world = World("refused", annotations={names.USER: "bob", names.REPLACED: ours})
     world.play()
@@ -91,7 +91,7 @@ def test_one_that_was_refused_again_is_counted_up_and_keeps_its_first_instant() 
     assert first_created(again) == world.victim.metadata.creation_timestamp
 
 
-def test_a_user_who_deletes_it_while_it_waits_wins() -> None:
+def test_a_pod_that_its_user_deletes_while_it_waits_stays_deleted() -> None:
     world = World("refused")
     reconcile(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE)
@@ -100,7 +100,7 @@ def test_a_user_who_deletes_it_while_it_waits_wins() -> None:
     assert world.templates == 0
 
 
-def test_somebody_elses_pod_of_that_name_stays() -> None:
+def test_another_users_pod_of_the_same_name_stays() -> None:
     world = World("refused")
     reconcile(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE)
@@ -109,7 +109,7 @@ def test_somebody_elses_pod_of_that_name_stays() -> None:
     assert world.pod() == theirs
 
 
-def test_one_with_a_controller_is_not_touched() -> None:
+def test_a_rejected_pod_with_a_controller_is_not_touched() -> None:
     owner = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
     world = World("refused", ownerReferences=[owner])
     world.play()
@@ -117,7 +117,7 @@ def test_one_with_a_controller_is_not_touched() -> None:
     assert world.asked == []
 
 
-def test_one_of_another_scheduler_is_not_touched() -> None:
+def test_a_rejected_pod_of_another_scheduler_is_not_touched() -> None:
     world = World("refused")
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     body = refused_pod()
@@ -126,7 +126,7 @@ def test_one_of_another_scheduler_is_not_touched() -> None:
     assert world.pod() == theirs
 
 
-def test_one_that_may_run_once_and_has_begun_stays_and_that_is_reported_once() -> None:
+def test_a_pod_that_may_run_only_once_and_has_started_stays_and_is_reported_once() -> None:
     world = World("refused")
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     body = refused_pod()
@@ -140,7 +140,7 @@ def test_one_that_may_run_once_and_has_begun_stays_and_that_is_reported_once() -
     assert world.recorder.reasons == [names.COMEBACK_DROPPED]
 
 
-def test_while_the_api_server_refuses_it_it_stays_and_the_reason_is_reported() -> None:
+def test_a_pod_whose_comeback_the_api_server_refuses_stays_and_the_reason_is_reported() -> None:
     world = World("refused")
     reconcile(world)
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_while_the_api_server_refuses_it_it_stays_and_the_reason_is_reported() -
     came_back(world)
 
 
-def test_a_quota_of_objects_that_is_full_while_it_is_there_does_not_keep_it() -> None:
+def test_an_object_quota_that_the_rejected_pod_itself_fills_does_not_stop_its_comeback() -> None:
     world = World("refused")
     reconcile(world)
     world.clock.advance(2)
@@ -166,7 +166,7 @@ def test_a_quota_of_objects_that_is_full_while_it_is_there_does_not_keep_it() ->
     came_back(world)
 
 
-def test_a_webhook_that_is_down_keeps_it_indefinitely_and_that_is_reported_again_after_a_while() -> None:
+def test_a_broken_webhook_keeps_the_pod_indefinitely_and_is_reported_again_after_a_while() -> None:
     world = World("refused")
     reconcile(world)
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
@@ -180,7 +180,7 @@ def test_a_webhook_that_is_down_keeps_it_indefinitely_and_that_is_reported_again
     came_back(world)
 
 
-def test_an_api_server_that_is_away_is_said_so() -> None:
+def test_an_unreachable_api_server_raises_an_error() -> None:
     world = World("refused")
     reconcile(world)
     world.clock.advance(2)
@@ -192,7 +192,7 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
     came_back(world)
 
 
-def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
+def test_a_refused_comeback_does_not_delay_another() -> None:
     world = World("refused")
     world.kube.put(PODS, refused_pod("q"))
     reconcile(world)
@@ -205,7 +205,7 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     assert [pod.metadata.name for pod in came] == ["q"]
 
 
-def test_what_was_prepared_for_an_eviction_is_prepared_again_when_a_reboot_comes_first() -> None:
+def test_an_eviction_overtaken_by_a_reboot_is_prepared_again_as_a_rejection() -> None:
     world = World("evicted")
     world.kube.protect(world.victim.metadata.uid)
     world.round()
@@ -217,7 +217,7 @@ def test_what_was_prepared_for_an_eviction_is_prepared_again_when_a_reboot_comes
     assert pod.metadata.annotation(names.COMEBACK_REASON) == "refused"
 
 
-def test_the_condition_on_it_says_that_it_was_not_its_user() -> None:
+def test_the_condition_on_a_deleted_pod_names_the_kubelets_rejection() -> None:
     world = World("refused")
     world.kube.dies_after = 6  # deleted
     while world.kube.dies_after is not None:
@@ -227,7 +227,7 @@ def test_the_condition_on_it_says_that_it_was_not_its_user() -> None:
     assert reasons == [(names.DISRUPTION_TARGET, names.REJECTED_BY_KUBELET)]
 
 
-def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
+def test_failed_pods_that_were_not_rejected_are_not_cached() -> None:
     world = World("refused")
     reconcile(world)
     assert world.evictor.failed.rejected != ()
@@ -236,7 +236,7 @@ def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
     assert world.evictor.failed.rejected == ()
 
 
-def test_nothing_is_asked_while_it_waits() -> None:
+def test_no_call_is_made_while_a_pod_waits() -> None:
     world = World("refused", annotations={names.KUBELET_REJECTIONS: "9"})
     for _ in range(10):
         reconcile(world)

@@ -36,7 +36,7 @@ def metadata_after(**metadata: Any) -> Json:
     return after
 
 
-# --- what it asks for --------------------------------------------------------------------------------------
+# --- what it requests --------------------------------------------------------------------------------------
 
 amounts = st.dictionaries(
     st.sampled_from(["cpu", "memory", names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb", "example.com/fpga"]),
@@ -88,7 +88,7 @@ def other_variables(container: Json) -> list[Json]:
 
 
 @given(containers, containers)
-def test_no_container_asks_for_a_gpu_and_everything_else_of_it_stays(
+def test_gpu_requests_are_removed_from_all_containers_and_everything_else_stays(
     apps: list[Json], inits: list[Json]
 ) -> None:
     before = {"containers": apps, "initContainers": inits}
@@ -124,7 +124,7 @@ def required_after(*terms: Json) -> Json:
     return node_affinity
 
 
-def test_labels_of_gpu_nodes_are_not_required_any_more() -> None:
+def test_labels_of_gpu_nodes_are_no_longer_required() -> None:
     selector = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "disk": "ssd"}
     assert spec_after(nodeSelector=selector)["nodeSelector"] == {"disk": "ssd"}
     assert required_after(term("nvidia.com/gpu.present", "disk")) == {
@@ -132,18 +132,18 @@ def test_labels_of_gpu_nodes_are_not_required_any_more() -> None:
     }
 
 
-def test_labels_of_ours_that_count_models_are_not_required_any_more_either() -> None:
+def test_our_labels_that_count_models_are_no_longer_required_either() -> None:
     ours = f"{names.MODEL_LABEL}NVIDIA-A100-SXM4-80GB"
     assert spec_after(nodeSelector={ours: "2", "disk": "ssd"})["nodeSelector"] == {"disk": "ssd"}
     assert required_after(term(ours)) == {}
 
 
-def test_a_term_about_gpus_alone_is_true_everywhere_and_with_it_the_whole_requirement() -> None:
+def test_a_term_about_gpus_alone_drops_the_whole_requirement() -> None:
     assert required_after(term("nvidia.com/gpu.present"), term("disk")) == {}
     assert required_after(term("nvidia.com/gpu.present")) == {}
 
 
-def test_a_term_that_never_matched_does_not_begin_to() -> None:
+def test_a_term_that_never_matched_stays_as_it_is() -> None:
     assert required_after({}, term("disk")) == {REQUIRED: {"nodeSelectorTerms": [{}, term("disk")]}}
 
 
@@ -164,7 +164,7 @@ def test_other_affinities_and_tolerations_stay() -> None:
     assert (after["affinity"], after["tolerations"]) == (affinity, tolerations)
 
 
-def test_a_runtime_for_gpus_goes_with_its_overhead_and_any_other_stays() -> None:
+def test_a_gpu_runtime_class_is_removed_with_its_overhead_and_any_other_stays() -> None:
     overhead = {"cpu": "100m"}
     gone = spec_after(runtimeClassName="nvidia-cdi", overhead=overhead)
     assert "runtimeClassName" not in gone
@@ -176,7 +176,7 @@ def test_a_runtime_for_gpus_goes_with_its_overhead_and_any_other_stays() -> None
 # --- what others have written ------------------------------------------------------------------------------
 
 
-def test_what_admission_replaced_is_given_back() -> None:
+def test_the_values_that_admission_replaced_are_restored() -> None:
     replaced = encode_replaced(Replaced(scheduler_name="mine", priority_class_name="batch"))
     spec = {
         "schedulerName": names.SCHEDULER_NAME,
@@ -189,7 +189,7 @@ def test_what_admission_replaced_is_given_back() -> None:
     assert spec_after_of(whole(spec)) == {"schedulerName": "default-scheduler"}
 
 
-def test_what_belongs_to_the_old_pod_alone_is_left_behind() -> None:
+def test_fields_of_the_old_pod_alone_are_not_copied() -> None:
     spec = {"nodeName": "n0", "ephemeralContainers": [{"name": "debug"}], "hostname": "h", "subdomain": "s"}
     assert spec_after(**spec) == {"hostname": "h", "subdomain": "s", "schedulerName": "default-scheduler"}
     meta = metadata_after(
@@ -201,7 +201,7 @@ def test_what_belongs_to_the_old_pod_alone_is_left_behind() -> None:
     assert set(meta) == {"name", "namespace", "labels", "annotations"}
 
 
-def test_the_injected_token_goes_with_its_mounts_and_the_users_volumes_stay() -> None:
+def test_the_injected_token_is_removed_with_its_mounts_and_the_users_volumes_stay() -> None:
     mounts = [{"name": "kube-api-access-abcde", "mountPath": "/t"}, {"name": "data", "mountPath": "/d"}]
     container = {"name": "main", "volumeMounts": mounts}
     volumes = [{"name": "kube-api-access-abcde", "projected": {}}, {"name": "data", "emptyDir": {}}]
@@ -211,7 +211,7 @@ def test_the_injected_token_goes_with_its_mounts_and_the_users_volumes_stay() ->
         assert after[group][0]["volumeMounts"] == mounts[1:]
 
 
-def test_labels_and_requests_stay_and_our_own_keys_do_not() -> None:
+def test_labels_and_requests_stay_and_our_own_keys_are_removed() -> None:
     meta = metadata_after(
         labels={"app": "x", names.COMEBACK: "true"},
         annotations={
@@ -236,7 +236,7 @@ def test_labels_and_requests_stay_and_our_own_keys_do_not() -> None:
 @pytest.mark.parametrize(
     ("booking", "kept"), [({}, {"2026-11-24T09:00:00Z"}), ({names.BOOKING: "b-1"}, {None})]
 )
-def test_what_maia_has_granted_counts_for_a_pod_that_comes_back_as_it_was(
+def test_a_grant_of_maia_is_kept_by_a_pod_that_comes_back_as_it_was(
     booking: dict[str, str], kept: set[str | None]
 ) -> None:
     pod = whole({}, annotations={names.TERMINATE_AT: "2026-11-24T09:00:00Z", **booking})
@@ -244,12 +244,12 @@ def test_what_maia_has_granted_counts_for_a_pod_that_comes_back_as_it_was(
     assert {after.get(names.TERMINATE_AT)} == kept
 
 
-def test_why_a_pod_is_nobodys_stays_with_it() -> None:
+def test_the_reason_why_a_pod_has_no_owner_is_kept() -> None:
     why = {names.NOBODY: "system:serviceaccount:ci:ci acts for others."}
     assert metadata_after(annotations=why)["annotations"].items() >= why.items()
 
 
-def test_a_pod_that_came_back_before_keeps_its_first_birthday() -> None:
+def test_a_pod_that_came_back_before_keeps_its_first_creation_time() -> None:
     meta = metadata_after(
         annotations={names.FIRST_CREATED: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "older"}
     )

@@ -1,4 +1,4 @@
-"""How a pod comes back, or not at all, what that costs, and what its owner reads while it cannot."""
+"""How a pod comes back, or that it does not, what that costs, and what its owner reads while it cannot."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions(
     assert world.recorder.reasons == [names.EVICTED_FOR_BOOKING, names.REQUEUED]
 
 
-def test_one_that_came_back_without_a_gpu_carries_no_count_of_its_time_with_one() -> None:
+def test_a_pod_that_comes_back_without_a_gpu_loses_its_counts_of_evictions_and_rejections() -> None:
     world = World(annotations={names.USER: "bob", names.EVICTIONS: "1", names.KUBELET_REJECTIONS: "3"})
     world.play()
     pod = came_back(world)
@@ -42,7 +42,9 @@ def test_one_that_came_back_without_a_gpu_carries_no_count_of_its_time_with_one(
 
 
 @pytest.mark.parametrize(("reason", "calls"), [("evicted", 2), ("ended", 3)])
-def test_one_that_is_not_to_come_back_is_gone_and_says_by_whose_hand(reason: str, calls: int) -> None:
+def test_a_pod_that_does_not_come_back_has_a_condition_with_the_reason_and_is_gone(
+    reason: str, calls: int
+) -> None:
     world = World("ended" if reason == "ended" else "evicted", back="never")
     world.kubelet_works = False
     world.round()
@@ -59,7 +61,7 @@ def test_one_that_is_not_to_come_back_is_gone_and_says_by_whose_hand(reason: str
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("seen", [False, True])
-def test_what_was_prepared_before_the_pod_asked_to_be_deleted_is_undone(*, seen: bool, killed: bool) -> None:
+def test_preparations_are_undone_when_the_pod_must_no_longer_come_back(*, seen: bool, killed: bool) -> None:
     world = World()
     uid = world.victim.metadata.uid
     world.kube.protect(uid)
@@ -75,7 +77,7 @@ def test_what_was_prepared_before_the_pod_asked_to_be_deleted_is_undone(*, seen:
     assert world.templates == 0
 
 
-def test_what_was_prepared_otherwise_is_prepared_again() -> None:
+def test_preparations_are_repeated_when_the_pod_must_come_back_in_another_form() -> None:
     world = World()
     uid = world.victim.metadata.uid
     world.kube.protect(uid)
@@ -90,7 +92,7 @@ def test_what_was_prepared_otherwise_is_prepared_again() -> None:
     assert (pod.metadata.finalizers, world.templates) == (None, 0)
 
 
-def test_a_template_that_somebody_deletes_is_stored_again_in_the_way_that_was_meant() -> None:
+def test_a_deleted_template_is_stored_again_with_the_same_form_of_return() -> None:
     world = World(back="as-it-was")
     world.kubelet_works = False
     world.round()
@@ -105,7 +107,7 @@ def test_a_template_that_somebody_deletes_is_stored_again_in_the_way_that_was_me
     assert pod.metadata.annotation(names.EVICTIONS) == "1"
 
 
-def test_one_that_is_spared_forgets_in_which_way_it_was_to_come_back() -> None:
+def test_a_spared_pod_loses_the_annotation_about_its_form_of_return() -> None:
     world = World(back="as-it-was")
     world.kube.protect(world.victim.metadata.uid)
     world.round()
@@ -117,7 +119,7 @@ def test_one_that_is_spared_forgets_in_which_way_it_was_to_come_back() -> None:
     assert pod.metadata.annotations == world.victim.metadata.annotations
 
 
-def test_a_notice_costs_a_bare_pod_no_call_of_its_own() -> None:
+def test_a_notice_costs_a_bare_pod_no_extra_call() -> None:
     world = World(notice="At 09:00 for team/hers.")
     world.kubelet_works = False
     world.round()
@@ -146,7 +148,7 @@ OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
     ],
     ids=["evicted", "with notice", "budget overridden"],
 )
-def test_an_owned_one_takes_at_most_four_calls(more: dict[str, Any], calls: list[str]) -> None:
+def test_evicting_a_controllers_pod_takes_at_most_four_calls(more: dict[str, Any], calls: list[str]) -> None:
     world = World(ownerReferences=[OWNER], **more)
     world.play()
     assert world.pod() is None
@@ -154,7 +156,7 @@ def test_an_owned_one_takes_at_most_four_calls(more: dict[str, Any], calls: list
 
 
 @pytest.mark.parametrize("owned", [False, True])
-def test_a_budget_that_is_passed_over_keeps_nobody_and_the_condition_says_why(*, owned: bool) -> None:
+def test_an_overridden_budget_keeps_no_pod_and_the_condition_says_why(*, owned: bool) -> None:
     world = World(overrides_budget=True, ownerReferences=[OWNER] if owned else None)
     world.kube.protect(world.victim.metadata.uid)
     world.kubelet_works = False
@@ -170,7 +172,7 @@ def test_a_budget_that_is_passed_over_keeps_nobody_and_the_condition_says_why(*,
         came_back(world)
 
 
-def test_why_it_cannot_come_back_is_reported_again_when_the_reason_changes_and_otherwise_seldom() -> None:
+def test_a_refusal_is_reported_again_when_its_reason_changes_and_otherwise_rarely() -> None:
     world = World()
     until_due(world)
     for number in range(60):

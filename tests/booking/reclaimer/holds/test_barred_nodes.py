@@ -41,9 +41,7 @@ def expired(bars: BarredNodes, cluster: FakeCluster) -> list[str]:
     ],
     ids=["no annotation", "empty", "one", "two", "with spaces", "with empty parts", "twice"],
 )
-def test_the_barred_nodes_are_read_from_the_pod_however_they_are_written(
-    text: str | None, nodes: set[str]
-) -> None:
+def test_barred_nodes_are_read_from_the_pod_in_any_spelling(text: str | None, nodes: set[str]) -> None:
     pod = a_pod("a") if text is None else a_pod("a").with_annotation(names.BARRED, text)
     assert barred(pod.obj) == nodes
 
@@ -53,7 +51,7 @@ def test_the_barred_nodes_are_read_from_the_pod_however_they_are_written(
     [("", "n5"), ("n9", "n5,n9"), ("n1,n9", "n1,n5,n9"), ("n5", "n5")],
     ids=["the first", "before another", "between", "again"],
 )
-def test_one_more_node_is_written_in_order_and_once(
+def test_another_barred_node_is_written_in_order_and_once(
     cluster: FakeCluster, bars: BarredNodes, before: str, after: str
 ) -> None:
     cluster.annotate("a", names.BARRED, before)
@@ -72,9 +70,7 @@ def test_a_bar_expires_when_it_has_been_unchanged_for_its_time(
 
 
 @pytest.mark.parametrize("again", ["n0,n1", ""], ids=["another node", "lifted by hand, and barred again"])
-def test_the_time_of_a_bar_that_changes_begins_again(
-    cluster: FakeCluster, bars: BarredNodes, again: str
-) -> None:
+def test_a_changed_bar_starts_its_time_again(cluster: FakeCluster, bars: BarredNodes, again: str) -> None:
     cluster.annotate("a", names.BARRED, "n0")
     expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR - 1)
@@ -88,14 +84,14 @@ def test_the_time_of_a_bar_that_changes_begins_again(
     assert expired(bars, cluster) == ["a"]
 
 
-def test_a_process_that_starts_again_measures_from_its_start(cluster: FakeCluster, bars: BarredNodes) -> None:
+def test_a_restarted_process_measures_from_its_start(cluster: FakeCluster, bars: BarredNodes) -> None:
     cluster.annotate("a", names.BARRED, "n0")
     expired(bars, cluster)
     cluster.clock.advance(BARRED_FOR)
     assert expired(BarredNodes(cluster.kube, cluster.clock), cluster) == []
 
 
-def test_the_bars_of_a_pod_that_is_bound_do_not_expire(cluster: FakeCluster, bars: BarredNodes) -> None:
+def test_the_bars_of_a_bound_pod_do_not_expire(cluster: FakeCluster, bars: BarredNodes) -> None:
     cluster.annotate("a", names.BARRED, "n0")
     expired(bars, cluster)
     cluster.bind("a", 0)
@@ -103,7 +99,7 @@ def test_the_bars_of_a_pod_that_is_bound_do_not_expire(cluster: FakeCluster, bar
     assert expired(bars, cluster) == []
 
 
-def test_lifting_is_for_this_pod_alone_and_a_bar_written_since_has_its_own_time(
+def test_lifting_affects_this_pod_alone_and_a_later_bar_has_its_own_time(
     cluster: FakeCluster, bars: BarredNodes
 ) -> None:
     cluster.annotate("a", names.BARRED, "n0")

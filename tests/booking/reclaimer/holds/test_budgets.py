@@ -1,4 +1,4 @@
-"""A booked pod that only disruption budgets keep waiting: they are respected for as long as settings say."""
+"""A booked pod that only disruption budgets keep waiting: for how long they are respected."""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ def overridden(cluster: FakeCluster) -> list[str]:
     return [name for name, why in cluster.evictor.why.items() if why.overrides_budget]
 
 
-def test_after_the_limit_the_booking_passes_over_a_budget_and_that_is_on_record() -> None:
+def test_after_the_limit_a_budget_is_overridden_and_the_override_is_recorded() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, 10)
     assert since(cluster) is not None
@@ -61,7 +61,7 @@ def test_without_a_limit_budgets_are_respected_indefinitely_and_nothing_is_writt
     assert (cluster.evicted(), since(cluster)) == ([], None)
 
 
-def test_a_pod_that_no_budget_protects_goes_first_whatever_it_loses() -> None:
+def test_a_pod_without_a_budget_is_evicted_first_whatever_it_loses() -> None:
     cluster = cluster_with("b1", "b2", "b3")
     wait(cluster, 10)
     assert cluster.evicted() == ["b0"]
@@ -69,7 +69,7 @@ def test_a_pod_that_no_budget_protects_goes_first_whatever_it_loses() -> None:
     assert since(cluster) is None
 
 
-def test_the_time_goes_on_when_the_controller_starts_again() -> None:
+def test_the_time_continues_when_the_controller_restarts() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, 70)
     began = since(cluster)
@@ -83,7 +83,7 @@ def test_the_time_goes_on_when_the_controller_starts_again() -> None:
     assert overridden(cluster) == ["b3"]
 
 
-def test_a_process_that_starts_again_between_hold_and_eviction_finds_it_out_again() -> None:
+def test_a_process_restarted_between_hold_and_eviction_still_overrides_the_budget() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, 10)
     cluster.annotate("a", names.BUDGETS_SINCE, f"{EPOCH - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}")
@@ -93,7 +93,7 @@ def test_a_process_that_starts_again_between_hold_and_eviction_finds_it_out_agai
     assert overridden(cluster) == ["b3"]
 
 
-def test_law_l2_a_booked_pod_is_nobodys_to_pass_over() -> None:
+def test_law_l2_a_booked_pod_is_never_evicted_over_its_budget() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, LIMIT / 2)
     cluster.book("b-2", user="bob", count=4)
@@ -102,7 +102,7 @@ def test_law_l2_a_booked_pod_is_nobodys_to_pass_over() -> None:
     assert since(cluster) is None
 
 
-def test_a_pod_that_waits_for_another_reason_in_between_waits_the_whole_time_again() -> None:
+def test_the_time_starts_over_after_the_pod_has_waited_for_another_reason() -> None:
     cluster = cluster_with(*BOBS)
     wait(cluster, LIMIT / 2)
     cluster.lose_agent("n0")
@@ -117,7 +117,7 @@ def test_a_pod_that_waits_for_another_reason_in_between_waits_the_whole_time_aga
 
 
 @pytest.mark.parametrize("text", ["long ago", "2020-01-01T00:00:00", "nan"])
-def test_a_mark_that_cannot_be_read_is_written_again(text: str) -> None:
+def test_an_unreadable_mark_is_written_again(text: str) -> None:
     cluster = cluster_with(*BOBS)
     cluster.annotate("a", names.BUDGETS_SINCE, text)
     wait(cluster, LIMIT / 2)
@@ -125,7 +125,7 @@ def test_a_mark_that_cannot_be_read_is_written_again(text: str) -> None:
     assert (since(cluster) or "").startswith(f"{EPOCH:%Y-%m-%dT}")
 
 
-def test_pods_that_the_api_server_refuses_to_evict_are_not_taken_for_protected_ones() -> None:
+def test_pods_that_the_api_server_refuses_to_evict_do_not_count_as_protected_by_a_budget() -> None:
     cluster = cluster_with()
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
     cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 12

@@ -48,7 +48,7 @@ def test_nothing_is_evicted_before_the_hold_is_seen_in_our_own_cache(cluster: Fa
     assert cluster.evicted() == []
 
 
-def test_a_hold_is_written_once_though_the_cache_lags(cluster: FakeCluster) -> None:
+def test_a_hold_is_written_once_even_while_the_cache_lags(cluster: FakeCluster) -> None:
     cluster.sync()
     for _ in range(3):
         cluster.reclaimer.reconcile()
@@ -66,7 +66,7 @@ def test_a_bound_pod_keeps_no_hold(cluster: FakeCluster) -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_hold_is_kept_as_long_as_its_victim_takes_to_leave(cluster: FakeCluster) -> None:
+def test_a_hold_is_kept_until_its_victim_has_left(cluster: FakeCluster) -> None:
     cluster.reconcile(2)
     cluster.after(BOUND_WITHIN + 1)
     cluster.after(BOUND_WITHIN + 1)
@@ -102,7 +102,7 @@ def test_a_free_device_of_a_hold_must_stay_free_for_the_bind_deadline(cluster: F
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_free_device_must_stay_free_also_when_the_agent_was_starting_at_first(cluster: FakeCluster) -> None:
+def test_a_free_device_must_stay_free_even_when_the_agent_was_starting_at_first(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.create(a_pod("a").of("alice").asks(2))
     cluster.gone("b0")
@@ -116,7 +116,9 @@ def test_a_free_device_must_stay_free_also_when_the_agent_was_starting_at_first(
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_bind_that_took_a_free_device_of_a_hold_has_it(cluster: FakeCluster) -> None:
+def test_a_pod_bound_to_a_free_device_of_a_hold_keeps_it_and_the_hold_is_dropped(
+    cluster: FakeCluster,
+) -> None:
     cluster.book(count=2)
     cluster.create(a_pod("a").of("alice").asks(2))
     cluster.gone("b0")
@@ -141,14 +143,14 @@ def test_a_victim_that_is_booked_by_now_stays(cluster: FakeCluster) -> None:
     assert cluster.evicted() == ["b2"]
 
 
-def test_a_victim_that_was_booked_a_moment_ago_stays_though_our_watch_lags(cluster: FakeCluster) -> None:
+def test_a_victim_that_was_just_booked_stays_even_while_the_watch_lags(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.book("b-2", user="bob", count=4)
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == []
 
 
-def test_nobody_leaves_for_a_pod_whose_booking_was_released(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_pod_whose_booking_was_released(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.end_booking()
     cluster.reconcile(2)
@@ -171,21 +173,21 @@ def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
     assert cluster.evictor.wanted == frozenset()
 
 
-def test_nobody_leaves_for_a_pod_that_its_user_has_just_deleted(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_pod_that_its_user_has_just_deleted(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.gone("a")
     cluster.reclaimer.reconcile()  # the cache still shows it
     assert cluster.evicted() == []
 
 
-def test_nobody_leaves_for_a_pod_that_was_bound_a_moment_ago(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_pod_that_was_just_bound(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.bind("a", 3)
     cluster.reclaimer.reconcile()
     assert cluster.evicted() == []
 
 
-def test_nobody_leaves_for_a_hold_that_somebody_else_has_written_meanwhile(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_hold_that_another_has_replaced_in_the_meantime(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.hold("a", Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b0",), at=cluster.clock.now()))
     cluster.reclaimer.reconcile()
@@ -215,7 +217,7 @@ def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> 
     assert cluster.annotation("b3", names.NOTICE) is None
 
 
-def test_a_protected_victim_is_thought_of_again_after_a_while(cluster: FakeCluster) -> None:
+def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeCluster) -> None:
     for name in ("b0", "b1", "b2", "b3"):
         cluster.evictor.protected.add(name)
     for _ in range(12):
@@ -227,7 +229,7 @@ def test_a_protected_victim_is_thought_of_again_after_a_while(cluster: FakeClust
     assert cluster.evicted() == ["b3"]
 
 
-def test_pods_that_are_protected_for_good_are_notified_ever_more_rarely() -> None:
+def test_permanently_protected_pods_are_notified_less_and_less_often() -> None:
     cluster = FakeCluster(terms=EvictionSettings(notice_seconds=0.5))
     cluster.add_node()
     cluster.fill()
@@ -241,7 +243,7 @@ def test_pods_that_are_protected_for_good_are_notified_ever_more_rarely() -> Non
     assert {name: notified.count(name) for name in set(notified)} == {f"b{n}": 12 for n in range(4)}
 
 
-def test_a_pod_that_is_not_bound_in_time_loses_the_hold_and_the_node_is_barred(cluster: FakeCluster) -> None:
+def test_a_pod_not_bound_in_time_loses_its_hold_and_the_node_is_barred(cluster: FakeCluster) -> None:
     cluster.reconcile(2)
     cluster.gone("b3")
     cluster.reconcile()
@@ -256,7 +258,7 @@ def test_a_pod_that_is_not_bound_in_time_loses_the_hold_and_the_node_is_barred(c
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_scheduler_that_is_away_costs_the_pod_nothing(cluster: FakeCluster) -> None:
+def test_an_absent_scheduler_costs_the_pod_nothing(cluster: FakeCluster) -> None:
     cluster.renew_lease(names.SCHEDULER_LEASE)
     cluster.reconcile(2)
     cluster.gone("b3")
@@ -274,7 +276,7 @@ def test_a_scheduler_that_is_away_costs_the_pod_nothing(cluster: FakeCluster) ->
     assert cluster.held() is None
 
 
-def test_a_bar_is_lifted_after_a_while_or_when_the_pod_is_bound(cluster: FakeCluster) -> None:
+def test_a_bar_is_lifted_after_a_while_or_once_the_pod_is_bound(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.BARRED, "n0,n9")
     cluster.reconcile()
     assert cluster.held() is None
@@ -302,7 +304,7 @@ def test_an_unreachable_api_server_costs_the_pod_nothing(cluster: FakeCluster) -
     assert cluster.held() is not None
 
 
-def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
+def test_a_failed_eviction_is_retried(cluster: FakeCluster) -> None:
     cluster.evictor.failing.append(DOWN)
     cluster.reconcile(2)
     assert cluster.evicted() == []
@@ -310,7 +312,7 @@ def test_an_eviction_that_fails_is_tried_again(cluster: FakeCluster) -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_victim_whose_eviction_is_refused_again_and_again_is_replaced(cluster: FakeCluster) -> None:
+def test_a_victim_whose_eviction_is_refused_repeatedly_is_replaced(cluster: FakeCluster) -> None:
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
     cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 3
     cluster.reconcile(2)
@@ -322,7 +324,7 @@ def test_a_victim_whose_eviction_is_refused_again_and_again_is_replaced(cluster:
     assert cluster.evicted() == ["b2"]
 
 
-def test_a_webhook_that_does_not_answer_is_held_against_no_victim(cluster: FakeCluster) -> None:
+def test_an_unresponsive_webhook_is_held_against_no_victim(cluster: FakeCluster) -> None:
     cluster.evictor.failing += [DryRunError(Request("POST", "/"), "failed calling webhook")] * 5
     cluster.reconcile(2)
     for _ in range(4):
@@ -334,7 +336,7 @@ def test_a_webhook_that_does_not_answer_is_held_against_no_victim(cluster: FakeC
     assert [name for name, reason, _ in cluster.events if reason == names.EVICTION_NOTICE] == ["b3"]
 
 
-def test_a_controller_that_no_longer_leads_evicts_nobody(cluster: FakeCluster) -> None:
+def test_a_controller_that_no_longer_leads_evicts_no_pod(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.sync()
     cluster.kube.before("GET", lambda: setattr(cluster, "leads", False))
@@ -342,7 +344,7 @@ def test_a_controller_that_no_longer_leads_evicts_nobody(cluster: FakeCluster) -
     assert cluster.evicted() == []
 
 
-def test_an_agent_that_starts_again_at_once_does_not_cost_the_hold(cluster: FakeCluster) -> None:
+def test_a_hold_outlives_an_agent_that_restarts_at_once(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.stop_agent("n0")
     cluster.reconcile(2)
@@ -352,7 +354,7 @@ def test_an_agent_that_starts_again_at_once_does_not_cost_the_hold(cluster: Fake
     assert cluster.evicted() == ["b3"]
 
 
-def test_an_agent_that_does_not_start_again_does(cluster: FakeCluster) -> None:
+def test_an_agent_that_does_not_restart_ends_the_hold(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.stop_agent("n0")
     cluster.reconcile()
@@ -361,13 +363,13 @@ def test_an_agent_that_does_not_start_again_does(cluster: FakeCluster) -> None:
     assert cluster.evicted() == []
 
 
-def test_a_hold_that_cannot_be_read_is_removed(cluster: FakeCluster) -> None:
+def test_an_unreadable_hold_is_removed(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.HOLD, "nonsense")
     cluster.reconcile()
     assert cluster.annotation("a", names.HOLD) is None
 
 
-def test_a_hold_without_victims_waits_for_pods_that_leave_anyway(cluster: FakeCluster) -> None:
+def test_a_hold_without_victims_waits_for_pods_that_are_leaving_anyway(cluster: FakeCluster) -> None:
     cluster.kube.delete(PODS, "b1", namespace="default")
     cluster.reconcile(3)
     held = cluster.held()
@@ -384,7 +386,7 @@ def test_two_booked_pods_get_a_victim_each(cluster: FakeCluster) -> None:
     assert {cluster.kept("a").devices, cluster.kept("a2").devices} == {("GPU-n0-2",), ("GPU-n0-3",)}
 
 
-def test_a_process_that_starts_again_between_any_two_steps_goes_on(cluster: FakeCluster) -> None:
+def test_a_process_restarted_between_any_two_steps_carries_on(cluster: FakeCluster) -> None:
     cluster.restart()
     cluster.reconcile()
     cluster.restart()
@@ -405,7 +407,7 @@ def test_a_process_that_starts_again_between_any_two_steps_goes_on(cluster: Fake
     assert [cluster.exists(name) for name in ("b0", "b1", "b2")] == [True] * 3
 
 
-def test_a_stale_leader_loses_against_the_version_of_the_pod(cluster: FakeCluster) -> None:
+def test_the_version_of_the_pod_stops_a_stale_leader(cluster: FakeCluster) -> None:
     cluster.sync()
     cluster.annotate("a", "note", "changed by somebody")
     cluster.reclaimer.reconcile()
@@ -428,14 +430,14 @@ def test_a_controller_that_stalled_between_decision_and_eviction_checks_again_fi
     assert cluster.evicted() == []
 
 
-def test_an_eviction_that_took_long_to_prepare_is_checked_again_and_done(cluster: FakeCluster) -> None:
+def test_an_eviction_that_took_long_to_prepare_is_checked_again_and_carried_out(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.evictor.meanwhile = lambda: cluster.clock.advance(DECIDED_WITHIN + 0.1)
     cluster.reconcile()
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_controller_that_lost_the_lead_between_decision_and_eviction_evicts_nobody(
+def test_a_controller_that_lost_the_lead_between_decision_and_eviction_evicts_no_pod(
     cluster: FakeCluster,
 ) -> None:
     cluster.reconcile()

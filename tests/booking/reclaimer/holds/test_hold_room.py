@@ -108,7 +108,7 @@ def test_a_victim_of_an_older_hold_makes_room_for_the_pod_of_that_hold(cluster: 
     assert (found.problem, names_of(found)) == (None, ["c"])
 
 
-def test_room_that_an_older_hold_needs_is_not_there_for_the_next_pod(cluster: FakeCluster) -> None:
+def test_room_that_an_older_hold_needs_is_not_available_to_the_next_pod(cluster: FakeCluster) -> None:
     cluster.waiting("first")
     requests_cpu(cluster, "first", "4")
     older = Hold(node="n0", devices=("GPU-n0-2",), victims=("uid-b",), at=EPOCH.replace(hour=8))

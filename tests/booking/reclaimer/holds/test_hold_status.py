@@ -1,4 +1,4 @@
-"""Why a hold is kept or dropped at one instant: each trouble with its sentence, and what usually passes."""
+"""Why a hold is kept or dropped at one instant: each problem with its message, and which usually pass."""
 
 from collections.abc import Callable
 
@@ -82,7 +82,9 @@ TROUBLE: dict[str, tuple[Act, str]] = {
 
 
 @pytest.mark.parametrize(("act", "problem"), TROUBLE.values(), ids=TROUBLE)
-def test_what_ends_a_hold_is_reported_and_does_not_pass(cluster: FakeCluster, act: Act, problem: str) -> None:
+def test_a_problem_that_ends_a_hold_is_reported_and_is_not_passing(
+    cluster: FakeCluster, act: Act, problem: str
+) -> None:
     act(cluster)
     assert status_of(cluster) == HoldStatus(problem=problem)
 
@@ -90,7 +92,7 @@ def test_what_ends_a_hold_is_reported_and_does_not_pass(cluster: FakeCluster, ac
 @pytest.mark.parametrize(
     ("agent", "passing"), [("stops", True), ("is lost", False)], ids=["it stops", "it does not respond"]
 )
-def test_an_agent_that_stops_is_usually_back_soon_and_one_that_is_silent_is_not(
+def test_a_stopped_agent_is_a_passing_problem_and_an_unresponsive_one_is_not(
     cluster: FakeCluster, agent: str, *, passing: bool
 ) -> None:
     cluster.stop_agent("n0") if agent == "stops" else cluster.lose_agent("n0")
@@ -102,14 +104,14 @@ def test_an_agent_that_stops_is_usually_back_soon_and_one_that_is_silent_is_not(
     assert (found.passing, found.crowded) == (passing, False)
 
 
-def test_a_victim_whose_booking_has_begun_is_named_with_the_reason(cluster: FakeCluster) -> None:
+def test_a_victim_that_is_booked_by_now_is_named_with_the_reason(cluster: FakeCluster) -> None:
     cluster.book("b-2", user="bob")
     problem = status_of(cluster).problem or ""
     assert problem.startswith("the pod default/b0 may not be evicted any more: ")
     assert not problem.endswith(": ")
 
 
-def test_the_least_trouble_is_named_by_what_comes_first(cluster: FakeCluster) -> None:
+def test_the_first_of_several_problems_is_reported(cluster: FakeCluster) -> None:
     given_to_another(cluster)
     cluster.kube.delete(NODES, "n0")
     assert status_of(cluster).problem == "the node is gone"
@@ -129,7 +131,7 @@ def test_the_least_trouble_is_named_by_what_comes_first(cluster: FakeCluster) ->
     ],
     ids=["both there", "one leaves", "both leave", "one gone", "one gone, one leaves", "both gone"],
 )
-def test_it_is_complete_when_all_victims_are_gone_and_no_sooner(
+def test_a_hold_is_complete_only_when_all_victims_are_gone(
     cluster: FakeCluster,
     gone: tuple[str, ...],
     leaving: tuple[str, ...],
@@ -149,7 +151,7 @@ def test_it_is_complete_when_all_victims_are_gone_and_no_sooner(
     assert found.complete is complete
 
 
-def test_a_victim_that_holds_no_device_and_is_not_in_the_way_need_not_leave(cluster: FakeCluster) -> None:
+def test_a_hold_is_complete_while_a_victim_that_is_not_in_the_way_remains(cluster: FakeCluster) -> None:
     cluster.gone("b0")
     cluster.gone("b1")
     more = Hold(node="n0", devices=HOLD.devices, victims=("uid-b0", "uid-b1", "uid-b2"), at=EPOCH)
@@ -157,7 +159,7 @@ def test_a_victim_that_holds_no_device_and_is_not_in_the_way_need_not_leave(clus
     assert status_of(cluster, more) == HoldStatus(free=frozenset(HOLD.devices), complete=True)
 
 
-def test_a_node_that_closes_ends_it_without_blame_where_nobody_has_left(cluster: FakeCluster) -> None:
+def test_a_cordoned_node_ends_the_hold_without_counting_as_crowded(cluster: FakeCluster) -> None:
     cordoned = merged(cluster.kube.raw(NODES, "n0"), {"spec": {"unschedulable": True}})
     cluster.kube.put(NODES, cordoned)
     found = status_of(cluster)
@@ -165,7 +167,7 @@ def test_a_node_that_closes_ends_it_without_blame_where_nobody_has_left(cluster:
     assert (found.passing, found.crowded) == (False, False)
 
 
-def test_a_device_of_the_pods_own_choice_alone_is_its(cluster: FakeCluster) -> None:
+def test_a_held_device_that_the_pods_request_excludes_is_a_problem(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.MIN_MEMORY, "1")
     assert status_of(cluster).problem is None
     cluster.annotate("a", names.MIN_MEMORY, "10000000")

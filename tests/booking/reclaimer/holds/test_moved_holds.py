@@ -1,4 +1,4 @@
-"""While nobody has been evicted, a place without victims is taken instead of theirs (law L3)."""
+"""While no pod has been evicted, a hold moves to devices that have become free without victims (law L3)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_gpu_that_becomes_free_during_the_notice_spares_the_victim(cluster: Fa
     assert cluster.evicted() == []
 
 
-def test_the_hold_moves_once_and_is_bound_to_as_any(cluster: FakeCluster) -> None:
+def test_a_hold_moves_once_and_is_kept_like_any_other(cluster: FakeCluster) -> None:
     cluster.gone("b0")
     for _ in range(3):
         cluster.after(BIND_DEADLINE)
@@ -47,7 +47,7 @@ def test_the_hold_moves_once_and_is_bound_to_as_any(cluster: FakeCluster) -> Non
     assert cluster.kept().devices == ("GPU-n0-0",)
 
 
-def test_at_the_last_moment_of_the_notice_it_is_not_too_late(cluster: FakeCluster) -> None:
+def test_a_gpu_that_becomes_free_at_the_last_moment_spares_the_victim(cluster: FakeCluster) -> None:
     cluster.gone("b0")
     cluster.after(300)
     cluster.after(1)
@@ -55,7 +55,7 @@ def test_at_the_last_moment_of_the_notice_it_is_not_too_late(cluster: FakeCluste
     assert cluster.kept().victims == ()
 
 
-def test_once_the_victim_has_been_evicted_its_devices_are_waited_for(cluster: FakeCluster) -> None:
+def test_a_hold_does_not_move_once_its_victim_has_been_evicted(cluster: FakeCluster) -> None:
     cluster.after(300)
     assert cluster.evicted() == ["b3"]
     cluster.gone("b0")
@@ -63,7 +63,7 @@ def test_once_the_victim_has_been_evicted_its_devices_are_waited_for(cluster: Fa
     assert cluster.kept().devices == ("GPU-n0-3",)
 
 
-def test_what_another_booked_pod_counts_on_ends_no_hold(cluster: FakeCluster) -> None:
+def test_a_free_gpu_that_another_booked_pod_needs_moves_no_hold(cluster: FakeCluster) -> None:
     cluster.book("b-2")
     cluster.waiting("c")
     cluster.gone("b0")
@@ -72,7 +72,7 @@ def test_what_another_booked_pod_counts_on_ends_no_hold(cluster: FakeCluster) ->
     assert cluster.kept().victims == ("uid-b3",)
 
 
-def test_of_two_that_wait_for_victims_one_takes_what_became_free(cluster: FakeCluster) -> None:
+def test_one_of_two_waiting_pods_takes_the_gpu_that_became_free(cluster: FakeCluster) -> None:
     cluster.book("b-2")
     cluster.waiting("c")
     cluster.reconcile(2)
@@ -85,14 +85,14 @@ def test_of_two_that_wait_for_victims_one_takes_what_became_free(cluster: FakeCl
     assert cluster.annotation("b2", names.NOTICE)
 
 
-def test_a_gpu_of_a_node_that_is_barred_for_the_pod_ends_no_hold(cluster: FakeCluster) -> None:
+def test_a_free_gpu_of_a_barred_node_moves_no_hold(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.BARRED, "n1")
     cluster.add_node("n1")
     cluster.after(1)
     assert cluster.kept().victims == ("uid-b3",)
 
 
-def test_a_pod_of_two_is_moved_where_its_own_free_device_and_another_are_enough() -> None:
+def test_a_pod_of_two_gpus_moves_to_its_own_free_device_and_another() -> None:
     cluster = FakeCluster(terms=EvictionSettings(notice_seconds=300))
     cluster.add_node()
     cluster.fill()
@@ -107,7 +107,7 @@ def test_a_pod_of_two_is_moved_where_its_own_free_device_and_another_are_enough(
     assert (sorted(cluster.kept().devices), cluster.kept().victims) == (["GPU-n0-0", "GPU-n0-3"], ())
 
 
-def test_a_process_that_starts_again_during_the_notice_moves_as_well(cluster: FakeCluster) -> None:
+def test_a_process_restarted_during_the_notice_moves_the_hold_as_well(cluster: FakeCluster) -> None:
     cluster.restart()
     cluster.gone("b0")
     cluster.reconcile(2)
@@ -115,7 +115,7 @@ def test_a_process_that_starts_again_during_the_notice_moves_as_well(cluster: Fa
     assert cluster.evicted() == []
 
 
-def test_a_move_that_is_refused_is_tried_again(cluster: FakeCluster) -> None:
+def test_a_refused_move_is_retried(cluster: FakeCluster) -> None:
     cluster.gone("b0")
     cluster.sync()
     raw = cluster.kube.raw(PODS, "a", namespace="default")

@@ -1,4 +1,4 @@
-"""The notice: what it says, and that another process reads from it what was announced."""
+"""The notice: its content, and that another process can read it."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ ALICES = a_pod("a").of("alice").asks(1).obj
 OTHERS = a_pod("c").of("carol").asks(1).obj
 
 
-def test_it_names_the_booked_pod_and_the_instant() -> None:
+def test_a_notice_names_the_booked_pod_and_the_instant() -> None:
     assert message(ALICES, EPOCH) == (
         "This pod is evicted at 2026-11-23T09:00:00Z or soon after:"
         " its GPUs are needed by the booked pod default/a."
@@ -21,7 +21,7 @@ def test_it_names_the_booked_pod_and_the_instant() -> None:
 
 
 @given(microseconds=st.integers(0, 10**12))
-def test_it_says_no_earlier_than_it_is_and_at_most_a_second_later(microseconds: int) -> None:
+def test_the_instant_in_a_notice_is_never_early_and_at_most_a_second_late(microseconds: int) -> None:
     until = EPOCH + timedelta(microseconds=microseconds)
     said = notice_until(message(ALICES, until), ALICES)
     assert said is not None
@@ -29,7 +29,7 @@ def test_it_says_no_earlier_than_it_is_and_at_most_a_second_later(microseconds: 
 
 
 @given(text=st.text())
-def test_no_other_text_is_a_notice(text: str) -> None:
+def test_other_texts_are_not_read_as_a_notice(text: str) -> None:
     assert notice_until(text, ALICES) is None
 
 
@@ -37,14 +37,14 @@ def test_no_other_text_is_a_notice(text: str) -> None:
     ("old", "new"),
     [("23T", "23 "), ("00Z", "00+01:00"), ("2026", "026"), ("default/a.", "default/a. Not really.")],
 )
-def test_a_notice_that_somebody_has_changed_is_none(old: str, new: str) -> None:
+def test_an_altered_notice_is_not_read_as_one(old: str, new: str) -> None:
     assert notice_until(message(ALICES, EPOCH).replace(old, new), ALICES) is None
 
 
-def test_a_notice_for_another_pod_is_none() -> None:
+def test_a_notice_for_another_pod_is_not_read_as_one() -> None:
     assert notice_until(message(OTHERS, EPOCH), ALICES) is None
 
 
-def test_an_instant_of_any_zone_is_said_in_utc() -> None:
+def test_an_instant_of_any_zone_is_written_in_utc() -> None:
     there = datetime.fromisoformat("2026-11-23T10:00:00+01:00")
     assert message(ALICES, there) == message(ALICES, EPOCH)

@@ -1,4 +1,4 @@
-"""When a victim must go: its notice, the notice that it requests, and the mark that its work is saved."""
+"""When a victim must leave: its notice, the notice that it requests, and the mark that its work is saved."""
 
 from datetime import datetime, timedelta
 
@@ -31,7 +31,7 @@ def said(instant: datetime) -> str:
 
 
 @given(policy=SECONDS, longest=SECONDS, requested=st.integers(0, 20_000))
-def test_the_longer_of_policy_and_request_counts_and_the_request_up_to_the_limit(
+def test_the_longer_of_policy_and_request_counts_with_the_request_capped_at_the_limit(
     policy: float, longest: float, requested: int
 ) -> None:
     seconds = notice_seconds(
@@ -43,7 +43,7 @@ def test_the_longer_of_policy_and_request_counts_and_the_request_up_to_the_limit
 
 
 @given(policy=SECONDS, longest=SECONDS, requested=st.text(max_size=12) | st.sampled_from(GARBAGE))
-def test_whatever_a_pod_requests_it_gets_the_policys_notice_and_no_more_than_the_limit(
+def test_any_request_gives_at_least_the_policys_notice_and_at_most_the_limit(
     policy: float, longest: float, requested: str
 ) -> None:
     terms = EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest)
@@ -51,19 +51,19 @@ def test_whatever_a_pod_requests_it_gets_the_policys_notice_and_no_more_than_the
 
 
 @pytest.mark.parametrize("requested", GARBAGE)
-def test_a_request_that_cannot_be_read_is_ignored(requested: str) -> None:
+def test_an_unreadable_request_is_ignored(requested: str) -> None:
     assert notice_seconds(victim(requested=requested), EvictionSettings(notice_seconds=7)) == 7
 
 
 @pytest.mark.parametrize(
     ("requested", "seconds"), [("PT5M", 300), (" PT90S\n", 90), ("P1D", 600), ("PT0S", 7)]
 )
-def test_a_request_is_a_duration_as_iso_8601_writes_it(requested: str, seconds: float) -> None:
+def test_a_request_is_an_iso_8601_duration(requested: str, seconds: float) -> None:
     assert notice_seconds(victim(requested=requested), EvictionSettings(notice_seconds=7)) == seconds
 
 
 @given(over=SECONDS, after=st.floats(-10_000, 10_000, allow_nan=False), done=st.booleans())
-def test_a_victim_is_due_when_its_time_is_over_or_its_work_is_saved_and_never_else(
+def test_a_victim_is_due_only_when_its_time_is_over_or_its_work_is_saved(
     over: float, after: float, *, done: bool
 ) -> None:
     notice = Notice(text="", given=EPOCH, over=over, ahead=True)
@@ -73,7 +73,7 @@ def test_a_victim_is_due_when_its_time_is_over_or_its_work_is_saved_and_never_el
 
 
 @given(offset=st.integers(-100_000, 100_000), later=st.integers(0, 100_000), micro=st.integers(0, 999_999))
-def test_saved_is_what_was_saved_since_the_notice_and_not_in_the_future(
+def test_work_counts_as_saved_only_from_the_notice_on_and_not_in_the_future(
     offset: int, later: int, micro: int
 ) -> None:
     noticed = EPOCH + timedelta(microseconds=micro)
@@ -81,17 +81,17 @@ def test_saved_is_what_was_saved_since_the_notice_and_not_in_the_future(
     assert has_saved(victim(done=said(done)), noticed, now) == (offset >= 0 and done <= now + LARGEST_SKEW)
 
 
-def test_the_second_of_the_notice_counts_since_pods_write_whole_seconds() -> None:
+def test_work_saved_in_the_second_of_the_notice_counts_since_pods_write_whole_seconds() -> None:
     noticed = EPOCH + timedelta(milliseconds=900)
     assert has_saved(victim(done=said(noticed)), noticed, noticed + timedelta(milliseconds=50))
 
 
 @pytest.mark.parametrize("text", ["", "now", "true", "2026-11-23", "2026-11-23T09:00:00", "1763888400"])
-def test_an_instant_that_cannot_be_read_or_has_no_zone_is_none(text: str) -> None:
+def test_an_unreadable_mark_or_one_without_a_zone_does_not_count_as_saved(text: str) -> None:
     assert not has_saved(victim(done=text), EPOCH - timedelta(days=1), EPOCH + timedelta(days=1))
 
 
 @given(text=st.text(max_size=30), later=st.integers(-(10**8), 10**8))
-def test_only_a_text_that_holds_an_instant_is_one(text: str, later: int) -> None:
+def test_only_a_mark_that_starts_with_a_year_counts_as_saved(text: str, later: int) -> None:
     is_saved = has_saved(victim(done=text), EPOCH, EPOCH + timedelta(seconds=later))
     assert not is_saved or text.strip()[:4].isdecimal()

@@ -1,4 +1,4 @@
-"""Giving a notice and withdrawing it: one write and one Event each, whatever watches show meanwhile."""
+"""Giving a notice and withdrawing it: one write and one Event each, whatever the watches show."""
 
 import pytest
 
@@ -63,14 +63,14 @@ def test_the_same_notice_is_written_once(given: Given, *, shown: bool) -> None:
     assert (given.written, len(given.events)) == (1, 1)
 
 
-def test_a_process_that_starts_again_does_not_repeat_it(given: Given) -> None:
+def test_a_restarted_process_does_not_repeat_a_notice(given: Given) -> None:
     given.notices.give(given.pod, FOR_ALICE)
     given.restart()
     given.notices.give(given.pod, FOR_ALICE)
     assert (given.written, len(given.events)) == (1, 1)
 
 
-def test_a_notice_for_another_replaces_it_and_is_said_again(given: Given) -> None:
+def test_a_notice_for_another_pod_replaces_the_first_and_has_its_own_event(given: Given) -> None:
     before = given.pod
     given.notices.give(before, FOR_ALICE)
     given.notices.give(before, FOR_CAROL)
@@ -79,7 +79,9 @@ def test_a_notice_for_another_replaces_it_and_is_said_again(given: Given) -> Non
 
 
 @pytest.mark.parametrize("answer", ["refused", "lost"])
-def test_one_that_was_not_answered_is_given_again_and_announced_once_it_is(given: Given, answer: str) -> None:
+def test_an_unanswered_notice_is_given_again_and_announced_once_it_is_written(
+    given: Given, answer: str
+) -> None:
     before = given.pod
     if answer == "refused":
         given.cluster.kube.fail("PATCH", ServerError(Request("PATCH", "pods"), Refusal(code=500)))
@@ -94,7 +96,7 @@ def test_one_that_was_not_answered_is_given_again_and_announced_once_it_is(given
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "created again under the name"])
-def test_a_notice_is_for_this_pod_alone(given: Given, *, again: bool) -> None:
+def test_a_notice_is_written_only_on_the_pod_with_this_uid(given: Given, *, again: bool) -> None:
     before = given.pod
     given.cluster.gone("b")
     if again:
@@ -105,14 +107,14 @@ def test_a_notice_is_for_this_pod_alone(given: Given, *, again: bool) -> None:
     assert given.events == []
 
 
-def test_a_withdrawal_is_written_and_said_once_while_the_watch_lags_behind(given: Given) -> None:
+def test_a_withdrawal_is_written_and_announced_once_while_the_watch_lags_behind(given: Given) -> None:
     noted = given.notices.give(given.pod, FOR_ALICE)
     assert given.notices.take_back(noted)
     assert not given.notices.take_back(noted)
     assert given.pod.metadata.annotation(names.NOTICE) is None
     assert given.events[1:] == [("b", names.EVICTION_WITHDRAWN, WITHDRAWN)]
     given.cluster.clock.advance(1)
-    assert given.notices.take_back(noted), "a second later its effect would be seen: it is asked again"
+    assert given.notices.take_back(noted), "a second later its effect would be seen: it is sent again"
 
 
 def test_after_a_withdrawal_the_same_notice_is_given_again(given: Given) -> None:
@@ -127,7 +129,7 @@ def test_after_a_withdrawal_the_same_notice_is_given_again(given: Given) -> None
     ]
 
 
-def test_what_is_remembered_of_a_pod_goes_with_it(given: Given) -> None:
+def test_the_record_of_a_notice_is_dropped_with_its_pod(given: Given) -> None:
     before = given.pod
     given.notices.give(before, FOR_ALICE)
     given.notices.forget_all_but(frozenset({before.metadata.uid}))

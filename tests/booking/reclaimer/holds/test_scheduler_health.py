@@ -1,4 +1,4 @@
-"""A held pod that nobody could bind costs no second victim and bars no node (law L3)."""
+"""A held pod that the scheduler could not bind costs no second victim and bars no node (law L3)."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def scheduler_reports(cluster: FakeCluster, reason: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("message", [NO_ANSWER, NOT_READY, CUT_OFF])
-def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
+def test_an_extender_that_does_not_answer_or_is_not_ready_costs_the_pod_nothing(
     cluster: FakeCluster, message: str
 ) -> None:
     scheduler_reports(cluster, "SchedulerError", message)
@@ -53,7 +53,7 @@ def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
     assert cluster.annotation("a", names.BARRED) is None
 
 
-def test_an_extender_that_does_not_know_yet_that_the_victim_has_left_costs_the_pod_nothing(
+def test_an_extender_that_has_not_yet_seen_the_victim_leave_costs_the_pod_nothing(
     cluster: FakeCluster,
 ) -> None:
     scheduler_reports(cluster, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
@@ -63,7 +63,7 @@ def test_an_extender_that_does_not_know_yet_that_the_victim_has_left_costs_the_p
     assert cluster.evicted() == ["b3"]
 
 
-def test_an_extender_that_disagrees_for_longer_than_events_may_take_keeps_no_gpu_idle(
+def test_an_extender_that_disagrees_longer_than_events_may_take_ends_the_hold(
     cluster: FakeCluster,
 ) -> None:
     scheduler_reports(cluster, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
@@ -75,7 +75,7 @@ def test_an_extender_that_disagrees_for_longer_than_events_may_take_keeps_no_gpu
 @pytest.mark.parametrize(
     ("reason", "message"), [("SchedulerError", REFUSED), ("Unschedulable", DOES_NOT_FIT)]
 )
-def test_a_pod_that_the_scheduler_could_have_bound_loses_its_hold_as_before(
+def test_a_pod_that_the_scheduler_could_have_bound_loses_its_hold(
     cluster: FakeCluster, reason: str, message: str
 ) -> None:
     scheduler_reports(cluster, reason, message)
@@ -84,7 +84,7 @@ def test_a_pod_that_the_scheduler_could_have_bound_loses_its_hold_as_before(
     assert cluster.annotation("a", names.BARRED) == "n0"
 
 
-def test_an_extender_that_answers_again_is_given_the_whole_time_for_the_bind(cluster: FakeCluster) -> None:
+def test_an_extender_that_answers_again_has_the_whole_time_for_the_bind(cluster: FakeCluster) -> None:
     scheduler_reports(cluster, "SchedulerError", NO_ANSWER)
     cluster.after(BOUND_WITHIN)
     scheduler_reports(cluster, "Unschedulable", DOES_NOT_FIT)

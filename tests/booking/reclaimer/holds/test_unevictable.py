@@ -1,10 +1,10 @@
-"""Who could not be evicted is left out of the plans, each time for longer."""
+"""A pod that could not be evicted is left out of the plans, each time for longer."""
 
 from booking.reclaimer.holds.unevictable import SPARED_AT_MOST, SPARED_FOR, UnevictablePods
 from cluster.fake.clock import FakeClock
 
 
-def test_a_pod_is_excluded_for_a_while_and_longer_each_time() -> None:
+def test_a_pod_is_excluded_for_longer_each_time() -> None:
     clock = FakeClock()
     excluded = UnevictablePods(clock)
     for pause in (SPARED_FOR, 2 * SPARED_FOR, 4 * SPARED_FOR):
@@ -15,7 +15,7 @@ def test_a_pod_is_excluded_for_a_while_and_longer_each_time() -> None:
         assert excluded.uids == frozenset()
 
 
-def test_no_pause_is_longer_than_the_longest() -> None:
+def test_no_exclusion_exceeds_the_longest() -> None:
     clock = FakeClock()
     excluded = UnevictablePods(clock)
     for _ in range(20):
@@ -24,7 +24,7 @@ def test_no_pause_is_longer_than_the_longest() -> None:
     assert excluded.uids == frozenset()
 
 
-def test_what_is_known_of_a_pod_goes_with_it() -> None:
+def test_the_record_of_a_pod_is_dropped_with_it() -> None:
     clock = FakeClock()
     excluded = UnevictablePods(clock)
     excluded.add("p")

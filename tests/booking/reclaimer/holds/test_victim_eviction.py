@@ -1,4 +1,4 @@
-"""How victims leave: each notified of its own time, and gone when that is over or its work is saved."""
+"""How victims leave: each has its own notice, and is evicted when that is over or its work is saved."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ def said(instant: datetime) -> str:
 # --- what was just written is acted on at once ---------------------------------------------------------
 
 
-def test_a_victim_leaves_in_the_very_pass_in_which_the_hold_was_written_if_our_watch_is_quick() -> None:
+def test_a_victim_is_evicted_in_the_same_pass_as_the_hold_if_the_watch_is_quick() -> None:
     cluster = cluster_with()
     cluster.evictor.meanwhile = cluster.sync
     cluster.sync()
@@ -42,7 +42,7 @@ def test_a_victim_leaves_in_the_very_pass_in_which_the_hold_was_written_if_our_w
     assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
 
 
-def test_while_our_watch_has_not_brought_the_hold_nobody_leaves_and_then_at_once() -> None:
+def test_no_pod_is_evicted_until_the_watch_shows_the_hold_and_then_at_once() -> None:
     cluster = cluster_with()
     cluster.sync()
     cluster.reclaimer.reconcile()
@@ -65,7 +65,7 @@ def test_law_l2_a_pod_that_is_booked_while_the_hold_is_written_stays() -> None:
     assert cluster.annotation("b3", names.NOTICE) is None
 
 
-def test_a_controller_that_lost_the_lead_while_the_hold_was_written_evicts_nobody() -> None:
+def test_a_controller_that_lost_the_lead_while_writing_the_hold_evicts_no_pod() -> None:
     cluster = cluster_with()
 
     def deposed() -> None:
@@ -78,7 +78,7 @@ def test_a_controller_that_lost_the_lead_while_the_hold_was_written_evicts_nobod
     assert cluster.evicted() == []
 
 
-def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
+def test_the_booked_pod_is_read_again_when_the_preparation_took_long() -> None:
     cluster = cluster_with()
 
     def slowly() -> None:
@@ -93,7 +93,7 @@ def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
     assert cluster.evicted() == []
 
 
-def test_free_devices_are_waited_for_before_anybody_is_even_notified() -> None:
+def test_no_victim_is_notified_before_the_free_devices_have_stayed_free() -> None:
     cluster = cluster_with(gpus=2)
     cluster.gone("b0")
     cluster.evictor.meanwhile = cluster.sync
@@ -103,13 +103,13 @@ def test_free_devices_are_waited_for_before_anybody_is_even_notified() -> None:
 
 
 def decisions(cluster: FakeCluster) -> list[float]:
-    """How many evictions' times were measured, and their sum."""
+    """Number and sum of the measured times from decision to eviction, in seconds."""
     (family,) = cluster.metrics.decisions.collect()
     of = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
     return [of["count"], of["sum"]]
 
 
-def test_how_long_a_decision_takes_is_measured_from_the_change_that_made_it_needed() -> None:
+def test_decision_time_is_measured_from_the_change_that_required_it() -> None:
     cluster = cluster_with()
     cluster.sync()
     cluster.clock.advance(0.25)
@@ -119,7 +119,7 @@ def test_how_long_a_decision_takes_is_measured_from_the_change_that_made_it_need
     assert decisions(cluster) == [1, 0.25]
 
 
-def test_a_hold_that_is_refused_since_somebody_wrote_to_the_new_pod_counts_from_the_first_try() -> None:
+def test_decision_time_counts_from_the_first_try_when_the_hold_met_a_conflict() -> None:
     cluster = cluster_with()
     cluster.sync()
     cluster.annotate("a", "note", "the scheduler has looked at it")
@@ -133,7 +133,7 @@ def test_a_hold_that_is_refused_since_somebody_wrote_to_the_new_pod_counts_from_
     assert decisions(cluster) == [1, 0.125]
 
 
-def test_a_notice_is_not_counted_as_time_that_a_decision_takes() -> None:
+def test_a_notice_does_not_count_as_decision_time() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=5))
     cluster.reconcile(2)
     cluster.after(5)
@@ -144,7 +144,7 @@ def test_a_notice_is_not_counted_as_time_that_a_decision_takes() -> None:
 # --- notice --------------------------------------------------------------------------------------------
 
 
-def test_two_victims_of_one_hold_have_their_own_times() -> None:
+def test_two_victims_of_one_hold_have_their_own_notice_times() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=10), gpus=2, b2="PT60S")
     cluster.reconcile(2)
     assert "09:00:10Z" in (cluster.annotation("b3", names.NOTICE) or "")
@@ -158,7 +158,7 @@ def test_two_victims_of_one_hold_have_their_own_times() -> None:
 
 
 @pytest.mark.parametrize("notice", ["never", "-PT5M", "P1000Y", ""])
-def test_a_request_that_cannot_be_read_is_ignored(notice: str) -> None:
+def test_an_unreadable_request_is_ignored(notice: str) -> None:
     cluster = cluster_with(b3=notice)
     cluster.reconcile(2)
     assert cluster.evicted() == ["b3"]
@@ -174,7 +174,7 @@ def test_a_pod_may_request_notice_up_to_the_limit() -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_the_notice_that_was_given_is_kept_though_the_pod_requests_another_later() -> None:
+def test_a_given_notice_is_kept_when_the_pod_requests_another_later() -> None:
     cluster = cluster_with(b3="PT20S")
     cluster.reconcile(2)
     cluster.annotate("b3", names.REQUESTED_NOTICE, "PT9M")
@@ -182,7 +182,7 @@ def test_the_notice_that_was_given_is_kept_though_the_pod_requests_another_later
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_restarted_process_keeps_the_notice_that_was_given() -> None:
+def test_a_restarted_process_keeps_a_given_notice() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60))
     cluster.reconcile(2)
     cluster.after(40)
@@ -196,7 +196,7 @@ def test_a_restarted_process_keeps_the_notice_that_was_given() -> None:
     assert cluster.reasons("b3") == [names.EVICTION_NOTICE]
 
 
-def test_a_victim_that_could_not_be_notified_at_once_has_its_whole_time_from_then() -> None:
+def test_a_victim_notified_late_has_its_whole_time_from_then_on() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=30))
     cluster.sync()
     cluster.kube.before(
@@ -212,7 +212,7 @@ def test_a_victim_that_could_not_be_notified_at_once_has_its_whole_time_from_the
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_notice_of_an_earlier_hold_shortens_no_later_one() -> None:
+def test_a_notice_of_an_earlier_hold_does_not_shorten_a_later_one() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=30))
     cluster.reconcile(2)
     old = cluster.annotation("b3", names.NOTICE)
@@ -239,7 +239,7 @@ def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_one_that_has_saved_leaves_and_the_other_victim_keeps_its_time() -> None:
+def test_a_victim_that_has_saved_leaves_and_the_other_keeps_its_time() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60), gpus=2)
     cluster.reconcile(2)
     cluster.annotate("b2", names.CHECKPOINT_DONE, said(cluster.clock.now()))
@@ -250,7 +250,7 @@ def test_one_that_has_saved_leaves_and_the_other_victim_keeps_its_time() -> None
 
 
 @pytest.mark.parametrize("offset", [timedelta(seconds=-1), timedelta(minutes=2)])
-def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: timedelta) -> None:
+def test_work_saved_before_the_notice_or_in_the_future_does_not_count(offset: timedelta) -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60))
     cluster.annotate("b3", names.CHECKPOINT_DONE, said(cluster.clock.now() + offset))
     cluster.reconcile(3)
@@ -261,7 +261,7 @@ def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: 
 # --- budgets and refusals ------------------------------------------------------------------------------
 
 
-def test_a_protected_pod_that_was_given_no_time_gets_no_event_of_it() -> None:
+def test_a_protected_pod_without_notice_time_gets_no_event() -> None:
     cluster = cluster_with()
     cluster.evictor.protected.add("b3")
     cluster.reconcile(4)
@@ -269,7 +269,7 @@ def test_a_protected_pod_that_was_given_no_time_gets_no_event_of_it() -> None:
     assert cluster.reasons("b3") == []
 
 
-def test_a_refusal_in_the_very_pass_of_the_hold_counts_like_any() -> None:
+def test_a_refusal_in_the_same_pass_as_the_hold_counts_like_any_other() -> None:
     cluster = cluster_with()
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
     cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 3

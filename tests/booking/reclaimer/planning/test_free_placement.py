@@ -1,4 +1,4 @@
-"""Who fits on free devices, and when it is certain that somebody does not (law L3), against brute force."""
+"""Which pods fit on free devices, and when it is certain that one does not (law L3), against brute force."""
 
 from itertools import product
 
@@ -61,7 +61,7 @@ def asks(snapshot: Snapshot) -> list[WaitingPod]:
         max_size=5,
     ),
 )
-def test_l3_a_pod_that_is_rejected_could_not_be_served_with_those_before(
+def test_l3_a_rejected_pod_could_not_be_placed_together_with_the_pods_before_it(
     free: list[int], waiting: list[Waiting]
 ) -> None:
     snapshot = cluster(free, waiting)
@@ -72,14 +72,14 @@ def test_l3_a_pod_that_is_rejected_could_not_be_served_with_those_before(
         possible = could_all_be_served(free, [*before, wanted])
         assert (verdict == "placed") == (node is not None)
         if verdict == "full":
-            assert not possible, "somebody would have to leave for it without need"
+            assert not possible, "a pod would be evicted for it without need"
             continue
         before.append(wanted)
         if all(need == 1 and nodes == wanted[1] for need, nodes in before):
-            assert possible, "it waits for what cannot come about"
+            assert possible, "it waits for devices that cannot become free"
 
 
-def test_a_pod_with_a_place_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
+def test_a_pod_placed_where_others_must_go_keeps_them_waiting_only_until_it_is_bound() -> None:
     anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
     waiting = [anywhere, there, there]
     placement = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))

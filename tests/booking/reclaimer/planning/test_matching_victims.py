@@ -34,26 +34,26 @@ def held(cluster: FakeCluster) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         (names.NOT_UUID, "GPU-n0-3, GPU-n0-2", 1),
     ],
 )
-def test_a_pod_that_has_what_is_requested_leaves(
+def test_the_victim_holds_a_device_that_matches_the_request(
     cluster: FakeCluster, key: str, text: str, index: int
 ) -> None:
     cluster.annotate("a", key, text)
     assert held(cluster) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
 
 
-def test_nobody_leaves_for_a_request_that_no_device_meets(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_request_that_no_device_meets(cluster: FakeCluster) -> None:
     cluster.annotate("a", names.MIN_MEMORY, "200Gi")
     assert held(cluster) == []
 
 
-def test_a_free_device_that_does_not_do_spares_nobody(cluster: FakeCluster) -> None:
+def test_a_free_device_that_does_not_match_spares_no_victim(cluster: FakeCluster) -> None:
     cluster.gone("b3")
     assert held(cluster) == []
     cluster.annotate("a", names.NOT_UUID, "GPU-n0-3")
     assert held(cluster) == [(("GPU-n0-2",), ("uid-b2",))]
 
 
-def test_a_hold_on_what_is_no_longer_requested_is_released(cluster: FakeCluster) -> None:
+def test_a_hold_on_a_device_that_no_longer_matches_is_released(cluster: FakeCluster) -> None:
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",))
     pod = cluster.snapshot().pods["uid-a"]
     assert hold_status(pod, hold, cluster.snapshot()).problem is None

@@ -1,4 +1,4 @@
-"""Who gets which devices: the right node, the right model, nobody's devices twice (laws L2 and L3)."""
+"""Which pod gets which devices: the right node, the right model, no device twice (laws L2 and L3)."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -51,7 +51,7 @@ def change(cluster: FakeCluster, name: str, more: Json) -> None:
     cluster.kube.put(PODS, merged(cluster.kube.raw(PODS, name, namespace="default"), more))
 
 
-def test_the_pod_that_has_worked_least_leaves(cluster: FakeCluster) -> None:
+def test_the_pod_that_has_worked_least_is_the_victim(cluster: FakeCluster) -> None:
     assert victims(cluster) == ["uid-b3"]
 
 
@@ -65,7 +65,7 @@ def test_a_free_device_needs_no_plan(cluster: FakeCluster) -> None:
     assert holds(cluster) == {}
 
 
-def test_a_free_device_of_another_model_helps_nobody(cluster: FakeCluster) -> None:
+def test_a_free_device_of_another_model_does_not_help(cluster: FakeCluster) -> None:
     cluster.add_node("n1", a6000(0, "n1"))
     assert victims(cluster) == ["uid-b3"]
 
@@ -82,28 +82,28 @@ def test_victims_have_the_model_that_is_booked() -> None:
     assert victims(cluster) == ["uid-small"]
 
 
-def test_a_pod_that_is_bound_gated_ending_or_not_covered_does_not_wait(cluster: FakeCluster) -> None:
+def test_a_bound_gated_terminating_or_uncovered_pod_gets_no_plan(cluster: FakeCluster) -> None:
     cluster.book(count=4)
     cluster.gone("a")
     cluster.create(a_pod("gated").of("alice").asks(1), {"spec": {"schedulingGates": [{"name": "later"}]}})
     cluster.create(a_pod("ends").of("alice").asks(1).terminating())
     cluster.create(a_pod("carols").of("carol").asks(1))
-    cluster.create(a_pod("nobodys").asks(1))
+    cluster.create(a_pod("unowned").asks(1))
     assert holds(cluster) == {}
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
-def test_pods_that_would_come_back_at_once_stay(cluster: FakeCluster, kind: str) -> None:
+def test_pods_that_would_come_back_at_once_are_not_evicted(cluster: FakeCluster, kind: str) -> None:
     change(cluster, "b3", OWNED_BY[kind])
     assert victims(cluster) == ["uid-b2"]
 
 
-def test_a_pod_of_a_deployment_may_leave(cluster: FakeCluster) -> None:
+def test_a_pod_of_a_deployment_may_be_evicted(cluster: FakeCluster) -> None:
     change(cluster, "b3", OWNED_BY["ReplicaSet"])
     assert victims(cluster) == ["uid-b3"]
 
 
-def test_pods_of_the_system_stay(cluster: FakeCluster) -> None:
+def test_system_pods_are_not_evicted(cluster: FakeCluster) -> None:
     raw = cluster.kube.raw(PODS, "b3", namespace="default")
     cluster.gone("b3")
     raw["metadata"]["namespace"] = "kube-system"
@@ -111,12 +111,12 @@ def test_pods_of_the_system_stay(cluster: FakeCluster) -> None:
     assert victims(cluster) == ["uid-b2"]
 
 
-def test_a_booked_pod_never_leaves_for_another(cluster: FakeCluster) -> None:
+def test_a_booked_pod_is_never_evicted_for_another(cluster: FakeCluster) -> None:
     cluster.book("b-2", user="bob", count=4)
     assert holds(cluster) == {}
 
 
-def test_a_pod_whose_devices_nobody_knows_never_leaves_and_its_node_is_not_planned_with() -> None:
+def test_a_pod_with_unknown_devices_is_never_evicted_and_its_node_is_not_planned_with() -> None:
     cluster = FakeCluster()
     cluster.add_node("n0", a100(0), a100(1))
     cluster.create(a_pod("stranger").asks(1).on("n0"))
@@ -126,7 +126,7 @@ def test_a_pod_whose_devices_nobody_knows_never_leaves_and_its_node_is_not_plann
     assert holds(cluster) == {}
 
 
-def test_an_unhealthy_device_is_no_gain() -> None:
+def test_the_holder_of_an_unhealthy_device_is_not_evicted() -> None:
     cluster = FakeCluster()
     cluster.add_node("n0", a100(0, health="unhealthy", reason="XID 79"), a100(1))
     cluster.opportunist("unhealthy", 0, minutes=1)
@@ -136,7 +136,7 @@ def test_an_unhealthy_device_is_no_gain() -> None:
     assert victims(cluster) == ["uid-well"]
 
 
-def test_a_device_that_two_pods_say_they_hold_is_no_gain() -> None:
+def test_the_holders_of_a_device_that_two_pods_report_to_hold_are_not_evicted() -> None:
     cluster = FakeCluster()
     cluster.add_node("n0", a100(0), a100(1))
     cluster.opportunist("one", 0, minutes=1)
@@ -154,7 +154,7 @@ def test_a_device_that_two_pods_say_they_hold_is_no_gain() -> None:
         {"taints": [{"key": "reserved", "value": "x", "effect": "NoSchedule"}]},
     ],
 )
-def test_nobody_leaves_a_node_that_does_not_suit_the_pod(spec: Json) -> None:
+def test_no_pod_is_evicted_on_a_node_that_does_not_suit_the_booked_pod(spec: Json) -> None:
     cluster = FakeCluster()
     cluster.add_node("n0", **spec)
     cluster.fill()
@@ -163,17 +163,17 @@ def test_nobody_leaves_a_node_that_does_not_suit_the_pod(spec: Json) -> None:
     assert holds(cluster) == {}
 
 
-def test_nobody_leaves_a_node_whose_agent_is_unresponsive(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_on_a_node_whose_agent_is_unresponsive(cluster: FakeCluster) -> None:
     cluster.clock.advance(76)
     assert holds(cluster) == {}
 
 
-def test_free_devices_on_a_node_that_does_not_suit_do_not_stop_the_plan(cluster: FakeCluster) -> None:
+def test_free_devices_on_an_unsuitable_node_do_not_stop_the_plan(cluster: FakeCluster) -> None:
     cluster.add_node("n1", unschedulable=True)
     assert victims(cluster) == ["uid-b3"]
 
 
-def test_the_cheapest_node_is_taken(cluster: FakeCluster) -> None:
+def test_the_cheapest_node_is_chosen(cluster: FakeCluster) -> None:
     cluster.add_node("n1", a100(0, "n1"))
     cluster.opportunist("cheap", 0, node="n1", minutes=1)
     assert holds(cluster)["a"] == Hold(
@@ -185,14 +185,14 @@ def test_the_cheapest_node_is_taken(cluster: FakeCluster) -> None:
     )
 
 
-def test_a_barred_node_is_not_taken(cluster: FakeCluster) -> None:
+def test_a_barred_node_is_not_chosen(cluster: FakeCluster) -> None:
     cluster.add_node("n1", a100(0, "n1"))
     cluster.opportunist("cheap", 0, node="n1", minutes=1)
     cluster.annotate("a", names.BARRED, "n7, n1")
     assert victims(cluster) == ["uid-b3"]
 
 
-def test_free_devices_are_kept_first_then_those_of_pods_that_leave_then_victims() -> None:
+def test_a_hold_prefers_free_devices_then_those_of_leaving_pods_then_victims() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.opportunist("stays", 0, minutes=90)
@@ -221,7 +221,7 @@ def test_one_large_victim_costs_less_than_two_that_have_worked_longer() -> None:
     assert victims(cluster) == ["uid-pair"]
 
 
-def test_older_booked_pods_choose_first_and_nothing_is_used_twice(cluster: FakeCluster) -> None:
+def test_older_booked_pods_choose_first_and_no_device_is_used_twice(cluster: FakeCluster) -> None:
     cluster.book(count=3)
     cluster.create(
         a_pod("first").of("alice").asks(1), {"metadata": {"creationTimestamp": "2026-11-23T07:00:00Z"}}
@@ -235,7 +235,7 @@ def test_older_booked_pods_choose_first_and_nothing_is_used_twice(cluster: FakeC
     ]
 
 
-def test_what_one_victim_has_left_over_is_waited_for_instead_of_another_victim() -> None:
+def test_devices_left_over_by_one_victim_are_waited_for_instead_of_another_eviction() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.opportunist("large", 0, 1, 2, minutes=1)
@@ -250,24 +250,24 @@ def test_what_one_victim_has_left_over_is_waited_for_instead_of_another_victim()
     assert cluster.kept("a2").victims == ()
 
 
-def test_a_pod_with_a_hold_is_not_planned_for_again(cluster: FakeCluster) -> None:
+def test_a_pod_with_a_hold_gets_no_second_plan(cluster: FakeCluster) -> None:
     cluster.hold("a", Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b0",), at=EPOCH))
     assert holds(cluster) == {}
 
 
-def test_what_is_kept_for_another_pod_is_not_planned_with(cluster: FakeCluster) -> None:
+def test_devices_held_for_another_pod_are_not_planned_with(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.waiting("a2")
     cluster.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
     assert victims(cluster) == ["uid-b2"]
 
 
-def test_spared_pods_stay(cluster: FakeCluster) -> None:
+def test_spared_pods_are_not_evicted(cluster: FakeCluster) -> None:
     found = holds(cluster, PlanningInputs(excluded=frozenset({"uid-b3", "uid-b2"})))
     assert found["a"].victims == ("uid-b1",)
 
 
-def test_a_pod_that_can_never_fit_costs_nobody_anything(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_for_a_pod_that_can_never_fit(cluster: FakeCluster) -> None:
     cluster.book(count=9)
     cluster.gone("a")
     cluster.waiting("huge", 9)
@@ -351,7 +351,7 @@ def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
 
 @settings(max_examples=150)
 @given(clusters())
-def test_plans_are_needed_sufficient_minimal_and_apart(cluster: FakeCluster) -> None:
+def test_plans_are_necessary_sufficient_minimal_and_disjoint(cluster: FakeCluster) -> None:
     snapshot = cluster.snapshot()
     made = plan(snapshot)
     kept: list[str] = []
@@ -370,7 +370,7 @@ def test_plans_are_needed_sufficient_minimal_and_apart(cluster: FakeCluster) -> 
 
 @settings(max_examples=150)
 @given(clusters())
-def test_the_first_plan_is_the_cheapest_there_is(cluster: FakeCluster) -> None:
+def test_the_first_plan_is_the_cheapest_possible(cluster: FakeCluster) -> None:
     snapshot = cluster.snapshot()
     first = min(
         (pod for uid, pod in snapshot.pods.items() if uid in snapshot.cover),
@@ -389,7 +389,7 @@ def test_a_plan_says_what_its_victims_lose(cluster: FakeCluster) -> None:
     assert timedelta(microseconds=one.lost) == timedelta(minutes=10)
 
 
-def test_law_l3_nobody_leaves_for_a_pod_that_is_too_big_for_the_node_even_so(cluster: FakeCluster) -> None:
+def test_law_l3_no_pod_is_evicted_for_a_pod_that_would_still_not_fit(cluster: FakeCluster) -> None:
     cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, "n0"), {"status": {"allocatable": {"cpu": "8"}}}))
     requests = {"resources": {"requests": {names.GPU_RESOURCE: "1", "cpu": "9"}}}
     containers = cluster.kube.raw(PODS, "a", namespace="default")["spec"]["containers"]
@@ -400,15 +400,15 @@ def test_law_l3_nobody_leaves_for_a_pod_that_is_too_big_for_the_node_even_so(clu
 # --- several together ---------------------------------------------------------------------------------
 
 
-def test_a_pod_that_fits_has_the_free_device_in_mind_and_the_next_gets_a_plan(cluster: FakeCluster) -> None:
+def test_the_first_pod_counts_on_the_free_device_and_the_next_gets_a_plan(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.gone("b0")
     cluster.waiting("later")
     assert {name: hold.victims for name, hold in holds(cluster).items()} == {"later": ("uid-b3",)}
 
 
-def test_nobody_leaves_while_others_can_make_way_on_free_devices(cluster: FakeCluster) -> None:
-    """The first could go to either node, the next to one of them only: nobody knows yet which it will be."""
+def test_no_pod_is_evicted_while_the_booked_pods_may_still_fit_on_free_devices(cluster: FakeCluster) -> None:
+    """The first could go to either node, the next to one of them only: it is open which it will be."""
     cluster.book(count=2)
     cluster.add_node("n1", a100(0, "n1"))
     cluster.gone("b0")
@@ -418,7 +418,7 @@ def test_nobody_leaves_while_others_can_make_way_on_free_devices(cluster: FakeCl
         assert holds(cluster) == {}
 
 
-def test_free_devices_that_are_enough_for_all_cost_nobody_anything(cluster: FakeCluster) -> None:
+def test_no_pod_is_evicted_when_free_devices_are_enough_for_all(cluster: FakeCluster) -> None:
     cluster.book(count=3)
     cluster.gone("b0")
     cluster.gone("b1")
@@ -426,28 +426,28 @@ def test_free_devices_that_are_enough_for_all_cost_nobody_anything(cluster: Fake
     assert holds(cluster) == {}
 
 
-def test_what_is_waited_for_by_one_is_not_waited_for_by_the_next(cluster: FakeCluster) -> None:
+def test_devices_that_one_pod_waits_for_do_not_count_for_the_next(cluster: FakeCluster) -> None:
     cluster.book(count=2)
     cluster.waiting("later")
     made = holds(cluster, PlanningInputs(ending=frozenset({"uid-b0"})))
     assert {name: hold.victims for name, hold in made.items()} == {"later": ("uid-b3",)}
 
 
-def test_a_plan_names_the_state_that_it_was_made_on(cluster: FakeCluster) -> None:
+def test_a_plan_names_the_resource_versions_that_it_was_made_from(cluster: FakeCluster) -> None:
     cluster.sync()
     assert holds(cluster)["a"].state == encode_versions(cluster.cache.reached)
     newest = max(int(pod.metadata.resource_version) for pod in cluster.cache.pods.values())
     assert int(cluster.cache.reached["pods"]) >= newest
 
 
-def test_a_pod_that_was_evicted_before_is_spared_where_others_lose_as_little(cluster: FakeCluster) -> None:
+def test_among_equally_cheap_pods_one_that_was_evicted_before_is_spared(cluster: FakeCluster) -> None:
     for name in ("b2", "b3"):
         change(cluster, name, {"status": {"startTime": "2026-11-23T08:50:00Z"}})
     cluster.annotate("b3", names.EVICTIONS, "1")
     assert victims(cluster) == ["uid-b2"]
 
 
-def test_starting_again_costs_a_large_pod_more() -> None:
+def test_a_restart_costs_a_large_pod_more() -> None:
     cluster = FakeCluster()
     cluster.add_node()
     cluster.opportunist("large", 0, 1, 2, minutes=1)

@@ -1,4 +1,4 @@
-"""Who leaves where devices are not all that a booked pod needs: there must be room for it, too (law L3)."""
+"""Which pods are evicted where a booked pod needs room, such as CPUs, besides its devices (law L3)."""
 
 import pytest
 
@@ -51,22 +51,22 @@ def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_
     assert holds(tight)["a"].devices == ("GPU-n0-2",)
 
 
-def test_the_cheapest_set_is_passed_over_where_it_makes_too_little_room(tight: FakeCluster) -> None:
+def test_the_cheapest_set_is_skipped_where_it_makes_too_little_room(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "3")
     assert holds(tight)["a"].victims == ("uid-large",)
 
 
-def test_as_many_leave_as_make_room_and_no_more(tight: FakeCluster) -> None:
+def test_only_as_many_pods_are_evicted_as_make_room(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "7")
     assert holds(tight)["a"].victims == ("uid-large", "uid-small")
 
 
-def test_nobody_leaves_where_there_is_no_room_even_so(tight: FakeCluster) -> None:
+def test_no_pod_is_evicted_where_there_would_still_be_too_little_room(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "9")
     assert holds(tight) == {}
 
 
-def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: FakeCluster) -> None:
+def test_room_that_one_plan_uses_is_not_available_to_the_next(tight: FakeCluster) -> None:
     with_cpu(tight, "a", "2")
     tight.waiting("a2")
     with_cpu(tight, "a2", "2")

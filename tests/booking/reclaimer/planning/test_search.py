@@ -161,7 +161,7 @@ def tried_out(snapshot: Snapshot, inputs: PlanningInputs) -> list[Plan]:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=True))
-def test_l3_the_fast_search_finds_what_trying_out_everything_finds(random: Random) -> None:
+def test_l3_the_fast_search_finds_the_same_plan_as_trying_everything(random: Random) -> None:
     world, holder_cache = World(random), HolderCache()
     for _ in range(50):
         world.happens()

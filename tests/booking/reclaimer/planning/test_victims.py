@@ -1,4 +1,4 @@
-"""Who is never evicted (laws L2 and L6)."""
+"""Which pods are never evicted (laws L2 and L6)."""
 
 import pytest
 
@@ -53,11 +53,11 @@ def test_an_ordinary_pod_may_be_evicted(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("name", ["kube-system", "kube-public", "kube-node-lease", "gpu-booking"])
-def test_pods_of_the_system_and_of_the_product_stay(cluster: FakeCluster, name: str) -> None:
+def test_pods_of_the_system_and_of_the_product_are_never_evicted(cluster: FakeCluster, name: str) -> None:
     assert why(cluster, in_namespace(name)) == f"pods of the namespace {name} are never evicted"
 
 
-def test_the_products_namespace_is_the_one_of_the_settings(cluster: FakeCluster) -> None:
+def test_the_products_namespace_is_the_one_in_the_settings(cluster: FakeCluster) -> None:
     assert why(cluster, in_namespace("gpus"), EvictionSettings(namespace="gpus")) is not None
 
 
@@ -69,16 +69,16 @@ def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, said: str,
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
-def test_pods_that_would_come_back_at_once_stay(cluster: FakeCluster, kind: str) -> None:
+def test_pods_that_would_come_back_at_once_are_never_evicted(cluster: FakeCluster, kind: str) -> None:
     owner = {"kind": kind, "name": "x", "uid": "o"}
     assert why(cluster, {"metadata": {"ownerReferences": [owner]}}) == f"pods of a {kind} are never evicted"
 
 
-def test_the_mirror_of_a_static_pod_stays(cluster: FakeCluster) -> None:
+def test_a_mirror_pod_is_never_evicted(cluster: FakeCluster) -> None:
     assert why(cluster, annotated(**{names.STATIC_POD: "4711"})) == "pods of a Node are never evicted"
 
 
-def test_a_grant_of_maia_counts_where_maia_is_honoured(cluster: FakeCluster) -> None:
+def test_a_grant_of_maia_counts_only_where_maia_is_honoured(cluster: FakeCluster) -> None:
     granted = until("2026-11-23T17:00:00Z")
     assert why(cluster, granted, WITH_MAIA) == "MAIA has granted it its GPUs"
     assert why(cluster, granted, WITHOUT) is None
@@ -93,6 +93,6 @@ def test_an_instant_without_a_zone_is_a_grant_in_utc(cluster: FakeCluster) -> No
     assert why(cluster, until("2026-11-23T17:00:00"), WITH_MAIA) is not None
 
 
-def test_our_own_annotation_is_not_granted_by_maia(cluster: FakeCluster) -> None:
+def test_our_own_annotation_does_not_count_as_a_grant_of_maia(cluster: FakeCluster) -> None:
     ours = until("2026-11-23T17:00:00Z", **{names.BOOKING: "b-1"})
     assert why(cluster, ours, WITH_MAIA) is None

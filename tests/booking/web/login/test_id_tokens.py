@@ -147,7 +147,7 @@ class TestPeople:
     def test_a_single_group_may_be_a_string(self) -> None:
         assert "staff" in person_of({"sub": "alice", "groups": "staff"}, OIDC).subject.groups
 
-    def test_names_reserved_by_kubernetes_are_given_to_nobody(self) -> None:
+    def test_nobody_gets_a_name_that_kubernetes_reserves(self) -> None:
         with pytest.raises(BadTokenError):
             person_of({"sub": "system:admin"}, OIDC)
         groups = person_of({"sub": "alice", "groups": ["system:masters"]}, OIDC).subject.groups

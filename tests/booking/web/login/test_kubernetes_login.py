@@ -23,7 +23,7 @@ def cookie(entrance: Entrance) -> str:
     return found.value
 
 
-def test_the_form_says_how_to_get_a_token_and_keeps_the_page_to_return_to(entrance: Entrance) -> None:
+def test_the_form_explains_how_to_get_a_token_and_keeps_the_page_to_return_to(entrance: Entrance) -> None:
     answer = entrance.browser.get("/login?next=/mine")
 
     assert answer.status_code == 200
@@ -31,7 +31,7 @@ def test_the_form_says_how_to_get_a_token_and_keeps_the_page_to_return_to(entran
     assert 'name="next" value="/mine"' in answer.text
 
 
-def test_a_person_with_a_token_is_signed_in_and_sent_on(entrance: Entrance) -> None:
+def test_a_user_with_a_token_is_signed_in_and_redirected(entrance: Entrance) -> None:
     answer = entrance.paste("alice-token")
 
     assert answer.status_code == 303
@@ -101,7 +101,7 @@ def test_another_sites_page_signs_nobody_in(entrance: Entrance, headers: dict[st
         "",
     ],
 )
-def test_nobody_is_sent_to_another_site(entrance: Entrance, then: str) -> None:
+def test_login_never_redirects_to_another_site(entrance: Entrance, then: str) -> None:
     assert entrance.paste("alice-token", then=then).headers["Location"] == "/"
 
 
@@ -121,7 +121,7 @@ class TestForgery:
     def token(self, entrance: Entrance) -> str:
         return entrance.browser.get("/mine").text.split('name="csrf" value="')[1].split('"')[0]
 
-    def test_forms_carry_what_belongs_to_the_session(self, entrance: Entrance) -> None:
+    def test_forms_carry_a_token_of_the_session(self, entrance: Entrance) -> None:
         entrance.paste("alice-token")
         first = self.token(entrance)
         entrance.paste("alice-token")
@@ -129,7 +129,7 @@ class TestForgery:
         assert first != self.token(entrance)
 
     @pytest.mark.parametrize("csrf", ["", "another"])
-    def test_a_form_without_it_changes_nothing(self, entrance: Entrance, csrf: str) -> None:
+    def test_a_form_without_the_sessions_token_changes_nothing(self, entrance: Entrance, csrf: str) -> None:
         entrance.paste("alice-token")
         origin = {"Origin": "http://localhost"}
 
@@ -149,7 +149,7 @@ class TestForgery:
         ours = {"Origin": "http://localhost"}
         assert entrance.browser.post("/api/v1/bookings", json=body, headers=ours).status_code == 201
 
-    def test_signing_out_ends_the_session_for_everybody_who_has_the_cookie(self, entrance: Entrance) -> None:
+    def test_signing_out_ends_the_session_for_every_holder_of_the_cookie(self, entrance: Entrance) -> None:
         entrance.paste("alice-token")
         kept, csrf = cookie(entrance), self.token(entrance)
         answer = entrance.browser.post("/logout", data={"csrf": csrf}, headers={"Origin": "http://localhost"})
@@ -163,9 +163,7 @@ class TestForgery:
 
 
 class TestTime:
-    def test_a_form_that_comes_too_late_changes_nothing_and_says_where_to_sign_in(
-        self, entrance: Entrance
-    ) -> None:
+    def test_a_form_sent_too_late_changes_nothing_and_leads_to_the_login(self, entrance: Entrance) -> None:
         entrance.paste("alice-token")
         entrance.clock.advance(2 * 3600)
         before = entrance.stored
@@ -207,7 +205,7 @@ class TestTime:
         assert entrance.me().status_code == 401
 
 
-def test_a_session_has_the_role_that_the_api_server_says_now(entrance: Entrance) -> None:
+def test_a_session_has_the_role_that_the_api_server_reports_now(entrance: Entrance) -> None:
     entrance.tokens.groups = frozenset({"gpu-staff"})
     entrance.paste("alice-token")
     assert not entrance.me().get_json()["is_administrator"]

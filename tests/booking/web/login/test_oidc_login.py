@@ -60,7 +60,7 @@ def test_people_come_back_to_where_they_wanted_to_go(entrance: Entrance, idp: Id
     assert entrance.browser.get_cookie(names.LOGIN_COOKIE) is None
 
 
-def test_the_provider_is_asked_for_a_code_bound_to_this_browser(entrance: Entrance, idp: Idp) -> None:
+def test_the_code_is_requested_for_this_browser_alone(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
     asked = dict(parse_qsl(urlsplit(away.headers["Location"]).query))
 
@@ -73,8 +73,8 @@ def test_the_provider_is_asked_for_a_code_bound_to_this_browser(entrance: Entran
     assert len({asked["state"], asked["nonce"], asked["code_challenge"], secret.value.split(".")[0]}) == 4
 
 
-def test_the_code_is_shown_with_what_only_this_browsers_login_knows(tmp_path: Path) -> None:
-    """PKCE (RFC 7636): the provider compares them, which the one of the other tests does not."""
+def test_the_code_is_exchanged_with_the_verifier_of_this_browsers_login(tmp_path: Path) -> None:
+    """PKCE (RFC 7636): a provider compares them; the provider of the other tests does not."""
     with scripted_server() as server:
         ends = {"authorization_endpoint": "/authorize", "token_endpoint": "/token", "jwks_uri": "/jwks"}
         said = {"issuer": server.url, **{name: server.url + path for name, path in ends.items()}}
@@ -101,7 +101,7 @@ def test_the_code_is_shown_with_what_only_this_browsers_login_knows(tmp_path: Pa
     }
 
 
-def test_roles_and_groups_are_asked_for_as_the_api_server_knows_them(entrance: Entrance, idp: Idp) -> None:
+def test_roles_and_groups_have_the_names_that_the_api_server_knows(entrance: Entrance, idp: Idp) -> None:
     idp.put("bob", groups=["gpu-staff", "system:masters"])
     entrance.access.administrators = {"oidc:gpu-staff"}
     entrance.come_back(idp, "bob")
@@ -179,7 +179,7 @@ def test_signing_out_does_not_sign_in_again_at_once(entrance: Entrance) -> None:
 
 class TestBearers:
     @pytest.mark.parametrize("client", ["gpu-booking-page", "kubectl"])
-    def test_an_id_token_for_us_or_for_a_client_that_we_trust_is_enough(
+    def test_an_id_token_for_us_or_a_trusted_client_is_accepted(
         self, entrance: Entrance, idp: Idp, client: str
     ) -> None:
         token = id_token(entrance, idp, client=client)
@@ -188,12 +188,12 @@ class TestBearers:
         assert answer.get_json()["user"] == "alice"
         assert entrance.tokens.asked.total() == 0
 
-    def test_one_for_another_client_is_not(self, entrance: Entrance, idp: Idp) -> None:
+    def test_an_id_token_for_another_client_is_refused(self, entrance: Entrance, idp: Idp) -> None:
         token = id_token(entrance, idp, client="another")
 
         assert entrance.me(headers={"Authorization": f"Bearer {token}"}).status_code == 401
 
-    def test_one_that_has_expired_is_not(self, entrance: Entrance, idp: Idp) -> None:
+    def test_an_expired_id_token_is_refused(self, entrance: Entrance, idp: Idp) -> None:
         token = id_token(entrance, idp)
         entrance.wall.advance(3600 + 31)
         answer = entrance.me(headers={"Authorization": f"Bearer {token}"})
@@ -201,12 +201,12 @@ class TestBearers:
         assert answer.status_code == 401
         assert "expired" in answer.get_json()["detail"]
 
-    def test_tokens_of_the_cluster_are_still_asked_for(self, entrance: Entrance) -> None:
+    def test_tokens_of_the_cluster_are_still_accepted(self, entrance: Entrance) -> None:
         assert entrance.me(headers={"Authorization": "Bearer alice-token"}).get_json()["user"] == "alice"
 
 
 class TestProvider:
-    def test_login_is_answered_with_503_if_it_does_not_respond(self, tmp_path: Path) -> None:
+    def test_login_is_answered_with_503_if_the_provider_does_not_respond(self, tmp_path: Path) -> None:
         entrance = Entrance(tmp_path, f"http://127.0.0.1:{free_port()}")
         answer = entrance.browser.get("/login")
 

@@ -1,4 +1,4 @@
-"""A site for every test that asks for one."""
+"""A site for every test that requests one."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -101,7 +101,7 @@ class Site(Served):
         return self.send("GET", address, user=user, **named)
 
     def send(self, method: str, address: str, *, user: str = "alice", **named: Any) -> TestResponse:
-        """A request of somebody's."""
+        """A request of a user."""
         headers = {"Authorization": f"Bearer {user}-token", **named.pop("headers", {})}
         return self.browser.open(address, method=method, headers=headers, **named)
 

@@ -40,7 +40,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def post(site: Site, address: str, *, sender: str = "bob", **fields: str) -> TestResponse:
-    """A form of somebody's, as our pages send it."""
+    """A user's form, as our pages send it."""
     return site.send("POST", address, user=sender, data={FIELD: token_on(site, sender), **fields})
 
 
@@ -80,7 +80,7 @@ def test_forms_are_for_administrators_and_from_our_pages(site: Site, address: st
     assert site.stored == 0
 
 
-def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
+def test_maintenance_is_planned_and_cancelled(site: Site) -> None:
     done(post(site, "/admin", node="node-a", end=END, reason="A <b>fan</b> is replaced."), "blocked")
     assert "A &lt;b&gt;fan&lt;/b&gt; is replaced." in site.see("/admin", user="bob").text
     (block,) = site.service.blocks(ADMIN)
@@ -127,7 +127,7 @@ def test_an_exemption_is_granted_and_ended(site: Site) -> None:
         ),
     ],
 )
-def test_a_form_that_is_sent_twice_does_its_work_once_and_filled_in_again_it_is_another(
+def test_a_form_sent_twice_acts_once_and_a_new_form_acts_again(
     site: Site, address: str, filled: dict[str, str], heading: str
 ) -> None:
     once = re.search(r'name="once" value="(\w+)"', site.see(address, user="bob").text)
@@ -139,7 +139,7 @@ def test_a_form_that_is_sent_twice_does_its_work_once_and_filled_in_again_it_is_
     assert [page.count(f">{reason}</td>") for reason in ("first", "second")] == [1, 1], heading
 
 
-def test_a_second_click_on_evict_hits_no_other_pod_that_has_got_the_name_since(site: Site) -> None:
+def test_a_second_click_on_evict_does_not_hit_a_new_pod_of_the_same_name(site: Site) -> None:
     once = re.search(r'name="once" value="(\w+)"', site.see("/admin/bookings", user="bob").text)
     assert once
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_a_second_click_on_evict_hits_no_other_pod_that_has_got_the_name_since(s
     assert site.evictions.orders == [("research", "train-0", "bob", "It hangs.")]
 
 
-def test_the_policies_that_were_in_force_are_shown_and_why_the_file_is_refused(site: Site) -> None:
+def test_earlier_policies_are_shown_and_why_the_file_is_refused(site: Site) -> None:
     assert "refused" not in site.see("/admin/policy", user="bob").text
     text = "defaults: {cooldown: 3d}  # <b>"
     PolicyHistory(site.store, site.clock).keep(read_policy(text), text)
@@ -173,7 +173,7 @@ def test_limits_are_written_as_in_the_policy_file() -> None:
     }
 
 
-def test_bookings_of_others_are_ended_and_pods_evicted_with_a_reason(site: Site) -> None:
+def test_bookings_of_other_users_are_ended_and_pods_evicted_with_a_reason(site: Site) -> None:
     now = site.clock.now()
     running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
     assert post(site, f"/admin/bookings/{running.id}/end").status_code == 422
@@ -207,7 +207,7 @@ def test_the_page_says_what_happens_to_the_pods_before_and_after_a_booking_is_en
         assert end_effects.before(terms) not in page
 
 
-def test_an_end_that_is_not_in_the_cluster_yet_is_reported_as_such_without_pods_that_ended(
+def test_an_end_that_is_not_in_the_cluster_yet_is_reported_without_claiming_that_pods_ended(
     site: Site,
 ) -> None:
     now = site.clock.now()
@@ -220,7 +220,7 @@ def test_an_end_that_is_not_in_the_cluster_yet_is_reported_as_such_without_pods_
         assert 'class="note bad"' in page.text
 
 
-def test_somebody_elses_pod_is_as_unknown_as_one_that_does_not_exist(site: Site) -> None:
+def test_another_users_pod_is_as_unknown_as_one_that_does_not_exist(site: Site) -> None:
     add_cluster(site)
     assert "render" not in site.see("/now").text
     assert site.see("/why/vision/render").status_code == 404
@@ -235,7 +235,7 @@ def test_the_form_leads_to_the_address_of_the_pod(site: Site) -> None:
     assert site.see("/why").status_code == 200
 
 
-def test_pages_say_so_while_the_cluster_is_unknown(site: Site) -> None:
+def test_pages_report_that_the_cluster_is_unknown(site: Site) -> None:
     site.unknown_capacity = "The pods are not known."
     assert "The pods are not known." in site.see("/now").text
     assert site.see("/why/vision/render").status_code == 503

@@ -43,7 +43,7 @@ FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         ("namespace", "pod"),
     ),
 }
-"""Address -> a form that it takes, and those of its fields that do not take just any text."""
+"""Address -> a form that it accepts, and those of its fields that do not accept any text."""
 
 
 @pytest.fixture

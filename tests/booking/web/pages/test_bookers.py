@@ -1,4 +1,4 @@
-"""By whom GPUs are booked, on *Availability*: shown where the policy shows names."""
+"""Who has booked GPUs, on *Availability*: shown where the policy shows names."""
 
 from tests.booking.web.pages.site import DAY, Site, said
 from tests.fakes.objects import A100
@@ -21,7 +21,7 @@ def test_names_of_others_are_shown_where_the_policy_shows_them(site: Site) -> No
     assert "bob-later" not in page
 
 
-def test_an_administrator_sees_them_in_any_case(site: Site) -> None:
+def test_an_administrator_always_sees_the_names(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="bob", node="node-a")
     site.signing_in.administrators.add("alice")

@@ -62,7 +62,7 @@ def test_every_malformed_field_is_reported_at_once_next_to_it(texts: Texts, wron
     st.integers(60, 3_000_000),
     st.sampled_from([None, "vision"]),
 )
-def test_a_form_that_was_filled_from_a_request_asks_for_it(
+def test_a_form_filled_from_a_request_makes_the_same_request(
     count: int, topology: str, wait: int, length: int, namespace: str | None
 ) -> None:
     start = NOW + timedelta(seconds=wait)

@@ -1,4 +1,4 @@
-"""*Availability* and *Book*, asked without a browser."""
+"""*Availability* and *Book*, requested without a browser."""
 
 import re
 from datetime import timedelta
@@ -36,7 +36,7 @@ def test_a_booking_is_answered_with_a_redirect_to_it(site: Site) -> None:
     assert record.end - record.start == 2 * DAY
 
 
-def test_an_administrator_books_for_somebody_else_by_their_rules(site: Site) -> None:
+def test_an_administrator_books_for_another_user_by_that_users_rules(site: Site) -> None:
     site.signing_in.administrators.add("bob")
     asked = {"start": "2026-03-03T00:00", "user": "carol"}
     answer = book(site, sender="bob", **asked)
@@ -52,7 +52,7 @@ def test_an_administrator_books_for_somebody_else_by_their_rules(site: Site) -> 
     assert "Can be booked" in said(book(site, "/check", sender="bob", **later))
 
 
-def test_a_booking_for_somebody_that_is_not_in_the_cluster_yet_is_not_called_guaranteed(
+def test_a_booking_for_another_user_not_in_the_cluster_yet_is_not_called_guaranteed(
     site: Site,
 ) -> None:
     site.signing_in.administrators.add("bob")
@@ -64,7 +64,7 @@ def test_a_booking_for_somebody_that_is_not_in_the_cluster_yet_is_not_called_gua
     assert 'class="note bad"' in page.text
 
 
-def test_what_would_be_accepted_instead_is_for_the_same_user(site: Site) -> None:
+def test_the_alternatives_are_for_the_same_user(site: Site) -> None:
     site.signing_in.administrators.add("bob")
     answer = book(site, "/check", sender="bob", user="carol", count="9")
     offers = [unescape(found) for found in re.findall(r'class="button slot" href="([^"]+)"', answer.text)]
@@ -72,7 +72,7 @@ def test_what_would_be_accepted_instead_is_for_the_same_user(site: Site) -> None
     assert all("user=carol" in address for address in offers)
 
 
-def test_nobody_books_for_somebody_else_but_administrators(site: Site) -> None:
+def test_only_administrators_book_for_another_user(site: Site) -> None:
     site.signing_in.administrators.add("bob")
     assert 'name="user"' in site.see("/", user="bob").text
     assert 'name="user"' not in site.see("/").text
@@ -208,7 +208,7 @@ def test_nobody_sees_a_page_without_signing_in(site: Site) -> None:
     assert "<h1>" in answer.text
 
 
-def test_a_fragment_for_nobody_takes_the_whole_page_to_the_login(site: Site) -> None:
+def test_a_fragment_without_a_session_redirects_the_whole_page_to_the_login(site: Site) -> None:
     answer = site.browser.post("/check", data={"model": A100}, headers=HTMX)
     assert answer.headers["HX-Redirect"] == "/login"
     assert answer.text == ""
@@ -223,7 +223,7 @@ def test_bookings_of_others_are_shown_without_names(site: Site) -> None:
     assert "secret-project" not in text
 
 
-def test_while_the_cluster_is_unknown_the_page_says_so_and_nothing_is_booked(site: Site) -> None:
+def test_the_page_reports_that_the_cluster_is_unknown_and_nothing_is_booked(site: Site) -> None:
     form = {"csrf": token(site.see("/")), "model": A100, "amount": "1"}
     site.unknown_capacity = "The nodes have not been read yet."
     page = site.see("/")
@@ -235,7 +235,7 @@ def test_while_the_cluster_is_unknown_the_page_says_so_and_nothing_is_booked(sit
     assert site.stored == 0
 
 
-def test_a_database_that_is_gone_is_a_page_that_says_so(site: Site) -> None:
+def test_a_missing_database_is_reported_by_a_page(site: Site) -> None:
     site.file.unlink()
     for address in ("/", "/mine"):
         answer = site.see(address)
@@ -260,7 +260,7 @@ def test_a_model_without_healthy_gpus_is_shown_with_none(site: Site) -> None:
     assert "0 of 0 free now" in text
 
 
-def test_later_weeks_say_for_which_day_they_show_what_is_free(site: Site) -> None:
+def test_later_weeks_name_the_day_for_which_they_show_the_free_gpus(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, count=4, node="node-a")
     assert "4 of 8 free now" in said(site.see(f"/?open={A100}"))
@@ -269,7 +269,7 @@ def test_later_weeks_say_for_which_day_they_show_what_is_free(site: Site) -> Non
     assert "free now" not in text
 
 
-def test_the_table_of_nodes_says_of_every_day_what_the_graphic_shows(site: Site) -> None:
+def test_the_table_of_nodes_has_for_every_day_what_the_graphic_shows(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, count=3, node="node-a")
     site.add(now, now + DAY, user="alice", node="node-a")
@@ -282,7 +282,7 @@ def test_the_table_of_nodes_says_of_every_day_what_the_graphic_shows(site: Site)
     assert (gpus, rest[-1]) == ("4", "4")
 
 
-def test_the_tables_say_what_is_booked_and_unavailable_as_the_graphic_does(site: Site) -> None:
+def test_the_tables_show_booked_and_unavailable_gpus_as_the_graphic_does(site: Site) -> None:
     now = site.clock.now()
     for node in ("node-a", "node-b"):
         site.add(now, now + DAY, count=4, node=node)
@@ -309,7 +309,7 @@ def test_the_tables_say_what_is_booked_and_unavailable_as_the_graphic_does(site:
     assert "all A100 SXM4 80GB, " in said(page)
 
 
-def test_a_form_that_is_sent_twice_books_once_and_filled_in_again_it_is_another(tmp_path: Path) -> None:
+def test_a_form_sent_twice_books_once_and_a_new_form_books_again(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
     site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Duration()))
     once = re.search(r'name="once" value="(\w+)"', site.see("/").text)
@@ -322,7 +322,7 @@ def test_a_form_that_is_sent_twice_books_once_and_filled_in_again_it_is_another(
 
 
 @pytest.mark.parametrize("late", ["not_guaranteed_reason", "unknown_capacity"])
-def test_a_form_that_is_sent_again_while_nothing_can_be_booked_has_its_booking(site: Site, late: str) -> None:
+def test_a_form_sent_again_while_nothing_can_be_booked_gets_its_booking(site: Site, late: str) -> None:
     crumb, once = token(site.see("/")), re.search(r'name="once" value="(\w+)"', site.see("/").text)
     assert once
 
@@ -351,7 +351,7 @@ def test_an_error_next_to_a_field_is_repeated_in_the_answer(site: Site) -> None:
     assert "A booking lasts at most 14 days" in fields
 
 
-def test_the_page_says_so_if_nothing_would_be_accepted(site: Site) -> None:
+def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + 3 * DAY, user="alice", node="node-a")
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
@@ -376,7 +376,7 @@ def test_a_malformed_request_is_not_called_impossible(site: Site, slip: dict[str
     assert "Nothing like it would be accepted" not in said(book(site, "/check", **slip))
 
 
-def test_more_gpus_than_there_are_become_as_many_as_can_be_had(site: Site) -> None:
+def test_more_gpus_than_exist_are_offered_as_the_most_that_are_available(site: Site) -> None:
     """Even if all of them are booked for days."""
     now = site.clock.now()
     total = site.capacity.total(A100)
@@ -390,7 +390,7 @@ def test_more_gpus_than_there_are_become_as_many_as_can_be_had(site: Site) -> No
     assert "Nothing like it" not in said(page)
 
 
-def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Site) -> None:
+def test_when_only_a_limit_is_broken_the_earliest_slots_within_it_are_offered(site: Site) -> None:
     """Three slots of fourteen days, and the other offers, each once."""
     page = book(site, "/check", amount="20")
     slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)

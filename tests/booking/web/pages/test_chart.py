@@ -32,7 +32,7 @@ def rectangles(path: str) -> list[Rectangle]:
     return [(int(left), float(bottom), float(top), int(right)) for left, bottom, top, right, _ in found]
 
 
-def test_my_booking_is_drawn_at_the_bottom_and_anothers_on_top_of_it() -> None:
+def test_ones_own_booking_is_drawn_at_the_bottom_and_those_of_others_on_top() -> None:
     drawing = drawn(
         Piece("mine", 1, BEGIN, BEGIN + 24 * HOUR), Piece("others", 2, BEGIN + 12 * HOUR, BEGIN + 36 * HOUR)
     )
@@ -48,7 +48,7 @@ def test_maintenance_is_drawn_down_from_the_capacity_line() -> None:
     assert drawing.top == 0
 
 
-def test_what_is_booked_beyond_the_capacity_is_drawn_above_the_line() -> None:
+def test_bookings_beyond_the_capacity_are_drawn_above_the_line() -> None:
     drawing = drawn(Piece("others", 5, BEGIN, BEGIN + 24 * HOUR))
     assert drawing.top == 8
     assert rectangles(drawing.over) == [(0, 8, 0, WIDE)]
@@ -62,7 +62,7 @@ def test_no_load_draws_nothing_and_a_model_without_devices_breaks_nothing() -> N
     assert drawn(capacity=0).top == 40
 
 
-def test_a_booking_of_minutes_can_be_seen() -> None:
+def test_a_booking_of_minutes_is_visible() -> None:
     drawing = drawn(Piece("mine", 4, BEGIN + HOUR, BEGIN + HOUR + timedelta(minutes=2)))
     ((left, _, _, right),) = rectangles(drawing.mine)
     assert right - left >= 2

@@ -24,7 +24,7 @@ pieces = st.builds(
 
 
 @given(st.lists(pieces, max_size=12))
-def test_steps_have_no_gaps_and_say_what_is_booked_in_each_hour(found: list[Piece]) -> None:
+def test_steps_have_no_gaps_and_give_the_load_of_each_hour(found: list[Piece]) -> None:
     steps = load.steps(found, BEGIN, END, capacity=6)
     assert [steps[0].start, *(step.end for step in steps)] == [*(step.start for step in steps), END]
     for step in steps:
@@ -38,7 +38,9 @@ def test_steps_have_no_gaps_and_say_what_is_booked_in_each_hour(found: list[Piec
 
 
 @given(st.lists(pieces, max_size=12), st.integers(0, 71))
-def test_a_day_has_the_least_and_the_most_that_is_free_from_now_on(found: list[Piece], passed: int) -> None:
+def test_a_day_has_the_fewest_and_the_most_gpus_that_are_free_from_now_on(
+    found: list[Piece], passed: int
+) -> None:
     now = BEGIN + passed * HOUR
     steps = load.steps(found, BEGIN, END, capacity=6)
     midnights = [BEGIN + 24 * day * HOUR for day in range(4)]
@@ -58,7 +60,7 @@ def test_a_day_has_the_least_and_the_most_that_is_free_from_now_on(found: list[P
             assert midnights[number] <= day.start < midnights[number + 1]
 
 
-def test_the_first_hour_at_which_something_is_free_is_where_a_booking_of_that_day_begins() -> None:
+def test_a_booking_of_a_day_begins_at_its_first_hour_with_a_free_gpu() -> None:
     full = [Piece("others", 2, BEGIN, BEGIN + 30 * HOUR)]
     steps = load.steps(full, BEGIN, END, capacity=2)
     days = load.days(steps, [BEGIN, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR, END], BEGIN)
@@ -66,7 +68,7 @@ def test_the_first_hour_at_which_something_is_free_is_where_a_booking_of_that_da
     assert days[0].most == 0
 
 
-def test_a_day_says_how_many_are_booked_beyond_the_capacity() -> None:
+def test_a_day_shows_how_many_gpus_are_booked_beyond_the_capacity() -> None:
     midnights = [BEGIN, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR]
     booked = [
         Piece("others", 2, BEGIN, midnights[2]),

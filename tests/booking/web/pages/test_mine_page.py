@@ -1,4 +1,4 @@
-"""*My bookings*, asked without a browser."""
+"""*My bookings*, requested without a browser."""
 
 from contextlib import closing
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.booking.web.pages.site import DAY, Site, said, token
 from tests.fakes.objects import A100, A6000
 
 
-def test_a_card_shows_what_is_booked_the_time_left_the_node_and_the_pods(site: Site) -> None:
+def test_a_card_shows_the_booking_the_time_left_the_node_and_the_pods(site: Site) -> None:
     now = site.clock.now()
     record = site.add(
         now - DAY, now + 26 * DAY / 24, user="alice", count=2, node="node-a", namespace="vision"
@@ -105,7 +105,7 @@ def test_the_page_says_what_happens_to_the_pods_before_and_after_a_release(
         assert after in said(site.see(done.headers["Location"]))
 
 
-def test_an_end_that_has_passed_is_a_release_and_is_shown_as_one(site: Site) -> None:
+def test_a_new_end_in_the_past_is_a_release_and_is_shown_as_one(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-02T09:00", "version": record.version}
@@ -118,7 +118,7 @@ def test_an_end_that_has_passed_is_a_release_and_is_shown_as_one(site: Site) -> 
     assert "Its bare pods end now and come back without a GPU." in text
 
 
-def test_a_shortened_booking_continues_and_no_end_now_is_mentioned(site: Site) -> None:
+def test_a_shortened_booking_continues_and_pods_that_end_now_are_not_mentioned(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + 3 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-04T09:00", "version": record.version}
@@ -138,7 +138,7 @@ def test_pods_are_not_mentioned_while_they_are_unknown(site: Site) -> None:
     assert "none yet" not in said(site.see("/mine"))
 
 
-def test_somebody_elses_booking_can_be_neither_seen_nor_ended(site: Site) -> None:
+def test_another_users_booking_can_be_neither_seen_nor_ended(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="bob", node="node-a")
     assert record.id not in site.see("/mine").text
@@ -152,7 +152,7 @@ def test_somebody_elses_booking_can_be_neither_seen_nor_ended(site: Site) -> Non
 
 
 @pytest.mark.parametrize("verb", ["release", "cancel", "length", "move"])
-def test_a_booking_that_is_over_does_not_change(site: Site, verb: str) -> None:
+def test_a_booking_that_is_over_cannot_be_changed(site: Site, verb: str) -> None:
     now = site.clock.now()
     record = site.add(now - 3 * DAY, now - DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-05T10:00", "start": "2026-03-05T10:00"}
@@ -194,7 +194,7 @@ def test_a_moved_booking_has_as_many_days_as_before_where_clocks_change(site: Si
     assert moved.end - moved.start == timedelta(hours=47)
 
 
-def test_a_form_of_a_booking_that_was_changed_meanwhile_changes_nothing_and_a_moved_plan_is_no_change(
+def test_a_form_of_a_booking_changed_in_the_meantime_is_refused_but_a_moved_plan_is_no_change(
     site: Site,
 ) -> None:
     now = site.clock.now()
@@ -212,7 +212,7 @@ def test_a_form_of_a_booking_that_was_changed_meanwhile_changes_nothing_and_a_mo
     assert site.service.show(site.who("alice"), record.id) == moved
 
 
-def test_a_change_that_is_not_possible_is_refused_with_what_would_be(site: Site) -> None:
+def test_an_impossible_change_is_refused_with_what_would_be_possible(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", count=4, node="node-a")
     site.capacity = Capacity({A100: {"node-a": 4}})

@@ -113,7 +113,7 @@ def test_an_invalid_page_address_is_answered_with_an_explanation(site: Site, add
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_a_page_of_which_nothing_is_left_leads_to_the_first_and_does_not_say_that_there_is_nothing(
+def test_a_page_whose_entries_are_gone_links_to_the_first_page_and_reports_no_empty_list(
     site: Site, address: str
 ) -> None:
     LISTS[address][0](site, 1)
@@ -175,7 +175,7 @@ def test_after_a_change_the_same_page_is_shown(site: Site) -> None:
         ("/admin/exemptions", f"/admin/exemptions/e-{PAGE:03}/remove", "The exemption has ended."),
     ],
 )
-def test_taking_back_the_last_entry_of_a_page_is_confirmed_there(
+def test_cancelling_the_last_entry_of_a_page_is_confirmed_there(
     site: Site, address: str, action: str, word: str
 ) -> None:
     LISTS[address][0](site, PAGE + 1)

@@ -57,7 +57,7 @@ def test_every_offer_is_taken_with_one_click_and_the_risk_is_gone(site: Site) ->
     assert "At risk" not in said(site.see("/mine"))
 
 
-def test_an_offer_that_somebody_else_has_taken_is_refused_and_nothing_changes(site: Site) -> None:
+def test_an_offer_taken_by_another_user_is_refused_and_nothing_changes(site: Site) -> None:
     record = planned(site)
     later = next(each for each in forms(site) if each["start"] > record.start.isoformat())
     site.add(record.start, record.start + 30 * DAY, model=A6000, count=2, node="node-a")
@@ -80,7 +80,7 @@ def test_a_running_booking_keeps_its_start(site: Site) -> None:
     assert changed.end < record.end
 
 
-def test_another_model_is_named_and_no_button_since_no_booking_changes_its_model(site: Site) -> None:
+def test_another_model_is_named_without_a_button_since_a_booking_cannot_change_its_model(site: Site) -> None:
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}, A100: {"node-b": 4}})
     assert forms(site) == []
@@ -118,7 +118,7 @@ def test_an_offer_is_read_as_it_was_written() -> None:
     )
 
 
-def test_the_form_of_somebody_else_is_answered_with_404(site: Site) -> None:
+def test_another_users_form_is_answered_with_404(site: Site) -> None:
     record = planned(site)
     offer = forms(site)[0] | {"csrf": token(site.see("/", user="bob"))}
     assert site.send("POST", f"/mine/{record.id}/take", user="bob", data=offer).status_code == 404

@@ -1,4 +1,4 @@
-"""What administrators do by REST, and that nobody else does."""
+"""What administrators do by REST, and that nobody else can."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def admin(served: Served) -> Served:
         ("POST", "/gpu-orders", ORDER),
     ],
 )
-def test_nobody_else_does_what_administrators_do(
+def test_only_administrators_may_administer(
     served: Served, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     refusal = problem(served.ask(method, ADMIN + path, json=body), 403)
@@ -131,7 +131,7 @@ def test_maintenance_and_exemptions_come_a_page_at_a_time(admin: Served, what: s
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_such_a_list_continues_although_its_last_entry_is_gone(admin: Served, what: str) -> None:
+def test_a_list_continues_after_its_last_entry_has_gone(admin: Served, what: str) -> None:
     first, second, *others = several(admin, what, 4)
     following = admin.ask("GET", f"{ADMIN}/{what}?limit=2").get_json()["continue"]
     for gone in (first, second):
@@ -150,7 +150,7 @@ def test_exemptions_of_one_user_come_a_page_at_a_time(admin: Served) -> None:
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_an_invalid_page_of_such_a_list_is_refused(admin: Served, what: str) -> None:
+def test_an_invalid_page_of_a_list_is_refused(admin: Served, what: str) -> None:
     refusal = problem(admin.ask("GET", f"{ADMIN}/{what}?continue=nonsense"), 422)
     assert rules(refusal) == ["not-a-page"]
     assert refusal["detail"] == "No list goes on at 'nonsense': begin with its first page."
@@ -160,7 +160,7 @@ def test_an_invalid_page_of_such_a_list_is_refused(admin: Served, what: str) -> 
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_the_document_says_how_such_a_list_is_read_to_its_end(admin: Served, what: str) -> None:
+def test_the_document_says_how_a_list_is_read_to_its_end(admin: Served, what: str) -> None:
     document = admin.client.get("/api/v1/openapi.json").get_json()
     reading = document["paths"][f"{ADMIN}/{what}"]["get"]
     assert {"limit", "continue"} <= {each["name"] for each in reading["parameters"]}
@@ -168,7 +168,7 @@ def test_the_document_says_how_such_a_list_is_read_to_its_end(admin: Served, wha
     assert set(document["components"]["schemas"][schema]["properties"]) == {what, "continue"}
 
 
-def test_the_audit_can_be_asked_about_one_thing_or_one_user(admin: Served) -> None:
+def test_the_audit_can_be_filtered_by_object_or_user(admin: Served) -> None:
     booking = admin.booked(user="bob")
     block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["id"]
 
@@ -203,7 +203,7 @@ def test_refused_bookings_are_listed_as_denied_demand(admin: Served) -> None:
     assert "longest" in denied["rules"]
 
 
-def test_an_administrator_books_for_somebody_else_and_nobody_else_does(admin: Served) -> None:
+def test_only_an_administrator_may_book_for_another_user(admin: Served) -> None:
     problem(admin.book(user="bob", model=A100, duration="P1D", **{"for": "alice"}), 400)
     body = {"model": A100, "duration": "P1D", "user": "bob"}
     problem(admin.ask("POST", BOOKINGS, user="carol", json=body), 401)
@@ -218,7 +218,7 @@ def test_an_administrator_books_for_somebody_else_and_nobody_else_does(admin: Se
     assert admin.ask("GET", f"{BOOKINGS}/{made.get_json()['id']}", user="bob").status_code == 200
 
 
-def test_an_administrator_ends_somebody_elses_booking_with_a_reason(admin: Served) -> None:
+def test_an_administrator_ends_another_users_booking_with_a_reason(admin: Served) -> None:
     his = admin.booked(user="bob")
     problem(admin.ask("POST", f"{BOOKINGS}/{his}/release"), 422)
     answer = admin.ask("POST", f"{BOOKINGS}/{his}/release", json={"reason": "The node burns."})
@@ -345,7 +345,7 @@ def test_invalid_limits_are_refused(admin: Served, limits: dict[str, Any]) -> No
     assert admin.stored == 0
 
 
-def test_an_object_of_more_names_than_there_are_limits_is_refused(admin: Served) -> None:
+def test_limits_with_more_names_than_exist_are_refused(admin: Served) -> None:
     limits = {f"x{number}": 1 for number in range(3000)}
     answer = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"limits": limits})
 

@@ -87,7 +87,7 @@ class TestNames:
         (model,) = answer.get_json()["models"]
         return [(each["user"], each["count"]) for each in model["bookings"]]
 
-    def test_of_others_only_the_load_is_shown(self, served: Served) -> None:
+    def test_only_the_load_of_others_is_shown(self, served: Served) -> None:
         served.booked(user="alice", count=1)
         served.booked(user="bob", count=3)
         assert self.bookers(served, "alice") == [("alice", 1)]
@@ -107,7 +107,7 @@ class TestNames:
         (later,) = asked(served, f"?model={A100}&start=2026-03-04T09:00:00Z")["models"]
         assert later["bookings"] == []
 
-    def test_an_administrator_sees_them_in_any_case(self, served: Served) -> None:
+    def test_an_administrator_always_sees_the_names(self, served: Served) -> None:
         served.booked(user="bob", count=3)
         served.signing_in.administrators.add("alice")
         assert self.bookers(served, "alice") == [("bob", 3)]

@@ -141,7 +141,7 @@ class Broken(BookingService):
     """A service with a bug."""
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """Fail in a way that nobody expected."""
+        """Fail with an unexpected error."""
         raise ZeroDivisionError(f"a secret of {who.user}: {booking_id}")
 
 

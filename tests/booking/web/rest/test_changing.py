@@ -64,7 +64,7 @@ def test_a_change_that_breaks_a_rule_leaves_the_booking_as_it_was(served: Served
     assert served.stored == 1
 
 
-def test_a_dry_run_of_a_change_says_what_would_be_and_changes_nothing(served: Served) -> None:
+def test_a_dry_run_of_a_change_answers_as_the_change_would_and_changes_nothing(served: Served) -> None:
     booking = served.booked()
     answer = change(served, booking, query="?dry_run=true", end="2026-03-06T09:00:00Z")
 
@@ -120,7 +120,7 @@ def test_an_impossible_end_is_refused(served: Served, end: str) -> None:
     assert served.stored == 1
 
 
-def test_somebody_elses_booking_cannot_be_changed(served: Served) -> None:
+def test_another_users_booking_cannot_be_changed(served: Served) -> None:
     his = served.booked(user="bob")
     problem(change(served, his, end="2026-03-06T09:00:00Z"), 404)
     problem(change(served, his, query="?dry_run=true", end="2026-03-06T09:00:00Z"), 404)
@@ -137,7 +137,7 @@ def test_nothing_is_changed_while_nothing_can_be_booked(served: Served) -> None:
     assert served.stored == 1
 
 
-def test_a_change_that_is_not_in_the_cluster_in_time_says_so(served: Served) -> None:
+def test_a_change_that_is_not_in_the_cluster_in_time_is_not_confirmed(served: Served) -> None:
     booking = served.booked()
     served.mirror.writes = False
     answer = change(served, booking, end="2026-03-06T09:00:00Z")

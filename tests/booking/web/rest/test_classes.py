@@ -112,7 +112,7 @@ def test_a_booking_for_one_of_two_pods_makes_one_of_them_expired(served: Served)
     assert classes(served) == ["expired", "opportunistic"]
 
 
-def test_a_terminate_at_that_has_passed_makes_a_pod_expired_and_one_to_come_does_not(
+def test_a_past_terminate_at_makes_a_pod_expired_and_a_future_one_does_not(
     served: Served,
 ) -> None:
     now = served.clock.now()
@@ -203,7 +203,7 @@ def test_the_document_names_every_class(served: Served) -> None:
     }
 
 
-def test_the_page_shows_the_class_of_each_pod_in_a_word(tmp_path: Path) -> None:
+def test_the_page_shows_the_class_of_each_pod_as_a_word(tmp_path: Path) -> None:
     site = Site(tmp_path, terms=EvictionSettings(maia=True))
     with closing(site.store):
         now = site.clock.now()

@@ -70,7 +70,7 @@ class TestIfMatch:
         assert answer.status_code == 200
         assert answer.headers["ETag"] == tag(served, booking) != seen
 
-    def test_a_plan_that_moves_makes_no_tag_stale(self, served: Served) -> None:
+    def test_moving_a_booking_in_the_plan_makes_no_tag_stale(self, served: Served) -> None:
         booking = served.booked()
         before = served.ask("GET", f"{BOOKINGS}/{booking}")
         served.store.write(lambda writing: writing.replan(booking, (Place("node-b", 1),)))
@@ -88,7 +88,7 @@ class TestIfMatch:
         (listed,) = served.ask("GET", BOOKINGS).get_json()["bookings"]
         assert f'"{listed["version"]}"' == tag(served, booking)
 
-    def test_no_tag_reveals_somebody_elses_booking(self, served: Served) -> None:
+    def test_no_tag_reveals_another_users_booking(self, served: Served) -> None:
         his = served.booked(user="bob")
         for sent in (f'"{served.store.records_ending_after(START)[0].version}"', '"2"', "*"):
             answer = served.ask("DELETE", f"{BOOKINGS}/{his}", headers={"If-Match": sent})
@@ -197,7 +197,7 @@ class TestIdempotencyKey:
         assert served.ask("GET", path).get_json()["state"] == "planned"
 
     @pytest.mark.parametrize("what", ADMINISTERED)
-    def test_what_an_administrator_sends_again_is_done_once(self, served: Served, what: str) -> None:
+    def test_a_repeated_request_of_an_administrator_is_done_once(self, served: Served, what: str) -> None:
         served.signing_in.administrators.add("alice")
         path, body = ADMINISTERED[what]
         first, again = (served.ask("POST", path, json=body, headers={KEY: "k-1"}) for _ in range(2))

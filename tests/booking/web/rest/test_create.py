@@ -68,7 +68,7 @@ def test_a_day_from_now_is_a_day_even_late_in_the_current_second(served: Served)
     assert served.book(model=A100, duration="P1D").status_code == 201
 
 
-def test_a_day_from_now_is_a_day_though_seconds_pass_between_reading_and_storing(served: Served) -> None:
+def test_a_day_from_now_is_a_day_even_when_seconds_pass_between_reading_and_storing(served: Served) -> None:
     def slowly() -> None:
         served.clock.advance(2.5)
 
@@ -80,7 +80,7 @@ def test_a_day_from_now_is_a_day_though_seconds_pass_between_reading_and_storing
     assert (body["start"], body["end"]) == ("2026-03-02T09:00:02Z", "2026-03-03T09:00:00Z")
 
 
-def test_a_dry_run_says_what_would_be_stored_and_stores_nothing(served: Served) -> None:
+def test_a_dry_run_shows_what_would_be_stored_and_stores_nothing(served: Served) -> None:
     answer = served.book(query="?dry_run=true", model=A100, count=3, duration="PT36H")
 
     assert answer.status_code == 200
@@ -127,7 +127,7 @@ def test_a_second_booking_is_refused_with_every_rule_that_it_breaks_and_the_earl
     assert served.stored == 1
 
 
-def test_a_refusal_names_the_first_start_at_which_the_same_would_be_accepted(served: Served) -> None:
+def test_a_refusal_names_the_earliest_start_at_which_the_request_would_be_accepted(served: Served) -> None:
     served.booked()
     refusal = problem(served.book(model=A100, duration="P2D"), 422)
 
@@ -136,7 +136,7 @@ def test_a_refusal_names_the_first_start_at_which_the_same_would_be_accepted(ser
     assert problem(served.book(model=A100, duration="P2D"), 422)["earliest_start"] == "2026-03-16T09:00:01Z"
 
 
-def test_the_last_gpu_goes_to_the_first_who_asks(served: Served) -> None:
+def test_the_last_gpu_goes_to_the_first_user_who_books_it(served: Served) -> None:
     served.booked(model=A6000, count=2, topology="any")
     refusal = problem(served.book(user="bob", model=A6000, duration="P1D"), 422)
 
@@ -317,7 +317,7 @@ class TestTheMirror:
 
         assert served.mirror.calls == ["trigger", 1]
 
-    def test_nothing_is_stored_while_it_is_unhealthy(self, served: Served) -> None:
+    def test_nothing_is_stored_while_the_mirror_is_unhealthy(self, served: Served) -> None:
         served.not_guaranteed_reason = "The bookings have not been written to the cluster yet."
         answer = served.book(model=A100, duration="P1D")
 
@@ -346,7 +346,9 @@ class TestTheMirror:
         problem(served.book(query="?dry_run=true", model=A100, duration="P1D"), 503)
         assert served.stored == 0
 
-    def test_a_malformed_request_is_refused_as_such_even_then(self, served: Served) -> None:
+    def test_a_malformed_request_is_refused_as_such_even_while_the_capacity_is_unknown(
+        self, served: Served
+    ) -> None:
         served.unknown_capacity = "The nodes of the cluster have not been read yet."
 
         assert rules(problem(served.book(model=A100, duration="P1D", count="x"), 400)) == ["malformed-field"]

@@ -69,7 +69,7 @@ def test_dry_runs_of_an_exemption_and_of_its_end_change_nothing(admin: Served) -
     assert audited(admin) == before
 
 
-def test_a_dry_run_of_an_eviction_shows_whose_pod_it_would_be(admin: Served) -> None:
+def test_a_dry_run_of_an_eviction_shows_the_owner_of_the_pod(admin: Served) -> None:
     tried = admin.ask("POST", f"{ADMIN}/evictions{DRY}", json=EVICTION)
     pod = {"user": "bob", "booking": "b-1", "node": "node-a", "gpus": 2, "controller": "Job/train"}
     assert (tried.status_code, tried.get_json()) == (200, EVICTION | pod | {"dry_run": True})
@@ -93,7 +93,7 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)
-def test_only_administrators_may_dry_run_what_administrators_do(
+def test_only_administrators_may_dry_run_administration(
     served: Served, method: str, path: str, body: dict[str, Any]
 ) -> None:
     assert problem(served.ask(method, ADMIN + path + DRY, json=body), 403)["type"].endswith(":forbidden")
@@ -132,7 +132,7 @@ def test_the_key_of_a_dry_run_remains_free_for_another_request(
     assert again.status_code in {200, 404}
 
 
-def test_dry_runs_of_a_booking_for_somebody_else_and_of_its_end_change_nothing(admin: Served) -> None:
+def test_dry_runs_of_a_booking_for_another_user_and_of_its_end_change_nothing(admin: Served) -> None:
     his = admin.booked(user="bob")
     stored, before = admin.stored, audited(admin)
     body = {"model": A100, "duration": "P1D", "user": "carol"}
@@ -144,7 +144,7 @@ def test_dry_runs_of_a_booking_for_somebody_else_and_of_its_end_change_nothing(a
     assert (admin.stored, audited(admin)) == (stored, before)
 
 
-def test_a_dry_run_of_a_change_of_somebody_elses_booking_owes_the_reason_that_the_change_owes(
+def test_a_dry_run_of_a_change_of_another_users_booking_needs_a_reason_as_the_change_does(
     admin: Served,
 ) -> None:
     path = f"{BOOKINGS}/{admin.booked(user='bob')}"

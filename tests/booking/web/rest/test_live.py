@@ -131,7 +131,7 @@ def test_measurements_of_an_agent_that_has_stopped_are_not_shown(busy: Served) -
     assert of(seen(busy), 0)["use"] is None
 
 
-def test_a_squatter_is_shown_and_named_to_those_who_may_know(busy: Served) -> None:
+def test_a_squatter_is_shown_and_named_only_to_users_who_may_see_names(busy: Served) -> None:
     stranger = Squatter(device="GPU-n0-3", pid=4711, command="python3", memory=2048)
     bobs = Squatter(
         device="GPU-n0-3", pid=5, command="jupyter", uid="uid-x", namespace="default", name="x", user="bob"

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and requests that are generated from nothing but it."""
+"""The OpenAPI document, and requests that are generated from it alone."""
 
 import re
 import subprocess

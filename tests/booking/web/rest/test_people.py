@@ -85,7 +85,7 @@ def test_a_slot_request_that_no_instant_can_satisfy_is_refused(
     assert rule in rules(problem(served.ask("POST", SLOTS, json=body), 422))
 
 
-def test_slots_for_somebody_else_are_shown_to_administrators_only(served: Served) -> None:
+def test_slots_for_another_user_are_shown_to_administrators_only(served: Served) -> None:
     body = {"model": A100, "duration": "P1D", "user": "bob"}
     problem(served.ask("POST", SLOTS, json=body), 403)
     served.signing_in.administrators.add("alice")
@@ -101,7 +101,7 @@ def test_a_refusal_for_lack_of_a_slot_offers_what_would_be_accepted(served: Serv
     assert refusal["alternatives"][0]["end"] == "2026-03-16T09:00:00Z"
 
 
-def test_a_dry_run_of_the_earliest_slot_says_where_it_would_be_and_books_nothing(served: Served) -> None:
+def test_a_dry_run_of_the_earliest_slot_shows_the_slot_and_books_nothing(served: Served) -> None:
     served.booked(user="bob", model=A6000, count=2)
     body = {"model": A6000, "count": 2, "duration": "P2D"}
     answer = served.ask("POST", f"{SLOTS}/booking?dry_run=true", json=body)

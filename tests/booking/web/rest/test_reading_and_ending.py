@@ -33,7 +33,7 @@ def test_past_bookings_are_listed_on_demand(served: Served) -> None:
     assert served.ask("GET", BOOKINGS + "?past=false").get_json() == {"bookings": []}
 
 
-def test_somebody_elses_booking_is_answered_as_unknown(served: Served) -> None:
+def test_another_users_booking_is_answered_as_unknown(served: Served) -> None:
     his = served.booked(user="bob")
 
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/release")):
@@ -150,7 +150,7 @@ def test_a_running_booking_cannot_be_cancelled(served: Served) -> None:
     ("fields", "method", "path", "state"),
     [({}, "POST", "/release", "ended"), ({"start": "2026-03-10T09:00:00Z"}, "DELETE", "", "cancelled")],
 )
-def test_a_dry_run_of_an_end_says_what_would_be_and_changes_nothing(
+def test_a_dry_run_of_an_end_answers_as_the_end_would_and_changes_nothing(
     served: Served, fields: dict[str, str], method: str, path: str, state: str
 ) -> None:
     booking = served.booked(**fields)
@@ -178,7 +178,7 @@ def test_nothing_is_released_or_cancelled_while_the_mirror_is_unhealthy(served: 
     assert served.stored == 1
 
 
-def test_a_release_that_is_not_in_the_cluster_in_time_says_so(served: Served) -> None:
+def test_a_release_that_is_not_in_the_cluster_in_time_is_not_confirmed(served: Served) -> None:
     booking = served.booked()
     served.mirror.writes = False
     answer = served.ask("POST", f"{BOOKINGS}/{booking}/release")
@@ -207,7 +207,7 @@ def test_a_lost_database_is_reported_without_its_path(served: Served) -> None:
     problem(served.book(user="bob", model=A100, duration="P1D"), 503)
 
 
-def test_a_booking_whose_devices_have_gone_is_at_risk_and_nothing_is_cancelled(served: Served) -> None:
+def test_a_booking_whose_devices_are_gone_is_at_risk_and_nothing_is_cancelled(served: Served) -> None:
     booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
     assert "at_risk" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
     served.capacity = Capacity({A100: {"node-a": 2}, A6000: {"node-a": 4}})

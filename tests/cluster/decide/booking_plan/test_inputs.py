@@ -1,4 +1,4 @@
-"""What the placement checks of an instant are made of."""
+"""The inputs of the placement checks of an instant."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -59,7 +59,7 @@ _MIXED = {"n0": (a100(0), a100(1), a6000(2))}
 
 
 # --- what checks are made of -------------------------------------------------------------------------
-def test_a_check_is_made_only_of_models_that_need_one() -> None:
+def test_checks_are_made_only_for_models_that_need_one() -> None:
     whole = a_booking(count=2, topology="single-node", places=[{"node": "n0", "count": 2}])
     single = a_booking("b-2", model=A6000, places=[{"node": "n0", "count": 1}])
     assert set(placement_checks(inputs_of(_MIXED, whole, single), [A100, A6000])) == {A100}
@@ -72,7 +72,7 @@ def test_a_model_s_devices_are_those_of_the_nodes_that_have_it() -> None:
     assert [one.devices for one in found] == [{"n0": 0, "n1": 3}, {"n0": 1}]
 
 
-def test_what_pods_have_and_what_is_kept_for_them_are_summed_by_node() -> None:
+def test_devices_of_pods_and_devices_held_for_them_are_summed_by_node() -> None:
     hers = booked()
     holds = {"p": Hold(node="n0", devices=("GPU-1", "GPU-2")), "q": Hold(node="n1", devices=("GPU-3",))}
     inputs = inputs_of({}, hers, cover={"p": hers, "q": hers}, holds=holds)
@@ -86,18 +86,18 @@ def test_pods_of_one_booking_on_two_nodes_are_both_known() -> None:
     assert found.pins == {"b-1": {"n0": 1, "n1": 1}}
 
 
-def test_what_is_kept_for_a_pod_without_a_booking_pins_nothing() -> None:
+def test_a_hold_of_a_pod_without_a_booking_pins_nothing() -> None:
     (found,) = model_inputs(inputs_of({}, booked(), holds={"p": Hold(node="n0", devices=("G",))}), [A100], {})
     assert found.pins == {}
 
 
-def test_pods_of_a_booking_of_another_model_or_of_one_that_is_unknown_pin_nothing() -> None:
+def test_pods_of_a_booking_of_another_model_or_of_an_unknown_booking_pin_nothing() -> None:
     supplies = {"n0": NodeSupply({}, {A100: 2}, {"b-1": 1, "unknown": 1})}
     (found,) = model_inputs(inputs_of({}, booked(A6000)), [A100], supplies)
     assert found.pins == {}
 
 
-def test_what_is_kept_for_a_pod_pins_only_the_model_of_its_booking() -> None:
+def test_a_hold_pins_only_the_model_of_the_pod_s_booking() -> None:
     hers, other = booked(), a_booking("b-2", model=A6000)
     holds = {"p": Hold(node="n0", devices=("G",)), "q": Hold(node="n1", devices=("H", "I"))}
     inputs = inputs_of({}, hers, other, cover={"p": hers, "q": other}, holds=holds)
@@ -105,7 +105,7 @@ def test_what_is_kept_for_a_pod_pins_only_the_model_of_its_booking() -> None:
     assert [one.pins for one in found] == [{"b-1": {"n0": 1}}, {"b-2": {"n1": 2}}]
 
 
-def test_what_is_kept_is_not_added_to_what_the_caller_has_counted() -> None:
+def test_holds_do_not_change_the_caller_s_own_counts() -> None:
     hers = booked()
     counted = {"n0": NodeSupply({}, {A100: 4}, {"b-1": 1})}
     inputs = inputs_of({}, hers, cover={"p": hers}, holds={"p": Hold(node="n0", devices=("G",))})
@@ -114,17 +114,17 @@ def test_what_is_kept_is_not_added_to_what_the_caller_has_counted() -> None:
     assert counted["n0"].pins == {"b-1": 1}
 
 
-def test_the_inputs_of_several_models_come_in_the_order_in_which_they_are_asked_for() -> None:
+def test_the_inputs_of_several_models_come_in_the_order_asked_for() -> None:
     inputs = inputs_of({}, booked())
     assert [one.model for one in model_inputs(inputs, [A6000, A100], {})] == [A6000, A100]
 
 
-def test_a_model_that_no_node_has_has_no_devices() -> None:
+def test_a_model_on_no_node_has_no_devices() -> None:
     (found,) = model_inputs(inputs_of({}, booked()), ["unknown"], {"n0": NodeSupply({}, {A100: 1}, {})})
     assert (found.devices, found.pins) == ({}, {})
 
 
-def test_bookings_and_maintenance_are_handed_on_as_they_are() -> None:
+def test_bookings_and_maintenance_are_passed_on_unchanged() -> None:
     block = MaintenanceBlock(start=EPOCH, end=EPOCH + HOUR)
     inputs = inputs_of({}, booked(), blocks={"n0": (block,)})
     (found,) = model_inputs(inputs, [A6000], {})
@@ -137,7 +137,7 @@ def _whole(name: str = "b-1", node: str = "n0", **more: Any) -> Booking:
     return a_booking(name, count=2, topology="single-node", places=places, **more)
 
 
-def test_a_check_knows_the_devices_that_can_be_had_at_the_instant() -> None:
+def test_a_check_knows_the_devices_available_at_the_instant() -> None:
     nodes = {
         "n0": (a100(0), a100(1)),
         "n1": (a100(0, "n1"), a100(1, "n1", health="unhealthy")),
@@ -156,7 +156,7 @@ def test_a_check_knows_where_the_pods_of_a_booking_run() -> None:
     assert [(item.size, node) for item, node in running.pinned["b-1"]] == [(2, "n0")]
 
 
-def test_a_check_knows_what_is_kept_for_pods_that_wait() -> None:
+def test_a_check_knows_the_holds_of_waiting_pods() -> None:
     hers, holds = _whole(), {"uid-p": Hold(node="n0", devices=("GPU-n0-0",))}
     check = placement_checks(inputs_of(_MIXED, hers, cover={"uid-p": hers}, holds=holds), [A100])[A100]
     assert list(check.pinned) == ["b-1"]
@@ -175,7 +175,7 @@ def test_a_booking_needs_a_check_up_to_but_not_at_its_end(end: timedelta, *, is_
     assert (A100 in placement_checks(inputs_of(_MIXED, hers), [A100])) == is_needed
 
 
-def test_a_check_of_single_devices_is_made_only_when_it_is_asked_for() -> None:
+def test_a_check_of_single_devices_is_made_only_on_request() -> None:
     inputs = inputs_of(_MIXED, booked())
     (found,) = model_inputs(inputs, [A100], {"n0": NodeSupply({}, {A100: 2}, {})})
     assert check_of(found, EPOCH) is None
@@ -184,7 +184,7 @@ def test_a_check_of_single_devices_is_made_only_when_it_is_asked_for() -> None:
     assert made.has("b-1", "n0") == 1
 
 
-def test_models_that_need_a_check_are_checked_apart() -> None:
+def test_each_model_that_needs_a_check_gets_its_own() -> None:
     other = _whole("b-2", "n1", model=A6000)
     nodes = {**_MIXED, "n1": (a6000(0, "n1"), a6000(1, "n1"))}
     found = placement_checks(inputs_of(nodes, _whole(), other), [A100, A6000])

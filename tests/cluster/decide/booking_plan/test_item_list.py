@@ -16,7 +16,7 @@ def _an_item(number: int, chance: Random) -> Item:
 
 @given(st.integers(0, 400), st.randoms(use_true_random=True))
 @settings(max_examples=50)
-def test_items_come_and_go_and_stay_in_their_order(count: int, chance: Random) -> None:
+def test_items_added_and_removed_stay_in_their_order(count: int, chance: Random) -> None:
     items = [_an_item(number, chance) for number in range(count)]
     row = before = ItemList(items)
     here = set(items)
@@ -33,7 +33,7 @@ def test_items_come_and_go_and_stay_in_their_order(count: int, chance: Random) -
     assert list(before) == sorted(items), "what it was made from is as it was"
 
 
-def test_a_row_of_which_all_is_gone_takes_items_again() -> None:
+def test_an_emptied_list_takes_items_again() -> None:
     item = Item(3, "b1", 0, 4, 1)
     empty = ItemList([item]).minus(item)
     assert list(empty) == list(empty.since(0)) == []
@@ -44,7 +44,7 @@ def _of(*starts: int) -> list[Item]:
     return [Item(start, f"b{number}", 0, start + 1, 1) for number, start in enumerate(starts)]
 
 
-def test_items_come_by_their_start_then_by_booking_serial_end_and_size() -> None:
+def test_items_are_ordered_by_start_then_booking_serial_end_and_size() -> None:
     ordered = [
         Item(1, "b", 0, 9, 1),
         Item(2, "a", 0, 5, 1),
@@ -56,11 +56,11 @@ def test_items_come_by_their_start_then_by_booking_serial_end_and_size() -> None
     assert list(ItemList(reversed(ordered))) == ordered
 
 
-def test_an_empty_row_has_no_items_at_any_time() -> None:
+def test_an_empty_list_has_no_items_at_any_time() -> None:
     assert list(ItemList()) == list(ItemList().since(-5)) == []
 
 
-def test_the_first_item_of_a_row_may_be_put_into_an_empty_one() -> None:
+def test_a_first_item_can_be_added_to_an_empty_list() -> None:
     (item,) = _of(3)
     assert list(ItemList().plus(item)) == [item]
 
@@ -89,7 +89,7 @@ def test_items_of_one_start_are_found_on_both_sides_of_an_edge() -> None:
     assert list(row.since(8)) == []
 
 
-def test_an_item_that_grows_a_piece_too_long_divides_it() -> None:
+def test_an_item_that_makes_a_piece_too_long_divides_it() -> None:
     row = ItemList()
     for item in _of(*range(5 * LENGTH)):
         row = row.plus(item)
@@ -98,14 +98,14 @@ def test_an_item_that_grows_a_piece_too_long_divides_it() -> None:
     assert all(LENGTH <= length < 2 * LENGTH for length in lengths)
 
 
-def test_an_item_is_put_before_all_others_and_behind_them() -> None:
+def test_items_can_be_added_before_and_after_all_others() -> None:
     items = _of(*range(10, 10 + 2 * LENGTH))
     first, last = Item(0, "x", 0, 1, 1), Item(999, "x", 0, 1000, 1)
     assert list(ItemList(items).plus(first)) == [first, *items]
     assert list(ItemList(items).plus(last)) == [*items, last]
 
 
-def test_the_first_and_the_last_of_a_piece_are_taken_out_again() -> None:
+def test_the_first_and_last_items_of_a_piece_can_be_removed() -> None:
     items = _of(*range(3 * LENGTH))
     for gone in (0, LENGTH - 1, LENGTH, 2 * LENGTH, 3 * LENGTH - 1):
         left = [item for item in items if item != items[gone]]
@@ -114,7 +114,7 @@ def test_the_first_and_the_last_of_a_piece_are_taken_out_again() -> None:
         assert list(found.since(LENGTH)) == [item for item in left if item.start >= LENGTH]
 
 
-def test_a_piece_of_which_all_is_gone_leaves_the_others() -> None:
+def test_an_emptied_piece_leaves_the_others() -> None:
     items = _of(*range(3 * LENGTH))
     row = ItemList(items)
     for item in items[LENGTH : 2 * LENGTH]:

@@ -50,7 +50,7 @@ def _demand_valid(places: dict[Item, str], devices: dict[str, int]) -> None:
 
 
 @given(_ITEMS, _DEVICES)
-def test_what_is_placed_fits_at_every_instant_and_small_calendars_are_placed_whenever_they_can_be(
+def test_placed_items_fit_at_every_instant_and_small_calendars_are_placed_whenever_possible(
     items: list[Item], devices: dict[str, int]
 ) -> None:
     attempt = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN)
@@ -62,7 +62,7 @@ def test_what_is_placed_fits_at_every_instant_and_small_calendars_are_placed_whe
 
 
 @given(_ITEMS, _DEVICES)
-def test_one_after_the_other_nobody_is_guaranteed_too_much_and_nobody_loses_a_place(
+def test_items_placed_one_by_one_never_exceed_the_devices_and_never_lose_their_place(
     items: list[Item], devices: dict[str, int]
 ) -> None:
     placed: dict[Item, str] = {}
@@ -79,7 +79,7 @@ def test_one_after_the_other_nobody_is_guaranteed_too_much_and_nobody_loses_a_pl
 
 @given(_ITEMS, _DEVICES, st.integers(0, 8))
 @example([_item(0, 0, 4, 1), _item(1, 2, 4, 2)], {"n0": 2, "n1": 2}, 1)
-def test_what_has_begun_is_never_moved(items: list[Item], devices: dict[str, int], now: int) -> None:
+def test_an_item_that_has_begun_is_never_moved(items: list[Item], devices: dict[str, int], now: int) -> None:
     placed: dict[Item, str] = {}
     for item in items:
         attempt = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=now)
@@ -111,7 +111,7 @@ def test_single_devices_always_find_a_place_where_the_sum_fits(
 
 
 @given(_ITEMS, _DEVICES)
-def test_a_limit_of_steps_is_kept_and_leaves_everything_as_it_was(
+def test_an_attempt_that_reaches_its_limit_of_steps_changes_nothing(
     items: list[Item], devices: dict[str, int]
 ) -> None:
     attempt = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN, steps=0)
@@ -120,7 +120,7 @@ def test_a_limit_of_steps_is_kept_and_leaves_everything_as_it_was(
         assert all(node_plan.load.most(0, 50) == 0 for node_plan in attempt.plan().node_plans.values())
 
 
-def test_room_is_made_by_moving_what_has_not_begun() -> None:
+def test_room_is_made_by_moving_items_that_have_not_begun() -> None:
     small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
     running = _item(2, 0, 20, 1)
     plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (running, "n1")])
@@ -129,7 +129,7 @@ def test_room_is_made_by_moving_what_has_not_begun() -> None:
     assert dict(attempt.places) == {small: "n1", large: "n0"}
 
 
-def test_a_node_on_which_an_item_must_be_is_kept_to() -> None:
+def test_an_item_that_must_be_on_a_node_is_placed_there_or_not_at_all() -> None:
     other, item = _item(0, 5, 5, 2), _item(1, 6, 2, 2)
     attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=1)
     assert attempt.place_all([item], {item: "n0"})
@@ -147,7 +147,7 @@ def test_blocks_take_devices_for_their_time_and_no_more_than_there_are() -> None
     assert plan.first_gap(2, 4, 2) == 8
 
 
-def test_what_is_overfull_is_found_and_what_has_no_node_is_known() -> None:
+def test_overfull_spans_and_items_without_a_node_are_found() -> None:
     here, away = _item(0, 2, 5, 2), _item(1, 2, 5, 1)
     plan = ModelPlan({"n0": 1}, [(here, "n0"), (away, "gone")])
     assert list(plan.overfull(0)) == [("n0", 2, 7)]
@@ -184,7 +184,7 @@ def test_a_changed_plan_is_the_one_that_a_fresh_computation_makes(
         (7, 9, [(1, "n2"), (2, "n0"), (3, "n1")]),
     ],
 )
-def test_rooms_are_what_is_free_on_a_node_all_the_time_the_smallest_first(
+def test_rooms_are_the_devices_free_for_a_whole_span_the_smallest_room_first(
     start: int, length: int, rooms: list[tuple[int, str]]
 ) -> None:
     plan = ModelPlan(
@@ -194,7 +194,7 @@ def test_rooms_are_what_is_free_on_a_node_all_the_time_the_smallest_first(
     assert plan.rooms(start, start + length) == rooms
 
 
-def test_of_a_thousand_spans_each_is_answered_for_itself() -> None:
+def test_a_thousand_spans_each_get_their_own_answer() -> None:
     plan = ModelPlan({"n0": 2}, [(_item(0, 500, 1, 1), "n0")])
     for _ in range(2):
         assert [start for start in range(1_000) if plan.rooms(start, start + 1) == [(1, "n0")]] == [500]
@@ -203,14 +203,14 @@ def test_of_a_thousand_spans_each_is_answered_for_itself() -> None:
 @pytest.mark.parametrize(
     ("size", "node"), [(1, "n2"), (2, "n0"), (3, "n1")], ids=["single", "double", "triple"]
 )
-def test_an_item_goes_where_the_smallest_room_is_large_enough(size: int, node: str) -> None:
+def test_an_item_goes_to_the_smallest_room_that_is_large_enough(size: int, node: str) -> None:
     attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 3, "n2": 1}), fixed_until=0)
     item = _item(0, 1, 5, size)
     assert attempt.place_all([item])
     assert dict(attempt.places) == {item: node}
 
 
-def test_of_equal_rooms_the_first_by_name_is_taken_whether_it_was_touched_or_not() -> None:
+def test_the_first_of_equal_rooms_by_name_is_taken_whether_it_was_touched_or_not() -> None:
     plan = ModelPlan({"n1": 2, "n0": 2, "n2": 2})
     attempt = PlanAttempt(plan, fixed_until=0)
     one, other = _item(0, 1, 5, 2), _item(1, 1, 5, 1)
@@ -219,7 +219,7 @@ def test_of_equal_rooms_the_first_by_name_is_taken_whether_it_was_touched_or_not
     assert plan.rooms(1, 6) == [(2, "n0"), (2, "n1"), (2, "n2")]
 
 
-def test_what_is_pinned_stays_though_it_has_not_begun() -> None:
+def test_a_pinned_item_stays_though_it_has_not_begun() -> None:
     small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
     plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (_item(2, 0, 20, 1), "n1")])
     attempt = PlanAttempt(plan, fixed_until=1)
@@ -229,13 +229,15 @@ def test_what_is_pinned_stays_though_it_has_not_begun() -> None:
 
 
 @pytest.mark.parametrize(("fixed_until", "moves"), [(4, True), (5, False), (6, False)])
-def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, moves: bool) -> None:
+def test_items_that_begin_by_the_fixed_instant_are_not_moved_for_others(
+    fixed_until: int, *, moves: bool
+) -> None:
     small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
     plan = ModelPlan({"n0": 2, "n1": 1}, [(small, "n0")])
     assert PlanAttempt(plan, fixed_until=fixed_until).place_all([large]) is moves
 
 
-def test_a_failed_attempt_leaves_what_was_put_before_it_and_counts_its_steps() -> None:
+def test_a_failed_attempt_keeps_earlier_items_and_counts_its_steps() -> None:
     attempt = PlanAttempt(ModelPlan({"n0": 2}), fixed_until=0, steps=50)
     before = _item(0, 1, 5, 1)
     attempt.put(before, "n0")
@@ -251,7 +253,7 @@ def test_a_failed_attempt_leaves_what_was_put_before_it_and_counts_its_steps() -
     assert attempt.node_plan("gone") is None
 
 
-def test_what_is_taken_is_nowhere_until_it_is_put_again() -> None:
+def test_an_item_that_is_taken_off_has_no_place_until_it_is_put_again() -> None:
     item = _item(0, 1, 5, 2)
     attempt = PlanAttempt(ModelPlan({"n0": 2, "n1": 3}, [(item, "n0")]), fixed_until=0)
     attempt.take(item, "n0")
@@ -285,7 +287,7 @@ def test_the_first_gap_is_the_first_instant_at_which_some_node_has_room(
     assert plan.first_gap(not_before, length, size) == at
 
 
-def test_overfull_is_each_span_for_itself_from_the_instant_on() -> None:
+def test_overfull_spans_are_listed_separately_from_the_instant_on() -> None:
     long, early, late = _item(0, 0, 9, 1), _item(1, 1, 2, 1), _item(2, 5, 2, 2)
     plan = ModelPlan(
         {"n0": 1, "n1": 4}, [(long, "n0"), (early, "n0"), (late, "n0"), (_item(3, 0, 9, 4), "n1")]

@@ -18,7 +18,7 @@ def _plan() -> NodePlan:
     ("start", "end", "free"),
     [(0, 20, 3), (0, 21, 1), (25, 30, 0), (30, 40, 2), (40, 50, 3), (50, 60, 4)],
 )
-def test_room_is_what_is_free_all_the_time_beside_items_and_maintenance(
+def test_room_is_what_items_and_maintenance_leave_free_for_the_whole_span(
     start: int, end: int, free: int
 ) -> None:
     assert _plan().room(start, end) == free
@@ -39,23 +39,23 @@ def test_room_is_negative_where_more_is_taken_than_there_is() -> None:
         (50, 60, []),
     ],
 )
-def test_an_item_overlaps_what_it_shares_an_instant_with_however_long_ago_it_began(
+def test_items_that_share_an_instant_overlap_however_long_ago_they_began(
     start: int, end: int, expected: list[Item]
 ) -> None:
     assert list(_plan().overlapping(start, end)) == expected
 
 
-def test_an_item_that_is_added_later_is_found_though_it_is_longer_than_all_before() -> None:
+def test_a_later_item_that_is_longer_than_all_before_is_found() -> None:
     plan = NodePlan.of(4, [SHORT], []).plus(LONG)
     assert list(plan.overlapping(45, 46)) == [LONG]
 
 
-def test_a_shorter_item_that_is_added_later_hides_no_longer_one() -> None:
+def test_a_later_shorter_item_does_not_hide_a_longer_one() -> None:
     plan = NodePlan.of(4, [LONG], []).plus(SHORT)
     assert list(plan.overlapping(45, 46)) == [LONG]
 
 
-def test_what_is_blocked_is_maintenance_alone() -> None:
+def test_blocked_time_is_maintenance_alone() -> None:
     assert _plan().blocked(0, 60).spans() == [NIGHT]
 
 

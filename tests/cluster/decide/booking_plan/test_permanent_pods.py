@@ -1,4 +1,4 @@
-"""Where a pod may be placed that is never evicted."""
+"""Where a pod that is never evicted may be placed."""
 
 from datetime import timedelta
 
@@ -25,32 +25,32 @@ _MIXED = {"n0": (a100(0), a100(1), a6000(2))}
         (2, {"unknown"}, True),
     ],
 )
-def test_a_pod_may_stay_where_the_bookings_of_each_model_it_may_take_keep_their_places(
+def test_a_pod_may_stay_where_bookings_of_every_model_it_may_take_keep_their_places(
     devices: int, models: set[str], *, is_allowed: bool
 ) -> None:
     pods = PermanentPods(inputs_of(_MIXED, booked()))
     assert pods.allows_permanent("n0", devices, models) == is_allowed
 
 
-def test_a_pod_may_stay_on_a_node_that_is_not_known() -> None:
+def test_a_pod_may_stay_on_an_unknown_node() -> None:
     assert PermanentPods(inputs_of(_MIXED, booked())).allows_permanent("gone", 9, {A100})
 
 
-def test_a_pod_may_stay_anywhere_where_nothing_isbooked() -> None:
+def test_a_pod_may_stay_anywhere_where_nothing_is_booked() -> None:
     assert PermanentPods(inputs_of(_MIXED)).allows_permanent("n0", 2, {A100})
 
 
-def test_what_nodes_have_is_taken_from_the_caller_where_it_is_known() -> None:
+def test_the_caller_s_supply_of_nodes_is_used_where_it_is_known() -> None:
     supplies = {"n0": NodeSupply({}, {A100: 1}, {})}
     pods = PermanentPods(inputs_of(_MIXED, booked()), supplies)
     assert not pods.allows_permanent("n0", 1, {A100})
 
 
-def test_an_answer_is_the_same_when_it_is_asked_for_again() -> None:
+def test_a_repeated_question_gets_the_same_answer() -> None:
     pods = PermanentPods(inputs_of(_MIXED, booked()))
     assert [pods.allows_permanent("n0", count, {A100}) for count in (2, 1, 2)] == [False, True, False]
 
 
-def test_an_instant_later_than_a_booking_s_end_frees_its_device() -> None:
+def test_the_device_of_a_booking_is_free_after_its_end() -> None:
     over = a_booking(start=EPOCH - timedelta(days=1), end=EPOCH, places=[{"node": "n0", "count": 1}])
     assert PermanentPods(inputs_of(_MIXED, over)).allows_permanent("n0", 2, {A100})

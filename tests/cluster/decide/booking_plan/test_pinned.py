@@ -1,4 +1,4 @@
-"""Where bookings stand once it is known where their pods run."""
+"""Where bookings are placed once it is known where their pods run."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def _pinned(
     pins: dict[str, dict[str, int]],
     blocks: tuple[tuple[str, int, int, int], ...] = (),
 ) -> list[tuple[str, bool, int]]:
-    """(node, whether beside its place, devices) of what is pinned of the first booking, by node."""
+    """(node, whether off the plan, devices) of each pinned item of the first booking, by node."""
     placed: list[Placed] = [each for planned in planned_bookings for each in planned.placed()]
     model_plan = ModelPlan(devices, placed, blocks)
     held = Pinned.of(model_plan, [one for one in planned_bookings if one.key in pins], pins)
@@ -45,7 +45,7 @@ def test_a_single_device_follows_its_pod() -> None:
 
 
 @pytest.mark.parametrize("devices", [0, 1])
-def test_it_keeps_its_place_elsewhere_where_its_pod_runs_on_what_cannot_be_had(devices: int) -> None:
+def test_a_single_device_keeps_its_place_where_its_pod_s_node_lacks_healthy_devices(devices: int) -> None:
     # One of the node's devices has become unhealthy; what is left is not enough for the two that run there.
     one, two = _planned("b-1", 90, ("n0", 2)), _planned("b-2", 90, ("n0", 1))
     found = _pinned({"n0": 3, "n1": devices}, one, two, pins={"b-1": {"n1": 1}, "b-2": {"n1": 1}})
@@ -53,7 +53,7 @@ def test_it_keeps_its_place_elsewhere_where_its_pod_runs_on_what_cannot_be_had(d
 
 
 @pytest.mark.parametrize(("end", "is_beside"), [(100, False), (101, True)])
-def test_it_keeps_its_place_elsewhere_where_maintenance_begins_before_its_end(
+def test_a_single_device_keeps_its_place_where_its_pod_s_node_has_maintenance_before_its_end(
     end: int, *, is_beside: bool
 ) -> None:
     booking = _planned("b-1", end, ("n0", 1))
@@ -61,18 +61,18 @@ def test_it_keeps_its_place_elsewhere_where_maintenance_begins_before_its_end(
     assert found == [("n1", is_beside, 1)]
 
 
-def test_what_is_only_planned_on_the_node_of_its_pod_is_in_nobody_s_way() -> None:
+def test_another_booking_s_plan_does_not_keep_a_single_device_from_following_its_pod() -> None:
     later = _planned("b-2", 90, ("n1", 1))
     found = _pinned({"n0": 1, "n1": 1}, _planned("b-1", 90, ("n0", 1)), later, pins={"b-1": {"n1": 1}})
     assert found == [("n1", False, 1)]
 
 
-def test_of_two_only_as_many_follow_as_have_pods() -> None:
+def test_only_as_many_single_devices_follow_as_have_pods() -> None:
     found = _pinned({"n0": 2, "n1": 1}, _planned("b-1", 90, ("n0", 2)), pins={"b-1": {"n0": 1, "n1": 1}})
     assert found == [("n0", False, 1), ("n1", False, 1)]
 
 
-def test_devices_beside_are_distinguished_from_each_other() -> None:
+def test_off_plan_devices_on_two_nodes_are_distinct_items() -> None:
     booking = _planned("b-1", 90, ("n0", 3))
     model_plan = ModelPlan({"n0": 3, "n1": 0, "n2": 0}, booking.placed())
     pins = {"b-1": {"n1": 2, "n2": 1}}
@@ -90,12 +90,12 @@ def _booking(count: int, *plan: tuple[str, int], is_whole: bool = False) -> Plan
     return PlannedBooking("b-1", 0, 90, count, is_whole=is_whole, plan=plan)
 
 
-# --- what a node bears ---------------------------------------------------------------------------------
+# --- pods that a node fits -----------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("devices", "start", "end", "fits"),
     [(2, 0, 50, True), (1, 0, 50, False), (1, 0, 20, True), (1, 30, 50, True), (1, 29, 50, False)],
 )
-def test_a_node_bears_its_pods_where_it_has_devices_for_all_of_them_at_every_instant(
+def test_a_node_fits_its_pods_where_it_has_devices_for_all_of_them_at_every_instant(
     devices: int, start: int, end: int, *, fits: bool
 ) -> None:
     one = PlannedBooking("b-1", 0, 90, 1, is_whole=False)
@@ -104,7 +104,7 @@ def test_a_node_bears_its_pods_where_it_has_devices_for_all_of_them_at_every_ins
     assert pinned.fits("n0", start, end) == fits
 
 
-def test_a_node_without_pods_bears_what_it_has_and_no_more_than_maintenance_leaves() -> None:
+def test_a_node_without_pods_fits_what_maintenance_leaves_of_it() -> None:
     pinned = Pinned.of(ModelPlan({"n0": 0, "n1": 1}, blocks=[("n1", *NIGHT, 1)]), [], {})
     assert pinned.fits("n0", 0, 90)
     assert pinned.fits("n1", 0, 300)
@@ -114,7 +114,7 @@ def test_a_node_without_pods_bears_what_it_has_and_no_more_than_maintenance_leav
 def _whole(
     devices: dict[str, int], pods: dict[str, int], *others: tuple[Item, str], node: str = "n0"
 ) -> tuple[list[Placed], PlanAttempt]:
-    """What is pinned of a booking of two devices on one node, and the attempt."""
+    """The pinned items of a booking of two devices on one node, and the attempt."""
     booking = _booking(2, (node, 2), is_whole=True)
     model_plan = ModelPlan(devices, [*booking.placed(), *others])
     attempt = PlanAttempt(model_plan, fixed_until=0)
@@ -142,7 +142,7 @@ def test_a_whole_booking_follows_its_pods_where_there_is_room_for_all_of_it() ->
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([], [_ALL_OF_IT])
 
 
-def test_of_two_nodes_it_follows_to_the_one_with_more_of_its_pods_and_then_by_name() -> None:
+def test_a_whole_booking_follows_to_the_node_with_most_of_its_pods_then_the_first_by_name() -> None:
     nodes = {"n0": 2, "n1": 3, "n2": 3}
     stray = Item(0, "b-1", OFF_PLAN, 90, 1)
     assert _whole(nodes, {"n1": 1, "n2": 2})[0] == [(_ALL_OF_IT, "n2"), (stray, "n1")]
@@ -150,20 +150,20 @@ def test_of_two_nodes_it_follows_to_the_one_with_more_of_its_pods_and_then_by_na
     assert _whole(nodes, {"n2": 1, "n1": 1})[0] == [(_ALL_OF_IT, "n1"), (beside, "n2")]
 
 
-def test_where_there_is_no_room_its_place_stays_and_its_pods_count_beside_it() -> None:
+def test_a_whole_booking_keeps_its_place_without_room_and_its_pods_count_off_the_plan() -> None:
     found, attempt = _whole({"n0": 2, "n1": 1}, {"n1": 1})
     stray = Item(0, "b-1", OFF_PLAN, 90, 1)
     assert found == [(stray, "n1")]
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_ALL_OF_IT], [stray])
 
 
-def test_what_others_have_on_a_node_is_no_room() -> None:
+def test_devices_of_other_bookings_are_no_room_for_a_whole_booking() -> None:
     other = Item(80, "b-2", 0, 99, 1)
     found, _ = _whole({"n0": 2, "n1": 2}, {"n1": 1}, (other, "n1"))
     assert found == [(Item(0, "b-1", OFF_PLAN, 90, 1), "n1")]
 
 
-def test_a_pod_on_a_node_that_is_not_known_pins_nothing() -> None:
+def test_a_pod_on_an_unknown_node_pins_nothing() -> None:
     found, attempt = _whole({"n0": 2}, {"gone": 1})
     assert found == []
     assert _there(attempt, "n0") == [_ALL_OF_IT]
@@ -180,12 +180,12 @@ def test_more_pods_than_the_booking_has_devices_pin_no_more_than_it_has() -> Non
     assert found == [("n1", False, 1)]
 
 
-def test_single_devices_do_not_follow_pods_to_a_node_that_is_not_known() -> None:
+def test_single_devices_do_not_follow_pods_to_an_unknown_node() -> None:
     found = _pinned({"n0": 1}, _planned("b-1", 90, ("n0", 1)), pins={"b-1": {"gone": 1}})
     assert found == []
 
 
-def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node() -> None:
+def test_items_whose_old_node_has_no_pods_follow_and_leave_it() -> None:
     booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 2}, booking.placed())
     pins = {"b-1": {"n0": 1, "n1": 1}}
@@ -196,7 +196,7 @@ def test_the_items_that_follow_are_those_without_pods_and_leave_their_old_node()
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([first], [second])
 
 
-def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> None:
+def test_items_follow_their_pods_in_the_order_of_the_nodes() -> None:
     booking = _planned("b-1", 90, ("n0", 2))
     model_plan = ModelPlan({"n0": 2, "n1": 1, "n2": 1}, booking.placed())
     pods = {"n2": 1, "n1": 1}
@@ -206,7 +206,7 @@ def test_items_follow_to_the_nodes_of_their_pods_in_the_order_of_the_nodes() -> 
     assert found == [(second, "n1"), (first, "n2")]
 
 
-def test_a_pod_where_its_booking_is_planned_stays_there_even_in_maintenance() -> None:
+def test_a_pod_on_its_booking_s_planned_node_stays_there_even_in_maintenance() -> None:
     booking = _planned("b-1", 190, ("n0", 1), ("n1", 1))
     blocks = (("n0", *NIGHT, 1),)
     assert _pinned({"n0": 1, "n1": 1}, booking, pins={"b-1": {"n0": 1}}, blocks=blocks) == [("n0", False, 1)]

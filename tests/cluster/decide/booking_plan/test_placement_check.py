@@ -49,24 +49,24 @@ def _check(
     return made
 
 
-# --- when one is needed ------------------------------------------------------------------------------
-def test_none_is_needed_where_only_single_devices_are_booked() -> None:
+# --- when a check is needed --------------------------------------------------------------------------
+def test_no_check_is_needed_where_only_single_devices_are_booked() -> None:
     assert _found({"n0": 2}, _single("b-1", "n0")) is None
 
 
-def test_one_is_needed_for_single_devices_when_the_caller_minds_places() -> None:
+def test_a_check_of_single_devices_is_made_when_the_caller_asks_for_all() -> None:
     assert _found({"n0": 2}, _single("b-1", "n0"), is_all=True) is not None
 
 
-def test_none_is_needed_where_nothing_is_booked_even_when_the_caller_minds_places() -> None:
+def test_no_check_is_needed_where_nothing_is_booked_even_when_the_caller_asks_for_all() -> None:
     assert _found({"n0": 2}, is_all=True) is None
 
 
-def test_one_is_needed_when_a_booking_needs_one_node() -> None:
+def test_a_check_is_needed_when_a_booking_needs_one_node() -> None:
     assert _found({"n0": 2}, _single("b-1", "n0"), _whole("b-2", "n0")) is not None
 
 
-def test_a_booking_of_another_model_is_none_of_its_business() -> None:
+def test_a_booking_of_another_model_needs_no_check() -> None:
     assert _found({"n0": 2}, a_booking(model=A6000, count=2, topology="single-node")) is None
 
 
@@ -87,7 +87,7 @@ def test_a_booking_that_ends_at_this_instant_is_over() -> None:
     ],
     ids=["all", "its-model", "another-model", "over", "of-nothing", "unknown-node", "node-without-devices"],
 )
-def test_maintenance_of_the_model_s_devices_that_is_not_over_needs_one(
+def test_maintenance_of_the_model_s_devices_that_is_not_over_needs_a_check(
     block: MaintenanceBlock, node: str, *, is_needed: bool
 ) -> None:
     made = _found({"n0": 2, "empty": 0}, _single("b-1", "n0"), blocks={node: (block,)})
@@ -167,14 +167,14 @@ def test_a_pod_off_the_node_of_its_whole_booking_needs_room_of_its_own() -> None
     assert not _check({"n0": 2, "n1": 1}, there).allows("b-1", "n1", 2)
 
 
-# --- whether all of it holds -------------------------------------------------------------------------
-def test_a_node_that_has_lost_a_device_holds_once_what_has_not_begun_moves() -> None:
+# --- whether the plan holds --------------------------------------------------------------------------
+def test_the_plan_holds_after_a_node_lost_a_device_if_a_later_booking_can_move() -> None:
     later = _single("b-2", "n0", start=EPOCH + HOUR)
     assert _check({"n0": 1, "n1": 1}, _single("b-1", "n0"), later).holds()
     assert not _check({"n0": 1, "n1": 0}, _single("b-1", "n0"), later).holds()
 
 
-def test_what_has_begun_moves_only_for_the_plan_controller_and_only_without_pods() -> None:
+def test_a_booking_that_has_begun_moves_only_for_the_plan_controller_and_only_without_pods() -> None:
     booked = _single("b-1", "n0")
     assert not _check({"n0": 0, "n1": 1}, booked).holds()
     assert _check({"n0": 0, "n1": 1}, booked).holds(with_begun=True)
@@ -182,9 +182,9 @@ def test_what_has_begun_moves_only_for_the_plan_controller_and_only_without_pods
     assert not running.holds(with_begun=True)
 
 
-# --- a pod that stays --------------------------------------------------------------------------------
+# --- a pod that is never evicted ---------------------------------------------------------------------
 @pytest.mark.parametrize(("devices", "is_allowed"), [(1, True), (2, True), (3, False)])
-def test_a_pod_may_stay_for_good_on_what_no_booking_needs(devices: int, *, is_allowed: bool) -> None:
+def test_a_pod_may_stay_for_good_on_devices_that_no_booking_needs(devices: int, *, is_allowed: bool) -> None:
     assert _check({"n0": 3}, _single("b-1", "n0")).allows_permanent("n0", devices) == is_allowed
 
 
@@ -204,7 +204,7 @@ def test_a_booking_without_a_place_gets_one_before_devices_are_taken_for_good() 
     assert not check.allows_permanent("n1", 1)
 
 
-def test_a_pod_may_not_stay_for_good_on_what_pods_of_a_booking_have() -> None:
+def test_a_pod_may_not_stay_for_good_on_devices_of_a_booking_s_pods() -> None:
     running = _check({"n0": 1, "n1": 1}, _single("b-1", "n0"), pins={"b-1": {"n0": 1}})
     assert not running.allows_permanent("n0", 1)
     assert running.allows_permanent("n1", 1)
@@ -216,12 +216,12 @@ def test_a_pod_may_stay_for_good_where_another_booking_gives_way_to_repair_the_p
     assert not _check({"n0": 1, "n1": 2, "n2": 1}, there).allows_permanent("n1", 1)
 
 
-def test_a_booking_that_can_have_no_place_anyway_keeps_nobody_from_staying_for_good() -> None:
+def test_a_booking_that_can_have_no_place_anyway_keeps_no_pod_from_staying_for_good() -> None:
     check = _check({"n0": 1, "n1": 1}, _whole("b-1"), _single("b-2", "n1"))
     assert check.allows_permanent("n0", 1)
 
 
-def test_what_is_asked_again_after_other_questions_is_answered_the_same() -> None:
+def test_a_question_repeated_after_others_gets_the_same_answer() -> None:
     check = _check({"n0": 1, "n1": 2}, _single("b-1", "n0"), _whole("b-2", "n1"))
     asked = [("b-1", "n0", 1), ("b-1", "n1", 1), ("b-2", "n1", 2), ("b-2", "n0", 1)]
     answers = [check.allows(*each) for each in asked]
@@ -239,20 +239,20 @@ def _apart(*places: tuple[str, int], start: datetime = EPOCH) -> Booking:
     ("need", "devices", "is_allowed"),
     [(1, 1, True), (2, 2, True), (2, 1, False), (3, 3, True), (3, 2, False), (4, 9, False)],
 )
-def test_what_is_planned_elsewhere_moves_to_the_pod_where_the_node_has_room_for_it(
+def test_a_booking_planned_elsewhere_moves_to_its_pod_s_node_where_that_has_room(
     need: int, devices: int, *, is_allowed: bool
 ) -> None:
     booking = _apart(("n0", 1), ("n1", 1), ("n2", 1))
     assert _check({"n0": devices, "n1": 1, "n2": 1}, booking).allows("b-1", "n0", need) == is_allowed
 
 
-def test_what_is_planned_on_a_node_may_be_used_there_even_where_the_node_has_lost_devices() -> None:
+def test_a_pod_may_go_to_its_booking_s_planned_node_even_if_that_has_lost_devices() -> None:
     check = _check({"n0": 1}, _apart(("n0", 2)))
     assert check.allows("b-1", "n0", 2)
     assert check.has("b-1", "n0") == 2
 
 
-def test_only_what_no_pod_uses_yet_moves_to_another_pod() -> None:
+def test_only_devices_that_no_pod_uses_yet_move_to_another_pod() -> None:
     check = _check({"n0": 2, "n1": 2}, _apart(("n0", 1), ("n1", 1)), pins={"b-1": {"n1": 1}})
     assert (check.has("b-1", "n0"), check.has("b-1", "n1")) == (1, 0)
     assert check.allows("b-1", "n1", 1)
@@ -266,14 +266,14 @@ def test_a_booking_without_a_place_may_go_where_there_is_room_and_nowhere_else()
     assert not check.allows("b-1", "n0", 1)
 
 
-def test_of_nodes_that_are_alike_all_will_do_or_none() -> None:
+def test_nodes_that_are_alike_are_all_allowed_or_none_is() -> None:
     devices = {"n0": 1, "n1": 2, "n2": 2, "n3": 3}
     begun = [_whole("b-2", "n1"), _whole("b-3", "n2"), _whole("b-4", "n3")]
     check = _check(devices, _single("b-1", "n0"), *begun)
     assert [check.allows("b-1", node, 1) for node in devices] == [True, False, False, True]
 
 
-def test_of_nodes_with_as_many_items_those_that_pods_hold_in_place_will_not_do() -> None:
+def test_a_node_whose_later_booking_is_pinned_by_a_pod_is_not_allowed_and_equal_ones_are() -> None:
     later = [_single(name, node, start=EPOCH + HOUR) for name, node in (("b-2", "n1"), ("b-3", "n2"))]
     devices = {"n0": 1, "n1": 1, "n2": 1, "n3": 1}
     check = _check(devices, _single("b-1", "n0"), *later, pins={"b-2": {"n1": 1}})
@@ -288,7 +288,7 @@ def test_pods_of_a_booking_without_a_place_hold_their_devices_against_others() -
     assert [(item.size, node) for item, node in check.pinned["b-1"]] == [(1, "n1")]
 
 
-def test_pods_of_a_booking_without_a_place_hold_nothing_on_a_node_that_is_not_known() -> None:
+def test_pods_of_a_booking_without_a_place_hold_nothing_on_an_unknown_node() -> None:
     check = _check({"n0": 1}, _single("b-1"), pins={"b-1": {"gone": 1}})
     assert check.pinned == {"b-1": []}
     assert check.allows("b-1", "n0", 1)
@@ -308,15 +308,15 @@ def test_a_whole_booking_whose_pods_run_elsewhere_does_not_move_but_they_may_hav
     assert check.allows("b-1", "n2", 2)
 
 
-# --- whether all of it holds, over time --------------------------------------------------------------
-def test_every_instant_at_which_a_node_has_too_much_must_be_mended() -> None:
+# --- whether the plan holds, over time ---------------------------------------------------------------
+def test_a_plan_holds_only_if_a_node_is_relieved_at_every_instant_at_which_it_is_overfull() -> None:
     later = [_single(f"b-{hour}", "n0", start=EPOCH + hour * HOUR, hours=1) for hour in (1, 3)]
     assert _check({"n0": 0, "n1": 1}, *later).holds()
     busy = _single("b-9", "n1", start=EPOCH + 3 * HOUR, hours=1)
     assert not _check({"n0": 0, "n1": 1}, *later, busy).holds()
 
 
-def test_of_two_that_are_too_much_together_the_one_that_has_begun_stays() -> None:
+def test_the_booking_that_has_begun_stays_where_two_are_too_many_for_a_node() -> None:
     begun, later = _single("b-1", "n0"), _single("b-2", "n0", start=EPOCH + HOUR)
     check = _check({"n0": 1, "n1": 1}, begun, later)
     assert check.holds()
@@ -324,14 +324,14 @@ def test_of_two_that_are_too_much_together_the_one_that_has_begun_stays() -> Non
     assert _check({"n0": 1, "n1": 1}, begun, _single("b-2", "n0")).holds(with_begun=True)
 
 
-def test_what_has_begun_makes_room_for_what_has_lost_its_place_only_when_it_may_be_moved() -> None:
+def test_a_booking_that_has_begun_makes_room_for_one_without_a_place_only_when_it_may_be_moved() -> None:
     begun = [_single("b-1", "n1"), _single("b-2", "n2")]
     check = _check({"n0": 1, "n1": 2, "n2": 2}, *begun, _whole("b-3", "n0", start=EPOCH + HOUR))
     assert not check.holds()
     assert check.holds(with_begun=True)
 
 
-def test_whether_it_holds_changes_nothing_about_the_plan() -> None:
+def test_asking_whether_the_plan_holds_does_not_change_it() -> None:
     check = _check({"n0": 0, "n1": 1}, _single("b-1", "n0"))
     before = {name: list(plan.items) for name, plan in check.plan.node_plans.items()}
     assert check.holds(with_begun=True)
@@ -339,7 +339,7 @@ def test_whether_it_holds_changes_nothing_about_the_plan() -> None:
     assert {name: list(plan.items) for name, plan in check.plan.node_plans.items()} == before
 
 
-# --- what it is made of ------------------------------------------------------------------------------
+# --- the input of a check ----------------------------------------------------------------------------
 def test_maintenance_at_the_same_time_adds_up_to_no_more_than_the_node_has() -> None:
     blocks = {"n0": (_block(1, 3, count=1), _block(2, 4, count=2, model=A100), _block(0, 9, model=A6000))}
     made = _found({"n0": 2}, _single("b-1", "n0", hours=1), blocks=blocks)
@@ -354,7 +354,7 @@ def test_maintenance_at_the_same_time_adds_up_to_no_more_than_the_node_has() -> 
     ]
 
 
-def test_a_booking_is_planned_in_whole_seconds_and_where_its_places_are() -> None:
+def test_a_booking_is_planned_in_whole_seconds_at_its_places() -> None:
     start = EPOCH + timedelta(milliseconds=900)
     booking = a_booking(
         "b-7",

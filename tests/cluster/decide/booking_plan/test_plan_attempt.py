@@ -35,7 +35,7 @@ def test_an_item_takes_the_smallest_room_that_is_large_enough(size: int, node: s
     assert dict(attempt.places) == {item: node}
 
 
-def test_of_equal_rooms_the_first_by_name_is_taken() -> None:
+def test_the_first_of_equal_rooms_by_name_is_taken() -> None:
     item = _item("a")
     attempt = _attempt({"n2": 2, "n1": 2, "n3": 1, "n0": 4}, (_item("b"), "n0"), (_item("c"), "n3"))
     assert attempt.place_all([item])
@@ -48,21 +48,21 @@ def test_an_item_that_is_larger_than_every_node_has_no_place() -> None:
     assert dict(attempt.places) == {}
 
 
-def test_bookings_that_touch_at_an_instant_have_the_same_device() -> None:
+def test_bookings_that_follow_each_other_can_share_a_device() -> None:
     first, second = _item("a", 0, 5), _item("b", 5, 9)
     attempt = _attempt({"n0": 1}, (first, "n0"), fixed_until=99)
     assert attempt.place_all([second])
     assert not attempt.place_all([_item("c", 4, 5)])
 
 
-def test_the_largest_is_placed_first_so_that_all_find_room() -> None:
+def test_the_largest_item_is_placed_first_so_that_all_find_room() -> None:
     one, two, large = _item("a", size=2), _item("b", size=2), _item("c", size=3)
     attempt = _attempt({"n0": 3, "n1": 4}, steps=0)
     assert attempt.place_all([one, two, large])
     assert dict(attempt.places) == {one: "n1", two: "n1", large: "n0"}
 
 
-def test_what_the_attempt_has_placed_already_is_counted() -> None:
+def test_items_that_the_attempt_has_already_placed_are_counted() -> None:
     attempt = _attempt({"n0": 1, "n1": 1})
     assert [attempt.place_all([_item(key)]) for key in "abc"] == [True, True, False]
     assert dict(attempt.places) == {_item("a"): "n0", _item("b"): "n1"}
@@ -75,12 +75,12 @@ def test_none_of_several_is_placed_where_one_has_no_place() -> None:
     assert _there(attempt, "n0") == []
 
 
-def test_no_items_are_placed_at_once() -> None:
+def test_placing_no_items_succeeds_without_a_change() -> None:
     assert _attempt({}).place_all([])
 
 
 # --- what an attempt is given --------------------------------------------------------------------------
-def test_what_is_put_is_there_even_if_it_does_not_fit() -> None:
+def test_an_item_that_is_put_on_a_node_is_there_even_if_it_does_not_fit() -> None:
     attempt, item = _attempt({"n0": 1}), _item("a", size=9)
     attempt.put(item, "n0")
     assert dict(attempt.places) == {item: "n0"}
@@ -88,7 +88,7 @@ def test_what_is_put_is_there_even_if_it_does_not_fit() -> None:
     assert not attempt.place_all([_item("b")])
 
 
-def test_what_is_taken_is_gone_from_its_node_and_leaves_room() -> None:
+def test_an_item_that_is_taken_off_leaves_room_on_its_node() -> None:
     item = _item("a")
     attempt = _attempt({"n0": 1}, (item, "n0"), fixed_until=99)
     assert not attempt.place_all([_item("b")])
@@ -108,11 +108,11 @@ def test_the_plan_below_an_attempt_stays_as_it_was() -> None:
     assert list(attempt.plan().node_plans["n0"].items) == [_item("b")]
 
 
-def test_a_node_that_is_not_known_has_no_plan() -> None:
+def test_an_unknown_node_has_no_plan() -> None:
     assert _attempt({"n0": 1}).node_plan("gone") is None
 
 
-def test_what_is_blocked_is_no_room_and_blocks_of_unknown_nodes_are_none() -> None:
+def test_blocked_devices_are_no_room_and_blocks_of_unknown_nodes_are_ignored() -> None:
     blocks = [("n0", 5, 9, 1), ("n1", 5, 9, 99), ("gone", 0, 99, 1)]
     plan = ModelPlan({"n0": 3, "n1": 1}, blocks=blocks)
     assert plan.rooms(0, 6) == [(0, "n1"), (2, "n0")]
@@ -122,14 +122,16 @@ def test_what_is_blocked_is_no_room_and_blocks_of_unknown_nodes_are_none() -> No
 
 # --- making room ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("fixed_until", "is_placed"), [(4, True), (5, False)])
-def test_what_begins_by_then_is_not_moved_for_others(fixed_until: int, *, is_placed: bool) -> None:
+def test_items_that_begin_by_the_fixed_instant_are_not_moved_for_others(
+    fixed_until: int, *, is_placed: bool
+) -> None:
     small, large = _item("a"), _item("b", size=2)
     attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"), fixed_until=fixed_until)
     assert attempt.place_all([large]) == is_placed
     assert dict(attempt.places) == ({small: "n1", large: "n0"} if is_placed else {})
 
 
-def test_what_is_fixed_is_not_moved_either() -> None:
+def test_fixed_items_are_not_moved_either() -> None:
     small, large = _item("a"), _item("b", size=2)
     attempt = _attempt({"n0": 2, "n1": 1}, (small, "n0"))
     attempt.fix([small])
@@ -144,21 +146,21 @@ def test_items_make_room_for_each_other_in_a_row() -> None:
     assert dict(attempt.places) == {four: "n4", three: "n3", two: "n2"}
 
 
-def test_no_room_is_made_where_one_of_those_in_the_way_finds_none() -> None:
+def test_no_room_is_made_where_an_item_in_the_way_finds_no_other_place() -> None:
     one, two = _item("a"), _item("b")
     attempt = _attempt({"n0": 2, "n1": 1}, (one, "n0"), (two, "n0"))
     assert not attempt.place_all([_item("c", size=2)])
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([one, two], [])
 
 
-def test_only_what_is_in_the_way_is_moved() -> None:
+def test_only_items_in_the_way_are_moved() -> None:
     way, aside, item = _item("a", 5, 9), _item("b", 20, 30), _item("c", 6, 8, 2)
     attempt = _attempt({"n0": 2, "n1": 1}, (way, "n0"), (aside, "n0"))
     assert attempt.place_all([item])
     assert dict(attempt.places) == {way: "n1", item: "n0"}
 
 
-def test_an_item_is_not_moved_off_the_node_on_which_all_of_them_must_be() -> None:
+def test_items_that_must_be_on_the_same_node_are_not_moved_off_it() -> None:
     first, second = _item("a"), _item("b")
     attempt = _attempt({"n0": 1, "n1": 1})
     assert not attempt.place_all([first, second], {first: "n0", second: "n0"})
@@ -166,23 +168,23 @@ def test_an_item_is_not_moved_off_the_node_on_which_all_of_them_must_be() -> Non
     assert dict(attempt.places) == {first: "n1", second: "n0"}
 
 
-def test_an_item_that_must_be_on_a_node_that_is_not_known_has_no_place() -> None:
+def test_an_item_that_must_be_on_an_unknown_node_has_no_place() -> None:
     item = _item("a")
     assert not _attempt({"n0": 1}).place_all([item], {item: "gone"})
 
 
-def test_a_node_that_is_too_small_is_not_the_only_one_it_may_be_on() -> None:
+def test_an_item_that_must_be_on_a_node_too_small_for_it_has_no_place() -> None:
     item = _item("a", size=2)
     assert not _attempt({"n0": 1, "n1": 2}).place_all([item], {item: "n0"})
 
 
 def _crowded(*placed: Placed, devices: Mapping[str, int]) -> PlanAttempt:
-    """With more in a node aside than there are steps to place it all again."""
+    """An attempt with more items, most of them on a node aside, than steps to place them all again."""
     aside = [(_item(f"z{number}"), "z") for number in range(30)]
     return _attempt({**devices, "z": 30}, *placed, *aside, steps=25)
 
 
-def test_room_is_made_even_where_there_is_too_much_to_place_it_all_again() -> None:
+def test_room_is_made_even_where_there_are_too_many_items_to_place_all_again() -> None:
     small, large = _item("a"), _item("b", size=2)
     attempt = _crowded((small, "n0"), devices={"n0": 2, "n1": 1})
     assert attempt.place_all([large])
@@ -191,7 +193,9 @@ def test_room_is_made_even_where_there_is_too_much_to_place_it_all_again() -> No
 
 
 @pytest.mark.parametrize(("moved", "is_placed"), [(DEPTH, True), (DEPTH + 1, False)])
-def test_so_many_items_in_a_row_make_room_for_each_other_and_no_more(moved: int, *, is_placed: bool) -> None:
+def test_only_a_limited_number_of_items_in_a_row_make_room_for_each_other(
+    moved: int, *, is_placed: bool
+) -> None:
     sizes = range(40, 40 + moved)
     row = [(_item(f"r{size}", size=size), f"n{size + 1}") for size in sizes]
     devices = {f"n{size}": size for size in range(40, 41 + moved)}
@@ -206,27 +210,27 @@ _EARLY, _LATE = _item("b", 1, 4), _item("c", 2, 5)
 
 
 @pytest.mark.parametrize("fixed_until", [0, 9])
-def test_where_no_room_can_be_made_all_are_placed_again(fixed_until: int) -> None:
+def test_all_items_are_placed_again_where_no_room_can_be_made(fixed_until: int) -> None:
     attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), fixed_until=fixed_until)
     assert attempt.place_all([_EARLY, _LATE])
     assert (attempt.places[_EARLY], attempt.places[_LATE]) == ("n1", "n0")
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
 
 
-def test_what_has_not_begun_moves_when_all_are_placed_again() -> None:
+def test_items_that_have_not_begun_move_when_all_are_placed_again() -> None:
     attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), (_EARLY, "n0"))
     assert attempt.place_all([_LATE])
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([_LATE], [_EARLY, _WIDE])
 
 
-def test_where_placing_all_again_is_in_vain_too_everything_is_as_it_was() -> None:
+def test_nothing_changes_where_placing_all_again_fails_too() -> None:
     attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"))
     assert not attempt.place_all([_EARLY, _LATE, _item("d", 4, 5)])
     assert (_there(attempt, "n0"), _there(attempt, "n1")) == ([], [_WIDE])
     assert dict(attempt.places) == {}
 
 
-def test_more_items_than_the_steps_that_are_left_are_not_placed_again() -> None:
+def test_items_are_not_all_placed_again_where_they_outnumber_the_steps_left() -> None:
     attempt = _attempt({"n0": 1, "n1": 3}, (_WIDE, "n1"), steps=1)
     assert not attempt.place_all([_EARLY, _LATE])
     assert dict(attempt.places) == {}
@@ -259,7 +263,7 @@ def test_the_rooms_of_a_span_are_ordered_by_size_then_by_name() -> None:
     assert plan.rooms(9, 20) == [(1, "n2"), (2, "n0"), (3, "n1")]
 
 
-def test_the_rooms_of_many_spans_are_remembered_for_a_while_and_always_right() -> None:
+def test_the_rooms_of_many_spans_are_cached_for_a_while_and_always_right() -> None:
     plan = ModelPlan({"n0": 2}, [(_item("a", 10, 20), "n0")])
     first, _ = plan.rooms(0, 10), plan.rooms(0, 20)
     assert plan.rooms(0, 10) is first
@@ -269,7 +273,7 @@ def test_the_rooms_of_many_spans_are_remembered_for_a_while_and_always_right() -
     assert plan.rooms(0, 10) == [(2, "n0")]
 
 
-def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_gone() -> None:
+def test_an_unplaced_item_is_placed_when_put_and_becomes_unplaced_when_its_node_is_gone() -> None:
     lost, here = _item("a"), _item("b")
     plan = ModelPlan({"n0": 1}, [(lost, "gone"), (here, "n0")])
     found = plan.changed([(lost, "gone"), (here, "n0")], [(here, "away"), (lost, "n0")])
@@ -278,13 +282,13 @@ def test_what_was_lost_is_found_again_when_it_is_put_and_lost_when_its_node_is_g
     assert (plan.unplaced, list(plan.node_plans["n0"].items)) == ((lost,), [here])
 
 
-def test_what_is_lost_is_reported_in_its_order() -> None:
+def test_unplaced_items_are_reported_in_their_order() -> None:
     lost = [_item(key) for key in "abcdef"]
     found = ModelPlan({}).changed((), [(item, "gone") for item in reversed(lost)])
     assert found.unplaced == tuple(lost)
 
 
-def test_where_more_is_placed_than_there_is_is_reported_span_by_span() -> None:
+def test_overfull_nodes_are_reported_span_by_span() -> None:
     placed = [(_item("a", 0, 10), "n0"), (_item("b", 2, 4), "n0"), (_item("c", 6, 8), "n0")]
     plan = ModelPlan({"n0": 1, "n1": 5}, placed)
     assert list(plan.overfull(0)) == [("n0", 2, 4), ("n0", 6, 8)]
@@ -306,7 +310,7 @@ def test_the_first_gap_is_the_earliest_of_the_nodes_that_are_large_enough(
     assert plan.first_gap(0, length, size) == found
 
 
-def test_in_a_plan_without_nodes_there_is_no_gap_and_everything_is_lost() -> None:
+def test_a_plan_without_nodes_has_no_gap_and_every_item_is_unplaced() -> None:
     plan = ModelPlan({}, [(_item("b"), "n0"), (_item("a"), "n0")])
     assert plan.first_gap(0, 1, 1) is None
     assert plan.unplaced == (_item("a"), _item("b"))

@@ -1,4 +1,4 @@
-"""A booking as items, and what its pods hold beside them."""
+"""A booking as items, and the devices that its pods hold off the plan."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_booking_is_whole_when_several_devices_need_one_node(
     ],
     ids=["exact", "before-it-shrank", "too-small", "divided", "on-two-nodes", "without-plan"],
 )
-def test_a_whole_booking_is_one_item_on_the_one_node_of_its_plan_that_is_large_enough(
+def test_a_whole_booking_is_one_item_on_the_node_of_its_plan_that_is_large_enough(
     plan: tuple[tuple[str, int], ...], node: str
 ) -> None:
     assert _booking(2, *plan, whole=True).placed() == [(Item(0, "b-1", 0, 90, 2), node)]
@@ -60,7 +60,7 @@ def test_a_whole_booking_is_one_item_on_the_one_node_of_its_plan_that_is_large_e
     ],
     ids=["by-node", "before-it-shrank", "too-small", "without-plan"],
 )
-def test_single_devices_are_an_item_each_and_have_either_all_a_node_or_none(
+def test_single_devices_are_one_item_each_and_all_have_a_node_or_none_has(
     plan: tuple[tuple[str, int], ...], nodes: list[str]
 ) -> None:
     placed = _booking(2, *plan).placed()
@@ -90,7 +90,7 @@ def test_a_plan_that_is_read_back_from_its_items_is_the_same() -> None:
     ],
     ids=["as-planned", "fewer", "more", "elsewhere"],
 )
-def test_pods_hold_off_the_plan_what_exceeds_the_booking_s_place_on_their_node(
+def test_pods_hold_devices_off_the_plan_beyond_the_booking_s_place_on_their_node(
     pods: dict[str, int], expected: list[tuple[str, int, int]]
 ) -> None:
     found = off_plan_pods(_booking(2, ("n0", 2)).placed(), pods)

@@ -1,4 +1,4 @@
-"""What a plan says of its nodes, and what an attempt may do to it that is thrown away."""
+"""The rooms of a plan, and what an attempt changes without changing the plan."""
 
 import pytest
 
@@ -35,13 +35,13 @@ def plan() -> ModelPlan:
         (12, INDEFINITELY, [(1, "n2"), (3, "n1"), (4, "n0")]),
     ],
 )
-def test_nodes_are_named_by_what_is_free_all_the_time_the_smallest_first(
+def test_rooms_are_ordered_by_the_devices_free_for_the_whole_span(
     plan: ModelPlan, start: int, end: int, rooms: list[tuple[int, str]]
 ) -> None:
     assert plan.rooms(start, end) == rooms
 
 
-def test_a_room_is_worked_out_once_for_a_span(plan: ModelPlan) -> None:
+def test_the_rooms_of_a_span_are_computed_once(plan: ModelPlan) -> None:
     assert plan.rooms(0, 4) is plan.rooms(0, 4)
     assert plan.rooms(0, 4) is not plan.rooms(0, 5)
 
@@ -69,13 +69,13 @@ def test_the_first_gap_is_the_earliest_of_all_nodes_that_are_large_enough(
 # --- a changed plan --------------------------------------------------------------------------------------
 
 
-def test_a_changed_plan_has_other_rooms_and_the_first_has_its_own(plan: ModelPlan) -> None:
+def test_a_changed_plan_has_other_rooms_and_the_original_keeps_its_own(plan: ModelPlan) -> None:
     moved = plan.changed([(LATE, "n1")], [(LATE, "n0")])
     assert moved.rooms(10, 12) == [(1, "n0"), (1, "n2"), (3, "n1")]
     assert plan.rooms(10, 12) == [(0, "n1"), (1, "n2"), (4, "n0")]
 
 
-def test_what_is_put_on_a_node_that_is_gone_has_no_place_until_it_is_taken_from_there(
+def test_an_item_on_a_node_that_is_gone_is_unplaced_until_it_is_moved(
     plan: ModelPlan,
 ) -> None:
     lost = plan.changed([(LATE, "n1")], [(LATE, "gone")])
@@ -83,7 +83,7 @@ def test_what_is_put_on_a_node_that_is_gone_has_no_place_until_it_is_taken_from_
     assert lost.changed([(LATE, "gone")], [(LATE, "n1")]).unplaced == ()
 
 
-def test_where_a_node_has_lost_devices_it_is_overfull_for_as_long_as_it_is() -> None:
+def test_a_node_that_has_lost_devices_is_overfull_for_as_long_as_too_much_is_planned() -> None:
     smaller = ModelPlan({"n0": 2}, [(LARGE, "n0"), (SMALL, "n0")])
     assert list(smaller.overfull(0)) == [("n0", 4, 6)]
     assert list(smaller.overfull(5)) == [("n0", 5, 6)]
@@ -94,7 +94,7 @@ def test_where_a_node_has_lost_devices_it_is_overfull_for_as_long_as_it_is() -> 
 # --- an attempt ------------------------------------------------------------------------------------------
 
 
-def test_what_is_put_and_taken_is_known_to_the_attempt_alone(plan: ModelPlan) -> None:
+def test_items_put_and_taken_change_the_attempt_and_not_the_plan(plan: ModelPlan) -> None:
     attempt = PlanAttempt(plan, fixed_until=0)
     attempt.put(an_item("new", 0, 4), "n2")
     attempt.take(LATE, "n1")
@@ -103,7 +103,7 @@ def test_what_is_put_and_taken_is_known_to_the_attempt_alone(plan: ModelPlan) ->
     assert plan.rooms(8, 9) == [(0, "n1"), (1, "n2"), (2, "n0")]
 
 
-def test_what_is_fixed_is_moved_for_nobody(plan: ModelPlan) -> None:
+def test_fixed_items_are_never_moved(plan: ModelPlan) -> None:
     wanted = an_item("wanted", 8, 12, 4)
     free = PlanAttempt(plan.changed([(LARGE, "n0"), (LATE, "n1")], [(LATE, "n0")]), fixed_until=0)
     assert free.place_all([wanted])
@@ -115,19 +115,21 @@ def test_what_is_fixed_is_moved_for_nobody(plan: ModelPlan) -> None:
 
 
 @pytest.mark.parametrize(("fixed_until", "placed"), [(7, True), (8, False)])
-def test_what_begins_by_then_is_moved_for_nobody(plan: ModelPlan, fixed_until: int, *, placed: bool) -> None:
+def test_items_that_begin_by_the_fixed_instant_are_never_moved(
+    plan: ModelPlan, fixed_until: int, *, placed: bool
+) -> None:
     changed = plan.changed([(LARGE, "n0"), (LATE, "n1")], [(LATE, "n0")])
     assert PlanAttempt(changed, fixed_until=fixed_until).place_all([an_item("wanted", 8, 12, 4)]) == placed
 
 
-def test_an_attempt_without_steps_takes_what_is_free_and_searches_no_further(plan: ModelPlan) -> None:
+def test_an_attempt_without_steps_uses_free_devices_and_does_not_search(plan: ModelPlan) -> None:
     attempt = PlanAttempt(plan, fixed_until=0, steps=0)
     assert attempt.place_all([an_item("fits", 12, 14, 4)])
     assert not attempt.place_all([an_item("wanted", 8, 12, 4)])
     assert attempt.left == 0
 
 
-def test_a_node_that_is_not_in_the_plan_is_nobodys_place(plan: ModelPlan) -> None:
+def test_no_item_is_placed_on_a_node_that_is_not_in_the_plan(plan: ModelPlan) -> None:
     item = an_item("wanted", 12, 14)
     attempt = PlanAttempt(plan, fixed_until=0)
     assert attempt.node_plan("gone") is None

@@ -16,7 +16,7 @@ _STEPS = Segment((0, 10, 12, 20, 25), (1, 3, 0, 2, 1))
         (-1, Gaps(until=0, longest=0, since=None)),
     ],
 )
-def test_gaps_are_the_first_excess_the_longest_time_within_and_what_is_within_to_the_end(
+def test_gaps_give_the_first_excess_the_longest_gap_and_the_gap_at_the_end(
     ceiling: int, expected: Gaps
 ) -> None:
     assert _STEPS.gaps(ceiling) == expected

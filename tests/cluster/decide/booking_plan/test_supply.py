@@ -69,25 +69,23 @@ def test_a_node_without_devices_gives_nothing() -> None:
     assert node_supply(_view(devices=()), _snapshot()) == NodeSupply({}, {}, {})
 
 
-def test_a_node_whose_inventory_cannot_be_read_gives_nothing() -> None:
+def test_a_node_with_an_unreadable_inventory_supplies_nothing() -> None:
     view = NodeView("n0", devices=(FIRST,), fault="It cannot be read.")
     assert node_supply(view, _snapshot()) == NodeSupply({}, {}, {})
 
 
-def test_an_unhealthy_device_cannot_be_had_and_its_model_stays_known() -> None:
+def test_an_unhealthy_device_is_unavailable_and_its_model_stays_known() -> None:
     supply = node_supply(_view(devices=(a100(0, health="unhealthy"),)), _snapshot())
     assert supply == NodeSupply({}, {A100: 0}, {})
 
 
 @pytest.mark.parametrize(("gone", "devices"), [("n0", 0), ("n1", 2)])
-def test_only_a_node_that_is_gone_gives_no_device(gone: str, devices: int) -> None:
+def test_only_a_node_that_is_gone_supplies_no_device(gone: str, devices: int) -> None:
     assert node_supply(_view(), _snapshot(gone=frozenset({gone}))).devices == {A100: devices}
 
 
 @pytest.mark.parametrize(("unknown", "left"), [(1, 1), (2, 0), (3, 0)])
-def test_devices_that_nobody_has_identified_are_subtracted_from_each_model_down_to_none(
-    unknown: int, left: int
-) -> None:
+def test_unidentified_devices_are_subtracted_from_each_model_down_to_zero(unknown: int, left: int) -> None:
     supply = node_supply(_view(devices=(FIRST, SECOND, a6000(2)), unknown=unknown), _snapshot())
     assert supply.devices == {A100: left, A6000: 0}
 
@@ -102,13 +100,15 @@ _HOLDERS = {
 
 
 @pytest.mark.parametrize(("pod", "is_had"), _HOLDERS.values(), ids=_HOLDERS.keys())
-def test_a_held_device_can_be_had_when_its_holder_leaves_for_a_booked_pod(pod: Pod, *, is_had: bool) -> None:
+def test_a_held_device_is_available_when_its_holder_leaves_for_a_booked_pod(
+    pod: Pod, *, is_had: bool
+) -> None:
     supply = node_supply(_view(_held(pod)), _snapshot(pod))
     assert (FIRST.uuid in supply.models) == is_had
     assert supply.devices == {A100: 1 + is_had}
 
 
-def test_a_device_whose_holder_only_the_node_s_agent_knows_cannot_be_had() -> None:
+def test_a_device_whose_holder_only_the_node_s_agent_knows_is_unavailable() -> None:
     holding = Holding("nobody", "n0", {FIRST.uuid: 1000})
     assert node_supply(_view(holding), _snapshot()).models == {SECOND.uuid: A100}
 
@@ -148,26 +148,26 @@ def test_pods_of_two_bookings_are_distinguished() -> None:
     assert supply.pins == {"b-1": 1, "b-2": 1}
 
 
-def test_a_booked_pod_on_a_node_that_is_gone_is_still_where_it_is() -> None:
+def test_a_booked_pod_on_a_node_that_is_gone_still_counts_there() -> None:
     pod = _running().obj
     instant = _snapshot(pod, cover={pod.metadata.uid: a_booking()}, gone=frozenset({"n0"}))
     assert node_supply(_view(_held(pod)), instant) == NodeSupply({}, {A100: 0}, {"b-1": 1})
 
 
-def test_a_booked_pod_s_unhealthy_device_cannot_be_had_and_is_its_booking_s_all_the_same() -> None:
+def test_a_booked_pod_s_unhealthy_device_is_unavailable_and_still_its_booking_s() -> None:
     pod = _running().obj
     view = _view(_held(pod), devices=(a100(0, health="unhealthy"), SECOND))
     supply = node_supply(view, _snapshot(pod, cover={pod.metadata.uid: a_booking()}))
     assert (supply.devices, supply.pins) == ({A100: 1}, {"b-1": 1})
 
 
-def test_an_unhealthy_device_that_is_held_for_good_is_lost_once() -> None:
+def test_an_unhealthy_device_that_is_held_for_good_is_subtracted_once() -> None:
     pod = _running().of_a_daemon_set().obj
     view = _view(_held(pod), devices=(a100(0, health="unhealthy"), SECOND))
     assert node_supply(view, _snapshot(pod)).devices == {A100: 1}
 
 
-def test_of_a_node_that_cannot_be_read_not_even_its_pods_are_counted() -> None:
+def test_not_even_the_pods_of_an_unreadable_node_are_counted() -> None:
     pod = _running().obj
     view = NodeView("n0", devices=(FIRST,), holdings=(_held(pod),), fault="It cannot be read.")
     assert node_supply(view, _snapshot(pod, cover={pod.metadata.uid: a_booking()})) == NodeSupply({}, {}, {})
@@ -183,13 +183,13 @@ def test_unidentified_mig_devices_are_subtracted_from_no_whole_gpu() -> None:
     assert node_supply(view, _snapshot()).devices == {A100: 2}
 
 
-def test_unidentified_devices_may_be_any_of_those_that_are_left() -> None:
+def test_unidentified_devices_may_be_any_of_the_remaining_devices() -> None:
     pod = _running().of_a_daemon_set().obj
     supply = node_supply(_view(_held(pod), unknown=1), _snapshot(pod))
     assert (supply.devices, supply.models) == ({A100: 0}, {SECOND.uuid: A100})
 
 
-def test_l6_a_pod_whose_devices_are_only_partly_known_keeps_those_that_are() -> None:
+def test_l6_a_pod_whose_devices_are_only_partly_known_keeps_the_known_ones() -> None:
     pod = a_pod().asks(2).on("n0").obj
     holding = Holding(pod.metadata.uid, "n0", {FIRST.uuid: 1000}, unknown={names.GPU_RESOURCE: 1})
     assert node_supply(_view(holding, unknown=1), _snapshot(pod)) == NodeSupply(
@@ -212,7 +212,7 @@ def _protected(name: str) -> Namespace:
     ],
     ids=["an ordinary one", "our own", "a protected one", "not the protected one"],
 )
-def test_whether_a_held_device_can_be_had_depends_on_its_holder_s_namespace(
+def test_whether_a_held_device_is_available_depends_on_its_holder_s_namespace(
     changes: dict[str, Any], *, is_had: bool
 ) -> None:
     pod = _running().obj
@@ -220,7 +220,7 @@ def test_whether_a_held_device_can_be_had_depends_on_its_holder_s_namespace(
     assert (FIRST.uuid in supply.models) == is_had
 
 
-def test_a_pod_that_is_never_evicted_gives_its_device_back_when_it_is_leaving_by_itself() -> None:
+def test_a_pod_that_is_never_evicted_returns_its_device_when_it_leaves_by_itself() -> None:
     pod = _running().of_a_daemon_set().terminating().obj
     assert node_supply(_view(_held(pod)), _snapshot(pod)).devices == {A100: 2}
 
@@ -232,7 +232,7 @@ def test_whether_a_pod_hangs_is_judged_at_the_instant() -> None:
     assert node_supply(_view(_held(pod)), later).devices == {A100: 1}
 
 
-def test_a_gpu_that_is_cut_into_mig_devices_is_no_part_of_the_supply() -> None:
+def test_a_gpu_that_is_cut_into_mig_devices_is_not_in_the_supply() -> None:
     part = a100(1, parent=FIRST.uuid, profile="1g.10gb")
     assert node_supply(_view(devices=(FIRST, part)), _snapshot()) == NodeSupply({}, {}, {})
     assert node_supply(_view(devices=(FIRST, part, a100(2))), _snapshot()).devices == {A100: 1}

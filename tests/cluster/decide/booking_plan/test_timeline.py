@@ -40,7 +40,7 @@ def test_the_highest_level_of_a_span_is_that_of_its_fullest_instant(
 
 
 @given(_LOADS, st.data())
-def test_what_is_taken_away_again_leaves_no_trace(
+def test_a_load_that_is_removed_again_leaves_no_trace(
     loads: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     steps = _added(loads)
@@ -54,7 +54,7 @@ def test_what_is_taken_away_again_leaves_no_trace(
 
 
 @given(_LOADS, st.integers(0, 30), st.integers(1, 12), st.integers(0, 6))
-def test_the_first_gap_is_the_first_instant_from_which_the_level_is_low_for_long_enough(
+def test_the_first_gap_begins_at_the_first_instant_with_a_low_level_for_long_enough(
     loads: list[tuple[int, int, int]], not_before: int, length: int, ceiling: int
 ) -> None:
     found = Timeline.of(loads).first_gap(not_before, length, ceiling)
@@ -76,7 +76,7 @@ def _a_load(chance: Random) -> tuple[int, int, int]:
 
 @given(st.randoms(use_true_random=True))
 @settings(max_examples=40)
-def test_of_years_it_knows_what_asking_instant_by_instant_finds(chance: Random) -> None:
+def test_over_years_it_equals_a_reference_computed_instant_by_instant(chance: Random) -> None:
     loads = [_a_load(chance) for _ in range(600)]
     made = Timeline.of(loads[:300])
     steps = made
@@ -129,7 +129,7 @@ _STAIRS = [(10, 40, 1), (20, 30, 2)]
 """1 from 10, 3 from 20, 1 from 30, nothing from 40."""
 
 
-def test_of_nothing_nothing_is_in_use_at_any_time() -> None:
+def test_an_empty_timeline_has_nothing_in_use_at_any_time() -> None:
     for steps in (Timeline(), Timeline.of([])):
         assert steps.most(BEGINNING, INDEFINITELY) == 0
         assert steps.spans() == []
@@ -139,7 +139,7 @@ def test_of_nothing_nothing_is_in_use_at_any_time() -> None:
 
 
 @pytest.mark.parametrize("load", [(5, 5, 1), (6, 5, 1)])
-def test_a_load_of_no_length_is_none(load: tuple[int, int, int]) -> None:
+def test_a_load_without_length_changes_nothing(load: tuple[int, int, int]) -> None:
     assert Timeline.of([load]).spans() == []
     steps = Timeline.of(_STAIRS)
     assert steps.plus(*load) is steps
@@ -232,7 +232,7 @@ def test_a_gap_is_long_enough_if_it_lasts_until_the_level_rises(
     assert Timeline.of(_STAIRS).first_gap(not_before, length, ceiling) == found
 
 
-def test_there_is_no_gap_where_the_level_is_too_high_in_the_end() -> None:
+def test_there_is_no_gap_where_the_level_stays_too_high_until_the_end() -> None:
     steps = Timeline.of(_STAIRS)
     assert steps.first_gap(0, 1, -1) is None
     assert steps.first_gap(45, 1, -1) is None
@@ -242,7 +242,7 @@ _MANY = 5 * LENGTH
 
 
 def _long(*more: tuple[int, int, int]) -> Timeline:
-    """1 in every other of many steps of two, and more; several stretches."""
+    """A load of 1 in every other step of two, and these loads: several stretches."""
     return Timeline.of([*((at, at + 2, 1) for at in range(2, 4 * _MANY, 4)), *more])
 
 
@@ -256,13 +256,13 @@ def test_a_gap_that_spans_stretches_is_found_where_it_begins() -> None:
     assert full.first_gap(0, end - start + 1, 0) == end + 4 * LENGTH
 
 
-def test_what_is_within_the_ceiling_in_whole_stretches_is_one_gap() -> None:
+def test_whole_stretches_within_the_ceiling_are_one_gap() -> None:
     steps = _long((0, 1, 9), (3 * _MANY, 3 * _MANY + 1, 9))
     assert steps.first_gap(0, 3 * _MANY - 1, 1) == 1
     assert steps.first_gap(0, 3 * _MANY, 1) == 3 * _MANY + 1
 
 
-def test_a_little_more_costs_the_stretches_where_it_is_and_shares_the_others() -> None:
+def test_adding_a_load_rebuilds_only_its_own_stretches_and_shares_the_others() -> None:
     steps = _long()
     more = steps.plus(9, 11, 1)
     before, after = set(map(id, steps._stretches)), set(map(id, more._stretches))
@@ -271,7 +271,7 @@ def test_a_little_more_costs_the_stretches_where_it_is_and_shares_the_others() -
     assert steps.most(9, 11) + 1 == more.most(9, 11)
 
 
-def test_stretches_stay_of_about_the_same_length_when_loads_come_and_go() -> None:
+def test_stretches_keep_about_the_same_length_when_loads_are_added_and_removed() -> None:
     steps = Timeline()
     loads = [(at, at + 2, 1) for at in range(0, 8 * _MANY, 4)]
     for load in loads:
@@ -292,7 +292,7 @@ def test_a_load_over_all_stretches_raises_every_one_of_them() -> None:
     assert raised.plus(start, end, -2).spans() == steps.spans()
 
 
-def test_what_a_load_ends_at_another_beginning_leaves_one_step() -> None:
+def test_equal_loads_that_touch_leave_one_step_until_one_across_them_is_removed() -> None:
     steps = Timeline.of([(0, 10, 1)]).plus(10, 20, 1)
     assert steps.spans() == [(0, 20, 1)]
     assert steps.plus(5, 15, -1).spans() == [(0, 5, 1), (15, 20, 1)]

@@ -2,7 +2,7 @@ from cluster.decide.booking_plan.supply import whole_devices
 from tests.fakes.objects import A100, a100
 
 
-def test_a_gpu_that_is_cut_into_mig_devices_is_left_out_and_so_are_those() -> None:
+def test_a_gpu_that_is_cut_and_its_mig_devices_are_left_out() -> None:
     cut, whole = a100(0), a100(2)
     part = a100(1, parent=cut.uuid, profile="1g.10gb", model="NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
     assert list(whole_devices((cut, part, whole))) == [(A100, whole)]

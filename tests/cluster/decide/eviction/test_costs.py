@@ -23,7 +23,7 @@ def running(checkpoint: str | None = None) -> Pod:
     return msgspec.convert(merged(builder.raw, {"status": {"startTime": "2026-11-23T08:00:00Z"}}), Pod)
 
 
-def test_all_its_devices_lose_the_time_since_its_start() -> None:
+def test_every_device_of_a_pod_loses_the_time_since_its_start() -> None:
     assert lost_work(running(), 2, EPOCH) == 120 * MINUTE
 
 
@@ -48,14 +48,14 @@ def test_a_pod_that_has_not_started_loses_nothing() -> None:
     assert lost_work(pod, 8, EPOCH) == 0
 
 
-def test_a_start_in_the_future_of_a_clock_that_differs_is_now() -> None:
+def test_a_start_in_the_future_counts_as_now() -> None:
     earlier = EPOCH - timedelta(hours=2)
     assert work_of(running()).since(microseconds(earlier)) == microseconds(earlier)
     assert lost_work(running(), 1, earlier) == 0
 
 
 def with_container(name: str, started: str) -> Pod:
-    """It was taken on at 08:00, and this container of it began later."""
+    """A pod that was admitted at 08:00, and one container of which began later."""
     status = {"name": name, "state": {"running": {"startedAt": started}}}
     raw = merged(a_pod().asks(1).raw, {"status": {"startTime": "2026-11-23T08:00:00Z"}})
     return msgspec.convert(merged(raw, {"status": {"containerStatuses": [status]}}), Pod)
@@ -65,7 +65,7 @@ def test_work_begins_with_the_container_that_has_the_gpu() -> None:
     assert lost_work(with_container("main", "2026-11-23T08:50:00Z"), 1, EPOCH) == 10 * MINUTE
 
 
-def test_another_container_of_the_pod_says_nothing() -> None:
+def test_the_start_of_a_container_without_a_gpu_does_not_count() -> None:
     assert lost_work(with_container("logs", "2026-11-23T08:50:00Z"), 1, EPOCH) == 60 * MINUTE
 
 
@@ -73,7 +73,7 @@ def test_another_container_of_the_pod_says_nothing() -> None:
     ("done", "minutes"),
     [("2026-11-23T08:59:00Z", 1), ("2026-11-23T09:00:01Z", 60), ("soon", 60), ("2026-11-23T08:59:00", 60)],
 )
-def test_a_notice_that_was_answered_counts_unless_in_the_future(done: str, minutes: int) -> None:
+def test_a_checkpoint_done_counts_unless_in_the_future(done: str, minutes: int) -> None:
     pod = running()
     raw = merged(msgspec.to_builtins(pod), {"metadata": {"annotations": {names.CHECKPOINT_DONE: done}}})
     assert lost_work(msgspec.convert(raw, Pod), 1, EPOCH) == minutes * MINUTE
@@ -92,7 +92,7 @@ def test_evictions_are_counted_where_they_can_be_read(text: str, times: int) -> 
 
 
 @pytest.mark.parametrize("now", [EPOCH - timedelta(hours=2), EPOCH, EPOCH + timedelta(days=9)])
-def test_nothing_is_ever_saved_later_than_is_said(now: datetime) -> None:
+def test_work_is_never_saved_later_than_the_latest_reported_instant(now: datetime) -> None:
     for checkpoint in (None, "2026-11-23T08:50:00Z", "2026-11-23T09:50:00Z"):
         work = work_of(running(checkpoint))
         assert work.latest is not None

@@ -1,4 +1,4 @@
-"""Who is evicted on one node, by hand: the order of the rules, and which devices are taken."""
+"""Which pods are evicted on one node, by examples: the order of the rules, and the devices taken."""
 
 import pytest
 
@@ -46,33 +46,33 @@ def uids(victims: tuple[Victim, ...] | None) -> str | None:
         "devices to spare cost nothing",
     ],
 )
-def test_of_two_pods_that_would_do_one_is_evicted(a: Victim, b: Victim, chosen: str) -> None:
+def test_one_of_two_sufficient_pods_is_evicted(a: Victim, b: Victim, chosen: str) -> None:
     assert uids(cheapest((a, b), 1)) == uids(cheapest((b, a), 1)) == chosen
 
 
 @pytest.mark.parametrize(
     ("missing", "chosen"), [(0, ""), (1, "a"), (2, "ab"), (3, "ac"), (4, "abc"), (5, None)]
 )
-def test_the_cheapest_set_that_is_enough_is_evicted(missing: int, chosen: str | None) -> None:
+def test_the_cheapest_sufficient_set_is_evicted(missing: int, chosen: str | None) -> None:
     crowd = (victim("c", 2, cost=31), victim("b", cost=20), victim("a", cost=10))
 
     assert uids(cheapest(crowd, missing)) == chosen
 
 
-def test_of_sets_that_cost_as_much_the_one_with_fewer_victims_is_evicted() -> None:
+def test_the_set_with_fewer_victims_is_evicted_at_equal_cost() -> None:
     crowd = (victim("a", cost=1), victim("b", cost=1), victim("c", 2, cost=2))
 
     assert uids(cheapest(crowd, 2)) == "c"
 
 
-def test_where_nobody_may_be_evicted_only_nothing_can_be_had() -> None:
+def test_without_possible_victims_no_device_can_be_freed() -> None:
     assert cheapest((), 0) == ()
     assert cheapest((), 1) is None
     assert cheapest((), 2) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])
-def test_a_price_adds_up_and_names_the_newest_first(size: int) -> None:
+def test_costs_of_a_set_add_up_and_the_newest_victims_come_first(size: int) -> None:
     crowd = (victim("b", cost=3, since=5, evictions=1), victim("a", cost=4, since=7))[:size]
 
     assert (
@@ -134,7 +134,7 @@ def test_a_pod_can_wait_for_room_that_is_no_device() -> None:
 @pytest.mark.parametrize(
     ("missing", "found"), [(0, ["", "a", "b", "ab"]), (1, ["a", "b", "ab"]), (2, ["ab"])]
 )
-def test_all_sets_that_are_enough_come_the_cheapest_first(missing: int, found: list[str]) -> None:
+def test_sufficient_sets_come_in_order_of_cost(missing: int, found: list[str]) -> None:
     crowd = (victim("b", cost=2), victim("a", cost=1))
 
     assert [uids(one) for one in sets(crowd, missing)] == found

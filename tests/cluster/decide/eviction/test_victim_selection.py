@@ -1,4 +1,4 @@
-"""Law L3 on one node: enough, nobody who could be spared, and nothing is cheaper (against brute force)."""
+"""Law L3 on one node: victims suffice, none could be spared, and no set is cheaper (by brute force)."""
 
 from itertools import chain, combinations, islice
 from random import Random
@@ -50,7 +50,7 @@ def every_set(victims: tuple[Victim, ...]) -> list[tuple[Victim, ...]]:
 
 
 @given(crowds(), st.integers(0, 17))
-def test_the_choice_is_the_cheapest_of_all_sets(victims: tuple[Victim, ...], missing: int) -> None:
+def test_the_chosen_set_is_the_cheapest_of_all_sets(victims: tuple[Victim, ...], missing: int) -> None:
     enough = [some for some in every_set(victims) if gain(some) >= missing]
     found = cheapest(victims, missing)
     if not enough:
@@ -61,7 +61,7 @@ def test_the_choice_is_the_cheapest_of_all_sets(victims: tuple[Victim, ...], mis
 
 
 @given(crowds(), st.integers(0, 16))
-def test_nobody_could_be_spared(victims: tuple[Victim, ...], missing: int) -> None:
+def test_no_chosen_victim_could_be_spared(victims: tuple[Victim, ...], missing: int) -> None:
     found = cheapest(victims, missing)
     if found is not None:
         assert gain(found) >= missing
@@ -110,16 +110,14 @@ def test_equal_cost_spares_the_older_pods() -> None:
     assert cheapest((old, new), 1) == (new,)
 
 
-def test_equal_cost_spares_those_who_were_evicted_before() -> None:
+def test_equal_cost_spares_pods_that_were_evicted_before() -> None:
     often = Victim(uid="often", devices=("d0",), cost=0, since=2, evictions=1)
     never = Victim(uid="never", devices=("d1",), cost=0, since=1)
     assert cheapest((often, never), 1) == (never,)
 
 
 @given(crowds(), st.integers(-1, 16))
-def test_all_sets_that_are_enough_come_once_each_the_cheapest_first(
-    victims: tuple[Victim, ...], missing: int
-) -> None:
+def test_each_sufficient_set_comes_once_in_order_of_cost(victims: tuple[Victim, ...], missing: int) -> None:
     found = list(sets(victims, missing))
     assert [price(one) for one in found] == sorted(
         price(some) for some in every_set(victims) if gain(some) >= missing
@@ -127,7 +125,7 @@ def test_all_sets_that_are_enough_come_once_each_the_cheapest_first(
     assert len({frozenset(victim.uid for victim in one) for one in found}) == len(found)
 
 
-def test_of_very_many_the_cheapest_sixteen_are_tried_out() -> None:
+def test_only_the_cheapest_sixteen_of_very_many_pods_are_tried() -> None:
     many = tuple(Victim(uid=f"v{n:02}", devices=(f"d{n}",), cost=n, since=0) for n in range(20))
     assert max(victim.cost for one in islice(sets(many, 16), 1) for victim in one) == 15
     assert next(sets(many, 17), None) is None

@@ -1,4 +1,4 @@
-"""From when on a pod's work is lost, at the edges."""
+"""Since when a pod's work is lost, at the edges."""
 
 import pytest
 
@@ -69,11 +69,11 @@ def test_a_second_has_a_million_microseconds() -> None:
     assert microseconds(later) - microseconds(EPOCH) == SECOND + 7
 
 
-def test_a_pod_that_says_nothing_has_no_work_and_was_never_evicted() -> None:
+def test_a_pod_without_annotations_or_status_has_no_work_and_was_never_evicted() -> None:
     assert work_of(a_pod().asks(1).on("n0").obj) == Work()
 
 
-def test_all_that_a_pod_says_is_read() -> None:
+def test_every_annotation_about_work_is_read() -> None:
     pod = (
         a_pod()
         .with_annotation(names.CHECKPOINT_AT, "2026-11-23T09:00:01Z")

@@ -51,7 +51,7 @@ def snapshot(
 
 
 def explained(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Explanation:
-    """About a pod among others."""
+    """The explanation of a pod among others."""
     return explain_pod(pod.obj, snapshot(pod, *others, bookings=bookings))
 
 
@@ -64,7 +64,7 @@ def running(name: str = "p", index: int = 0) -> PodBuilder:
 
 
 def taken() -> list[PodBuilder]:
-    """Every A100: one by a booked pod, one by alice's own, two by a pod of bob's that says when it ends."""
+    """The holders of all A100: a booked pod, a pod of alice's, and a pod of bob's with two and an end."""
     granted = a_pod("granted").of("bob").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
     return [
         a_pod("booked").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)}),
@@ -74,7 +74,7 @@ def taken() -> list[PodBuilder]:
 
 
 def holding_all() -> list[PodBuilder]:
-    """Every A100 but the first."""
+    """Holders of every A100 but the first."""
     return [
         a_pod(f"q{node}{index}").of("bob").asks(1).on(node, {"main": (f"GPU-{node}-{index}",)})
         for node, index in (("n0", 1), ("n1", 0), ("n1", 1))

@@ -47,13 +47,13 @@ def _taking(
 
 
 @pytest.mark.parametrize("node", ["gone", "n0"])
-def test_a_pod_of_an_unknown_node_or_without_a_holding_holds_no_gpu_that_is_known(node: str) -> None:
+def test_a_pod_on_an_unknown_node_or_without_a_holding_holds_no_known_gpu(node: str) -> None:
     pod = alices().asks(1).on(node, {"main": (f"GPU-{node}-0",)})
     seen = snapshot(pod) if node == "gone" else snapshot()
     assert _where(pod, seen) == [f"It is bound to {node}, and holds no GPU that is known."]
 
 
-def test_a_pod_that_the_agent_has_not_reported_holds_nobody_knows_which_gpus() -> None:
+def test_of_a_pod_that_the_agent_has_not_reported_the_gpus_are_unknown() -> None:
     assert _where(alices().asks(1).on("n0"), snapshot(alices().asks(1).on("n0"))) == [
         "It is on n0; it is not known which GPUs it holds."
     ]
@@ -90,7 +90,7 @@ def test_the_place_of_its_booking_is_reported_only_on_the_node_of_the_plan() -> 
         ),
     ],
 )
-def test_of_a_node_whose_agent_is_not_alive_nothing_is_given_or_taken(agent: AgentState, said: str) -> None:
+def test_nothing_is_given_or_taken_on_a_node_whose_agent_is_not_alive(agent: AgentState, said: str) -> None:
     seen = snapshot(running())
     view, _ = seen.node_snapshots["n0"]
     assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == said
@@ -105,7 +105,7 @@ def test_devices_are_reported_by_their_numbers_whatever_their_uuids_are() -> Non
     ]
 
 
-def test_devices_that_its_node_does_not_know_any_more_are_reported_by_uuid_in_their_order() -> None:
+def test_devices_no_longer_known_to_the_node_are_reported_by_uuid_in_their_order() -> None:
     lost = tuple(f"GPU-{letter}" for letter in "zyxwvu")
     pod = alices().asks(7).on("n0", {"main": (*lost, "GPU-n0-0")})
     assert _here(pod, a100(0)) == [
@@ -115,7 +115,7 @@ def test_devices_that_its_node_does_not_know_any_more_are_reported_by_uuid_in_th
     ]
 
 
-def test_of_a_pod_of_which_its_node_knows_no_device_the_lost_ones_alone_are_reported() -> None:
+def test_only_lost_devices_are_reported_where_the_node_knows_none_of_the_pod_s() -> None:
     assert _here(alices().asks(1).on("n0", {"main": ("GPU-z",)}), a100(0)) == [
         "Of what it was given, n0 does not know GPU-z any more.",
         "GPU Booking chose it when the pod was bound: it takes any model.",
@@ -123,7 +123,7 @@ def test_of_a_pod_of_which_its_node_knows_no_device_the_lost_ones_alone_are_repo
 
 
 @pytest.mark.parametrize(("gpus", "more"), [(2, "1 more GPU"), (3, "2 more GPUs")])
-def test_of_devices_that_nobody_has_named_the_number_is_reported(gpus: int, more: str) -> None:
+def test_the_number_of_unidentified_devices_is_reported(gpus: int, more: str) -> None:
     found = _here(alices().asks(gpus).on("n0"), a100(0), drift='{"uid-p":{"main":["GPU-n0-0"]}}')
     assert found[:2] == [
         f"It is on n0 and holds GPU 0 ({A100}).",
@@ -154,7 +154,7 @@ def test_a_part_of_a_gpu_is_reported_with_its_profile_once() -> None:
     assert _part(f"{A100}-MIG-1g.5gb")[0] == f"It is on n0 and holds GPU 0 ({A100}-MIG-1g.5gb)."
 
 
-def test_a_pod_without_an_assignment_was_bound_by_somebody_else() -> None:
+def test_a_pod_without_an_assignment_is_reported_as_bound_by_somebody_else() -> None:
     foreign = "The kubelet chose among its GPUs: the pod was bound by somebody else than GPU Booking."
     reported = '{"uid-p":{"main":["GPU-n0-0"]}}'
     assert foreign in _here(alices().asks(1).on("n0"), a100(0), drift=reported)
@@ -169,9 +169,7 @@ def test_a_pod_without_an_assignment_was_bound_by_somebody_else() -> None:
         (("GPU-n0-0", "GPU-n0-1"), "The kubelet gave it others than the GPUs that were chosen."),
     ],
 )
-def test_that_a_pod_was_given_other_devices_than_the_chosen_ones_is_reported(
-    chosen: tuple[str, ...], said: str
-) -> None:
+def test_devices_other_than_those_chosen_are_reported(chosen: tuple[str, ...], said: str) -> None:
     pod = alices().asks(len(chosen)).on("n0", {"main": chosen})
     assert said in _here(pod, a100(0), a100(1), a100(2), drift='{"uid-p":{"main":["GPU-n0-2"]}}')
 
@@ -195,7 +193,7 @@ def test_that_a_pod_was_given_other_devices_than_the_chosen_ones_is_reported(
         ),
     ],
 )
-def test_by_which_criterion_its_devices_were_chosen(
+def test_the_criterion_by_which_devices_were_chosen_is_reported(
     pod: PodBuilder, booking: Booking | None, criterion: str
 ) -> None:
     assert _where(pod, snapshot(pod), booking)[1] == (
@@ -207,12 +205,12 @@ def test_any_booked_pod_may_take_the_gpus_of_one_without_a_booking() -> None:
     assert _taking(running()) == [_ANY_TIME]
 
 
-def test_nobody_takes_the_gpus_of_a_booked_pod_before_the_end_of_its_booking() -> None:
+def test_no_pod_takes_the_gpus_of_a_booked_pod_before_its_booking_ends() -> None:
     assert _taking(running(), booking=a_booking(), granted=NOW + DAY) == [UNTIL]
 
 
 @pytest.mark.parametrize(("granted", "counts"), [(NOW - DAY, False), (NOW, False), (NOW + DAY, True)])
-def test_what_maia_has_granted_counts_until_its_end(granted: datetime, *, counts: bool) -> None:
+def test_a_grant_of_maia_counts_until_its_end(granted: datetime, *, counts: bool) -> None:
     word = "MAIA has granted it its GPUs until 2026-11-24 10:00 UTC; afterwards a booked pod may take them."
     assert _taking(running(), granted=granted) == [word if counts else _ANY_TIME]
 
@@ -222,7 +220,7 @@ def _protected() -> ExplanationSnapshot:
     return replace(snapshot(running()), namespaces={"default": Namespace(metadata=meta)})
 
 
-def test_what_protects_a_pod_for_good_is_reported_before_what_maia_has_granted() -> None:
+def test_lasting_protection_is_reported_before_a_grant_of_maia() -> None:
     assert _taking(running(), _protected(), granted=NOW + DAY) == [
         (
             "Its GPUs are not taken for bookings: an administrator has said that no pod of the namespace"
@@ -237,7 +235,7 @@ def test_pods_of_the_products_own_namespace_keep_their_gpus() -> None:
     ]
 
 
-def test_a_pod_whose_devices_nobody_knows_keeps_them() -> None:
+def test_a_pod_whose_devices_are_unknown_keeps_them() -> None:
     assert _taking(alices().asks(1).on("n0")) == [
         "Its GPUs are not taken for bookings: it is not known which devices it holds."
     ]
@@ -249,25 +247,25 @@ def _needed() -> ExplanationSnapshot:
     return snapshot(running(), waiting, holds={"uid-w": hold})
 
 
-def test_a_pod_that_a_booked_one_needs_gone_must_leave_even_if_it_is_booked() -> None:
+def test_a_pod_that_a_hold_names_must_leave_even_if_it_is_booked() -> None:
     must = ["A booked pod needs its GPUs: it must leave."]
     assert _taking(running(), _needed()) == must
     assert _taking(running(), _needed(), booking=a_booking()) == must
 
 
-def test_the_notice_on_a_pod_is_reported_in_its_own_words_and_counts_before_all_but_the_order() -> None:
+def test_a_notice_is_quoted_and_comes_before_everything_but_an_order() -> None:
     noticed = running().with_annotation(names.NOTICE, "It must go by noon.")
     assert _taking(noticed, _needed()) == ["It must go by noon."]
     assert _taking(noticed, booking=a_booking()) == ["It must go by noon."]
     assert _taking(noticed.with_annotation(names.EVICT, _ORDER)) == [_ORDERED, "It must go by noon."]
 
 
-def test_an_administrators_order_is_reported_beside_who_may_take_its_gpus() -> None:
+def test_an_administrator_s_order_is_reported_together_with_the_pods_that_may_take_the_gpus() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _taking(ordered, booking=a_booking()) == [_ORDERED, UNTIL]
 
 
-def test_an_order_that_cannot_be_read_is_not_reported() -> None:
+def test_an_unreadable_order_is_not_reported() -> None:
     assert _taking(running().with_annotation(names.EVICT, "{")) == [_ANY_TIME]
 
 
@@ -288,11 +286,11 @@ def test_a_pod_that_terminates_for_too_long_may_hang_with_its_node() -> None:
     ]
 
 
-def test_of_a_leaving_pod_the_order_is_reported_first() -> None:
+def test_the_order_on_a_leaving_pod_is_reported_first() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _leaving(ordered, since=NOW)[0] == _ORDERED
     assert len(_leaving(ordered, since=NOW)) == 2
 
 
-def test_of_a_pod_that_is_not_terminating_nothing_is_reported() -> None:
+def test_a_pod_that_is_not_terminating_has_no_message_about_leaving() -> None:
     assert _leaving(running(), since=None) == []

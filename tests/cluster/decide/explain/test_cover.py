@@ -1,4 +1,4 @@
-"""Whose a pod is, which booking covers it, and what would let one cover it."""
+"""Who owns a pod, which booking covers it, and what would let one cover it."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def _would(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] =
 
 
 def _barred(pod: PodBuilder) -> ExplanationSnapshot:
-    """The booking does not cover the pod on its node."""
+    """A snapshot in which the booking does not cover the pod on its node."""
     seen = snapshot(pod, bookings=(a_booking(),))
     return replace(seen, cover={}, barred=frozenset({(pod.obj.metadata.uid, "b-1")}))
 
@@ -38,20 +38,20 @@ def test_a_pod_belongs_to_its_user() -> None:
 
 
 @pytest.mark.parametrize("said", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
-def test_why_a_pod_is_nobodys_is_reported_with_one_full_stop(said: str) -> None:
+def test_the_reason_why_a_pod_has_no_owner_is_reported_with_one_full_stop(said: str) -> None:
     pod = a_pod().with_annotation(names.NOBODY, said)
     assert whose(pod.obj) == "It belongs to nobody: ServiceAccounts are nobody."
 
 
-def test_a_pod_without_a_word_about_its_user_has_passed_no_admission() -> None:
+def test_a_pod_without_a_user_or_a_reason_is_reported_as_not_admitted() -> None:
     assert whose(a_pod().obj) == "It belongs to nobody: it was created without passing admission."
 
 
-def test_a_user_counts_before_the_reason_why_there_is_none() -> None:
+def test_a_user_takes_precedence_over_a_reason_why_there_is_none() -> None:
     assert whose(alices().with_annotation(names.NOBODY, "No.").obj) == "It belongs to alice."
 
 
-def test_no_booking_covers_a_pod_of_nobody_until_an_administrator_names_an_owner() -> None:
+def test_no_booking_covers_a_pod_without_an_owner_until_an_administrator_names_one() -> None:
     pod = a_pod().asks(1)
     assert _known(pod, bookings=(a_booking(),)).booking is None
     assert _said(pod) == ["So no booking can cover it."]
@@ -63,7 +63,7 @@ def test_no_booking_covers_a_pod_of_nobody_until_an_administrator_names_an_owner
     ]
 
 
-def test_of_a_covered_pod_the_end_of_cover_is_reported_and_that_the_booking_can_be_extended() -> None:
+def test_the_end_of_cover_is_reported_together_with_the_way_to_extend_the_booking() -> None:
     bookings = (a_booking(count=2),)
     assert _said(running(), bookings=bookings) == [f"The booking b-1 of 2 x {A100} covers it until {_UNTIL}."]
     assert _would(running(), bookings=bookings) == [
@@ -74,14 +74,14 @@ def test_of_a_covered_pod_the_end_of_cover_is_reported_and_that_the_booking_can_
     assert found.name == "b-1"
 
 
-def test_for_a_user_without_any_booking_one_that_would_do_is_named() -> None:
+def test_a_booking_that_would_do_is_named_to_a_user_without_any() -> None:
     assert _said(running()) == ["No booking of alice's is running."]
     assert _would(running()) == [
         "A running booking of alice's with enough GPUs of the right model would cover it."
     ]
 
 
-def test_the_booking_that_ended_last_is_reported_and_of_two_the_last_by_name() -> None:
+def test_the_booking_that_ended_last_is_reported_and_the_last_by_name_of_two() -> None:
     bookings = (
         a_booking("b-3", start=EPOCH - 2 * DAY, end=EPOCH - DAY),
         a_booking("b-2", start=EPOCH - 2 * DAY, end=EPOCH),
@@ -100,23 +100,23 @@ def test_a_booking_that_ends_at_this_instant_is_over() -> None:
     ]
 
 
-def test_a_booking_that_was_released_before_it_began_was_never_there() -> None:
+def test_a_booking_that_was_released_before_it_began_is_ignored() -> None:
     never = a_booking(start=EPOCH, end=EPOCH)
     assert _said(running(), bookings=(never,)) == ["No booking of alice's is running."]
 
 
-def test_a_booking_to_come_that_would_not_cover_the_pod_is_not_spoken_of() -> None:
+def test_a_future_booking_that_would_not_cover_the_pod_is_not_mentioned() -> None:
     later = a_booking(count=1, start=NOW + DAY)
     assert _said(alices().asks(2), bookings=(later,)) == ["No booking of alice's is running."]
 
 
-def test_an_empty_user_is_nobody() -> None:
+def test_an_empty_user_counts_as_no_owner() -> None:
     pod = a_pod().asks(1).with_annotation(names.USER, "")
     assert _known(pod).user is None
     assert _said(pod) == ["So no booking can cover it."]
 
 
-def test_a_pod_that_asks_for_parts_of_gpus_is_covered_by_no_booking_and_nothing_changes_that() -> None:
+def test_a_pod_that_asks_for_parts_of_gpus_can_never_be_covered() -> None:
     pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb")
     assert _said(pod, bookings=(a_booking(),)) == [
         "Bookings cover whole GPUs, and it asks for other devices."
@@ -149,7 +149,7 @@ def test_a_pod_that_asks_for_parts_of_gpus_is_covered_by_no_booking_and_nothing_
         ),
     ],
 )
-def test_why_a_booking_does_not_cover_a_waiting_pod_and_what_would_let_it(
+def test_the_reason_why_a_booking_does_not_cover_a_waiting_pod_comes_with_its_remedy(
     booking: Booking, said: str, would: str
 ) -> None:
     pod = alices().asks(2).wants("NVIDIA-B300", A100)
@@ -181,7 +181,7 @@ def test_a_device_that_its_node_does_not_know_is_of_unknown_model() -> None:
     ]
 
 
-def test_where_the_gpus_of_its_node_are_planned_for_others_the_booking_does_not_cover_the_pod_there() -> None:
+def test_a_booking_does_not_cover_a_pod_on_a_node_whose_gpus_are_planned_for_others() -> None:
     pod = running()
     known = covered(pod.obj, _barred(pod))
     assert list(messages(pod.obj, known)) == [
@@ -200,7 +200,7 @@ def _late(gpus: int = 1) -> PodBuilder:
     return alices("late").created(EPOCH + DAY).asks(gpus)
 
 
-def test_a_booking_of_which_all_is_used_names_who_uses_it() -> None:
+def test_the_pods_that_use_up_a_booking_are_named() -> None:
     bookings = (a_booking(count=2),)
     assert _said(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
         f"The booking b-1 of 2 x {A100} does not cover it: all of it is used by a and b."
@@ -213,13 +213,13 @@ def test_a_booking_of_which_all_is_used_names_who_uses_it() -> None:
 @pytest.mark.parametrize(
     ("count", "left"), [(2, "1 of it is left besides those of a"), (3, "2 of it are left besides those of a")]
 )
-def test_a_booking_of_which_too_little_is_left_tells_how_much(count: int, left: str) -> None:
+def test_the_rest_of_a_booking_is_reported_where_it_is_too_small(count: int, left: str) -> None:
     assert _said(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
         f"The booking b-1 of {count} x {A100} does not cover it: it asks for {count} GPUs, and {left}."
     ]
 
 
-def test_a_booking_that_no_pod_uses_yet_tells_what_is_left_alone() -> None:
+def test_of_an_unused_booking_only_what_is_left_is_reported() -> None:
     pod = alices().asks(1)
     seen = replace(snapshot(pod, bookings=(a_booking(),)), cover={})
     assert list(messages(pod.obj, covered(pod.obj, seen))) == [
@@ -246,7 +246,7 @@ def test_a_pod_of_another_namespace_is_named_with_it() -> None:
     assert next(iter(messages(pod.obj, covered(pod.obj, seen)))).endswith("all of it is used by lab/a.")
 
 
-def test_a_pod_that_is_leaving_is_no_candidate_and_no_running_booking_is_reported() -> None:
+def test_no_running_booking_is_reported_for_a_leaving_pod() -> None:
     pod = running().terminating()
     known = _known(pod, bookings=(a_booking(),))
     assert (known.user, known.booking, known.found.kind) == ("alice", None, "unbookable")

@@ -40,7 +40,7 @@ def _explained(
     return list(holders(pod.obj, gpu_request_of(pod.obj), seen, may_name))
 
 
-def test_of_an_empty_cluster_nothing_is_reported() -> None:
+def test_nothing_is_reported_of_an_empty_cluster() -> None:
     assert _explained(snapshot(_WAITING), may_name=_anyone) == []
 
 
@@ -59,7 +59,7 @@ def test_one_device_of_a_booked_pod_is_its_own_until_its_booking_ends() -> None:
     ]
 
 
-def test_of_several_devices_the_earliest_end_is_reported() -> None:
+def test_the_earliest_end_of_several_devices_is_reported() -> None:
     pods = [_has("a", "GPU-n0-0", until=NOW + 2 * DAY), _has("b", "GPU-n0-1", until=NOW + DAY)]
     assert _explained(snapshot(*pods, _has("c", "GPU-n1-0"))) == [
         f"Of the GPUs that would fit, pods without a booking use 3 (the first until {_TOMORROW})."
@@ -92,7 +92,7 @@ def test_a_device_that_is_not_healthy_would_not_fit() -> None:
     assert _explained(seen, may_name=_anyone)[-1] == "They are used by default/r."
 
 
-def test_a_pod_that_holds_a_gpu_is_no_holder_of_what_a_pod_for_mig_devices_wants() -> None:
+def test_the_holder_of_a_whole_gpu_is_not_reported_to_a_pod_that_wants_mig_devices() -> None:
     pod = alices("w").asks(1, resource="nvidia.com/mig-1g.5gb")
     assert _explained(snapshot(_has("q", "GPU-n0-0")), pod) == []
 
@@ -132,7 +132,7 @@ def test_free_devices_that_are_kept_for_a_booked_pod_are_counted(
     assert _explained(snapshot(booked), may_name=_anyone) == [expected]
 
 
-def test_a_kept_device_that_is_still_held_counts_as_its_holders() -> None:
+def test_a_kept_device_that_is_still_held_counts_for_its_holder() -> None:
     booked = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0")
     assert _explained(snapshot(booked, _has("q", "GPU-n0-0")), may_name=_anyone) == [
         "Of the GPUs that would fit, pods without a booking use 1.",
@@ -140,7 +140,7 @@ def test_a_kept_device_that_is_still_held_counts_as_its_holders() -> None:
     ]
 
 
-def test_of_a_kept_device_whose_holder_is_not_known_nothing_is_reported() -> None:
+def test_nothing_is_reported_of_a_kept_device_whose_holder_is_unknown() -> None:
     booked, gone = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0"), _has("q", "GPU-n0-0")
     seen = snapshot(booked, gone)
     assert _explained(replace(seen, pods={"uid-booked": booked.obj})) == []
@@ -155,7 +155,7 @@ def test_three_pods_are_named_and_the_others_counted(number: int, expected: str)
     assert _explained(snapshot(*pods), may_name=_anyone)[-1] == f"They are used by default/{expected}."
 
 
-def test_who_leaves_first_is_named_first_and_of_two_the_first_by_name() -> None:
+def test_pods_are_named_in_the_order_of_their_ends_then_of_their_names() -> None:
     pods = [
         _has("d", "GPU-n0-0"),
         _has("c", "GPU-n0-1", until=NOW + 2 * DAY),
@@ -168,7 +168,7 @@ def test_who_leaves_first_is_named_first_and_of_two_the_first_by_name() -> None:
     )
 
 
-def test_only_those_are_named_that_the_reader_may_know() -> None:
+def test_only_pods_that_the_reader_may_see_are_named() -> None:
     seen = snapshot(_has("q", "GPU-n0-0"), _has("r", "GPU-n0-1"))
     assert (
         _explained(seen, may_name=lambda pod: pod.metadata.name == "r")[-1] == "They are used by default/r."
@@ -184,7 +184,7 @@ def test_an_end_that_has_passed_is_not_reported(until: datetime) -> None:
     ]
 
 
-def test_a_terminating_pod_is_reported_with_the_end_of_its_time_to_stop_and_no_other() -> None:
+def test_a_terminating_pod_is_reported_with_the_end_of_its_grace_period_only() -> None:
     pod = _has("q", "GPU-n0-0", until=NOW + 2 * DAY)
     seen = snapshot(pod)
     meta = msgspec.structs.replace(pod.obj.metadata, deletion_timestamp=NOW + DAY)

@@ -27,7 +27,7 @@ from tests.cluster.decide.explain.snapshots import (
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 
 
-def test_a_running_pod_that_a_booking_covers() -> None:
+def test_a_running_pod_is_explained_by_the_booking_that_covers_it() -> None:
     found = explained(running(), bookings=(a_booking(),))
     assert found.state == "running, booked"
     assert found.because == (
@@ -48,7 +48,7 @@ def test_a_running_pod_without_a_booking_may_lose_its_gpus_at_any_time() -> None
     assert found.would_change[0].startswith("A running booking of alice's")
 
 
-def test_why_a_booking_does_not_cover_a_running_pod_on_its_node_and_what_to_do() -> None:
+def test_the_reason_why_a_booking_does_not_cover_a_running_pod_is_explained_with_the_remedy() -> None:
     pod = running()
     seen = replace(snapshot(pod, bookings=(a_booking(),)), cover={}, barred=frozenset({("uid-p", "b-1")}))
     found = explain_pod(pod.obj, seen)
@@ -58,7 +58,7 @@ def test_why_a_booking_does_not_cover_a_running_pod_on_its_node_and_what_to_do()
     assert found.would_change[0].startswith("Created again, it gets its GPUs on another node for certain.")
 
 
-def test_why_a_pod_belongs_to_nobody() -> None:
+def test_the_reason_why_a_pod_has_no_owner_is_explained() -> None:
     pod = a_pod().asks(1).with_annotation(names.NOBODY, "ServiceAccounts are nobody.")
     found = explained(pod, bookings=(a_booking(),))
     assert found.because[:2] == (
@@ -68,7 +68,7 @@ def test_why_a_pod_belongs_to_nobody() -> None:
     assert names.OWNER in found.would_change[-1]
 
 
-def test_why_a_running_booking_does_not_cover_the_pod() -> None:
+def test_the_reason_why_a_running_booking_does_not_cover_a_pod_is_explained() -> None:
     cases = {
         "it is for pods of the namespace research alone": a_booking(namespace="research"),
         f"it accepts {A6000} only.": a_booking(),
@@ -100,7 +100,7 @@ def test_a_booking_that_is_used_up_names_the_pods_that_use_it() -> None:
     )
 
 
-def test_a_booking_that_has_not_begun_and_one_that_is_over() -> None:
+def test_bookings_that_have_not_begun_or_are_over_are_explained() -> None:
     later = a_booking("b-2", start=NOW + DAY, end=NOW + 2 * DAY)
     over = a_booking("b-0", start=EPOCH - DAY, end=EPOCH)
     assert (
@@ -113,7 +113,7 @@ def test_a_booking_that_has_not_begun_and_one_that_is_over() -> None:
     )
 
 
-def test_what_a_waiting_pod_waits_for() -> None:
+def test_the_reason_why_a_pod_waits_is_explained() -> None:
     full = [
         a_pod(f"q{i}").of("bob").asks(2).on(f"n{i}", {"main": (f"GPU-n{i}-0", f"GPU-n{i}-1")}) for i in (0, 1)
     ]
@@ -134,7 +134,7 @@ def test_free_gpus_for_a_waiting_pod_are_named_with_the_schedulers_message() -> 
     assert "The scheduler says: no." in explained(alices().asks(1).unschedulable()).because
 
 
-def test_who_chose_the_gpus_of_a_bound_pod_and_why() -> None:
+def test_the_choice_of_a_bound_pod_s_gpus_is_explained() -> None:
     chose = "GPU Booking chose it when the pod was bound: "
     assert f"{chose}it takes any model." in explained(running()).because
     assert f"{chose}it asks for {A100}." in explained(running().wants(A100)).because
@@ -148,7 +148,7 @@ def test_who_chose_the_gpus_of_a_bound_pod_and_why() -> None:
     )
 
 
-def test_who_has_the_gpus_that_would_fit_a_waiting_pod_and_until_when() -> None:
+def test_the_holders_of_gpus_that_would_fit_a_waiting_pod_are_listed_with_their_ends() -> None:
     found = explained(alices().asks(1).wants(A100), *taken(), bookings=(a_booking(user="bob"),))
     assert found.because[-2:] == (
         (
@@ -159,7 +159,7 @@ def test_who_has_the_gpus_that_would_fit_a_waiting_pod_and_until_when() -> None:
     )
 
 
-def test_names_of_other_peoples_pods_are_shown_only_to_those_who_may_see_them() -> None:
+def test_names_of_other_people_s_pods_are_shown_only_to_readers_who_may_see_them() -> None:
     pods = [alices().asks(1).wants(A100), *taken()]
     seen = snapshot(*pods, bookings=(a_booking(user="bob"),))
     everything = explain_pod(pods[0].obj, seen, may_name=lambda _pod: True).because[-1]
@@ -193,7 +193,7 @@ def test_messages_of_the_schedulers_own_filters_are_shown_without_the_extenders(
     assert not any("own filters" in text for text in only_ours.because)
 
 
-def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() -> None:
+def test_reasons_of_the_extender_are_not_reported_as_the_scheduler_s_own_filters() -> None:
     message = (
         "0/3 nodes are available: 1 GPUs of this node are kept for a booked pod [held-for-booked-pod],"
         " 1 Insufficient nvidia.com/mig-1g.5gb, 1 the GPU agent of the node is unresponsive"
@@ -256,7 +256,7 @@ def test_a_pod_in_line_behind_our_gate_has_the_same_reasons_as_one_that_was_offe
     assert (queued.state, queued.would_change) == (loose.state, loose.would_change)
 
 
-def test_a_pod_in_line_for_which_a_gpu_is_free_is_offered_in_its_turn() -> None:
+def test_a_pod_in_line_with_a_free_gpu_is_offered_in_its_turn() -> None:
     found = explained(a_pod("p").of("alice").asks(1).wants(A100).behind())
     assert "There are free GPUs for it on n0 and n1." in found.because
     assert (
@@ -265,7 +265,7 @@ def test_a_pod_in_line_for_which_a_gpu_is_free_is_offered_in_its_turn() -> None:
     )
 
 
-def test_of_two_gates_the_foreign_one_is_named() -> None:
+def test_a_foreign_gate_is_named_beside_ours() -> None:
     found = explained(a_pod("p").of("alice").asks(1).behind(names.QUEUE, "kueue.x-k8s.io/admission"))
     assert (
         "It has not been offered to the scheduler: scheduling gate kueue.x-k8s.io/admission." in found.because
@@ -333,7 +333,7 @@ def test_a_part_of_a_gpu_is_called_by_its_profile() -> None:
     assert f"It is on n0 and holds GPU 0 ({A100}, 1g.5gb)." in found.because
 
 
-def test_a_booked_pod_on_the_node_of_its_booking_says_that_it_is_planned_there() -> None:
+def test_a_booked_pod_on_its_booking_s_node_is_reported_as_planned_there() -> None:
     there = a_booking(places=[{"node": "n0", "count": 1}])
     assert "Its booking is planned on this node." in explained(running(), bookings=(there,)).because
     elsewhere = a_booking(places=[{"node": "n1", "count": 1}])
@@ -374,7 +374,7 @@ def test_protection_grant_and_evict_order_are_shown() -> None:
     assert "bob, an administrator, has ordered it to go: The rack is on fire." in ordered.because
 
 
-def test_pods_that_leave_have_ended_or_have_no_gpu() -> None:
+def test_pods_that_leave_have_ended_or_have_no_gpu_are_explained() -> None:
     assert explained(running().terminating()).state == "leaving"
     assert explained(running().ended()).state == "finished"
     assert explained(a_pod()) == Explanation("without GPU", ("It asks for no GPU.",))
@@ -386,7 +386,7 @@ def test_pods_that_leave_have_ended_or_have_no_gpu() -> None:
     assert stripped.would_change
 
 
-def test_a_comeback_shows_why_the_first_pod_had_to_go() -> None:
+def test_the_reason_why_the_first_pod_had_to_leave_is_shown_on_its_comeback() -> None:
     found = explained(
         alices().asks(1).with_annotation(names.COMEBACK_MESSAGE, "The booked pod x needed its GPUs.")
     )

@@ -37,7 +37,7 @@ def _own(message: str) -> str | None:
         ),
     ],
 )
-def test_the_message_is_that_of_the_condition_that_it_was_not_scheduled(
+def test_the_message_is_that_of_a_false_pod_scheduled_condition(
     conditions: tuple[Condition, ...], message: str | None
 ) -> None:
     assert said(_with(*conditions)) == message
@@ -88,14 +88,14 @@ def test_each_reason_of_its_own_filters_is_reported_with_its_number_of_nodes(
         " no new claims to deallocate,\npreemption: 3 of many\nlines.",
     ],
 )
-def test_what_is_said_of_claims_and_preemption_is_left_out(tail: str) -> None:
+def test_what_the_scheduler_adds_about_claims_and_preemption_is_left_out(tail: str) -> None:
     assert _own(f"{_HEAD}3 Insufficient cpu.{tail}") == (
         "The scheduler's own filters say of 3 nodes: Insufficient cpu."
     )
 
 
 @pytest.mark.parametrize("cause", ALL, ids=lambda cause: cause.code)
-def test_no_reason_of_ours_counts_as_one_of_its_own(cause: Cause) -> None:
+def test_reasons_of_the_extender_do_not_count_as_the_scheduler_s_own(cause: Cause) -> None:
     assert _own(f"{_HEAD}2 {cause.reason('x').with_code}.") is None
     assert _own(f"{_HEAD}2 {cause.reason('x').with_code}, 1 Insufficient cpu.") == (
         "The scheduler's own filters say of 1 node: Insufficient cpu."
@@ -117,11 +117,11 @@ def test_too_few_gpus_are_explained_elsewhere_and_other_devices_are_not(
     assert (_own(f"{_HEAD}3 Insufficient {resource}.") is None) == is_known
 
 
-def test_what_it_says_of_the_pod_and_of_no_node_is_reported_without_a_number() -> None:
+def test_a_message_about_the_pod_alone_is_reported_without_a_number() -> None:
     assert _own(f"{_HEAD}pod has unbound claims. preemption: 0/3 no.") == (
         "The scheduler's own filters say: pod has unbound claims."
     )
 
 
-def test_a_message_that_ends_after_the_number_of_nodes_says_nothing() -> None:
+def test_a_message_that_ends_after_the_number_of_nodes_is_ignored() -> None:
     assert _own(_HEAD + ".") is None

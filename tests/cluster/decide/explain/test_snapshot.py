@@ -43,7 +43,7 @@ def test_a_clause_becomes_a_sentence_and_keeps_its_other_capitals() -> None:
     assert capital("fewer GPUs, or a larger node") == "Fewer GPUs, or a larger node."
 
 
-def test_a_user_has_the_own_bookings_and_pods_and_no_one_elses() -> None:
+def test_a_user_has_their_own_bookings_and_pods_and_no_others() -> None:
     own, other = running(), a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)})
     bookings = (a_booking(), a_booking("b-2", user="bob"))
     seen = replace(snapshot(own, other, bookings=bookings), barred=frozenset({("uid-p", "b-9")}))
@@ -54,12 +54,12 @@ def test_a_user_has_the_own_bookings_and_pods_and_no_one_elses() -> None:
     assert found.barred == seen.barred
 
 
-def test_a_pod_that_nothing_covers_is_a_pod_of_its_user_all_the_same() -> None:
+def test_a_pod_without_cover_is_still_a_pod_of_its_user() -> None:
     found = snapshot(running()).user_coverage("alice")
     assert (list(found.pods), found.covered, found.bookings) == (["uid-p"], {}, ())
 
 
-def test_the_holding_of_a_pod_is_the_one_of_its_uid_on_its_node() -> None:
+def test_the_holding_of_a_pod_is_found_by_its_uid_on_its_node() -> None:
     one, two = running("p", 0), running("q", 1)
     holding = snapshot(one, two).holding(two.obj)
     assert holding is not None
@@ -74,7 +74,7 @@ def test_a_pod_without_a_node_or_on_an_unknown_one_has_no_holding() -> None:
     assert snapshot().holding(running().obj) is None
 
 
-def test_the_pod_for_which_another_must_leave_is_the_first_by_uid_that_lives() -> None:
+def test_of_several_holds_that_name_a_victim_the_first_live_pod_by_uid_is_reported() -> None:
     waiting = [alices(name).asks(1) for name in ("a", "b")]
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",))
     holds = {"uid-b": hold, "uid-a": hold, "uid-0-gone": hold}
@@ -83,14 +83,14 @@ def test_the_pod_for_which_another_must_leave_is_the_first_by_uid_that_lives() -
     assert found.metadata.uid == "uid-a"
 
 
-def test_a_pod_that_no_hold_names_is_needed_by_nobody() -> None:
+def test_a_pod_that_no_hold_names_need_not_leave() -> None:
     waiting = alices("w").asks(1)
     hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",))
     assert snapshot(waiting, holds={"uid-w": hold}).needed_by("uid-other") is None
     assert snapshot(holds={"uid-w": hold}).needed_by("uid-v") is None
 
 
-def test_by_default_a_snapshot_has_the_usual_home_and_no_placement_checks() -> None:
+def test_by_default_a_snapshot_has_the_usual_namespace_and_no_placement_checks() -> None:
     seen = snapshot()
     assert (seen.home, seen.barred, seen.placement_checks, seen.permanent_pods) == (
         names.NAMESPACE,

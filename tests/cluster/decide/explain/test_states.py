@@ -1,4 +1,4 @@
-"""The state of a pod in a few words, and which messages an explanation is put together from."""
+"""The state of a pod in a few words, and the messages of its explanation."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ _WHEN_FREE = "It is bound by itself when enough GPUs become free."
         (alices().terminating(), (), "without GPU"),
     ],
 )
-def test_the_state_of_a_pod(pod: PodBuilder, bookings: tuple[Booking, ...], state: str) -> None:
+def test_the_state_of_each_kind_of_pod(pod: PodBuilder, bookings: tuple[Booking, ...], state: str) -> None:
     assert explained(pod, bookings=bookings).state == state
 
 
@@ -53,7 +53,7 @@ def test_a_pod_that_a_hold_names_must_go_unless_it_is_booked() -> None:
     assert explain_pod(running().obj, booked).state == "running, booked"
 
 
-def test_a_pod_whose_request_cannot_be_read_waits_as_one_that_asks_for_gpus() -> None:
+def test_a_pod_with_an_unreadable_request_waits_like_one_that_asks_for_gpus() -> None:
     resources = {"limits": {names.GPU_RESOURCE: "half"}}
     pod = replace(a_pod(), apps=({"name": "main", "resources": resources},))
     found = explain_pod(pod.obj, snapshot())
@@ -90,7 +90,7 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
         ),
     ],
 )
-def test_of_a_pod_without_gpus_its_user_is_reported_only_where_admission_has_named_one(
+def test_the_user_of_a_pod_without_gpus_is_reported_only_where_admission_named_one(
     pod: PodBuilder, origin: tuple[str, ...]
 ) -> None:
     assert explained(pod) == Explanation("without GPU", (*origin, "It asks for no GPU."))
@@ -102,11 +102,11 @@ def test_a_pod_without_annotations_is_explained() -> None:
     assert explain_pod(bare, snapshot()) == Explanation("without GPU", ("It asks for no GPU.",))
 
 
-def test_a_pod_that_asks_for_gpus_is_reported_as_nobodys() -> None:
+def test_a_pod_that_asks_for_gpus_is_reported_as_without_an_owner() -> None:
     assert explained(a_pod().asks(1)).because[:2] == (_NOBODYS, "So no booking can cover it.")
 
 
-def test_of_a_pod_that_lost_its_request_at_admission_the_reason_is_reported_and_to_create_it_again() -> None:
+def test_the_reason_and_the_remedy_are_reported_where_admission_removed_the_request() -> None:
     assert explained(alices().with_annotation(names.STRIPPED, "All are booked.")) == Explanation(
         "without its GPU",
         (_MINE, "All are booked."),
@@ -114,7 +114,7 @@ def test_of_a_pod_that_lost_its_request_at_admission_the_reason_is_reported_and_
     )
 
 
-def test_of_a_leaving_pod_its_node_is_reported_and_that_nothing_would_change_it() -> None:
+def test_of_a_leaving_pod_the_node_is_reported_and_no_remedy() -> None:
     assert explained(running().terminating()) == Explanation(
         "leaving",
         (
@@ -133,7 +133,7 @@ def test_a_leaving_pod_with_cover_was_given_the_model_of_its_booking() -> None:
     assert chosen in explain_pod(pod.obj, seen).because
 
 
-def test_of_a_running_pod_cover_place_and_takers_are_reported_in_this_order() -> None:
+def test_cover_place_and_takers_of_a_running_pod_are_reported_in_this_order() -> None:
     order = encode_order(EvictOrder(by="bob", reason="Repair", at=NOW))
     assert explained(running().with_annotation(names.EVICT, order)) == Explanation(
         "running, not booked",
@@ -150,7 +150,7 @@ def test_of_a_running_pod_cover_place_and_takers_are_reported_in_this_order() ->
 
 
 def _waiting(*bookings: Booking) -> Explanation:
-    """For an A100, while others have all of them."""
+    """The explanation of a pod that waits for an A100 while others have all of them."""
     first = a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)})
     return explained(alices().asks(1).wants(A100), first, *holding_all(), bookings=bookings)
 
@@ -160,7 +160,7 @@ def test_a_waiting_pod_without_cover_is_bound_when_gpus_become_free_or_a_booking
     assert _waiting().because[:2] == (_MINE, _NONE_RUNS)
 
 
-def test_for_a_waiting_pod_with_cover_room_is_made_and_no_other_booking_is_reported() -> None:
+def test_a_covered_waiting_pod_is_reported_to_get_room_without_another_booking() -> None:
     found = _waiting(a_booking())
     assert found.would_change == (
         (
@@ -175,7 +175,7 @@ def test_a_waiting_pod_that_nothing_helps_is_not_advised_to_book() -> None:
     assert explained(alices().asks(9)).would_change == ("Fewer GPUs, or a larger node.",)
 
 
-def test_a_waiting_pod_that_needs_no_other_to_leave_is_advised_to_book_all_the_same() -> None:
+def test_a_waiting_pod_that_needs_no_other_to_leave_is_still_advised_to_book() -> None:
     assert explained(alices().asks(1)).would_change == (
         "It is bound by itself once the scheduler has tried it.",
         _WOULD_COVER,
@@ -208,7 +208,7 @@ def test_only_pods_of_the_same_user_are_named_unless_the_reader_may_know_more(
     assert named not in explain_pod(waiting, seen, may_name=lambda _pod: False).because
 
 
-def test_of_a_pod_behind_another_gate_that_and_bookings_are_reported() -> None:
+def test_the_gate_and_bookings_are_reported_for_a_pod_behind_a_foreign_gate() -> None:
     gated = msgspec.structs.replace(alices().asks(1).obj.spec, scheduling_gates=(Gate(name="a.io/b"),))
     found = explain_pod(msgspec.structs.replace(alices().asks(1).obj, spec=gated), snapshot())
     assert found.would_change == ("It is offered once the owner of a.io/b removes that gate.", _WOULD_COVER)

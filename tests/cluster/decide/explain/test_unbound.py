@@ -35,7 +35,7 @@ def _waits(pod: PodBuilder, seen: ExplanationSnapshot, booking: Booking | None =
 
 
 def _over(nodes: dict[str, tuple[Device, ...]], *pods: PodBuilder) -> ExplanationSnapshot:
-    """The pods over other nodes than the usual two."""
+    """A snapshot of the pods with other nodes than the usual two."""
     ledger = Ledger()
     for name, devices in nodes.items():
         ledger.apply_node(a_node(name, *devices))
@@ -46,7 +46,7 @@ def _over(nodes: dict[str, tuple[Device, ...]], *pods: PodBuilder) -> Explanatio
 
 
 def _full(*devices: str) -> Iterator[PodBuilder]:
-    """A pod of bob's on each of these: ``GPU-n0-1``."""
+    """A pod of bob's on each of these devices, as ``GPU-n0-1``."""
     for uuid in devices:
         yield a_pod(f"q{uuid}").of("bob").asks(1).on(uuid.split("-")[1], {"main": (uuid,)})
 
@@ -61,7 +61,7 @@ def test_a_pod_behind_the_gates_of_others_waits_for_their_owners_whatever_is_fre
     )
 
 
-def test_a_pod_whose_request_cannot_be_read_waits_for_no_other_pod() -> None:
+def test_a_pod_with_an_unreadable_request_waits_for_no_other_pod() -> None:
     resources = {"limits": {names.GPU_RESOURCE: "half"}}
     pod = replace(alices(), apps=({"name": "main", "resources": resources},))
     assert _waits(pod, snapshot()) == Waits(("What it asks for cannot be read.",), is_settled=True)
@@ -91,7 +91,7 @@ def test_a_hold_of_a_node_that_is_gone_is_reported() -> None:
 @pytest.mark.parametrize(
     ("held", "free"), [((), "2 are"), (("GPU-n0-0",), "1 is"), (("GPU-n0-0", "GPU-n0-1"), "0 are")]
 )
-def test_of_the_kept_devices_those_that_are_free_are_counted(held: tuple[str, ...], free: str) -> None:
+def test_free_devices_among_the_kept_ones_are_counted(held: tuple[str, ...], free: str) -> None:
     pod = _with_hold(alices().asks(2), devices=("GPU-n0-0", "GPU-n0-1"))
     assert _kept(pod, snapshot(pod, *_full(*held))) == [
         "2 GPUs of node n0 are kept for this pod.",
@@ -100,7 +100,7 @@ def test_of_the_kept_devices_those_that_are_free_are_counted(held: tuple[str, ..
 
 
 @pytest.mark.parametrize(("living", "expected"), [(1, "1 pod has"), (2, "2 pods have")])
-def test_of_the_pods_that_must_leave_those_still_there_are_counted(living: int, expected: str) -> None:
+def test_victims_that_are_still_there_are_counted(living: int, expected: str) -> None:
     pod = _with_hold(alices().asks(2), "uid-a", "uid-b", devices=("GPU-n0-0", "GPU-n0-1"))
     victims = [
         a_pod(name).of("bob").asks(1).on("n0", {"main": (f"GPU-n0-{i}",)}) for i, name in enumerate("ab")
@@ -109,7 +109,7 @@ def test_of_the_pods_that_must_leave_those_still_there_are_counted(living: int, 
     assert found[2:] == [f"{expected} still to leave."]
 
 
-def test_why_a_kept_device_is_not_given_although_it_is_free_is_reported() -> None:
+def test_the_reason_why_a_free_kept_device_is_not_given_is_reported() -> None:
     pod = _with_hold(alices().asks(1), devices=("GPU-n0-0",))
     seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
@@ -118,7 +118,7 @@ def test_why_a_kept_device_is_not_given_although_it_is_free_is_reported() -> Non
 
 
 # --- no node can serve it ------------------------------------------------------------------------------
-def test_a_pod_that_no_leaving_helps_is_hopeless_and_what_does_is_reported() -> None:
+def test_a_pod_that_no_eviction_helps_is_hopeless_and_its_remedy_is_reported() -> None:
     pod = alices().asks(9)
     assert _waits(pod, snapshot(pod)) == Waits(
         ("The pod asks for 9 GPUs, but no node has more than 3.",),
@@ -133,7 +133,7 @@ def _crowded(pod: PodBuilder) -> ExplanationSnapshot:
     return snapshot(pod, *_full("GPU-n0-0", "GPU-n0-1", "GPU-n1-0", "GPU-n1-1"))
 
 
-def test_of_a_pod_that_waits_for_others_to_leave_all_that_is_known_is_reported() -> None:
+def test_everything_known_is_reported_of_a_pod_that_waits_for_others_to_leave() -> None:
     pod = alices().asks(1).wants(A100).unschedulable("0/3 nodes are available: 1 Insufficient cpu.")
     pod = pod.with_annotation(names.BARRED, "n8,,n7").with_annotation(names.BUDGETS_SINCE, "noon")
     found = _waits(pod, _crowded(pod))
@@ -147,13 +147,13 @@ def test_of_a_pod_that_waits_for_others_to_leave_all_that_is_known_is_reported()
     assert (found.would_change, found.is_settled, found.is_hopeless) == ((), False, False)
 
 
-def test_that_a_pod_is_in_line_is_reported_instead_of_what_the_scheduler_said_once() -> None:
+def test_a_gated_pod_is_reported_as_in_line_without_the_scheduler_s_old_message() -> None:
     pod = alices().asks(1).wants(A100).unschedulable("0/3 nodes are available: 1 Insufficient cpu.").behind()
     assert _waits(pod, _crowded(pod)).because[1] == _IN_LINE
 
 
 # --- node by node --------------------------------------------------------------------------------------
-def test_a_pod_for_which_a_gpu_is_free_is_bound_once_the_scheduler_has_tried_it() -> None:
+def test_a_pod_with_a_free_gpu_is_reported_as_waiting_for_the_scheduler() -> None:
     pod = alices().asks(1)
     assert _waits(pod, snapshot(pod)) == Waits(
         (
@@ -165,14 +165,14 @@ def test_a_pod_for_which_a_gpu_is_free_is_bound_once_the_scheduler_has_tried_it(
     )
 
 
-def test_of_a_pod_without_a_schedulers_name_the_scheduler_alone_is_reported() -> None:
+def test_the_scheduler_is_reported_without_a_name_where_the_pod_names_none() -> None:
     pod = alices().asks(1).scheduled_by("")
     assert _waits(pod, snapshot(pod)).because[-1] == (
         "The scheduler has not tried it yet, or is about to bind it."
     )
 
 
-def test_of_a_pod_that_the_scheduler_has_tried_in_vain_its_message_is_reported() -> None:
+def test_the_scheduler_s_message_is_reported_after_a_failed_attempt() -> None:
     pod = alices().asks(1).unschedulable("It is odd.")
     seen = replace(snapshot(pod), nodes={"n1": tainted("n1")})
     assert _waits(pod, seen) == Waits(
@@ -186,7 +186,7 @@ def test_of_a_pod_that_the_scheduler_has_tried_in_vain_its_message_is_reported()
     )
 
 
-def test_a_pod_in_line_for_which_a_gpu_is_free_is_offered_after_those_before_it() -> None:
+def test_a_pod_in_line_with_a_free_gpu_is_offered_after_those_before_it() -> None:
     pod = alices().asks(1).behind()
     assert _waits(pod, snapshot(pod)) == Waits(
         ("There are free GPUs for it on n0 and n1.", _IN_LINE),
@@ -202,7 +202,7 @@ def test_four_nodes_are_named_in_their_order_and_the_others_counted(number: int,
     assert _waits(pod, _over(nodes, pod)).because[0] == f"There are free GPUs for it on {expected}."
 
 
-def test_nodes_without_gpus_are_not_spoken_of() -> None:
+def test_nodes_without_gpus_are_not_mentioned() -> None:
     pod = alices().asks(1)
     seen = _over({"n0": (a100(0),), "n1": ()}, pod)
     found = _waits(pod, seen).because
@@ -210,7 +210,7 @@ def test_nodes_without_gpus_are_not_spoken_of() -> None:
     assert not any("n1" in message for message in found)
 
 
-def test_a_node_whose_inventory_cannot_be_read_is_reported_with_what_is_wrong() -> None:
+def test_an_unreadable_inventory_is_reported_with_its_fault() -> None:
     pod = alices().asks(1)
     seen = snapshot(pod)
     view, _ = seen.node_snapshots["n0"]
@@ -257,7 +257,7 @@ def _small(name: str) -> Node:
         ),
     ],
 )
-def test_a_node_that_does_not_suit_is_reported_with_what_would_change_it(
+def test_a_node_that_does_not_suit_is_reported_with_the_remedy(
     node: Node, why: str, change: str, *, is_hopeless: bool
 ) -> None:
     pod = alices().asks(1).needing(cpu="2")
@@ -267,14 +267,14 @@ def test_a_node_that_does_not_suit_is_reported_with_what_would_change_it(
     )
 
 
-def test_a_pod_is_hopeless_only_if_every_node_is() -> None:
+def test_a_pod_is_hopeless_only_if_every_node_has_a_lasting_reason() -> None:
     pod = alices().asks(1)
     seen = replace(snapshot(pod), nodes={"n0": tainted("n0"), "n1": _condition("n1")})
     assert not _waits(pod, seen).is_hopeless
     assert _waits(pod, replace(seen, nodes={n: tainted(n) for n in ("n0", "n1")})).is_hopeless
 
 
-def test_a_lasting_reason_of_one_node_and_full_ones_are_distinguished() -> None:
+def test_lasting_reasons_are_reported_node_by_node() -> None:
     nodes = {"n0": (a100(0),), "n1": (a6000(0, "n1"),)}
     pod = alices().asks(1).wants(A100)
     found = _waits(pod, replace(_over(nodes, pod), nodes={"n0": tainted("n0")}))
@@ -285,7 +285,7 @@ def test_a_lasting_reason_of_one_node_and_full_ones_are_distinguished() -> None:
     assert found.is_hopeless
 
 
-def test_of_a_pod_that_finds_no_node_it_is_reported_what_keeps_room_from_being_made_and_who_has_it() -> None:
+def test_the_reason_why_no_room_is_made_and_the_holders_of_the_gpus_are_reported() -> None:
     pod = alices().asks(1).wants(A100).with_annotation(names.BARRED, "n7,n8")
     nodes = {"n0": (a100(0),), "n1": (a100(0, "n1"),)}
     seen = replace(_over(nodes, pod, *_full("GPU-n0-0")), nodes={"n1": _condition("n1")})
@@ -327,7 +327,7 @@ def test_a_node_whose_gpus_are_planned_for_other_bookings_is_reported_with_the_t
     )
 
 
-def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as_others() -> None:
+def test_only_unfinished_bookings_of_the_model_planned_on_the_node_count_as_others() -> None:
     pod, booking = alices().asks(1), a_booking(places=[{"node": "n0", "count": 1}])
     there = [{"node": "n0", "count": 2}]
     bookings = (
@@ -350,9 +350,7 @@ def test_only_bookings_of_the_model_that_are_not_over_and_planned_there_count_as
 @pytest.mark.parametrize(
     ("begins_in", "since"), [(timedelta(0), ""), (timedelta(hours=1), "from 2026-11-23 11:00 UTC ")]
 )
-def test_the_beginning_of_a_plan_is_reported_where_it_is_yet_to_come(
-    begins_in: timedelta, since: str
-) -> None:
+def test_the_start_of_a_plan_is_reported_where_it_is_in_the_future(begins_in: timedelta, since: str) -> None:
     pod, booking = alices().asks(1), a_booking()
     later = a_booking("b-2", user="bob", start=NOW + begins_in, places=[{"node": "n0", "count": 2}])
     seen = replace(_planned_for_others(pod, booking, _WHOLE), bookings={"b-1": booking, "b-2": later})
@@ -361,7 +359,7 @@ def test_the_beginning_of_a_plan_is_reported_where_it_is_yet_to_come(
     )
 
 
-def test_of_a_node_that_is_full_and_planned_for_others_it_is_reported_that_it_is_full() -> None:
+def test_a_node_that_is_both_full_and_planned_for_others_is_reported_as_full() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
     full = _over({"n0": (a100(0), a100(1))}, pod, *_full("GPU-n0-0", "GPU-n0-1"))
@@ -376,7 +374,7 @@ def test_of_a_node_that_is_full_and_planned_for_others_it_is_reported_that_it_is
     assert f"n0: not enough GPUs of model {A100} on this node are free." in found.because
 
 
-def test_where_every_free_node_is_planned_for_bookings_the_pod_waits_for_those() -> None:
+def test_a_pod_waits_for_bookings_where_every_free_node_is_planned_for_them() -> None:
     pod, booking = alices().asks(1).wants(A100), a_booking()
     seen = _planned_for_others(pod, booking, _WHOLE)
     seen = replace(seen, node_snapshots={"n0": seen.node_snapshots["n0"]})

@@ -29,43 +29,43 @@ def holding(node: str, *indices: int) -> PodBuilder:
     return a_pod(f"q-{node}").asks(len(devices)).on(node, {"main": devices})
 
 
-def test_nothing_is_said_about_a_pod_that_fits() -> None:
+def test_nothing_is_reported_about_a_pod_that_fits() -> None:
     assert why(a_pod().asks(2), a_ledger()) is None
     assert why(a_pod().asks(3).wants(A100, A6000), a_ledger()) is None
 
 
-def test_gpus_of_one_model_are_too_few_for_who_does_not_list_several() -> None:
+def test_gpus_of_one_model_are_too_few_for_a_pod_that_does_not_list_several_models() -> None:
     assert why(a_pod().asks(3), a_ledger()) == (
         "The pod asks for 3 GPUs, but no node has more than 2 of one model,"
         f" and it does not list several models in {names.MODEL}."
     )
 
 
-def test_nothing_is_said_about_a_pod_without_gpus() -> None:
+def test_nothing_is_reported_about_a_pod_without_gpus() -> None:
     assert why(a_pod(), Ledger()) is None
 
 
-def test_a_cluster_without_gpus() -> None:
+def test_a_cluster_without_gpus_is_reported() -> None:
     assert why(a_pod().asks(1), Ledger()) == "No node has GPUs."
 
 
-def test_more_gpus_than_any_node_has() -> None:
+def test_the_maximum_is_reported_for_more_gpus_than_any_node_has() -> None:
     assert why(a_pod().asks(9), a_ledger()) == "The pod asks for 9 GPUs, but no node has more than 3."
 
 
-def test_more_gpus_of_a_model_than_any_node_has() -> None:
+def test_the_maximum_is_reported_for_more_gpus_of_a_model_than_any_node_has() -> None:
     assert why(a_pod().asks(3).wants(A100), a_ledger()) == (
         f"The pod asks for 3 GPUs of model {A100}, but no node has more than 2."
     )
 
 
-def test_an_unknown_model_names_those_that_exist() -> None:
+def test_the_existing_models_are_reported_where_an_unknown_one_is_requested() -> None:
     assert why(a_pod().asks(1).wants("NVIDIA B300"), a_ledger()) == (
         f"No node has a GPU of model NVIDIA-B300. Models in this cluster: {A100}, {A6000}."
     )
 
 
-def test_all_in_use() -> None:
+def test_gpus_that_are_all_in_use_are_reported() -> None:
     ledger = a_ledger()
     for node in ("n0", "n1"):
         ledger.apply_pod(holding(node, 0, 1).obj)
@@ -73,7 +73,7 @@ def test_all_in_use() -> None:
     assert why(a_pod().asks(1).wants(A100), ledger) == f"All 4 healthy GPUs of model {A100} are in use."
 
 
-def test_free_gpus_on_several_nodes_are_not_enough_for_one_pod() -> None:
+def test_free_gpus_scattered_over_nodes_are_not_enough_for_one_pod() -> None:
     ledger = a_ledger()
     for node in ("n0", "n1"):
         ledger.apply_pod(holding(node, 0).obj)
@@ -94,7 +94,7 @@ def test_a_mig_profile_is_called_by_its_resource() -> None:
     )
 
 
-def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
+def test_only_the_hold_is_reported_of_a_pod_for_which_gpus_are_kept() -> None:
     ledger = a_ledger()
     ledger.apply_pod(holding("n0", 0, 1).obj)
     booked = a_pod("booked").asks(1).kept("n0", "GPU-n0-0")
@@ -111,7 +111,7 @@ def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
     assert hold_message(two).endswith("while 2 pods without a booking leave.")
 
 
-def test_every_message_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
+def test_every_message_has_the_code_of_its_remedy_in_the_table() -> None:
     ledger = a_ledger()
     codes = [
         getattr(why_waiting(gpu_request_of(pod.obj), ledger.views(ledger.nodes())), "code", None)
@@ -165,13 +165,11 @@ def crowded(*free: str) -> Ledger:
         (a_pod().asks(2).wants(A100), crowded("GPU-n0-0", "GPU-n0-1"), None),
     ],
 )
-def test_the_most_lasting_reason_is_the_one_that_is_reported(
-    pod: PodBuilder, ledger: Ledger, expected: str | None
-) -> None:
+def test_the_most_lasting_reason_is_reported(pod: PodBuilder, ledger: Ledger, expected: str | None) -> None:
     assert code(pod, ledger) == expected
 
 
-def test_what_no_leaving_changes_is_lasting_and_the_rest_is_not() -> None:
+def test_reasons_that_no_eviction_changes_are_lasting_and_others_are_not() -> None:
     assert {
         "not-published",
         "too-many",
@@ -187,7 +185,7 @@ def test_a_node_whose_agent_has_written_nothing_has_no_gpus() -> None:
     assert why(a_pod().asks(1), ledger) == "No node has GPUs."
 
 
-def test_a_node_without_an_inventory_counts_for_nothing_even_if_devices_are_known() -> None:
+def test_a_node_without_an_inventory_is_ignored_even_if_devices_are_known() -> None:
     view = a_ledger().view("n0")
     assert why_waiting(gpu_request_of(a_pod().asks(1).obj), [replace(view, published=False)]) == (
         "No node has GPUs."
@@ -201,7 +199,7 @@ def test_nodes_without_gpus_beside_one_that_has_some_change_nothing() -> None:
     assert why(a_pod().asks(4), ledger) == "The pod asks for 4 GPUs, but no node has more than 3."
 
 
-def test_the_largest_node_is_what_counts() -> None:
+def test_the_largest_node_counts() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0)))
     ledger.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1"), a100(2, "n1")))
@@ -223,12 +221,12 @@ def test_devices_that_are_not_healthy_are_not_counted_among_those_in_use() -> No
     assert why(a_pod().asks(1), ledger) == "All 1 healthy GPUs are in use."
 
 
-def test_of_a_pod_that_asks_for_two_resources_the_first_that_is_short_is_reported() -> None:
+def test_the_first_resource_in_short_supply_is_reported_of_a_pod_that_asks_for_two() -> None:
     pod = a_pod().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
     assert why(pod, a_ledger()) == "No node has devices nvidia.com/mig-1g.5gb."
 
 
-def test_more_parts_than_any_node_has_are_called_by_their_resource() -> None:
+def test_too_many_mig_devices_are_called_by_their_resource() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb")))
     resource = "nvidia.com/mig-1g.5gb"

@@ -8,14 +8,14 @@ def noted(*names: str) -> Changes:
     return changes
 
 
-def test_each_change_since_a_number_is_listed_once_the_newest_first() -> None:
+def test_each_change_since_a_number_is_listed_once_newest_first() -> None:
     changes = noted("a", "b", "a", "c")
     assert changes.since(0) == ["c", "a", "b"]
     assert changes.since(2) == ["c", "a"]
     assert changes.since(changes.number) == []
 
 
-def test_a_reader_that_has_not_asked_for_too_long_must_read_everything() -> None:
+def test_a_reader_that_lags_too_far_behind_must_read_everything() -> None:
     changes = noted(*(f"n{number}" for number in range(SPARE + 7)))
     assert changes.since(0) is None
     assert changes.since(1) == [f"n{number}" for number in reversed(range(1, SPARE + 7))]

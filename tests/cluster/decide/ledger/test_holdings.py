@@ -10,7 +10,7 @@ from tests.cluster.decide.ledger.test_ledger import G0, G1, G2, G3, a_ledger
 from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
 
 
-def test_a_pod_that_names_a_device_which_the_node_does_not_have_holds_an_unknown_one() -> None:
+def test_a_pod_that_names_a_device_that_the_node_lacks_holds_an_unknown_one() -> None:
     ledger = a_ledger()
 
     ledger.apply_pod(a_pod().asks(2).on("n0", {"main": (G0, "GPU-lost")}).obj)
@@ -19,7 +19,7 @@ def test_a_pod_that_names_a_device_which_the_node_does_not_have_holds_an_unknown
     assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 1}
 
 
-def test_as_long_as_nobody_knows_the_devices_of_a_node_a_pod_is_believed() -> None:
+def test_an_assignment_is_believed_while_the_devices_of_the_node_are_unknown() -> None:
     ledger = Ledger()
 
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).obj)
@@ -40,10 +40,10 @@ def test_as_long_as_nobody_knows_the_devices_of_a_node_a_pod_is_believed() -> No
     ],
     ids=["asks for none", "asks for one", "names another container", "asks for two"],
 )
-def test_l1_an_assignment_counts_for_containers_that_ask_and_up_to_what_they_ask(
+def test_l1_an_assignment_counts_only_up_to_what_each_container_asks_for(
     builder: PodBuilder, held: dict[str, int], unknown: dict[str, int]
 ) -> None:
-    """Whatever wrote it: a pod that asks for no GPU must not empty a node of them."""
+    """A pod that asks for no GPU must not take a node's GPUs, whoever wrote the annotation."""
     ledger = a_ledger()
 
     ledger.apply_pod(builder.on("n0", {"main": (G0, G0, G1, G2, G3)}).obj)
@@ -106,10 +106,10 @@ def test_l1_an_assignment_counts_up_to_what_the_pod_can_hold_in_all(
         "a MIG device of another profile",
     ],
 )
-def test_l1_an_assignment_counts_for_the_resource_that_is_asked_for(
+def test_l1_an_assignment_counts_only_for_the_resource_asked_for(
     builder: PodBuilder, uuids: tuple[str, ...], held: set[str], unknown: dict[str, int]
 ) -> None:
-    """Nobody gets a GPU by asking for a MIG device."""
+    """No pod gets a GPU by asking for a MIG device."""
     ledger = Ledger()
     cut = a100(3, uuid="MIG-a", model="1g.10gb", parent=G0, profile="1g.10gb")
     ledger.apply_node(a_node("n0", a100(0), a100(1), a100(2), cut))
@@ -157,7 +157,7 @@ def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
     )
 
 
-def test_the_devices_of_all_containers_are_held_whole_once_and_in_order() -> None:
+def test_the_devices_of_all_containers_are_held_once_whole_and_in_order() -> None:
     found = holding_with("uid-p", "n0", {"b": (G1, G0), "a": (G2, G1)})
 
     assert list(found.devices.items()) == [(G0, WHOLE), (G1, WHOLE), (G2, WHOLE)]
@@ -190,7 +190,7 @@ def test_the_devices_of_all_containers_are_held_whole_once_and_in_order() -> Non
         "nothing is known of what it asks for",
     ],
 )
-def test_l1_on_known_devices_a_pod_holds_what_it_can_have_been_given(
+def test_l1_a_pod_holds_only_known_devices_that_it_can_have_been_given(
     before: Holding, held: list[str], unknown: dict[str, int]
 ) -> None:
     after = on_known_devices(before, DEVICES)
@@ -225,7 +225,7 @@ def test_a_holding_that_needs_no_correction_is_the_same_object(before: Holding) 
         "another than was intended",
     ],
 )
-def test_what_the_agent_reports_is_held_and_no_longer_unknown(
+def test_devices_that_the_agent_reports_are_held_and_no_longer_unknown(
     before: Holding, reported: tuple[str, ...], unknown: dict[str, int]
 ) -> None:
     after = as_reported(before, {"uid-p": {"main": reported}}, DEVICES)
@@ -233,7 +233,7 @@ def test_what_the_agent_reports_is_held_and_no_longer_unknown(
     assert (set(after.devices), after.unknown) == (set(reported), unknown)
 
 
-def test_what_the_agent_reports_of_another_pod_changes_nothing() -> None:
+def test_a_report_of_the_agent_about_another_pod_changes_nothing() -> None:
     before = holding(G0, gpu=1)
 
     assert as_reported(before, {"uid-q": {"main": (G1,)}}, DEVICES) is before

@@ -16,7 +16,7 @@ def a_hold(*devices: str, at: datetime | None = EPOCH) -> Hold:
     return Hold(node="n0", devices=devices, at=at)
 
 
-def test_the_hold_of_a_pod_that_waits_counts() -> None:
+def test_the_hold_of_a_waiting_pod_counts() -> None:
     assert standing_hold(KEPT.obj) == a_hold("GPU-a")
 
 
@@ -33,11 +33,11 @@ def test_the_hold_of_a_pod_that_waits_counts() -> None:
     ],
     ids=["without one", "bound", "succeeded", "failed", "terminating", "unreadable", "empty"],
 )
-def test_no_hold_counts_on_a_pod(builder: PodBuilder) -> None:
+def test_no_hold_counts_on_a_bound_ended_or_unreadable_pod(builder: PodBuilder) -> None:
     assert standing_hold(builder.obj) is None
 
 
-def test_without_holds_nothing_is_kept() -> None:
+def test_without_holds_no_device_is_kept() -> None:
     assert devices_on_hold({}) == {}
 
 

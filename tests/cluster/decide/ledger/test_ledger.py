@@ -47,7 +47,7 @@ def test_a_bound_pod_holds_all_of_its_devices() -> None:
     assert free(ledger.view("n0")) == [G0, G2, G3]
 
 
-def test_a_pod_that_waits_holds_nothing() -> None:
+def test_a_waiting_pod_holds_nothing() -> None:
     ledger = a_ledger()
 
     ledger.apply_pod(a_pod().asks(1).obj)
@@ -110,7 +110,7 @@ def test_an_older_state_after_a_newer_one_changes_nothing() -> None:
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_a_late_word_about_a_deleted_pod_does_not_raise_it() -> None:
+def test_a_late_event_does_not_bring_a_deleted_pod_back() -> None:
     ledger = a_ledger()
     ledger.forget_pod("uid-p", version="12")
 
@@ -119,7 +119,7 @@ def test_a_late_word_about_a_deleted_pod_does_not_raise_it() -> None:
     assert free(ledger.view("n0")) == [G0, G1, G2, G3]
 
 
-def test_a_pod_that_an_old_list_left_out_comes_back_with_the_next_word() -> None:
+def test_a_pod_missing_in_an_old_list_comes_back_with_its_next_event() -> None:
     ledger = a_ledger()
     pod = a_pod().asks(1).on("n0", {"main": (G0,)})
     ledger.apply_pod(pod.obj)
@@ -130,7 +130,7 @@ def test_a_pod_that_an_old_list_left_out_comes_back_with_the_next_word() -> None
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_a_deletion_that_is_older_than_the_known_version_is_no_deletion() -> None:
+def test_a_deletion_that_is_older_than_the_known_version_is_ignored() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).at(20).obj)
 
@@ -139,7 +139,7 @@ def test_a_deletion_that_is_older_than_the_known_version_is_no_deletion() -> Non
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_versions_that_are_no_numbers_count_in_the_order_in_which_they_come() -> None:
+def test_versions_that_are_no_numbers_count_in_their_order_of_arrival() -> None:
     ledger = a_ledger()
 
     ledger.apply_pod(in_version("b", a_pod().asks(1).on("n0", {"main": (G0,)})))
@@ -156,7 +156,7 @@ def test_a_pod_bound_by_somebody_else_holds_an_unknown_device() -> None:
     assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 2}
 
 
-def test_a_pod_whose_assignment_cannot_be_read_holds_an_unknown_device() -> None:
+def test_a_pod_with_an_unreadable_assignment_holds_an_unknown_device() -> None:
     ledger = a_ledger()
 
     ledger.apply_pod(a_pod().asks(1).with_annotation(names.ASSIGNED, "?").on("n0").obj)
@@ -173,7 +173,7 @@ def test_a_bound_pod_that_asks_for_no_gpu_holds_nothing() -> None:
     assert ledger.view("n0").holdings == ()
 
 
-def test_what_the_agent_has_seen_wins_over_what_was_intended() -> None:
+def test_devices_seen_by_the_agent_take_precedence_over_those_assigned() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).obj)
 
@@ -194,7 +194,7 @@ def test_an_unknown_device_becomes_known_once_the_agent_has_seen_it() -> None:
     assert ledger.view("n0").held == {G1: WHOLE}
 
 
-def test_a_static_pod_is_known_by_the_kubelets_uid_and_not_by_its_mirrors() -> None:
+def test_a_static_pod_is_known_by_the_kubelet_s_uid_and_not_by_its_mirror_pod_s() -> None:
     ledger = a_ledger()
     mirror = a_pod("mirror").asks(1).with_annotation(names.STATIC_POD, "4711").on("n0")
     ledger.apply_pod(mirror.obj)
@@ -209,7 +209,7 @@ def test_a_static_pod_is_known_by_the_kubelets_uid_and_not_by_its_mirrors() -> N
     assert ledger.view("n0").holders(G1) == ("uid-mirror",)
 
 
-def test_devices_of_which_the_agent_has_not_said_yet_which_they_are_stay_unknown() -> None:
+def test_devices_that_the_agent_has_not_identified_yet_stay_unknown() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1, container="first").asks(1, container="second").on("n0").obj)
 
@@ -250,7 +250,7 @@ def test_an_assumed_bind_outlives_an_event_of_the_pod_still_waiting() -> None:
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_what_objects_say_wins_over_what_was_assumed() -> None:
+def test_stored_objects_take_precedence_over_assumed_binds() -> None:
     ledger = a_ledger()
     ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
 
@@ -260,7 +260,7 @@ def test_what_objects_say_wins_over_what_was_assumed() -> None:
     assert ledger.assumed == {}
 
 
-def test_assuming_comes_too_late_for_a_pod_that_is_seen_bound() -> None:
+def test_an_assumed_bind_is_ignored_for_a_pod_already_seen_bound() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G1,)}).at(2).obj)
 
@@ -270,7 +270,7 @@ def test_assuming_comes_too_late_for_a_pod_that_is_seen_bound() -> None:
     assert ledger.view("n0").held == {G1: WHOLE}
 
 
-def test_assuming_comes_too_late_for_a_pod_that_is_deleted() -> None:
+def test_an_assumed_bind_is_ignored_for_a_deleted_pod() -> None:
     ledger = a_ledger()
     ledger.forget_pod("uid-p", version="9")
 
@@ -307,7 +307,7 @@ def test_a_deleted_pod_releases_what_was_assumed() -> None:
     assert ledger.assumed == {}
 
 
-def test_a_node_that_is_gone_gives_nothing_but_its_pods_still_hold() -> None:
+def test_a_deleted_node_gives_nothing_but_its_pods_still_hold() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).obj)
 
@@ -320,7 +320,7 @@ def test_a_node_that_is_gone_gives_nothing_but_its_pods_still_hold() -> None:
     assert ledger.nodes() == ()
 
 
-def test_a_node_whose_inventory_cannot_be_read_gives_nothing_and_says_so() -> None:
+def test_a_node_with_an_unreadable_inventory_gives_nothing_and_has_a_fault() -> None:
     ledger = a_ledger()
 
     ledger.apply_node(unreadable(names.INVENTORY))
@@ -329,7 +329,7 @@ def test_a_node_whose_inventory_cannot_be_read_gives_nothing_and_says_so() -> No
     assert free(ledger.view("n0")) == []
 
 
-def test_a_node_whose_drift_cannot_be_read_says_so() -> None:
+def test_a_node_with_unreadable_drift_has_a_fault() -> None:
     ledger = a_ledger()
 
     ledger.apply_node(a_node("n0", a100(0), version=2, drift="?"))
@@ -367,7 +367,7 @@ def test_a_gpu_that_is_cut_into_mig_devices_is_not_given_whole() -> None:
     assert [device.uuid for device in mig["1g.10gb"]] == ["MIG-a"]
 
 
-def test_a_view_changes_only_with_what_matters() -> None:
+def test_a_view_changes_only_with_relevant_changes() -> None:
     ledger = a_ledger()
     before, generation = ledger.view("n0"), ledger.generation
 
@@ -417,7 +417,7 @@ def test_devices_are_kept_while_their_holders_leave() -> None:
     ],
     ids=["taken away", "bound", "ended", "terminating", "unreadable", "elsewhere"],
 )
-def test_a_hold_ends_with_its_pods_waiting(after: PodBuilder) -> None:
+def test_a_hold_ends_when_its_pod_no_longer_waits(after: PodBuilder) -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
 

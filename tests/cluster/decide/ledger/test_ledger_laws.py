@@ -42,7 +42,7 @@ def cluster(node: str, first: int, second: int) -> list[Event]:
 
 
 def views(events: Iterable[Event]) -> list[NodeView]:
-    """What the ledger says in the end; it is asked after every event, too."""
+    """The ledger's views in the end; they are read after every event, too."""
     ledger = Ledger()
     for event in events:
         event(ledger)
@@ -71,7 +71,7 @@ ASSIGNED = st.lists(st.lists(st.integers(0, 3), max_size=3, unique=True), max_si
 
 
 @given(ASSIGNED)
-def test_l1_whatever_is_held_twice_is_a_conflict_and_nothing_held_is_free(pods: list[list[int]]) -> None:
+def test_l1_a_device_held_twice_is_a_conflict_and_no_held_device_is_free(pods: list[list[int]]) -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *(a100(index) for index in range(4))))
     for number, held in enumerate(pods):

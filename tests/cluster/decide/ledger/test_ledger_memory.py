@@ -44,7 +44,7 @@ def test_the_newest_deletion_of_a_pod_counts() -> None:
     assert not ledger.apply_pod(BOUND.at(11).obj)
 
 
-def test_as_many_deletions_are_remembered_as_there_are_tombstones_the_newest() -> None:
+def test_the_newest_deletions_are_remembered_up_to_the_number_of_tombstones() -> None:
     ledger = a_ledger()
     ledger.forget_pod("uid-p", version="1")
     ledger.forget_pod("uid-again", version="1")
@@ -71,7 +71,7 @@ def assumed(version: int = 5) -> Ledger:
     return ledger
 
 
-def test_an_assumed_bind_can_be_asked_for_until_it_is_seen() -> None:
+def test_an_assumed_bind_can_be_looked_up_until_it_is_seen() -> None:
     ledger = assumed()
     expected = AssumedBind(pod=WAITING.at(5).obj, node="n0", assignment={"main": (G0,)})
     assert ledger.assumption("uid-p") == expected
@@ -100,7 +100,7 @@ def test_a_pod_that_ends_before_its_bind_is_seen_holds_nothing(phase: str) -> No
     assert ledger.view("n0").held == {}
 
 
-def test_a_terminating_pod_keeps_what_was_assumed_until_it_is_gone() -> None:
+def test_a_terminating_pod_keeps_its_assumed_bind_until_it_is_gone() -> None:
     ledger = assumed()
 
     ledger.apply_pod(WAITING.at(6).terminating().obj)
@@ -119,7 +119,7 @@ def test_a_list_that_is_older_than_the_decision_does_not_take_the_bind_back(
     assert ledger.view("n0").held == held
 
 
-def test_a_bind_can_be_assumed_for_a_pod_of_whose_deletion_nobody_knows_the_version() -> None:
+def test_a_bind_can_be_assumed_for_a_pod_deleted_at_an_unknown_version() -> None:
     ledger = a_ledger()
     ledger.forget_pod("uid-p")
 
@@ -128,7 +128,7 @@ def test_a_bind_can_be_assumed_for_a_pod_of_whose_deletion_nobody_knows_the_vers
     assert ledger.view("n0").held == {G0: WHOLE}
 
 
-def test_taking_back_what_was_never_assumed_changes_nothing() -> None:
+def test_taking_back_a_bind_that_was_never_assumed_changes_nothing() -> None:
     ledger = a_ledger()
     ledger.apply_pod(BOUND.obj)
 
@@ -138,7 +138,7 @@ def test_taking_back_what_was_never_assumed_changes_nothing() -> None:
     assert free(ledger.view("n0")) == [G1, G2, "GPU-n0-3"]
 
 
-def test_what_was_assumed_is_the_callers_to_change() -> None:
+def test_changing_the_returned_assumed_binds_does_not_change_the_ledger() -> None:
     ledger = assumed()
 
     ledger.assumed.clear()
@@ -150,7 +150,7 @@ def test_what_was_assumed_is_the_callers_to_change() -> None:
 @pytest.mark.parametrize(
     ("builder", "devices"), [(BOUND, {G0: WHOLE}), (WAITING.on("n0"), {})], ids=["assigned", "unknown"]
 )
-def test_what_a_pod_holds_can_be_asked_for(builder: PodBuilder, devices: dict[str, int]) -> None:
+def test_the_holding_of_a_pod_can_be_looked_up(builder: PodBuilder, devices: dict[str, int]) -> None:
     ledger = a_ledger()
     assert ledger.holding("uid-p") is None
 
@@ -205,7 +205,7 @@ def test_l1_a_conflict_is_counted_again_when_it_comes_back() -> None:
     assert ledger.conflicts_seen == {"n0": 2}
 
 
-def test_l1_of_several_conflicts_only_the_new_one_is_counted() -> None:
+def test_l1_only_the_new_one_of_several_conflicts_is_counted() -> None:
     ledger = named_twice(G0)
     ledger.view("n0")
 

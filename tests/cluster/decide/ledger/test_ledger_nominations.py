@@ -1,4 +1,4 @@
-"""Waiting pods that kube-scheduler means to place on a node, as the views of the nodes show them."""
+"""Nominated pods in the views of their nodes."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def meant(ledger: Ledger, node: str = "n0") -> list[str]:
     return [each.uid for each in ledger.view(node).nominated]
 
 
-def test_the_view_of_a_node_has_the_pods_that_are_meant_for_it_by_uid() -> None:
+def test_the_view_of_a_node_has_its_nominated_pods_by_uid() -> None:
     ledger = a_ledger(a_pod("q").asks(1).meant_for("n0"), MEANT, a_pod("r").asks(1).meant_for("n1"))
 
     assert meant(ledger) == ["uid-p", "uid-q"]
@@ -38,7 +38,7 @@ def test_the_view_of_a_node_has_the_pods_that_are_meant_for_it_by_uid() -> None:
     [a_pod().asks(1), MEANT.on("n1"), MEANT.ended(), MEANT.terminating(), MEANT.meant_for("n1")],
     ids=["cleared", "bound elsewhere", "ended", "terminating", "for another node"],
 )
-def test_a_nomination_ends_with_what_the_pod_says(after: PodBuilder) -> None:
+def test_a_nomination_ends_when_the_pod_no_longer_waits_for_the_node(after: PodBuilder) -> None:
     ledger = a_ledger(MEANT)
     assert meant(ledger) == ["uid-p"]
 
@@ -47,7 +47,7 @@ def test_a_nomination_ends_with_what_the_pod_says(after: PodBuilder) -> None:
     assert meant(ledger) == []
 
 
-def test_a_pod_that_is_meant_for_another_node_moves_there() -> None:
+def test_a_pod_that_is_nominated_for_another_node_moves_there() -> None:
     ledger = a_ledger(MEANT)
 
     ledger.apply_pod(MEANT.meant_for("n1").at(2).obj)
@@ -67,7 +67,7 @@ def test_a_nomination_ends_with_its_pod() -> None:
 
 
 @pytest.mark.parametrize("node", ["n0", "n1"])
-def test_a_pod_whose_bind_is_decided_needs_no_more_room_where_it_was_meant(node: str) -> None:
+def test_a_pod_whose_bind_is_decided_needs_no_more_room_on_its_nominated_node(node: str) -> None:
     ledger = a_ledger(MEANT)
     assert meant(ledger) == ["uid-p"]
 
@@ -79,7 +79,7 @@ def test_a_pod_whose_bind_is_decided_needs_no_more_room_where_it_was_meant(node:
 
 
 @pytest.mark.parametrize("node", ["n0", "n1"])
-def test_a_pod_with_a_hold_needs_no_more_room_where_it_was_meant(node: str) -> None:
+def test_a_pod_with_a_hold_needs_no_more_room_on_its_nominated_node(node: str) -> None:
     ledger = a_ledger(MEANT)
     assert meant(ledger) == ["uid-p"]
 
@@ -103,7 +103,7 @@ def models(ledger: Ledger) -> list[frozenset[str]]:
     return [each.selector.models for each in ledger.view("n0").nominated]
 
 
-def test_a_pod_that_a_booking_serves_needs_devices_of_the_bookings_model() -> None:
+def test_a_covered_nominated_pod_needs_devices_of_its_booking_s_model() -> None:
     ledger = a_ledger(MEANT.wants(A6000), a_pod("q").asks(1).wants(A6000).meant_for("n0"))
     assert models(ledger) == [{A6000}, {A6000}]
 
@@ -114,7 +114,7 @@ def test_a_pod_that_a_booking_serves_needs_devices_of_the_bookings_model() -> No
     assert models(ledger) == [{A6000}, {A6000}]
 
 
-def test_a_pod_that_is_served_before_it_is_seen_is_served_once_it_is() -> None:
+def test_cover_reported_before_a_pod_is_seen_counts_once_it_is() -> None:
     ledger = a_ledger()
     ledger.serve({"uid-p": A100})
 
@@ -123,7 +123,7 @@ def test_a_pod_that_is_served_before_it_is_seen_is_served_once_it_is() -> None:
     assert models(ledger) == [{A100}]
 
 
-def test_only_nodes_whose_nominated_pods_are_served_otherwise_change() -> None:
+def test_only_nodes_whose_nominated_pods_have_other_cover_change() -> None:
     ledger = a_ledger(MEANT, a_pod("q").asks(1).meant_for("n1"))
     ledger.serve({"uid-p": A100, "uid-q": A100, "uid-waits": A100})
     generation = ledger.generation

@@ -41,7 +41,7 @@ def cordoned() -> Node:
     ],
     ids=["a device more", "no inventory", "drift", "unreadable drift", "unreadable inventory", "cordoned"],
 )
-def test_a_view_is_rebuilt_when_its_node_changes_in_what_matters(node: Node) -> None:
+def test_a_view_is_rebuilt_when_its_node_changes_in_a_relevant_way(node: Node) -> None:
     ledger = two_nodes()
     ledger.apply_pod(BOUND.obj)
     before, other, generation = ledger.view("n0"), ledger.view("n1"), ledger.generation
@@ -55,7 +55,7 @@ def test_a_view_is_rebuilt_when_its_node_changes_in_what_matters(node: Node) -> 
     assert ledger.changed_nodes() == {"n0"}
 
 
-def test_a_view_says_whether_its_node_is_cordoned() -> None:
+def test_a_view_knows_whether_its_node_is_cordoned() -> None:
     ledger = two_nodes()
     assert not ledger.view("n0").is_cordoned
 
@@ -78,7 +78,7 @@ def _keep(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("take", [_bind, _assume, _keep])
-def test_a_view_that_was_asked_for_follows_a_pod_that_comes_and_goes(take: Callable[[Ledger], None]) -> None:
+def test_a_view_follows_pods_that_come_and_go(take: Callable[[Ledger], None]) -> None:
     ledger = two_nodes()
     assert free(ledger.view("n0")) == [G0, G1]
 
@@ -127,7 +127,7 @@ def test_a_bind_that_is_seen_elsewhere_than_assumed_changes_both_views() -> None
 
 
 @pytest.mark.parametrize("first", ["p", "q"])
-def test_of_two_pods_on_a_node_the_second_still_holds_when_the_first_has_left(first: str) -> None:
+def test_the_second_of_two_pods_on_a_node_still_holds_when_the_first_has_left(first: str) -> None:
     ledger = two_nodes()
     ledger.apply_pod(a_pod("p").asks(1).on("n0", {"main": (G0,)}).obj)
     ledger.apply_pod(a_pod("q").asks(1).on("n0", {"main": (G1,)}).obj)
@@ -139,7 +139,7 @@ def test_of_two_pods_on_a_node_the_second_still_holds_when_the_first_has_left(fi
 
 
 @pytest.mark.parametrize("first", ["p", "q"])
-def test_of_two_holds_on_a_node_the_second_still_counts_when_the_first_has_ended(first: str) -> None:
+def test_the_second_of_two_holds_on_a_node_still_counts_when_the_first_has_ended(first: str) -> None:
     ledger = two_nodes()
     ledger.apply_pod(a_pod("p").asks(1).kept("n0", G0).obj)
     ledger.apply_pod(a_pod("q").asks(1).kept("n0", G1).obj)
@@ -174,7 +174,7 @@ def test_an_older_state_of_a_node_that_has_disappeared_counts_again() -> None:
     assert free(ledger.view("n0")) == [G0]
 
 
-def test_changes_since_a_generation_come_newest_first_and_can_be_asked_for_again() -> None:
+def test_changes_since_a_generation_come_newest_first_and_can_be_read_again() -> None:
     ledger = two_nodes()
     generation = ledger.generation
 
@@ -196,7 +196,7 @@ def test_after_too_many_changes_every_node_must_be_read() -> None:
     assert ledger.changed_since(0) is None
 
 
-def test_views_come_in_the_order_of_their_names_known_or_not() -> None:
+def test_views_come_in_the_order_of_the_names_asked_for_known_or_not() -> None:
     ledger = two_nodes()
 
     views = ledger.views(["n1", "unknown", "n0"])
@@ -234,7 +234,7 @@ def test_nodes_are_named_in_order_and_only_those_exist() -> None:
 @pytest.mark.parametrize(
     "pod", [a_pod().asks(1).on("n9"), a_pod().asks(1).kept("n9", "GPU-x")], ids=["bound", "kept"]
 )
-def test_a_view_is_remembered_while_somebody_uses_the_name(pod: PodBuilder) -> None:
+def test_the_view_of_an_unknown_node_is_cached_while_its_name_is_in_use(pod: PodBuilder) -> None:
     ledger = Ledger()
     assert ledger.view("n9") is not ledger.view("n9")
 

@@ -14,7 +14,7 @@ def seen(liveness: Liveness, lease: Lease, *, monotonic: float, skew: float = 0.
     liveness.apply_lease(lease, monotonic=monotonic, now=now)
 
 
-def test_an_agent_without_lease_was_never_seen() -> None:
+def test_an_agent_without_a_lease_was_never_seen() -> None:
     assert Liveness().state("n0", monotonic=0.0) == "unseen"
 
 
@@ -35,7 +35,7 @@ def test_at_first_sight_the_age_is_taken_from_the_lease() -> None:
     assert liveness.state("n0", monotonic=1075) == "unresponsive"
 
 
-def test_a_renewal_counts_from_when_it_is_seen_whatever_the_wall_clock_says() -> None:
+def test_a_renewal_counts_from_when_it_is_seen_whatever_the_wall_clock_shows() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000, skew=3600)
     assert liveness.state("n0", monotonic=1000) == "unresponsive"
@@ -118,7 +118,7 @@ def test_leases_of_others_are_ignored() -> None:
 def renewed(
     seconds: float = 0, *, version: int = 1, holder: str | None = None, uid: str = "lease-n0"
 ) -> Lease:
-    """A renewal of which the text says that it was written so long after EPOCH."""
+    """A renewal whose text has an instant so long after EPOCH."""
     lease = a_lease("n0", renewed=EPOCH + timedelta(seconds=seconds), version=version)
     return msgspec.structs.replace(
         lease,
@@ -172,13 +172,15 @@ def test_an_agent_is_quiet_after_so_many_seconds_even_if_it_is_stopping(at: floa
         "a renewal of long ago that comes late",
         "a renewal in time after a silence",
         "another holder's clock is no evidence",
-        "nor is that of no holder",
+        "nor is the clock of a missing holder",
         "a Lease that was created again counts from its text",
         "whenever that was",
         "the same instant is no renewal, even by another holder of the Lease",
     ],
 )
-def test_from_when_a_second_state_of_the_lease_counts(second: Lease, counts_from: float) -> None:
+def test_a_second_state_of_the_lease_counts_from_the_expected_instant(
+    second: Lease, counts_from: float
+) -> None:
     liveness = Liveness()
     seen(liveness, renewed(0, holder="a"), monotonic=1000)
 
@@ -190,7 +192,7 @@ def test_from_when_a_second_state_of_the_lease_counts(second: Lease, counts_from
     assert renewal.holder == second.spec.holder_identity
 
 
-def test_after_the_same_renewal_again_the_next_one_is_measured_from_when_it_was_first_seen() -> None:
+def test_a_renewal_is_measured_from_when_the_one_before_was_first_seen() -> None:
     liveness = Liveness()
     seen(liveness, renewed(0, holder="a"), monotonic=1000)
     seen(liveness, renewed(0, version=2, holder="a"), monotonic=1060)
@@ -226,7 +228,9 @@ def test_after_the_same_renewal_again_the_next_one_is_measured_from_when_it_was_
         "a new Lease that is older by its text",
     ],
 )
-def test_a_lease_turns_a_state_only_where_it_can_have_changed(lease: Lease, *, at: int, turned: bool) -> None:
+def test_a_lease_is_reported_only_where_the_agent_s_state_can_have_changed(
+    lease: Lease, *, at: int, turned: bool
+) -> None:
     liveness = Liveness()
     seen(liveness, renewed(), monotonic=1000)
     before = liveness.generation
@@ -237,7 +241,7 @@ def test_a_lease_turns_a_state_only_where_it_can_have_changed(lease: Lease, *, a
     assert (liveness.generation > before) is turned
 
 
-def test_the_first_and_the_last_of_a_lease_turn_a_state() -> None:
+def test_a_new_and_a_deleted_lease_are_reported_as_changes_of_state() -> None:
     liveness = Liveness()
     seen(liveness, renewed(), monotonic=1000)
     seen(liveness, a_lease("n1"), monotonic=1000)
@@ -253,7 +257,7 @@ def test_the_first_and_the_last_of_a_lease_turn_a_state() -> None:
     assert liveness.generation == before + 1
 
 
-def test_a_state_can_turn_for_other_reasons_than_a_lease() -> None:
+def test_a_state_can_change_for_other_reasons_than_a_lease() -> None:
     liveness = Liveness()
 
     liveness.note_change("n3")

@@ -1,4 +1,4 @@
-"""What nodes have in common that are built alike."""
+"""What nodes with the same hardware share."""
 
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.objects.inventory import Device
@@ -14,19 +14,19 @@ def a_view(name: str, *devices: Device, held: tuple[str, ...] = ()) -> NodeView:
 
 
 def pair(node: str, *, links: int = 4, **more: object) -> tuple[Device, Device]:
-    """Two devices that are joined."""
+    """Two linked devices."""
     first = a100(0, node, links={f"GPU-{node}-1": links}, **more)
     return first, a100(1, node, links={f"GPU-{node}-0": links})
 
 
-def test_nodes_that_are_built_alike_share_one_shape_whatever_is_held() -> None:
+def test_nodes_with_the_same_hardware_share_one_shape_whatever_is_held() -> None:
     shape = a_view("n0", *pair("n0")).shape
 
     assert a_view("n1", *reversed(pair("n1"))).shape is shape
     assert a_view("n2", *pair("n2", health="unhealthy"), held=("GPU-n2-1",)).shape is shape
 
 
-def test_another_model_number_of_links_or_numa_node_is_another_build() -> None:
+def test_another_model_number_of_links_or_numa_node_is_another_shape() -> None:
     builds = [
         a_view("n0", *devices).shape
         for devices in (
@@ -42,7 +42,7 @@ def test_another_model_number_of_links_or_numa_node_is_another_build() -> None:
     assert len(set(builds)) == len(builds)
 
 
-def test_the_devices_of_a_shape_have_the_places_of_the_nodes_devices() -> None:
+def test_the_devices_of_a_shape_are_in_the_order_of_the_node_s_devices() -> None:
     view = a_view("n0", a100(3, uuid="GPU-a", numa=1), a100(0, uuid="GPU-b", links={"GPU-a": 2}))
 
     assert view.places == {"GPU-b": 0, "GPU-a": 1}

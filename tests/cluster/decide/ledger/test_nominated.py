@@ -1,4 +1,4 @@
-"""For which node kube-scheduler means a pod, and what the pod needs there."""
+"""The node for which a pod is nominated, and what the pod needs there."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.fakes.objects import A100, A6000, PodBuilder, a_pod
 MEANT = a_pod().asks(2).meant_for("n0")
 
 
-def test_a_waiting_pod_is_meant_for_its_nominated_node() -> None:
+def test_a_waiting_pod_is_nominated_for_its_nominated_node() -> None:
     found = nominated(MEANT.of_priority(7).obj)
 
     assert found is not None
@@ -47,11 +47,11 @@ def test_a_pod_without_priority_has_priority_0() -> None:
         "asks for no GPU",
     ],
 )
-def test_a_pod_is_meant_for_no_node(builder: PodBuilder) -> None:
+def test_a_pod_without_a_valid_nomination_is_meant_for_no_node(builder: PodBuilder) -> None:
     assert nominated(builder.obj) is None
 
 
-def test_a_pod_whose_amount_cannot_be_read_is_meant_for_no_node() -> None:
+def test_a_pod_with_an_unreadable_amount_is_meant_for_no_node() -> None:
     assert nominated(a_pod().needing(**{names.GPU_RESOURCE: "lots"}).meant_for("n0").obj) is None
 
 

@@ -23,7 +23,7 @@ from cluster.objects.meta import Meta
         ("-1", "1", False),
     ],
 )
-def test_versions_are_compared_as_numbers_and_not_at_all_where_one_is_none(
+def test_versions_are_compared_as_numbers_and_not_at_all_where_one_is_no_number(
     *, version: str, known: str, older: bool
 ) -> None:
     assert version_is_older(version, known) is older

@@ -43,7 +43,7 @@ def test_a_node_is_published_once_it_has_an_inventory(
     assert view.devices == devices
 
 
-def test_a_node_without_devices_has_nothing_of_anything() -> None:
+def test_a_node_without_devices_has_no_device_in_any_group() -> None:
     view = a_view()
 
     assert view.all_by_model == view.free_by_model == {}
@@ -83,7 +83,7 @@ def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_the
     ],
     ids=["all free", "unhealthy", "held", "kept", "held and kept", "one of each", "taken by a plan"],
 )
-def test_every_group_is_a_part_of_the_one_before(
+def test_every_group_is_a_subset_of_the_one_before(
     view: NodeView, there: int, healthy: int, unheld: int, free: int
 ) -> None:
     groups = (view.all_by_model, view.healthy_by_model, view.unheld_by_model, view.free_by_model)
@@ -95,7 +95,7 @@ def test_a_model_of_which_nothing_is_free_is_still_a_model_of_the_node() -> None
     assert uuids(a_view(a100(0), holdings=(P,)).free_by_model) == {GPU: {A100: []}}
 
 
-def test_what_pods_hold_is_added_up_by_device_and_by_resource() -> None:
+def test_holdings_of_pods_are_added_up_by_device_and_by_resource() -> None:
     share = Holding(uid="uid-s", node="n0", devices={G0: 300}, unknown={MIG: 1})
 
     view = a_view(*three(), holdings=(P, Q, share))
@@ -108,7 +108,7 @@ def test_what_pods_hold_is_added_up_by_device_and_by_resource() -> None:
     ("amounts", "conflicts"),
     [((WHOLE,), ()), ((500, 500), ()), ((500, 501), (G0,)), ((WHOLE, WHOLE), (G0,))],
 )
-def test_l1_a_device_of_which_more_than_all_is_held_is_a_conflict(
+def test_l1_a_device_of_which_more_than_the_whole_is_held_is_a_conflict(
     amounts: tuple[int, ...], conflicts: tuple[str, ...]
 ) -> None:
     holdings = (Holding(uid=f"u{n}", node="n0", devices={G0: held}) for n, held in enumerate(amounts))
@@ -116,13 +116,13 @@ def test_l1_a_device_of_which_more_than_all_is_held_is_a_conflict(
     assert a_view(*three(), holdings=tuple(holdings)).conflicts == conflicts
 
 
-def test_conflicts_are_sorted_and_may_be_about_devices_that_the_node_does_not_have() -> None:
+def test_conflicts_are_sorted_and_may_concern_devices_that_the_node_lacks() -> None:
     lost = Holding(uid="uid-x", node="n0", devices={"GPU-z": 2 * WHOLE, "GPU-a": 2 * WHOLE})
 
     assert a_view(*three(), holdings=(lost,)).conflicts == ("GPU-a", "GPU-z")
 
 
-def test_the_holders_of_a_device_are_the_pods_that_hold_some_of_it() -> None:
+def test_the_holders_of_a_device_are_the_pods_that_hold_any_share_of_it() -> None:
     again = Holding(uid="uid-r", node="n0", devices={G0: WHOLE})
     view = a_view(*three(), holdings=(P, Q, again))
 
@@ -130,7 +130,7 @@ def test_the_holders_of_a_device_are_the_pods_that_hold_some_of_it() -> None:
     assert view.holders(G2) == ()
 
 
-def test_without_a_pod_its_known_and_unknown_devices_are_free_again() -> None:
+def test_known_and_unknown_devices_of_a_removed_pod_are_free_again() -> None:
     view = a_view(*three(), holdings=(P, Q), on_hold={G2: "uid-w"})
 
     left = view.without("uid-q")
@@ -139,19 +139,19 @@ def test_without_a_pod_its_known_and_unknown_devices_are_free_again() -> None:
     assert view.held == {G0: WHOLE, G1: WHOLE}
 
 
-def test_without_a_pod_that_is_not_there_the_view_is_the_same_object() -> None:
+def test_removing_a_pod_that_is_not_there_returns_the_same_view() -> None:
     view = a_view(*three(), holdings=(P,))
 
     assert view.without("uid-x") is view
 
 
-def test_a_view_in_which_nothing_more_is_held_is_the_same_object() -> None:
+def test_holding_no_further_devices_returns_the_same_view() -> None:
     view = a_view(*three())
 
     assert view.holding(frozenset()) is view
 
 
-def test_what_somebody_else_holds_as_well_does_not_end_what_pods_hold() -> None:
+def test_devices_held_in_addition_do_not_end_the_holdings_of_pods() -> None:
     view = a_view(*three(), holdings=(P,)).holding(frozenset({G1}))
 
     assert view.held == {G0: WHOLE, G1: WHOLE}

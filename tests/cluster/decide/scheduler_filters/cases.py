@@ -1,4 +1,4 @@
-"""A small cluster with something of everything that decides about a pod's place, and pods to ask about.
+"""A small cluster with every kind of object that decides about a pod's place, and pods to ask about.
 
 Objects as the API writes them: a real kube-scheduler (tests/controlplane) is asked about them, and ours.
 """
@@ -215,7 +215,7 @@ KEYS: Final = st.sampled_from([ZONE, HOST, RACK])
 
 
 def _sometimes(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """A thing that most pods do not have."""
+    """A value that most pods do not have."""
     return st.integers(0, 4).flatmap(lambda drawn: strategy if drawn == 4 else st.none())
 
 

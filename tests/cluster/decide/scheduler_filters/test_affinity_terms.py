@@ -1,4 +1,4 @@
-"""Which pods a label selector and a term of pod affinity speak of."""
+"""Which pods a label selector and a term of pod affinity match."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def wanted(operator: str, *values: str) -> dict[str, Any]:
         (selector(matchLabels={"app": "db"}, matchExpressions=[wanted("Exists")]), False, False),
     ],
 )
-def test_all_of_a_selector_must_hold(*, chosen: LabelSelector | None, web: bool, bare: bool) -> None:
+def test_all_parts_of_a_selector_must_match(*, chosen: LabelSelector | None, web: bool, bare: bool) -> None:
     assert selects(chosen, {"app": "web"}) is web
     assert selects(chosen, {}) is bare
 
@@ -57,7 +57,7 @@ def test_all_of_a_selector_must_hold(*, chosen: LabelSelector | None, web: bool,
         (selector(matchExpressions=[wanted("Exists")]), False),
     ],
 )
-def test_a_selector_is_empty_when_nothing_is_in_it(*, chosen: LabelSelector, empty: bool) -> None:
+def test_a_selector_without_labels_and_expressions_is_empty(*, chosen: LabelSelector, empty: bool) -> None:
     assert is_empty(chosen) is empty
 
 
@@ -81,10 +81,12 @@ def test_a_selector_is_empty_when_nothing_is_in_it(*, chosen: LabelSelector, emp
         "a selected one",
         "none",
         "named and selected",
-        "an empty list of names says nothing",
+        "an empty list of names counts as none",
     ],
 )
-def test_a_term_speaks_of_the_namespaces_that_it_names_or_selects(about: cases.Json, meant: set[str]) -> None:
+def test_a_term_applies_to_the_namespaces_that_it_names_or_selects(
+    about: cases.Json, meant: set[str]
+) -> None:
     written = cases.required("podAffinity", cases.term("zone", WEB, **about))["podAffinity"]
     (term,) = terms_of(msgspec.convert(written, PodAffinity), "team")
     reach = reach_of(term, NAMESPACES)
@@ -98,6 +100,6 @@ def test_a_term_speaks_of_the_namespaces_that_it_names_or_selects(about: cases.J
     assert term.topology_key == reach.topology_key == "zone"
 
 
-def test_without_required_terms_nothing_is_wanted() -> None:
+def test_an_affinity_without_required_terms_has_no_terms() -> None:
     assert terms_of(None, "team") == ()
     assert terms_of(PodAffinity(), "team") == ()

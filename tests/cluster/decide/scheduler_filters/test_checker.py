@@ -1,4 +1,4 @@
-"""All checks of one pod together: which is reported first, and what is worked out once for many pods."""
+"""All checks of one pod together: which is reported first, and what is computed once for many pods."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -57,7 +57,7 @@ def why(pod: Pod, node: Node, *pods: Pod, without: Iterable[str] = ()) -> str | 
 
 
 # --- one check after the other -----------------------------------------------------------------------
-def test_a_pod_that_meets_no_hindrance_would_be_placed() -> None:
+def test_a_pod_that_no_check_rejects_would_be_placed() -> None:
     assert why(a_pod(**sized("4", ports=[port(80)])), a_node()) is None
 
 
@@ -89,17 +89,17 @@ def test_each_condition_that_depends_on_other_objects_is_checked(kind: str) -> N
 
 
 @pytest.mark.parametrize(("first", "second"), [("volume", "affinity"), ("affinity", "spread")])
-def test_of_two_such_conditions_the_first_in_order_is_reported(first: str, second: str) -> None:
+def test_the_first_in_order_of_two_failed_conditions_is_reported(first: str, second: str) -> None:
     both = {**_HINDRANCES[second][0], **_HINDRANCES[first][0]}
     assert why(a_pod(**both), a_node(), a_pod("there")) == _HINDRANCES[first][1]
 
 
-def test_the_node_itself_is_reported_before_what_is_free_of_it() -> None:
+def test_reasons_of_the_node_itself_are_reported_before_missing_resources() -> None:
     assert why(a_pod(**sized("9")), a_node(unschedulable=True)) == CORDONED
     assert why(a_pod(nodeSelector={"rack": "1"}), a_node(pods="0")) == NOT_SELECTED
 
 
-def test_what_is_free_is_reported_before_ports_and_these_before_the_rest() -> None:
+def test_missing_resources_are_reported_before_ports_and_ports_before_the_rest() -> None:
     there = a_pod("there", **sized("3", ports=[port(80)]))
     volume = _HINDRANCES["volume"][0]
     assert why(a_pod(**sized("2", ports=[port(80)]), **volume), a_node(), there) == FULL
@@ -114,26 +114,26 @@ def test_a_pod_that_an_empty_node_could_not_take_is_reported_as_too_big(cpu: str
 
 
 @pytest.mark.parametrize(("cpu", "reason"), [("1", CROWDED), ("5", TOO_BIG)])
-def test_a_node_that_takes_no_more_pods_is_reported_as_crowded_to_all_that_are_not_too_big(
+def test_a_node_at_its_maximum_of_pods_is_crowded_to_every_pod_that_is_not_too_big(
     cpu: str, reason: str
 ) -> None:
     assert why(a_pod(**sized(cpu)), a_node(pods="1"), a_pod("there")) == reason
 
 
 # --- once some pods are gone -------------------------------------------------------------------------
-def test_what_pods_leave_is_free_their_cpu_their_place_and_their_port() -> None:
+def test_pods_that_leave_free_their_cpu_their_slot_and_their_port() -> None:
     there = a_pod("there", **sized("4", ports=[port(80)]))
     node, new = a_node(pods="1"), a_pod(**sized("4", ports=[port(80)]))
     assert why(new, node, there) == CROWDED
     assert why(new, node, there, without=["uid-there"]) is None
 
 
-def test_pods_that_are_not_on_the_node_leave_nothing_on_it() -> None:
+def test_pods_that_leave_another_node_free_nothing_here() -> None:
     there = a_pod("there", **sized("4"))
     assert why(a_pod(**sized("1")), a_node(), there, without=["uid-elsewhere"]) == FULL
 
 
-def test_each_condition_considers_who_leaves() -> None:
+def test_every_condition_takes_account_of_leaving_pods() -> None:
     spread = a_pod(**_HINDRANCES["spread"][0])
     far = a_pod(affinity=required("podAntiAffinity", term(ZONE, selector(app="web"))))
     there = a_pod("there")
@@ -141,7 +141,7 @@ def test_each_condition_considers_who_leaves() -> None:
     assert [why(pod, a_node(), there, without=["uid-there"]) for pod in (spread, far)] == [None, None]
 
 
-def test_a_checker_serves_many_nodes_and_many_sets_of_pods_that_leave() -> None:
+def test_one_checker_serves_many_nodes_and_many_sets_of_leaving_pods() -> None:
     full, empty = a_node("n0"), a_node("n1")
     checker = checker_for(a_pod(**sized("2")), around(full, empty, pods=[a_pod("there", **sized("3"))]))
     assert (checker.why_not(full), checker.why_not(empty)) == (FULL, None)
@@ -191,7 +191,7 @@ _IN_ZONE = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]
     ],
     ids=["tolerations", "node selector", "node affinity"],
 )
-def test_pods_with_other_requirements_of_nodes_have_answers_of_their_own(
+def test_pods_with_other_requirements_of_nodes_have_their_own_answers(
     spec: dict[str, Any], reason: str | None
 ) -> None:
     node = a_node(taints=[TAINT])
@@ -201,7 +201,7 @@ def test_pods_with_other_requirements_of_nodes_have_answers_of_their_own(
     assert checker_for(a_pod(**spec), there).unresolvable_reason(node) == reason
 
 
-def test_an_answer_is_remembered_whether_the_node_would_do_or_not() -> None:
+def test_an_answer_is_cached_whether_the_node_would_do_or_not() -> None:
     good, bad = a_node("n0"), a_node("n1", unschedulable=True)
     there = around(good, bad)
     checker = checker_for(a_pod(), there)

@@ -29,7 +29,7 @@ def names(there: ClusterObjects) -> dict[str, list[str]]:
     return {node: [other.uid for other in there.pods_on(node).others] for node in ("n0", "n1", "n2")}
 
 
-def test_a_node_on_which_no_pod_is_known_has_none() -> None:
+def test_a_node_without_known_pods_has_none() -> None:
     assert names(around()) == {"n0": [], "n1": [], "n2": []}
     assert around().pods_on("unknown").others == ()
 
@@ -60,12 +60,12 @@ def test_pods_with_anti_affinity_are_found_with_their_nodes() -> None:
         ({"uid-unknown"}, ["uid-p", "uid-q", "uid-new"], ["uid-r"]),
     ],
     ids=[
-        "nobody",
+        "no pod",
         "a neighbour",
         "two neighbours",
         "one elsewhere",
         "one here and one there",
-        "nobody known",
+        "none known",
     ],
 )
 def test_a_pod_is_placed_once_others_have_left_wherever_they_were(
@@ -79,7 +79,7 @@ def test_a_pod_is_placed_once_others_have_left_wherever_they_were(
     assert names(there) == {"n0": ["uid-p", "uid-q"], "n1": ["uid-r"], "n2": []}
 
 
-def test_a_pod_that_is_there_already_is_not_placed_twice() -> None:
+def test_a_pod_that_is_already_there_is_not_placed_twice() -> None:
     there = around(n0=(plain("p"),))
 
     assert names(there.placing(plain("p"), "n0"))["n0"] == ["uid-p"]
@@ -91,7 +91,7 @@ def test_a_pod_that_has_ended_is_not_placed() -> None:
     assert names(around().placing(over, "n0"))["n0"] == []
 
 
-def test_what_a_placed_pod_requests_is_used() -> None:
+def test_the_requests_of_a_placed_pod_are_in_use() -> None:
     pod = pod_of(cases.a_pod("new", containers=[cases.container(amounts={"cpu": "2"})]))
 
     assert around().placing(pod, "n0").pods_on("n0").used == {"cpu": 2000}
@@ -105,7 +105,7 @@ def test_what_a_placed_pod_requests_is_used() -> None:
         (plain("new"), "n0", {"uid-shy"}, []),
         (pod_of(cases.a_pod("new", affinity=cases.FAR_FROM_DB)), "n0", set(), ["uid-shy", "uid-new"]),
     ],
-    ids=["nobody with anti-affinity", "one leaves the node", "one leaves another node", "one comes"],
+    ids=["no pod with anti-affinity", "one leaves the node", "one leaves another node", "one comes"],
 )
 def test_pods_with_anti_affinity_are_found_again_after_a_pod_is_placed(
     pod: Pod, node: str, without: set[str], with_anti_affinity: list[str]

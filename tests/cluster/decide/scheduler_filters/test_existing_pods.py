@@ -23,7 +23,7 @@ def test_only_a_living_pod_counts(*, builder: PodBuilder, counts: bool) -> None:
     assert (other_of(builder.obj) is not None) is counts
 
 
-def test_what_others_can_meet_of_a_pod_is_kept() -> None:
+def test_labels_requests_anti_affinity_and_volumes_of_a_pod_are_kept() -> None:
     pod = pod_of(
         cases.a_pod(
             "p",
@@ -43,13 +43,13 @@ def test_what_others_can_meet_of_a_pod_is_kept() -> None:
     assert found.claims == ("data", "more")
 
 
-def test_a_plain_pod_has_nothing_that_others_could_meet() -> None:
+def test_a_plain_pod_has_no_ports_anti_affinity_or_volumes() -> None:
     found = other_of(a_pod().on("n0").obj)
 
     assert found == ExistingPod(uid="uid-p", namespace="default", labels={}, requests=())
 
 
-def test_what_the_pods_of_a_node_request_is_added_up() -> None:
+def test_the_requests_of_the_pods_on_a_node_are_added_up() -> None:
     shy = other_of(pod_of(cases.a_pod("shy", affinity=cases.FAR_FROM_DB)))
     assert shy
     first, second = (

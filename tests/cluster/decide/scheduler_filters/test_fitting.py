@@ -183,13 +183,17 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
         ),
     ],
 )
-def test_a_pod_among_others(node: str, reason: str | None, labels: dict[str, str], spec: cases.Json) -> None:
+def test_each_case_gets_the_expected_verdict(
+    node: str, reason: str | None, labels: dict[str, str], spec: cases.Json
+) -> None:
     around = the_world()
     assert checker_for(asking(labels, **spec), around).why_not(around.nodes[node]) == reason
 
 
 @pytest.mark.parametrize(("policy", "reason"), [("Honor", None), ("Ignore", UNEVEN), (None, UNEVEN)])
-def test_tainted_nodes_count_but_for_who_honours_taints(policy: str | None, reason: str | None) -> None:
+def test_domains_of_tainted_nodes_count_unless_the_constraint_honours_taints(
+    policy: str | None, reason: str | None
+) -> None:
     # Each rack has one but 10, whose only node is tainted.
     kin = [pod_of(a_pod(f"kin-{n}", labels={"app": "new"}, nodeName=n)) for n in ("n0", "n1", "n5")]
     constraint = spread(RACK, cases.selector(app="new"), **({"nodeTaintsPolicy": policy} if policy else {}))
@@ -197,7 +201,7 @@ def test_tainted_nodes_count_but_for_who_honours_taints(policy: str | None, reas
     assert verdicts(pod, the_world((*RESIDENTS, *kin)))["n1"] == reason
 
 
-def test_what_a_node_without_a_kubelet_does_not_speak_of_is_no_hindrance() -> None:
+def test_resources_missing_on_a_node_without_a_kubelet_do_not_reject_a_pod() -> None:
     bare = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
     around = ClusterObjects(nodes={"silent": bare})
     assert checker_for(asking(containers=sized(cpu="4")), around).why_not(bare) is None
@@ -212,7 +216,7 @@ def test_a_terminating_pod_counts_as_gone() -> None:
 
 @settings(max_examples=40)
 @given(cases.pods(), st.sets(st.sampled_from([*RESIDENTS, *GHOSTS]).map(lambda pod: pod.metadata.uid)))
-def test_pods_that_leave_are_as_good_as_never_there(body: cases.Json, leaving: set[str]) -> None:
+def test_pods_that_leave_count_as_never_there(body: cases.Json, leaving: set[str]) -> None:
     everybody = (*RESIDENTS, *GHOSTS)
     pod = pod_of({**body, "metadata": {**body["metadata"], "name": "new"}})
     stay = tuple(one for one in everybody if one.metadata.uid not in leaving)
@@ -226,7 +230,7 @@ def test_pods_that_leave_are_as_good_as_never_there(body: cases.Json, leaving: s
     st.sampled_from(NODES),
     st.sets(st.sampled_from([one.metadata.uid for one in RESIDENTS])),
 )
-def test_a_pod_that_is_placed_in_thought_counts_like_one_that_is_there(
+def test_a_hypothetically_placed_pod_counts_like_one_that_is_there(
     first: cases.Json, second: cases.Json, node: Any, leaving: set[str]
 ) -> None:
     name = node.metadata.name

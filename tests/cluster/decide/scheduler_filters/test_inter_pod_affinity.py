@@ -1,4 +1,4 @@
-"""Which pods want others near or far, and what that makes of a node."""
+"""Pod affinity and anti-affinity, and which nodes they reject."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from tests.cluster.decide.scheduler_filters import cases
 from tests.cluster.decide.scheduler_filters.cases import HOST, OTHER, TEAM, ZONE, selector, term
 from tests.cluster.decide.scheduler_filters.world import pod_of
 
-NOBODY: frozenset[str] = frozenset()
+NO_PODS: frozenset[str] = frozenset()
 NODES = {
     "n0": {HOST: "n0", ZONE: "a"},
     "n1": {HOST: "n1", ZONE: "a"},
@@ -57,9 +57,9 @@ def around(pods: Mapping[str, Iterable[Pod]] | None = None) -> ClusterObjects:
 
 
 def verdicts(
-    pod: Pod, pods: Mapping[str, Iterable[Pod]] | None = None, without: frozenset[str] = NOBODY
+    pod: Pod, pods: Mapping[str, Iterable[Pod]] | None = None, without: frozenset[str] = NO_PODS
 ) -> list[str | None]:
-    """About each of the nodes."""
+    """The verdict on each of the nodes."""
     there = around(pods)
     wanted = PodAffinity(pod, there)
     return [wanted.rejection(node, without) for node in there.nodes.values()]
@@ -80,70 +80,70 @@ def verdicts(
         (a_pod(podAffinity={}, podAntiAffinity={}), {"n0": [a_pod("w", "web")]}, False),
     ],
     ids=[
-        "wants nothing",
-        "wants one near",
-        "wants one far that is not there",
-        "wants one far that is there",
-        "wants one far that is in no domain",
-        "one does not want it",
-        "one does not want another",
-        "one wants it",
-        "says nothing required",
+        "no affinity",
+        "affinity",
+        "anti-affinity to a missing pod",
+        "anti-affinity to a pod in a domain",
+        "anti-affinity to a pod in no domain",
+        "anti-affinity of another pod to it",
+        "anti-affinity of another pod to others",
+        "affinity of another pod to it",
+        "no required terms",
     ],
 )
-def test_a_pod_is_checked_only_where_some_node_could_be_wrong(
+def test_a_pod_is_checked_only_if_some_node_could_be_rejected(
     pod: Pod, pods: dict[str, list[Pod]], *, is_needed: bool
 ) -> None:
     assert bool(PodAffinity(pod, around(pods))) == is_needed
 
 
-# --- near --------------------------------------------------------------------------------------------
-def test_a_pod_goes_where_one_that_it_wants_is_in_the_same_domain() -> None:
+# --- affinity ----------------------------------------------------------------------------------------
+def test_a_pod_goes_to_the_domain_of_a_pod_that_its_affinity_matches() -> None:
     pods = {"n1": [a_pod("w", "web")]}
     assert verdicts(a_pod(**near(term(ZONE, WEB))), pods) == [None, None, ALONE, ALONE]
     assert verdicts(a_pod(**near(term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
 
 
-def test_each_term_must_find_one_in_its_own_domain() -> None:
+def test_each_affinity_term_needs_a_match_in_its_own_domain() -> None:
     pods = {"n1": [a_pod("w", "web")]}
     assert verdicts(a_pod(**near(term(ZONE, WEB), term(HOST, WEB))), pods) == [ALONE, None, ALONE, ALONE]
 
 
-def test_only_a_pod_that_all_terms_mean_counts() -> None:
+def test_only_a_pod_that_matches_all_terms_counts() -> None:
     pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
     both = near(term(ZONE, WEB), term(ZONE, DB))
     assert verdicts(a_pod(**both), pods) == [ALONE] * 4
 
 
-def test_a_node_without_the_label_of_a_term_is_out_of_the_question() -> None:
+def test_a_node_without_the_topology_label_of_a_term_is_rejected() -> None:
     first = a_pod(app="web", **near(term("rack", WEB)))
     assert verdicts(first) == [ALONE] * 4
 
 
-def test_the_first_of_a_group_goes_wherever_the_label_is() -> None:
+def test_the_first_pod_of_a_group_goes_to_any_node_with_the_topology_label() -> None:
     first = a_pod(app="web", **near(term(ZONE, WEB)))
     assert verdicts(first) == [None, None, None, ALONE]
 
 
-def test_the_second_of_a_group_goes_where_the_first_is() -> None:
+def test_the_second_pod_of_a_group_goes_where_the_first_is() -> None:
     second = a_pod(app="web", **near(term(ZONE, WEB)))
     assert verdicts(second, {"n2": [a_pod("w", "web")]}) == [ALONE, ALONE, None, ALONE]
 
 
-def test_once_the_others_of_a_group_have_left_the_next_one_is_the_first() -> None:
+def test_the_next_pod_is_the_first_of_its_group_once_the_others_have_left() -> None:
     pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("v", "web")]}
     second = a_pod(app="web", **near(term(ZONE, WEB)))
     assert verdicts(second, pods, frozenset({"uid-w"})) == [ALONE, ALONE, None, ALONE]
     assert verdicts(second, pods, frozenset({"uid-w", "uid-v"})) == [None, None, None, ALONE]
 
 
-def test_a_pod_that_is_not_of_the_group_that_it_wants_is_no_first_of_it() -> None:
+def test_a_pod_that_does_not_match_its_own_affinity_is_not_the_first_of_a_group() -> None:
     assert verdicts(a_pod(app="db", **near(term(ZONE, WEB)))) == [ALONE] * 4
     both = near(term(ZONE, WEB), term(ZONE, DB))
     assert verdicts(a_pod(app="web", **both)) == [ALONE] * 4
 
 
-def test_one_of_the_group_in_another_namespace_makes_no_group() -> None:
+def test_pods_in_another_namespace_do_not_belong_to_the_group() -> None:
     wants_others = near(term(ZONE, WEB, namespaces=[OTHER]))
     assert verdicts(a_pod(app="web", **wants_others)) == [ALONE] * 4
     theirs = {"n0": [a_pod("w", "web", OTHER)]}
@@ -151,37 +151,37 @@ def test_one_of_the_group_in_another_namespace_makes_no_group() -> None:
     assert verdicts(a_pod(app="web", **near(term(ZONE, WEB))), theirs) == [None, None, None, ALONE]
 
 
-def test_a_pod_that_leaves_is_near_nobody() -> None:
+def test_a_leaving_pod_does_not_satisfy_affinity() -> None:
     pods = {"n0": [a_pod("w", "web")]}
     assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-w"})) == [ALONE] * 4
     assert verdicts(a_pod(**near(term(ZONE, WEB))), pods, frozenset({"uid-x"})) == [None, None, ALONE, ALONE]
 
 
-# --- far ---------------------------------------------------------------------------------------------
-def test_a_pod_does_not_go_where_one_that_it_does_not_want_is_in_the_same_domain() -> None:
+# --- anti-affinity -----------------------------------------------------------------------------------
+def test_a_pod_does_not_go_to_the_domain_of_a_pod_that_its_anti_affinity_matches() -> None:
     pods = {"n1": [a_pod("w", "web")]}
     assert verdicts(a_pod(**far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
     assert verdicts(a_pod(**far(term(HOST, WEB))), pods) == [None, REPELLED, None, None]
 
 
-def test_one_term_that_finds_a_pod_is_enough() -> None:
+def test_one_matching_anti_affinity_term_is_enough_to_reject() -> None:
     pods = {"n0": [a_pod("w", "web")], "n2": [a_pod("d", "db")]}
     assert verdicts(a_pod(**far(term(HOST, DB), term(HOST, WEB))), pods) == [REPELLED, None, REPELLED, None]
 
 
-def test_a_pod_counts_for_the_terms_that_mean_it_and_no_others() -> None:
+def test_a_pod_counts_only_for_the_terms_that_match_it() -> None:
     pods = {"n1": [a_pod("w", "web")]}
     assert verdicts(a_pod(**far(term(ZONE, DB), term(HOST, WEB))), pods) == [None, REPELLED, None, None]
 
 
-def test_of_two_that_it_does_not_want_both_must_leave() -> None:
+def test_both_of_two_pods_that_the_anti_affinity_matches_must_leave() -> None:
     pods = {"n0": [a_pod("w", "web"), a_pod("v", "web")]}
     pod = a_pod(**far(term(HOST, WEB)))
     assert verdicts(pod, pods, frozenset({"uid-w"}))[0] == REPELLED
     assert verdicts(pod, pods, frozenset({"uid-w", "uid-v"}))[0] is None
 
 
-def test_what_a_pod_does_not_want_means_its_own_namespace_unless_it_says_more() -> None:
+def test_anti_affinity_applies_to_the_pod_s_own_namespace_unless_others_are_given() -> None:
     theirs = {"n0": [a_pod("w", "web", OTHER)]}
     assert verdicts(a_pod(**far(term(HOST, WEB))), theirs)[0] is None
     assert (
@@ -190,32 +190,32 @@ def test_what_a_pod_does_not_want_means_its_own_namespace_unless_it_says_more() 
     assert verdicts(a_pod(**far(term(HOST, WEB, namespaceSelector=selector(tier="gold")))), theirs)[0] is None
 
 
-# --- what the others want ----------------------------------------------------------------------------
-def test_a_pod_does_not_go_where_one_does_not_want_it_in_its_domain() -> None:
+# --- anti-affinity of other pods ---------------------------------------------------------------------
+def test_a_pod_does_not_go_where_another_pod_s_anti_affinity_matches_it() -> None:
     pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
     assert verdicts(a_pod(app="gpu"), pods) == [UNWANTED, UNWANTED, None, None]
     assert verdicts(a_pod(app="web"), pods) == [None] * 4
 
 
-def test_one_of_the_terms_of_the_other_pod_is_enough_and_only_that_counts() -> None:
+def test_one_matching_term_of_the_other_pod_is_enough_and_only_that_one_counts() -> None:
     pods = {"n1": [a_pod("shy", **far(term(HOST, GPU), term(ZONE, WEB)))]}
     assert verdicts(a_pod(app="gpu"), pods) == [None, UNWANTED, None, None]
     assert verdicts(a_pod(app="web"), pods) == [UNWANTED, UNWANTED, None, None]
 
 
-def test_a_pod_without_labels_is_meant_by_those_alone_that_mean_everybody() -> None:
+def test_a_pod_without_labels_is_matched_only_by_anti_affinity_to_every_pod() -> None:
     plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": {}})
     assert plain.metadata.labels is None
     assert verdicts(plain, {"n0": [a_pod("shy", **far(term(HOST, GPU)))]})[0] is None
     assert verdicts(plain, {"n0": [a_pod("hermit", **far(term(HOST, {})))]})[0] == UNWANTED
 
 
-def test_one_that_leaves_does_not_mind() -> None:
+def test_the_anti_affinity_of_a_leaving_pod_does_not_count() -> None:
     pods = {"n1": [a_pod("shy", **far(term(ZONE, GPU)))]}
     assert verdicts(a_pod(app="gpu"), pods, frozenset({"uid-shy"})) == [None] * 4
 
 
-def test_what_the_others_want_is_about_the_pod_s_namespace_by_name_and_by_label() -> None:
+def test_anti_affinity_of_other_pods_selects_the_pod_s_namespace_by_name_or_label() -> None:
     by_label = {
         "n0": [a_pod("shy", "", OTHER, **far(term(HOST, GPU, namespaceSelector=selector(tier="gold"))))]
     }
@@ -229,20 +229,20 @@ def test_what_the_others_want_is_about_the_pod_s_namespace_by_name_and_by_label(
     assert verdicts(a_pod(app="gpu", namespace="unknown"), by_label)[0] is None
 
 
-def test_a_pod_in_a_domain_that_a_node_does_not_belong_to_does_not_mind_who_is_there() -> None:
+def test_anti_affinity_of_a_pod_on_a_node_without_the_topology_label_does_not_count() -> None:
     pods = {"bare": [a_pod("shy", **far(term(ZONE, GPU)))]}
     assert verdicts(a_pod(app="gpu"), pods) == [None] * 4
 
 
 # --- several of these at once ------------------------------------------------------------------------
-def test_missing_company_is_reported_before_unwanted_company_and_that_before_being_unwanted() -> None:
+def test_affinity_is_reported_before_anti_affinity_and_that_before_other_pods_anti_affinity() -> None:
     pods = {"n0": [a_pod("w", "web"), a_pod("shy", **far(term(ZONE, GPU)))]}
     not_wanted = a_pod(app="gpu", **near(term(ZONE, DB)), **far(term(ZONE, WEB)))
     assert verdicts(not_wanted, pods) == [ALONE] * 4
     assert verdicts(a_pod(app="gpu", **far(term(ZONE, WEB))), pods) == [REPELLED, REPELLED, None, None]
 
 
-def test_a_pod_may_want_one_near_and_another_far() -> None:
+def test_a_pod_may_have_affinity_and_anti_affinity_at_once() -> None:
     pods = {"n0": [a_pod("w", "web")], "n1": [a_pod("d", "db")]}
     pod = a_pod(**near(term(ZONE, WEB)), **far(term(HOST, DB)))
     assert verdicts(pod, pods) == [None, REPELLED, ALONE, ALONE]

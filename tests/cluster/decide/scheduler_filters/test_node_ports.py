@@ -34,7 +34,7 @@ def rejection(asked: tuple[Taken, ...], *others: cases.Json, gone: tuple[str, ..
         ((LOCAL, "TCP", 80), {"containerPort": 80}, None),
     ],
 )
-def test_two_pods_clash_at_one_port_of_one_protocol_and_address(
+def test_two_pods_clash_at_the_same_port_protocol_and_address(
     mine: Taken, theirs: cases.Json, reason: str | None
 ) -> None:
     assert rejection((mine,), neighbour("q", theirs)) == reason

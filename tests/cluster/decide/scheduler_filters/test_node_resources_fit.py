@@ -1,4 +1,4 @@
-"""Is enough of a node free, at the edges."""
+"""Whether enough of a node is free, at the edges."""
 
 import msgspec
 import pytest
@@ -48,7 +48,7 @@ FOUR = {"cpu": "4", "pods": "3"}
         ({"cpu": 9000}, (0, 0, 0), 0, CROWDED),
     ],
 )
-def test_a_pod_fits_up_to_the_last_unit_and_the_last_place(
+def test_a_pod_fits_up_to_the_last_unit_and_the_last_slot(
     asked: dict[str, int], cpus: tuple[int, ...], gone: int, reason: str | None
 ) -> None:
     assert rejection(asked, a_node(**FOUR), *cpus, gone=gone) == reason
@@ -57,9 +57,9 @@ def test_a_pod_fits_up_to_the_last_unit_and_the_last_place(
 @pytest.mark.parametrize(
     ("has", "reason"),
     [({}, None), ({"cpu": "1"}, FULL), ({"cpu": "4"}, None), ({"pods": "1"}, FULL)],
-    ids=["says nothing", "says too little", "says enough", "says how many pods, and nothing of CPU"],
+    ids=["no amounts", "too little CPU", "enough CPU", "a number of pods, and no CPU"],
 )
-def test_what_a_node_does_not_speak_of_it_has_not_got_once_a_kubelet_described_it(
+def test_a_resource_missing_in_a_kubelet_s_status_counts_as_zero(
     has: dict[str, str], reason: str | None
 ) -> None:
     assert rejection({"cpu": 2000}, a_node(**has)) == reason

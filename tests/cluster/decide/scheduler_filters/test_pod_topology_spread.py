@@ -1,4 +1,4 @@
-"""Where a pod may be so that the pods of its kind stay spread over topology domains."""
+"""Where a pod may be so that the pods that its constraints select stay spread over topology domains."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -59,7 +59,7 @@ def verdicts(
     without: Iterable[str] = (),
     taints: Mapping[str, list[cases.Json]] | None = None,
 ) -> list[str | None]:
-    """About each of the nodes."""
+    """The verdict on each of the nodes."""
     there = around(pods or {}, taints or {})
     spread = Spread(pod, there)
     return [spread.rejection(node, frozenset(without)) for node in there.nodes.values()]
@@ -80,7 +80,7 @@ def test_only_constraints_that_must_hold_are_checked(
     assert (UNEVEN in verdicts(pod, crowded)) == is_needed
 
 
-def test_a_node_without_the_label_is_out_of_the_question() -> None:
+def test_a_node_without_the_topology_label_is_rejected() -> None:
     assert verdicts(a_pod(over())) == [None, None, None, NO_DOMAIN]
 
 
@@ -97,7 +97,7 @@ def test_a_node_without_the_label_is_out_of_the_question() -> None:
         (2, 1, 2, None, None),
     ],
 )
-def test_a_domain_may_have_so_many_more_than_the_emptiest_with_the_pod_counted(
+def test_a_domain_with_the_pod_may_exceed_the_emptiest_one_by_max_skew(
     in_a: int, in_b: int, skew: int, a: str | None, b: str | None
 ) -> None:
     pods = {"n1": webs(in_a, "n1"), "n2": webs(in_b, "n2")}
@@ -110,13 +110,13 @@ def test_all_nodes_of_a_domain_count_together() -> None:
     assert verdicts(a_pod(over(HOST)), pods) == [UNEVEN, UNEVEN, UNEVEN, None]
 
 
-def test_a_pod_that_is_not_of_the_kind_itself_is_not_counted() -> None:
+def test_a_pod_that_the_selector_does_not_match_is_not_counted_itself() -> None:
     other = a_pod(over(), labels={"app": "db"})
     assert verdicts(other, {"n0": webs(1)})[:3] == [None, None, None]
     assert verdicts(other, {"n0": webs(2)})[:3] == [UNEVEN, UNEVEN, None]
 
 
-def test_pods_of_other_namespaces_and_of_other_kinds_are_not_counted() -> None:
+def test_pods_of_other_namespaces_or_without_a_match_are_not_counted() -> None:
     assert verdicts(a_pod(over()), {"n0": webs(5, namespace=OTHER)})[0] is None
     assert verdicts(a_pod(over()), {"n0": webs(5, app="db")})[0] is None
 
@@ -130,13 +130,13 @@ def test_pods_that_leave_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("chosen", [{}, None], ids=["that selects everything", "that is missing"])
-def test_with_a_selector_for_no_kind_the_others_are_not_counted(chosen: cases.Json | None) -> None:
+def test_a_selector_that_matches_nothing_counts_no_pods(chosen: cases.Json | None) -> None:
     assert verdicts(a_pod(over(chosen=chosen)), {"n0": webs(5)})[:3] == [None, None, None]
 
 
-# --- domains that are still to come ------------------------------------------------------------------
+# --- domains that do not exist yet -------------------------------------------------------------------
 @pytest.mark.parametrize(("domains", "reason"), [(None, None), (1, None), (2, None), (3, UNEVEN)])
-def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(
+def test_the_minimum_is_zero_with_fewer_domains_than_min_domains(
     domains: int | None, reason: str | None
 ) -> None:
     pods = {"n0": webs(1, "n0"), "n2": webs(1, "n2")}
@@ -145,7 +145,7 @@ def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(
 
 # --- which nodes take part ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("policy", "reason"), [(None, None), ("Honor", None), ("Ignore", UNEVEN)])
-def test_a_domain_that_the_pod_does_not_select_counts_only_where_that_is_ignored(
+def test_a_domain_that_the_pod_s_node_selector_excludes_counts_only_under_policy_ignore(
     policy: str | None, reason: str | None
 ) -> None:
     pod = a_pod(over(nodeAffinityPolicy=policy), nodeSelector={ZONE: "a"})
@@ -153,7 +153,7 @@ def test_a_domain_that_the_pod_does_not_select_counts_only_where_that_is_ignored
 
 
 @pytest.mark.parametrize(("policy", "reason"), [(None, UNEVEN), ("Ignore", UNEVEN), ("Honor", None)])
-def test_a_domain_whose_taints_the_pod_does_not_tolerate_counts_unless_they_are_honoured(
+def test_a_domain_with_untolerated_taints_counts_unless_taints_are_honoured(
     policy: str | None, reason: str | None
 ) -> None:
     tainted = {"n2": [{"key": "dedicated", "effect": "NoSchedule"}]}
@@ -163,7 +163,7 @@ def test_a_domain_whose_taints_the_pod_does_not_tolerate_counts_unless_they_are_
     assert verdicts(tolerant, {"n0": webs(1)}, taints=tainted)[0] == UNEVEN
 
 
-def test_a_pod_counts_only_on_a_node_that_takes_part() -> None:
+def test_pods_count_only_on_nodes_that_take_part() -> None:
     pods = {"n1": webs(3, "n1")}
     pod = a_pod(over(), nodeSelector={HOST: "n0"})
     assert verdicts(pod, pods)[0] is None
@@ -183,7 +183,7 @@ def test_each_constraint_must_hold() -> None:
     assert verdicts(a_pod(over(ZONE), over(HOST)), pods) == [UNEVEN, None, UNEVEN, NO_DOMAIN]
 
 
-def test_labels_of_the_pod_that_are_to_match_narrow_the_kind() -> None:
+def test_match_label_keys_narrow_the_selector() -> None:
     pods = {"n0": webs(1, "n0", rev="1")}
     of_old, of_new = ({"app": "web", "rev": rev} for rev in ("1", "2"))
     by_revision = over(matchLabelKeys=["rev"])
@@ -218,7 +218,7 @@ def test_a_pod_without_constraints_may_be_anywhere() -> None:
     assert verdicts(plain, {"n0": webs(9)}) == [None] * 4
 
 
-def test_a_pod_without_labels_is_of_no_kind_and_narrows_none() -> None:
+def test_a_pod_without_labels_matches_no_selector_and_narrows_none() -> None:
     written = {"topologySpreadConstraints": [over(matchLabelKeys=["rev"])]}
     plain = pod_of({"metadata": {"name": "new", "namespace": TEAM}, "spec": written})
     assert plain.metadata.labels is None
@@ -226,7 +226,7 @@ def test_a_pod_without_labels_is_of_no_kind_and_narrows_none() -> None:
     assert verdicts(plain, {"n0": webs(2)})[0] == UNEVEN
 
 
-def test_a_node_without_labels_has_no_domain_and_hides_none_that_comes_after_it() -> None:
+def test_a_node_without_labels_has_no_domain_and_does_not_hide_later_nodes() -> None:
     first, second, third = _node("first", None), _node("second", {ZONE: "a"}), _node("third", {ZONE: "b"})
     on_node = node_pods_of(other for pod in webs(1) if (other := other_of(pod)))
     there = ClusterObjects(

@@ -38,19 +38,19 @@ SIDE = one("Always", cpu="1")
         pytest.param((SIDE, SIDE, one(cpu="500m")), 4000, id="sidecars run along with each other"),
     ],
 )
-def test_init_containers_run_one_by_one_and_sidecars_along_with_them(
+def test_init_containers_run_one_by_one_and_sidecars_beside_them(
     inits: tuple[Json, ...], millicores: int
 ) -> None:
     assert asked(one(cpu="2"), inits=inits) == {"cpu": millicores}
 
 
-def test_resources_of_the_whole_pod_replace_its_containers_sums() -> None:
+def test_pod_level_resources_replace_the_sums_of_its_containers() -> None:
     whole = {"requests": {"cpu": "3", names.GPU_RESOURCE: "9"}}
     expected = {"cpu": 3000, "memory": 2**30, "ephemeral-storage": 1}
     assert asked(one(cpu="1", memory="1Gi", ephemeral_storage="1"), resources=whole) == expected
 
 
-def test_overhead_comes_on_top() -> None:
+def test_pod_overhead_is_added() -> None:
     assert asked(one(cpu="1"), overhead={"cpu": "250m", "memory": "1Mi"}) == {"cpu": 1250, "memory": 2**20}
 
 
@@ -58,7 +58,7 @@ def test_parts_of_a_unit_are_rounded_up_once() -> None:
     assert asked(one(cpu="100u", memory="500m"), one(cpu="100u", memory="600m")) == {"cpu": 1, "memory": 2}
 
 
-def test_gpus_nothing_and_what_cannot_be_read_are_left_out() -> None:
+def test_gpus_zero_and_unreadable_amounts_are_left_out() -> None:
     odd = {"resources": {"requests": {names.GPU_RESOURCE: "1", "cpu": "lots", "memory": "0"}}}
     assert asked(odd) == {}
 
@@ -67,5 +67,7 @@ def test_gpus_nothing_and_what_cannot_be_read_are_left_out() -> None:
     ("name", "text", "amount"),
     [("cpu", "64", 64_000), ("cpu", "1500m", 1500), ("memory", "1e3", 1000), ("pods", 110, 110)],
 )
-def test_what_a_node_has(name: str, text: str | int, amount: int) -> None:
+def test_amounts_of_a_node_are_read_in_the_units_of_their_resource(
+    name: str, text: str | int, amount: int
+) -> None:
     assert capacity(name, text) == amount

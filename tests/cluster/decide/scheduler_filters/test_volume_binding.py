@@ -1,4 +1,4 @@
-"""Volumes of a pod: claims that are bound, that wait for a node, and that nobody can use."""
+"""Volumes of a pod: claims that are bound, that wait for a node, and that no pod can use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ from tests.cluster.decide.scheduler_filters.world import pod_of
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 OLD_REGION, REGION = "failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"
-NOBODY: frozenset[str] = frozenset()
+NO_PODS: frozenset[str] = frozenset()
 
 
 def a_node(name: str = "n0", labels: Mapping[str, str] | None = None) -> Node:
@@ -70,7 +70,7 @@ def around(*objects: VolumeClaim | Volume, users: tuple[Pod, ...] = (), **classe
 
 
 def rejection(
-    there: ClusterObjects, *claims: str, node: Node | None = None, without: frozenset[str] = NOBODY
+    there: ClusterObjects, *claims: str, node: Node | None = None, without: frozenset[str] = NO_PODS
 ) -> str | None:
     pod = pod_of(cases.a_pod("new", volumes=[cases.mount(claim) for claim in claims or ("data",)]))
     here = node or a_node(labels={cases.HOST: "n0"})
@@ -130,13 +130,13 @@ def test_a_claim_finds_a_free_volume_that_is_large_enough_and_of_its_kind(
         ({"selector": cases.selector(disk="ssd")}, {}, NONE_TO_BIND),
     ],
 )
-def test_what_a_claim_asks_of_its_volume_must_hold(
+def test_a_volume_must_meet_all_requirements_of_the_claim(
     claim: cases.Json, volume: cases.Json, reason: str | None
 ) -> None:
     assert rejection(around(a_claim(**claim), a_volume(**volume))) == reason
 
 
-def test_a_volume_that_is_being_deleted_is_nobodys() -> None:
+def test_a_volume_that_is_being_deleted_is_not_available() -> None:
     volume = a_volume()
     going = msgspec.convert(
         {
@@ -149,7 +149,7 @@ def test_a_volume_that_is_being_deleted_is_nobodys() -> None:
     assert rejection(around(a_claim(), going)) == NONE_TO_BIND
 
 
-def test_a_volume_that_is_kept_for_the_claim_is_taken_and_no_free_one() -> None:
+def test_a_claim_takes_the_volume_reserved_for_it_instead_of_a_free_one() -> None:
     mine = a_volume("mine", claimRef={"namespace": cases.TEAM, "name": "data"}, nodeAffinity=on("n1"))
     there = around(a_claim(), a_volume("free"), mine)
 
@@ -161,7 +161,7 @@ def test_a_volume_that_is_kept_for_the_claim_is_taken_and_no_free_one() -> None:
     ("sizes", "reason"), [(("2Gi", "9Gi"), None), (("9Gi", "9Gi"), None), (("2Gi", "2Gi"), NONE_TO_BIND)]
 )
 @pytest.mark.parametrize("order", [("small", "large"), ("large", "small")])
-def test_two_claims_get_two_volumes_the_smaller_claim_the_smaller_volume(
+def test_of_two_claims_the_smaller_one_gets_the_smaller_volume(
     order: tuple[str, ...], sizes: tuple[str, ...], reason: str | None
 ) -> None:
     claims = (a_claim("small", size="1Gi"), a_claim("large", size="8Gi"))
@@ -198,7 +198,7 @@ IN_RACK_1 = [
         ({**MADE, "volumeBindingMode": None}, {}, UNBOUND),
     ],
 )
-def test_a_volume_can_be_made_where_the_class_allows_it(
+def test_a_volume_can_be_provisioned_where_the_class_allows_it(
     kind: cases.Json, labels: dict[str, str], reason: str | None
 ) -> None:
     there = around(a_claim(storageClassName="made"), made=kind)
@@ -207,7 +207,7 @@ def test_a_volume_can_be_made_where_the_class_allows_it(
 
 
 @pytest.mark.parametrize(("selected", "reason"), [("n0", None), ("n1", NONE_TO_BIND)])
-def test_a_claim_whose_volume_is_being_made_for_a_node_can_be_had_there_alone(
+def test_a_claim_whose_volume_is_being_provisioned_for_a_node_is_usable_only_there(
     selected: str, reason: str | None
 ) -> None:
     claim = a_claim(storageClassName="made", annotations={SELECTED_NODE: selected})
@@ -215,7 +215,7 @@ def test_a_claim_whose_volume_is_being_made_for_a_node_can_be_had_there_alone(
     assert rejection(around(claim, made=MADE)) == reason
 
 
-def test_a_volume_that_is_being_made_for_a_node_is_not_replaced_by_a_free_one() -> None:
+def test_a_volume_being_provisioned_for_a_node_is_not_replaced_by_a_free_one() -> None:
     claim = a_claim(annotations={SELECTED_NODE: "n0"})
 
     assert rejection(around(claim, a_volume())) == NONE_TO_BIND
@@ -273,7 +273,7 @@ def test_an_ephemeral_volume_has_a_claim_that_the_pod_controls(
     pod = pod_of(cases.a_pod("new", volumes=[{"name": "scratch", "ephemeral": {}}]))
     there = around(msgspec.convert(claim, VolumeClaim), a_volume())
 
-    assert Volumes(pod, there).rejection(a_node(), NOBODY) == reason
+    assert Volumes(pod, there).rejection(a_node(), NO_PODS) == reason
 
 
 def user(name: str, claim: str = "data", namespace: str = cases.TEAM) -> Pod:
@@ -283,15 +283,15 @@ def user(name: str, claim: str = "data", namespace: str = cases.TEAM) -> Pod:
 @pytest.mark.parametrize(
     ("users", "without", "reason"),
     [
-        ((), NOBODY, None),
-        ((user("p"),), NOBODY, IN_USE),
+        ((), NO_PODS, None),
+        ((user("p"),), NO_PODS, IN_USE),
         ((user("p"),), frozenset({"uid-p"}), None),
         ((user("p"), user("q")), frozenset({"uid-p"}), IN_USE),
-        ((user("p", "more"),), NOBODY, None),
-        ((user("p", namespace=cases.OTHER),), NOBODY, None),
+        ((user("p", "more"),), NO_PODS, None),
+        ((user("p", namespace=cases.OTHER),), NO_PODS, None),
     ],
     ids=[
-        "nobody",
+        "no pod",
         "another pod",
         "one that leaves",
         "one of two leaves",
@@ -299,7 +299,7 @@ def user(name: str, claim: str = "data", namespace: str = cases.TEAM) -> Pod:
         "another namespace",
     ],
 )
-def test_a_claim_for_one_pod_at_a_time_is_free_once_its_users_have_left(
+def test_a_read_write_once_pod_claim_is_free_once_its_users_have_left(
     users: tuple[Pod, ...], without: frozenset[str], reason: str | None
 ) -> None:
     there = around(

@@ -1,4 +1,4 @@
-"""What nobody can save of a part's start: ``python bare_part.py MODULE``, in the environment of that part.
+"""The least that a part's start takes: ``python bare_part.py MODULE``, in the environment of that part.
 
 Python loads the part's program, then all pods are read in pages, by the same client. Nothing is decided,
 nobody is served, nothing is written.

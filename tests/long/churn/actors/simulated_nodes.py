@@ -247,7 +247,7 @@ class Kubelets:
         meta = pod.metadata
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         body = {"metadata": guards, "status": status}
-        with suppress(Conflict):  # it has changed: the watch says so, and it is due again then
+        with suppress(Conflict):  # it has changed: the watch reports that, and it is due again then
             self._kube.patch(PODS, meta.name, body, namespace=meta.namespace, subresource="status")
 
     def _at(self) -> str:

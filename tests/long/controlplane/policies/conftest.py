@@ -1,4 +1,4 @@
-"""One cluster with the chart's policies, our real webhook, and everybody who asks."""
+"""One cluster with the chart's policies, our real webhook, and everybody who sends it requests."""
 
 import json
 from collections.abc import Iterator

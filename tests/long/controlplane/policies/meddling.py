@@ -1,4 +1,4 @@
-"""A webhook of somebody else, asked after ours: it does to a pod what the pod's own annotation says."""
+"""Another owner's webhook, called after ours: it does to a pod what the pod's own annotation says."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Who asks an API server under the chart's policies: each with a token of their own, nobody impersonated."""
+"""The clients of an API server under the chart's policies: each with its own token, none impersonated."""
 
 import json
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Somebody:
 
 
 class People:
-    """Everybody who asks."""
+    """Everybody who sends requests."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -167,7 +167,7 @@ def pods(namespace: str = HOME) -> str:
 
 
 def a_pod(*, gpus: int = 0, spec: Json | None = None, container: Json | None = None, **metadata: Any) -> Json:
-    """A pod whose image nobody has."""
+    """A pod whose image does not exist."""
     main = {"name": "main", "image": "example.invalid/none", **(container or {})}
     if gpus:
         main["resources"] = {"limits": {names.GPU_RESOURCE: str(gpus)}}

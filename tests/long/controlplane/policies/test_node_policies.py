@@ -30,7 +30,7 @@ def test_a_node_agent_writes_its_own_node_and_lease(agent: Somebody) -> None:
     assert agent.change(f"{LEASES}/{names.node_lease('node-a')}", stopping).status == 200
 
 
-def test_a_node_agent_says_by_labels_which_gpus_its_node_has(agent: Somebody) -> None:
+def test_a_node_agent_labels_its_node_with_its_gpus(agent: Somebody) -> None:
     said = {
         PRODUCT: "NVIDIA-H200",
         f"{names.NVIDIA_PREFIX}cuda.driver-version.full": "580.159.04",
@@ -108,7 +108,7 @@ def test_a_node_agent_whose_token_names_no_node_writes_nothing(people: People) -
 
 
 @pytest.mark.parametrize("part", ["annotations", "labels"])
-def test_law_l1_nobody_else_says_what_gpus_a_node_has(
+def test_law_l1_no_other_account_writes_which_gpus_a_node_has(
     people: People, agent: Somebody, other_node: str, part: str
 ) -> None:
     assert agent.patch(NODE, of_node(**{names.INVENTORY: "[]"})).status == 200
@@ -122,7 +122,7 @@ def test_law_l1_nobody_else_says_what_gpus_a_node_has(
     assert people.administrator.change(other_node, forged).status == 200
 
 
-def test_orders_about_gpus_are_the_servers_and_administrators_alone(
+def test_only_the_server_and_administrators_write_orders_about_gpus(
     people: People, agent: Somebody, other_node: str
 ) -> None:
     order = of_node(**{names.DEVICE_ORDERS: '{"GPU-0":{"cordoned":"alice: x"}}'})
@@ -132,7 +132,7 @@ def test_orders_about_gpus_are_the_servers_and_administrators_alone(
     for somebody in (people.operator, people.controller, people.kubelet, agent):
         assert somebody.change(NODE, forged).status == 403
     assert is_denied(people.operator.change(NODE, forged), "Only the agent of node node-a")
-    # Of two policies that refuse the server's writing an inventory either may be the one that says so.
+    # Of two policies that refuse the server's writing an inventory either may be the one that is reported.
     assert server.patch(NODE, of_node(**{names.INVENTORY: "forged"})).status == 403
     assert is_denied(server.patch(NODE, of_node(**{"example.org/of-the-server": "x"})), names.DEVICE_ORDERS)
     assert people.administrator.change(NODE, forged).status == 200

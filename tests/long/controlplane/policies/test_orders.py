@@ -17,7 +17,7 @@ def server(people: People) -> Somebody:
     return people.account(US, names.BOOKING_SERVER)
 
 
-def test_l7_the_booking_server_writes_an_order_and_takes_it_back_never(
+def test_l7_the_booking_server_writes_an_order_and_never_withdraws_it(
     people: People, server: Somebody, pod: str
 ) -> None:
     assert server.change(pod, {"annotations": {names.EVICT: ORDER}}).status == 200
@@ -39,21 +39,25 @@ def test_l7_the_booking_server_writes_an_order_and_takes_it_back_never(
     ],
     ids=str,
 )
-def test_l7_and_nothing_else(people: People, server: Somebody, pod: str, change: Json) -> None:
+def test_l7_the_booking_server_changes_nothing_but_the_order(
+    people: People, server: Somebody, pod: str, change: Json
+) -> None:
     before = people.root.get(pod).kept
     answer = server.change(pod, change)
     assert is_denied(answer, SAID) or is_denied(answer, "Only GPU Booking writes"), answer
     assert people.root.get(pod).kept == before
 
 
-def test_l7_not_by_another_door_either(people: People, server: Somebody, pod: str) -> None:
+def test_l7_the_booking_server_writes_an_order_by_no_other_request(
+    people: People, server: Somebody, pod: str
+) -> None:
     order = {"annotations": {names.EVICT: ORDER}}
     assert server.change(f"{pod}/status", order).status == 403
     assert server.create(pods(), a_pod(gpus=0)).status == 403
     assert names.EVICT not in people.root.get(pod).body["metadata"]["annotations"]
 
 
-def test_l7_nobody_else_orders_but_administrators(people: People, pod: str) -> None:
+def test_l7_only_administrators_write_orders_besides_the_booking_server(people: People, pod: str) -> None:
     order = {"annotations": {names.EVICT: ORDER}}
     for somebody in (people.alice, people.operator):
         assert is_denied(somebody.change(pod, order), "Only GPU Booking writes")

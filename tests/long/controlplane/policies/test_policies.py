@@ -1,4 +1,4 @@
-"""The chart's policies on a real API server: who may write what, each with a token of their own."""
+"""The chart's policies on a real API server: which account may write what, each with its own token."""
 
 import json
 from typing import Any, Final
@@ -79,7 +79,7 @@ def test_l7_nobody_changes_our_keys_of_a_pod(people: People, pod: str, forgery: 
     assert people.root.get(pod).kept == before
 
 
-def test_l7_nor_by_putting_applying_or_a_json_patch(people: People, pod: str) -> None:
+def test_l7_put_apply_and_json_patch_do_not_change_our_keys_of_a_pod_either(people: People, pod: str) -> None:
     whole = people.root.get(pod).body
     before = people.root.get(pod).kept
     del whole["metadata"]["annotations"][names.USER], whole["metadata"]["resourceVersion"]
@@ -98,7 +98,7 @@ def test_l7_nor_by_putting_applying_or_a_json_patch(people: People, pod: str) ->
 
 @pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize"])
 @pytest.mark.parametrize("forgery", FORGERIES, ids=str)
-def test_l7_nor_by_way_of_another_subresource(
+def test_l7_no_subresource_changes_our_keys_of_a_pod(
     people: People, pod: str, subresource: str, forgery: Json
 ) -> None:
     before = people.root.get(pod).kept
@@ -192,7 +192,7 @@ def test_only_listed_schedulers_bind_where_the_administrator_wants_it_so(
 
 
 # --- pods with GPUs --------------------------------------------------------------------------------------
-def test_a_pod_with_gpus_that_our_webhook_has_seen_is_let_in(people: People, cluster: Cluster) -> None:
+def test_a_pod_with_gpus_that_our_webhook_has_seen_is_admitted(people: People, cluster: Cluster) -> None:
     assert names.ADMITTED in people.alice.create(pods(), a_pod(gpus=1)).annotations
     job = {
         "apiVersion": "batch/v1",
@@ -232,7 +232,7 @@ def test_l7_gpus_that_another_webhook_adds_after_ours_are_refused(people: People
         ("/spec/nodeName", "node-a", "names its node"),
     ],
 )
-def test_l7_nor_may_a_later_webhook_undo_what_ours_did(
+def test_l7_a_later_webhook_may_not_undo_what_ours_did(
     people: People, path: str, value: str, words: str
 ) -> None:
     patch = [{"op": "add", "path": path, "value": value}]
@@ -250,13 +250,13 @@ def test_law_l1_a_pod_with_gpus_does_not_choose_its_node(people: People, resourc
 
 
 @pytest.mark.parametrize("amount", ["0", "0k"])
-def test_a_pod_that_asks_for_no_gpu_chooses_as_it_likes(people: People, amount: str) -> None:
+def test_a_pod_that_requests_no_gpu_may_choose_its_node(people: People, amount: str) -> None:
     none = {"resources": {"limits": {names.GPU_RESOURCE: amount}}}
     spec = {"nodeName": "node-a", "schedulerName": "another"}
     assert people.alice.create(pods(), a_pod(container=none, spec=spec), dry=True).status == 201
 
 
-def test_a_static_pod_with_gpus_is_shown_by_its_kubelet(people: People) -> None:
+def test_the_kubelet_may_create_the_mirror_pod_of_a_static_pod_with_gpus(people: People) -> None:
     node = people.root.get(NODE).body["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": node["uid"], "controller": True}
     mirror = {names.STATIC_POD: "x", "kubernetes.io/config.source": "file"}
@@ -266,7 +266,7 @@ def test_a_static_pod_with_gpus_is_shown_by_its_kubelet(people: People) -> None:
     assert is_denied(people.alice.create(pods(), pod, dry=True), "names its node")
 
 
-def test_namespaces_that_the_webhook_does_not_see_are_not_concerned(people: People) -> None:
+def test_policies_do_not_apply_to_namespaces_that_the_webhook_does_not_see(people: People) -> None:
     pod = a_pod(gpus=1, spec={"nodeName": "node-a"})
     assert people.operator.create(pods("kube-system"), pod, dry=True).status == 201
 
@@ -288,7 +288,7 @@ def test_l7_only_a_booked_pod_has_the_booked_class(people: People) -> None:
 
 
 @pytest.mark.parametrize("name", [names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS])
-def test_our_classes_are_the_administrators(people: People, name: str) -> None:
+def test_only_administrators_change_our_priority_classes(people: People, name: str) -> None:
     path = f"{CLASSES}/{name}"
     assert is_denied(
         people.operator.change(path, {"labels": {"a": "b"}}), "leave them as the chart made them"
@@ -324,7 +324,7 @@ def test_l7_pods_come_back_from_templates_of_our_controller_alone(people: People
     assert people.administrator.delete(path).status == 200
 
 
-def test_a_namespace_in_which_a_pod_would_come_back_ends(people: People) -> None:
+def test_a_namespace_in_which_a_pod_would_come_back_can_be_deleted(people: People) -> None:
     assert people.operator.create(NAMESPACES, {"metadata": {"name": "ending"}}).status == 201
     ours = a_template(f"{names.COMEBACK_PREFIX}3", **{names.COMEBACK: "true"})
     templates = f"{NAMESPACES}/ending/podtemplates"
@@ -350,7 +350,7 @@ def test_a_namespace_in_which_a_pod_would_come_back_ends(people: People) -> None
     ],
     ids=str,
 )
-def test_l7_what_a_namespace_says_is_the_administrators(people: People, keys: Json) -> None:
+def test_l7_only_administrators_write_our_keys_of_a_namespace(people: People, keys: Json) -> None:
     ((part, ((key, _),)),) = [(part, found.items()) for part, found in keys.items()]
     refused = people.operator.create(NAMESPACES, {"metadata": {"generateName": "n-", **keys}}, dry=True)
     assert is_denied(refused, "Only administrators of GPU Booking write", key)
@@ -392,7 +392,7 @@ def test_a_variable_that_cannot_be_replaced_is_refused(people: People) -> None:
 
 
 @pytest.mark.usefixtures("meddler")
-def test_nor_does_a_later_webhook_show_one(people: People) -> None:
+def test_a_later_webhook_does_not_show_a_gpu_to_a_container_without_one(people: People) -> None:
     env = {"op": "replace", "path": "/spec/containers/0/env", "value": [{"name": VISIBLE, "value": "all"}]}
     created = people.alice.create(pods(BLIND), a_pod(**meddled([env])))
     assert seen(created) == [["void"]], created
@@ -410,7 +410,7 @@ def test_pods_with_gpus_and_other_namespaces_are_left_alone(people: People) -> N
     assert seen(people.alice.create(pods(), a_pod(), dry=True)) == [[]]
 
 
-def test_where_nobody_writes_the_variable_none_hides_gpus_as_well(
+def test_the_value_none_hides_gpus_as_well_where_no_policy_writes_the_variable(
     people: People, cluster: Cluster, values: Json
 ) -> None:
     def created(*env: Json) -> Any:
