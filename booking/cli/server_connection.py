@@ -210,12 +210,13 @@ class ServerConnection:
         if given:
             return _whole_token(given, f"in {TOKEN}")
         try:
-            token = self._credential.token
+            user = self._chosen.user
+            token = None if user.impersonated else self._credential.token
         except CommandError as error:
             raise CommandError(f"{error} Or show a token with --token-file or {TOKEN}.") from error
-        if self._chosen.user.impersonated:
+        if user.impersonated:
             raise CommandError(
-                f"The context {self._chosen.context} acts as {wording.quoted(self._chosen.user.impersonated)}"
+                f"The context {self._chosen.context} acts as {wording.quoted(user.impersonated)}"
                 " (as), and the booking server knows people by their own tokens: choose another context, or"
                 f" show that user's token with --token-file or {TOKEN}."
             )

@@ -49,15 +49,16 @@ def test_outside_a_pod_a_missing_kubeconfig_is_reported(mounted: Path) -> None:
         _ = reached(mounted).namespace
 
 
-def test_a_context_that_acts_as_another_user_is_refused_and_not_taken_for_its_own_user(
-    tmp_path: Path,
+@pytest.mark.parametrize("credential", ["token: x", "exec: {command: /nowhere/sign-in}"])
+def test_a_context_that_acts_as_another_user_is_refused_before_its_own_users_token_is_made(
+    tmp_path: Path, credential: str
 ) -> None:
     config = tmp_path / "config"
     config.write_text(
         "current-context: lab\n"
         "contexts: [{name: lab, context: {cluster: lab, user: alice}}]\n"
         "clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}]\n"
-        "users: [{name: alice, user: {token: x, as: bob}}]\n"
+        f"users: [{{name: alice, user: {{{credential}, as: bob}}}}]\n"
     )
     connection = ServerConnection(
         ConnectionOptions(url="http://127.0.0.1:1", kubeconfig=config), {}, FakeClock()
