@@ -20,7 +20,7 @@ OF_KUBERNETES = frozenset(
 )
 DIFFERS = re.compile(
     r"\.\.\.|'\.\.\.'|\([^)]*\)?|[.,:;] |[.,:;]$"
-    r"|\b(?:[ABMNPX]|PATH|GPUs?|objects?|is|are|\d+|yet|for more than)\b"
+    r"|\b(?:of model [AX]|[ABMNPX]|PATH|GPUs?|objects?|is|are|\d+|yet|for more than)\b"
 )
 """What a document leaves out or writes for a value, and words that agree with a number."""
 SHORTEST = 4
@@ -41,21 +41,24 @@ def pieces(message: str) -> list[str]:
     return [piece for part in found if len(piece := part.strip()) >= SHORTEST]
 
 
-def said() -> str:
-    """All texts in the code that is shipped, docstrings aside."""
-    texts: list[str] = []
-    for path in python_of(*SHIPPED):
-        tree = tree_of(path)
-        documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        texts += (
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
-        )
-    return "\n".join(texts)
+def texts_of(tree: ast.AST) -> str:
+    """All texts in a module, docstrings aside."""
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return "\n".join(
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents
+    )
 
 
-SAID = said()
+SAID = [texts_of(tree_of(path)) for path in python_of(*SHIPPED)]
+"""The texts of each module that is shipped."""
+
+
+def is_said(message: str) -> bool:
+    """Whether one module has all that is the same each time: words of several make no message."""
+    found = pieces(message)
+    return bool(found) and any(all(piece in texts for piece in found) for texts in SAID)
 
 
 def test_the_tables_of_messages_are_found() -> None:
@@ -65,10 +68,21 @@ def test_the_tables_of_messages_are_found() -> None:
 
 def test_the_quoted_beginning_of_most_503_messages_is_the_products() -> None:
     (beginning,) = re.findall(r'Most messages of a 503 begin with "([^"]+)"', TEXT)
-    assert f"{beginning} " in SAID
+    assert any(f"{beginning} " in texts for texts in SAID)
 
 
 @pytest.mark.parametrize("message", sorted(set(quoted()) - OF_KUBERNETES))
 def test_quoted_messages_are_the_products(message: str) -> None:
-    assert pieces(message)
-    assert [piece for piece in pieces(message) if piece not in SAID] == []
+    assert is_said(message), pieces(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Nobody has bid for GPU X.",
+        "The booking database PATH is cordoned.",  # the words of two modules
+        "GPU X: ...",
+    ],
+)
+def test_other_messages_are_not_taken_for_the_products(message: str) -> None:
+    assert not is_said(message)
