@@ -146,11 +146,8 @@ class ClusterState(ClusterCache):
         return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
 
     def _permanent_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        permanent, need = (
-            self._booking_plans.permanent_pods(self._clock.now()),
-            request.demand[names.GPU_RESOURCE],
-        )
-        decided = self.decided(pod.metadata.uid)
+        permanent = self._booking_plans.permanent_pods(self._clock.now())
+        decided, need = self.decided(pod.metadata.uid), request.demand[names.GPU_RESOURCE]
         return lambda node: (
             None
             if node == decided or permanent.allows_permanent(node, need, request.models)
