@@ -207,7 +207,7 @@ def _listen(
 
 
 def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[KubeClient, KubeClient]:
-    """Two clients: one for most requests, one for binds, with short timeouts."""
+    """Two clients: one for most requests, one with short timeouts for binds and leader election."""
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.EXTENDER)
     binding = KubeClient(
         configured(settings, clock, os.environ),

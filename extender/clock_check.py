@@ -25,7 +25,7 @@ class ClockCheck:
     """Sends the API server a minimal request."""
 
     def __init__(self, kube: Kube, wrong_clock: Readiness, clock: Clock, *, namespace: str) -> None:
-        """Args: wrong_clock: why our clock is wrong by the last answer; namespace: that of our Leases."""
+        """Args: wrong_clock: why our clock is wrong, by the last answer; namespace: that of our Leases."""
         self._kube = kube
         self._wrong_clock = wrong_clock
         self._clock = clock

@@ -32,7 +32,7 @@ class BindError(Exception):
 
 
 class AwaitsKubeletError(BindError):
-    """The pod would fit, but the node's kubelet has not answered yet for another pod with GPUs of ours."""
+    """The pod would fit, but the node's kubelet has not answered yet for another pod that we bound there."""
 
     def __init__(self, node: str) -> None:
         super().__init__(

@@ -182,7 +182,7 @@ class App:
         if length > 0:
             body = environ["wsgi.input"].read(length)
         elif "HTTP_TRANSFER_ENCODING" in environ:
-            # Of a chunked body waitress sets the length; the TLS server does not.
+            # waitress sets the length of a chunked body; the TLS server does not.
             body = environ["wsgi.input"].read(self._limit + 1)
         if len(body) > self._limit:
             raise _too_large()

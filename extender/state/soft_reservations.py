@@ -16,7 +16,7 @@ from typing import Final
 from cluster.process.clock import Clock
 
 SECONDS: Final = 1.0
-"""Length of a reservation on the node that was ranked best: a bind follows soon, or not at all."""
+"""Maximum length of a reservation on the node that was ranked best: a bind follows soon, or not at all."""
 NONE: Final[Mapping[str, frozenset[str]]] = {}
 
 
