@@ -16,8 +16,8 @@ Scores = Mapping[str, Mapping[str, int]]
 NVLINK: Final = 100
 """Score for each NVLink between two GPUs."""
 NEAREST: Final = 60
-"""Score of two GPUs on one board, less NVML's topology level of the two: 10 for one PCI switch, 20 for
-several, 30 for a host bridge, 40 for one NUMA node, 50 for the link between processors."""
+"""Score of two GPUs on one board. From it NVML's topology level of the two GPUs is subtracted: 10 for one PCI
+switch, 20 for several, 30 for a host bridge, 40 for one NUMA node, 50 for the link between processors."""
 SAME_NODE: Final = 20
 OTHER_NODE: Final = 10
 

@@ -12,7 +12,7 @@ from deviceplugin.injection.host_cdi import KIND, NOTHING, Fit, Specification, f
 log = structlog.get_logger(__name__)
 
 LARGEST_FILE: Final = 4 * 1024 * 1024
-"""Bytes; that of a machine with 16 GPUs has 40,000."""
+"""Bytes; the file of a machine with 16 GPUs has 40,000."""
 
 
 class HostFolders:
@@ -51,7 +51,7 @@ class HostFolders:
 
 
 def _read(folder: Path) -> list[Specification]:
-    """The folder's specifications of our kind; files without that kind are not decoded."""
+    """The folder's specifications that mention our kind; all other files, and too large ones, are ignored."""
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml", ".yml"})

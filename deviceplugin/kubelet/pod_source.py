@@ -57,7 +57,7 @@ class PodsSnapshot:
     from_watch: bool = False
     """They are only from our own watch: the kubelet may know that some of them have ended."""
     messages: tuple[str, ...] = ()
-    """The errors of sources that failed before."""
+    """The errors of the sources that failed."""
     replaced: frozenset[str] = frozenset()
     """Uids of pods that are gone from the API server, and whose name a later pod has."""
 

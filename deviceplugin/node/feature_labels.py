@@ -2,8 +2,8 @@
 
 Its labels describe one model for each node. If there are several, they describe the one with the most GPUs
 (of equal ones, the first). In addition every model that pods can get has a label of ours,
-``names.MODEL_LABEL``, with the number of its GPUs. We do not write ``gfd.timestamp``, since we are another
-program, ``gpu.clique``, or the labels of virtual GPUs.
+``names.MODEL_LABEL``, with the number of its devices. We do not write ``gpu.clique``, the labels of virtual
+GPUs, or ``gfd.timestamp``, since we are another program.
 """
 
 import re

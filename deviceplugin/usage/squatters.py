@@ -63,7 +63,7 @@ def squatting(
     family: Mapping[str, frozenset[str]],
     tolerated: frozenset[str],
 ) -> tuple[SquattingProcess, ...]:
-    """The processes on devices that their pods do not hold, at this instant.
+    """The processes on devices that they are not entitled to, at this instant.
 
     Args:
         on_devices: the processes and their devices.
