@@ -41,7 +41,7 @@ class Holder:
 
 
 def victim_of(holder: Holder, devices: tuple[str, ...], now: int, *, restart: int) -> Victim:
-    """The victim that an evictable holder of these devices is; instants and lengths in microseconds."""
+    """An evictable holder of these devices, as a victim; instants and lengths in microseconds."""
     return Victim(
         uid=holder.uid,
         devices=devices,
@@ -60,8 +60,8 @@ class ModelHolders:
     idle: int = 0
     """Devices that can be had without an eviction."""
     latest: tuple[int, ...] = ()
-    """For each device that an eviction would free, the latest instant at which its holder's work was
-    saved."""
+    """For each device that an eviction would free, an upper bound of the time at which its holder's work was
+    saved: microseconds since 1970, the latest first; ``NEVER_LATER`` if that may be as late as now."""
 
     def only(self, uuids: frozenset[str]) -> "ModelHolders":
         """The same for some of the devices only."""

@@ -33,7 +33,7 @@ def covered_at(
 
     Args:
         at: the instant.
-        booking: the booking whose end matters; its user is meant.
+        booking: the booking whose end and user count.
         bookings: all bookings; ``booking`` replaces the one of its name.
         pods: living pods of all users.
         views: name -> node, with what pods hold.
@@ -64,7 +64,7 @@ def covered_to_the_end(
         pods: the user's living pods.
         views: name -> node, with what pods hold.
         now: bookings that end by then are over.
-        left: a booking that is over, reduced to the GPUs that still count.
+        left: returns a booking that is over with only those of its GPUs that still count.
     """
     over = sorted((b for b in bookings if b.spec.start < b.spec.end <= now), key=lambda b: b.spec.end)
     if not over:

@@ -1,4 +1,4 @@
-"""The parts of a snapshot that decide who may be evicted, of the reclaimer or the booking server."""
+"""The parts of a reclaimer's or a booking server's snapshot that decide which pods may be evicted."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -96,7 +96,7 @@ class PodEvictor:
         following.add("templates", templates)
         following.add("failed pods", failed)
 
-    # --- eviction -------------------------------------------------------------------------------------------
+    # --- eviction --------------------------------------------------------------------------------------
     def prepare(self, pod: Pod, *, back: Back) -> None:
         """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
@@ -202,8 +202,7 @@ class PodEvictor:
             self._dry_runs.count_unanswered(whole, error)
         elif error is not None:
             # Evicted nevertheless: a pod cannot keep a GPU because its replacement is refused. A full quota
-            # has room once the pod
-            # has left; anything else is reported now, and retried indefinitely.
+            # has room once the pod has left; anything else is reported now, and retried indefinitely.
             log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
             if FULL_QUOTA not in error.message:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
@@ -263,7 +262,7 @@ class PodEvictor:
             self._events.normal(victim, reason, why.message)
         log.info("a pod is terminating", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
 
-    # --- comeback -------------------------------------------------------------------------------------------
+    # --- comeback --------------------------------------------------------------------------------------
     def withdraw(self, uid: str) -> None:
         """The pod need not go after all; see ``Evictor``."""
         self._returning.withdraw(uid)

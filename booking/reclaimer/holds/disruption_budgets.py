@@ -37,9 +37,9 @@ class Waits:
     """The result of planning where budgets protect some pods."""
 
     plans: tuple[Plan, ...]
-    """Plans without budgets, for pods that only budgets keep waiting."""
+    """Plans that disregard budgets, for pods that only budgets keep waiting."""
     others: tuple[Pod, ...]
-    """Pods with the annotation that budgets alone do not keep waiting any more."""
+    """Pods that have the annotation, but wait for more than budgets by now."""
 
 
 def waits(

@@ -7,11 +7,11 @@ delivers the hold. No pod is evicted before the watch has delivered it (``revali
 
 ::
 
-    planned ──write──> held ──devices stay free for 2 s──> victims notified ──notice over──> victims leave
-                        │                                                                         │
-                        └────────────── its premises are not true any more: dropped ──────────────┤
-                                                                                                  v
-    hold and bars empty <──bound── the pod may be bound <───────── every device is free ──────────┘
+    planned ──write──> held ──free devices stay so for 2 s──> victims notified ──notice over──> victims leave
+                        │                                                                            │
+                        └────────────── its premises are not true any more: dropped ─────────────────┤
+                                                                                                     v
+    hold and bars empty <──bound── the pod may be bound <───────── every device is free ─────────────┘
                                        └──not bound for 10 s: dropped, and the node is barred for the pod
 
 While no victim has been evicted, the hold moves to other devices if they become free (``move``). The devices
@@ -327,7 +327,10 @@ class HoldController:
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, timer: _Timer) -> bool:
-        """Whether the extender's cache is behind ours, and has not been for too long."""
+        """Whether the extender cannot bind the pod now for a reason that lies in no node.
+
+        That counts for ``BEHIND_AT_MOST`` seconds at a time.
+        """
         now = self._clock.monotonic()
         if not is_behind(pod):
             timer.behind = None

@@ -89,7 +89,7 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
 
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
-    """The status by the pods that still hold the devices or take the room, if all of them may be evicted."""
+    """The status by the pods that still hold the devices or take the room: a problem if one may not leave."""
     free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
     in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
     victims: dict[str, Pod] = {}

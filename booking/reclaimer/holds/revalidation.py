@@ -77,7 +77,7 @@ class Revalidation:
         return seen is not None and self._waits(seen)
 
     def _stored(self) -> tuple[Pod, float] | None:
-        """The booked pod from the API server, and when it was read; None if it has been replaced or bound."""
+        """The booked pod, and when it was read; None if it no longer waits for the hold or came too late."""
         meta = self._pod.metadata
         if self._read is not None and self._context.is_fresh(self._read):
             return self._pod, self._read
