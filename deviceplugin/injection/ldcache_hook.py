@@ -3,7 +3,7 @@
 Used by ``cdi``. Libraries are mounted at the host's path, which an image of another distribution does not
 search. Before the container starts, the runtime runs the host's ``ldconfig`` inside the container's root
 (``-r`` is a chroot: no link of an image leads out of it), which puts the folders into the loader's cache. It
-creates no links (``-X``), and a container without ``/etc``, for which it fails, starts as well.
+creates no links (``-X``), and a container starts even if it fails, or is not run for want of ``/etc``.
 
 A shell of the host runs it, so no program of ours has to be installed on the node. There is no hook if the
 host has no shell, or its files cannot be seen.

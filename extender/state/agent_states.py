@@ -40,7 +40,7 @@ class Agents:
         return None if turned is None else [*due, *turned]
 
     def state(self, view: NodeView, now: float) -> AgentState:
-        """The state of a node's agent, and schedule its next check for when it may change."""
+        """Return the state of a node's agent, and schedule its next check for when it may change."""
         name = view.name
         due = self._liveness.due(name, monotonic=now)
         if due is not None:
