@@ -168,8 +168,7 @@ def resolved(wall: datetime, zone: tzinfo) -> datetime:
     if instant.astimezone(zone).replace(tzinfo=None) == wall:
         return instant
     # In a gap: with the offset from after the gap the result lies before it, with the offset from before the
-    # gap it
-    # lies after it. The gap itself lies between the two.
+    # gap it lies after it. The gap itself lies between the two.
     return _turn(local.replace(fold=1).astimezone(UTC), instant, zone)
 
 

@@ -228,8 +228,7 @@ class _Inquiry:
             changing=had,
         )
 
-    # --- for the search for alternatives
-    # ----------------------------------------------------------------------
+    # --- for the search for alternatives ----------------------------------------------------------------
     @property
     def models(self) -> tuple[str, ...]:
         """All models; a change stays with its model."""

@@ -3,8 +3,7 @@
 The file's format does not depend on the database: a copy of a SQLite file can be restored to a PostgreSQL
 server, and vice versa. It shows one moment, while others read and write. It includes the store id and the
 number of the newest change, so that the mirror recognises the restored database as the same one (law L9).
-Sessions are left out:
-people sign in again.
+Sessions are left out: people sign in again.
 """
 
 import base64

@@ -72,7 +72,6 @@ class Watchdog:
 
 def _cut(fileno: Callable[[], int]) -> None:
     # A driver raises errors of its own if the socket is gone: then no thread waits for it, and the other
-    # connections are
-    # still watched.
+    # connections are still watched.
     with contextlib.suppress(Exception), socket.socket(fileno=os.dup(fileno())) as ours:
         ours.shutdown(socket.SHUT_RDWR)

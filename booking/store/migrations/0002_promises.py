@@ -135,8 +135,7 @@ INDEXES_BEFORE: Final = (
 )
 
 # Guards law L5 on the rows as they are after the write: the load of the model in the span that was evaluated.
-# The
-# span that the booking had before with as many GPUs is not checked: devices may have disappeared since.
+# The span that the booking had before with as many GPUs is not checked: devices may have disappeared since.
 PARTS: Final = {
     "<total>": """
         SELECT sum(gpus) FROM bookings
@@ -196,8 +195,7 @@ GUARDS: Final = {
         """,
     ),
     # The row about the store is locked first: our own transactions have locked it already, and any other
-    # writer waits
-    # here, so that the load includes all bookings.
+    # writer waits here, so that the load includes all bookings.
     "postgres": (
         """
         CREATE FUNCTION bookings_peak() RETURNS trigger LANGUAGE plpgsql AS $$
