@@ -1,4 +1,4 @@
-"""The owner of a new pod: decided by its creator, never by what the pod claims about itself (law L7)."""
+"""The owner of a new pod follows from its creator, never from what the pod claims about itself (law L7)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

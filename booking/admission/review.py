@@ -204,7 +204,7 @@ class Review:
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
-        """Whether the pod waits behind our gate if no GPU is free: it has no guarantee, but a scheduler."""
+        """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node."""
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 

@@ -26,7 +26,7 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 _MOST_KEYS: Final = 10
 _LONGEST_KEY: Final = 100
-"""Characters of forged keys in a log line: a user chooses how many there are."""
+"""The most forged keys in a log line, and characters of each: the user chooses how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Webhook:
         Args:
             review: decides.
             view: what is known of the cluster.
-            clock: for which bookings run now.
+            clock: the time, which decides which bookings run.
             metrics: counts the answers.
             unready_reason: why the view cannot be trusted now, None when it can.
             read_bookings: reads bookings that the watch may not have reported yet; raises ApiError.
