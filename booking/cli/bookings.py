@@ -155,7 +155,7 @@ def _models(server: ServerConnection) -> list[str]:
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:
-    """The model of exactly this name, else all models whose names contain it; case is ignored."""
+    """The model of exactly this name, else all that contain it; case is ignored, spaces are hyphens."""
     folded = word.replace(" ", "-").casefold()
     same = [each for each in known if each.casefold() == folded]
     return same or [each for each in known if folded in each.casefold()]

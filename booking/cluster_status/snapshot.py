@@ -93,7 +93,7 @@ def take(
 
 
 def about(pod: Pod, snapshot: StatusSnapshot, booking_plans: BookingPlans) -> StatusSnapshot:
-    """The snapshot for questions about one pod; ``lasting``, which takes all nodes, only where it matters.
+    """The snapshot for questions about one pod; it looks at all nodes only where that matters to the pod.
 
     Args:
         pod: the pod in question.

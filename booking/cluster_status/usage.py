@@ -10,7 +10,7 @@ from booking.cluster_status.viewer import Viewer
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use
 
 OLD_AFTER: Final = timedelta(seconds=90)
-"""Older measurements are not shown: agents report every ten seconds, and at least once a minute."""
+"""Older measurements are not shown: agents report every 10 s by default, and at least once a minute."""
 
 
 class UseNow(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ def _rows(answer: Row) -> Iterator[dict[str, Any]]:
 
 
 def _as_row(squatter: Row) -> dict[str, Any]:
-    """The row of a process on a GPU that its pod does not hold; it follows the GPU's own row."""
+    """The row of a process that runs on a GPU without holding it; it follows the GPU's own row."""
     return {
         "state": _SQUATTER,
         "why": "It runs on this GPU without holding it.",

@@ -60,7 +60,7 @@ class Tile:
     is_mine: bool
     use: "Load | None"
     squatters: tuple[str, ...]
-    """A message for each process on it whose pod does not hold it."""
+    """A message for each process that runs on it without holding it."""
 
 
 @dataclass(frozen=True)
