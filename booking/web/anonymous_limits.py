@@ -24,7 +24,7 @@ class AnonymousLimits:
         """Count a request of an anonymous client.
 
         Raises:
-            ProblemError: 429, with the time of the next attempt.
+            ProblemError: 429, with the seconds until the next attempt.
         """
         self._limits.take(self.address(request))
 
@@ -32,7 +32,7 @@ class AnonymousLimits:
         """Check that the address has requests left, before any cost; counts nothing.
 
         Raises:
-            ProblemError: 429, with the time of the next attempt.
+            ProblemError: 429, with the seconds until the next attempt.
         """
         self._limits.demand(self.address(request))
 

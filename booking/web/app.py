@@ -27,7 +27,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Defaults for all answers whose blueprint sets nothing else: they are personal, up to date, and no pages."""
+"""Defaults where a blueprint sets nothing else: answers are personal, of this moment, and no pages."""
 _TRIED: Final = frozenset(
     {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
 )

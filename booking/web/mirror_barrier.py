@@ -1,4 +1,4 @@
-"""Accepts a change only if it can be guaranteed: the mirror is healthy before it, and writes it after.
+"""Guarantees a change only if it can be kept: the mirror is healthy before it, and has written it afterwards.
 
 A guarantee takes effect when its Booking object is written: the controller and the extender see nothing else.
 """

@@ -37,7 +37,7 @@ _MOST: Final = 25
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem, by which programs distinguish them."""
+    """A kind of problem: programs distinguish problems by it."""
 
     name: str
     status: HTTPStatus

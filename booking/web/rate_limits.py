@@ -44,7 +44,7 @@ class RateLimits:
             whose: a user, or an address.
 
         Raises:
-            ProblemError: 429, with the time of the next attempt.
+            ProblemError: 429, with the seconds until the next attempt.
         """
         self._check(whose, cost=1)
 
@@ -52,7 +52,7 @@ class RateLimits:
         """Check that there is one request left, without counting it.
 
         Raises:
-            ProblemError: 429, with the time of the next attempt.
+            ProblemError: 429, with the seconds until the next attempt.
         """
         self._check(whose, cost=0)
 

@@ -1,4 +1,4 @@
-"""Identifies callers. An interface of REST and pages; nothing else makes a ``Principal`` (law L7)."""
+"""Identifies callers. An interface for REST and pages; nothing else makes a ``Principal`` (law L7)."""
 
 from typing import Final, Protocol
 from urllib.parse import urlencode

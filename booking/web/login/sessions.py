@@ -45,7 +45,7 @@ class Sessions:
         self._longest = longest
 
     def open(self, login: Login, old: str | None = None) -> str:
-        """Open a new session; returns the value of its cookie.
+        """Open a new session, never an existing one; returns the value of its cookie.
 
         Args:
             login: the user.

@@ -353,7 +353,7 @@ def _row(record: Record, visit: Visit, at_risk: frozenset[str]) -> dict[str, Any
 
 
 def _details(change: Mapping[str, Any] | None) -> str:
-    """The contents of an audit entry, for people."""
+    """The state before or after a change, as an audit entry keeps it, for people; empty for none."""
     return "" if change is None else msgspec.json.format(msgspec.json.encode(change), indent=2).decode()
 
 
