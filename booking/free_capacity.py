@@ -1,7 +1,7 @@
 """The free devices of one model, as evaluation queries them. ``booking.availability`` implements it.
 
-A booking being changed has been left out before; an implementation ensures that a running one stays where it
-is.
+A booking being changed has been left out already; an implementation ensures that a running one stays where
+it is.
 """
 
 from collections.abc import Mapping

@@ -64,7 +64,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     change: int = 0
     """Number of the change that wrote it last; grows across the whole store."""
     plan: tuple[Place, ...] = ()
-    """Its place in the booking plan, until a better one is found: some valid place is guaranteed."""
+    """Its place in the booking plan, until a better one is found: a guarantee needs a place that works."""
     created_by: str = ""
     """User id of the administrator who booked on behalf of ``user``; empty if the owner did."""
     policy: str = ""

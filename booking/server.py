@@ -376,7 +376,7 @@ def _demand_audiences(settings: ServerSettings) -> None:
     """Check that tokens must be made for an audience.
 
     Raises:
-        SettingsError: they have none.
+        SettingsError: there is no audience, or one without a visible name.
     """
     if not settings.audiences or not all(each and each.isprintable() for each in settings.audiences):
         raise SettingsError(

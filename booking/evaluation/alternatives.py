@@ -124,7 +124,7 @@ def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
 
 
 def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
-    """The next earlier one, then all later ones, then all earlier ones."""
+    """One earlier start, then all later ones, then all earlier ones; last on several nodes, or fewer GPUs."""
 
     def earlier(most: int) -> Candidates:
         starts = (each for base in from_now for each in islice(_apart(asked, base), most))

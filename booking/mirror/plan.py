@@ -25,12 +25,12 @@ class Write:
     spec: dict[str, Any] = field(default_factory=dict)
     """All fields for a creation, the changed ones for a change, where None removes a field."""
     uid: str = ""
-    """Uid of the existing object, written with its resourceVersion; empty for a creation."""
+    """Uid of the existing object; like ``version``, its resourceVersion, empty for a creation."""
     version: str = ""
 
 
 def plan(wanted: Iterable[Record], there: Iterable[Booking], *, store_id: str) -> tuple[Write, ...]:
-    """The writes that make the objects equal to the records, ends first.
+    """The writes that make the objects equal to the records: deletions, then changes, then creations.
 
     Args:
         wanted: the records that must have an object.

@@ -42,10 +42,10 @@ class ValueMistakeError(ValueError):
 
 
 def require_known_limit(knob: str) -> None:
-    """See that there is such a limit.
+    """Check that there is such a limit.
 
     Raises:
-        ValueMistakeError: it does not; the message suggests what may have been meant.
+        ValueMistakeError: there is none; the message suggests what may have been meant.
     """
     if knob not in _TYPES:
         raise ValueMistakeError(_unknown(knob))

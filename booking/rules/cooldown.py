@@ -21,7 +21,7 @@ def _before(case: RuleContext) -> Violation | None:
     ends = [record.end for record in case.counted if not record.waived]
     if not ends or not limits.cooldown or not case.is_start_chosen:
         return None
-    # If a clock is turned back, a later end may be followed by an earlier day: the latest day counts.
+    # Where a clock is turned back, the cooldown after a later end may be over earlier: the latest counts.
     earliest, last = max((durations.after(end, limits.cooldown, limits.tz), end) for end in ends)
     if case.start >= earliest:
         return None

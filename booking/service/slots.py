@@ -73,7 +73,7 @@ def first(
 def request_of(
     evaluation: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
 ) -> BookingRequest:
-    """The request with the earliest start that is allowed."""
+    """The request with its earliest start: now, or ``not_before`` if that is later."""
     now = whole(now)
     start = max(now, whole((booking_request.not_before or now).astimezone(UTC)))
     zone = evaluation.limits_for(reading, now)(names.model_label(booking_request.model)).tz

@@ -39,7 +39,7 @@ class _Watched(peewee.PostgresqlDatabase):
         """Execute a statement; returns its cursor once the server has answered.
 
         Raises:
-            peewee.OperationalError: it has not answered in time, or has refused.
+            peewee.OperationalError: it has not answered in time.
         """
         peewees: Any = super()
         with self._watchdog.watching(peewees.connection().fileno):
