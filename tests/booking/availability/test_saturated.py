@@ -1,4 +1,4 @@
-"""Calendars that fill up until little fits any more, all of them for one node.
+"""Calendars that fill up until little fits any more; each booking has to be on one node.
 
 Plain capacity, "so many are free", accepts calendars of which most have no placement at all: 222 of 300 in
 the experiment that this repeats (3 nodes with 4 GPUs, up to 4 of them on one node). Of ours none may.

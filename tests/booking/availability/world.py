@@ -152,7 +152,7 @@ def is_possible(
     blocks: Sequence[Block] = (),
     bound: Mapping[str, tuple[Place, ...]] | None = None,
 ) -> bool:
-    """Whether all of these could be honoured, by trying everything; ``bound``: fixed nodes."""
+    """Whether all of these could be honoured, by trying everything; ``bound``: id -> where it must be."""
     wanted: list[tuple[Record, int, str | None]] = []
     for record in sorted(records, key=lambda one: (one.start, one.id)):
         homes: list[str | None] = [p.node for p in (bound or {}).get(record.id, ()) for _ in range(p.count)]

@@ -1,4 +1,4 @@
-"""Cases for tests: ``broken(count=2)`` are the rules that alice breaks by two days of the only model."""
+"""Cases for tests: ``broken(count=2)`` are the rules that refuse alice two days of the only model."""
 
 from typing import Any
 

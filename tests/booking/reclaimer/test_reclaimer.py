@@ -56,7 +56,7 @@ def test_a_pod_that_cannot_be_written_does_not_delay_another(cluster: FakeCluste
 
 
 def test_no_other_pod_is_evicted_for_devices_that_a_pod_gives_back_at_its_end(cluster: FakeCluster) -> None:
-    """One booking follows another at the same instant: the pod of the first leaves, no other need."""
+    """One booking follows another at the same instant: the pod of the first leaves, no other has to."""
     cluster.gone("a")
     cluster.gone("b0")
     cluster.end_booking()  # of the fixture

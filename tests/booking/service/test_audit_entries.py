@@ -26,7 +26,7 @@ from tests.fakes.records import CLUSTER, a_request, day
 ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
 KEY = Key.of("k-1", b"the request")
 NOON = timedelta(hours=3, milliseconds=250)
-"""An instant, of which the audit keeps whole seconds."""
+"""The time that passes before the verbs, of which the audit keeps whole seconds."""
 
 
 class World:

@@ -59,7 +59,7 @@ def with_others(service: BookingService) -> BookingService:
 
 
 def take_back(service: BookingService) -> None:
-    """Delete the newest booking, so that the next caller finds the same state as the previous one."""
+    """End the newest booking, so that the next caller finds the same state as the previous one."""
     made = service.show(ROOT, service.audit(ROOT).entries[0].subject)
     end = service.release if made.start == START else service.cancel
     end(ROOT, made.id, reason="next")

@@ -1,4 +1,4 @@
-"""An order to evict a pod: written on exactly the pod that was read, with its reason, and audited."""
+"""An order to evict a pod: written on exactly the pod that was read, with who and why, and audited."""
 
 from typing import Any
 

@@ -116,7 +116,7 @@ FILTERS = st.builds(
 
 
 def chosen(record: Record, filters: Filters, now: datetime) -> bool:
-    """The bookings that ``Filters`` describe."""
+    """Whether a booking is one that ``Filters`` describe."""
     state: State = record.state(now)
     return (
         filters.user in {None, record.user}

@@ -1,4 +1,4 @@
-"""Sessions are known until they expire or are ended; an address belongs to its last user."""
+"""Sessions are known until they expire or are ended; a user has the address that was given last."""
 
 from datetime import datetime, timedelta
 

@@ -103,7 +103,7 @@ def test_no_victim_is_notified_before_the_free_devices_have_stayed_free() -> Non
 
 
 def decisions(cluster: FakeCluster) -> list[float]:
-    """Number and sum of the measured times from decision to eviction, in seconds."""
+    """Number and sum, in seconds, of the measured times (``reclaimer_decision_seconds``)."""
     (family,) = cluster.metrics.decisions.collect()
     of = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
     return [of["count"], of["sum"]]

@@ -43,7 +43,7 @@ FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         ("namespace", "pod"),
     ),
 }
-"""Address -> a form that it accepts, and those of its fields that do not accept any text."""
+"""Address -> a form that it accepts, and those of its fields that do not accept just any text."""
 
 
 @pytest.fixture
