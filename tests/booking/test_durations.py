@@ -208,7 +208,7 @@ def test_the_length_between_two_instants_leads_from_the_first_to_the_second(
 
 
 @given(INSTANTS, st.integers(0, 40), ZONES)
-def test_later_starts_have_later_ends_except_in_an_hour_that_comes_twice(
+def test_later_starts_have_no_earlier_ends_except_in_an_hour_that_comes_twice(
     start: datetime, days: int, zone: ZoneInfo
 ) -> None:
     later = start + timedelta(minutes=17)

@@ -130,7 +130,7 @@ def test_a_device_held_in_a_protected_namespace_cannot_be_booked_until_that_ends
     assert held.left() == 2
 
 
-def test_l6_unaccounted_devices_cannot_be_booked() -> None:
+def test_l6_devices_whose_holder_is_unknown_cannot_be_booked() -> None:
     assert Held().on(a_pod().of("alice")).left() == 1
 
 
@@ -186,7 +186,7 @@ def test_the_pods_of_a_booking_pin_it_to_their_node() -> None:
     assert held.capacity.capacity().pins == {}
 
 
-def test_a_gpu_that_maia_has_granted_cannot_be_booked_until_then() -> None:
+def test_a_gpu_that_maia_has_granted_cannot_be_booked_until_the_grant_ends() -> None:
     until = "2030-01-01T00:00:00Z"
     pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
     assert Held().on(pod, 0).capacity.capacity().grants == {}

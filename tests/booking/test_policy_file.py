@@ -109,7 +109,7 @@ def test_a_file_that_crashes_the_yaml_reader_changes_nothing(path: Path) -> None
     assert "not YAML" in (policy.problem() or "")
 
 
-def test_a_refusal_is_logged_once_together_with_the_policy_in_force(path: Path) -> None:
+def test_a_refusal_is_logged_once_and_so_is_the_next_policy_in_force(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     with capture_logs() as lines:
         policy.reconcile()

@@ -76,7 +76,9 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     assert (tmp_path / "bookings.db").exists()
 
 
-def test_a_server_is_unready_with_reasons_until_it_has_read_and_mirrored_the_cluster(tmp_path: Path) -> None:
+def test_a_server_is_unready_with_reasons_until_it_has_read_the_cluster_and_mirrored_the_bookings(
+    tmp_path: Path,
+) -> None:
     probes, web = free_port(), free_port()
     process = build(settings(tmp_path, PROBE_PORT=probes, PORT=web), FakeClock())
 

@@ -85,7 +85,7 @@ def test_an_amount_is_accepted_only_from_its_lowest_value_to_a_million(name: str
 
 
 @pytest.mark.parametrize("name", ["cooldown", "longest", "tolerance", "farthest", "horizon", "spontaneous"])
-def test_a_length_of_up_to_a_hundred_years_is_accepted(name: str) -> None:
+def test_a_length_is_accepted_only_up_to_a_hundred_years(name: str) -> None:
     assert getattr(Limits(**{name: LONGEST}), name) == LONGEST
     with pytest.raises(ValueError, match="hundred") as refused:
         Limits(**{name: Duration(days=LONGEST.days, seconds=LONGEST.seconds + 1)})

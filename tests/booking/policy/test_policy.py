@@ -133,7 +133,7 @@ def test_an_exemption_may_set_only_the_shortest_or_only_the_longest() -> None:
     assert (found.shortest, found.longest) == (Duration(20), Duration(20))
 
 
-def test_the_version_differs_only_when_the_meaning_differs() -> None:
+def test_the_version_differs_exactly_when_the_meaning_differs() -> None:
     first = read_policy("defaults: {cooldown: 14d}\nusers: {bob: {buffer: 1}, alice: {}}")
     same = read_policy("# a comment\nusers: {alice: {}, bob: {buffer: 1}}\ndefaults: {cooldown: P2W}\n")
     assert first.version == same.version

@@ -76,7 +76,9 @@ def test_a_refused_user_reads_what_only_administrators_may_do() -> None:
         (frozenset[str](), False),
     ],
 )
-def test_a_booking_is_changed_only_with_its_current_version(expected: Expected, *, is_fresh: bool) -> None:
+def test_a_change_that_expects_versions_needs_the_current_one_among_them(
+    expected: Expected, *, is_fresh: bool
+) -> None:
     if is_fresh:
         require_current(RECORD, expected)
         return

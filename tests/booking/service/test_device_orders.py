@@ -225,7 +225,7 @@ TROUBLE: dict[str, tuple[Callable[[], ApiError], type[Exception], str]] = {
 
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])
 @pytest.mark.parametrize("what", TROUBLE)
-def test_each_refusal_of_the_api_server_becomes_a_readable_message(
+def test_each_failed_call_to_the_api_server_becomes_a_readable_message(
     kube: FakeKube, gpus: NodeGpus, what: str, verb: str
 ) -> None:
     error, kind, said = TROUBLE[what]

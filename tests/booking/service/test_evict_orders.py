@@ -188,7 +188,7 @@ TROUBLE: dict[str, tuple[ApiError, type[Exception], str]] = {
 @EACH_WAY
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])
 @pytest.mark.parametrize("what", TROUBLE)
-def test_each_refusal_of_the_api_server_becomes_a_readable_message(
+def test_each_failed_call_to_the_api_server_becomes_a_readable_message(
     kube: FakeKube, orders: PodOrders, what: str, verb: str, ask: Callable[..., object]
 ) -> None:
     error, kind, said = TROUBLE[what]

@@ -116,7 +116,7 @@ def test_a_new_database_has_its_own_store_id_and_no_change(database: Any) -> Non
     assert len(bytes.fromhex(store_id)) == 16
 
 
-def test_each_new_file_has_another_mark(tmp_path: Path) -> None:
+def test_each_new_file_has_another_mark_even_with_the_same_store_id(tmp_path: Path) -> None:
     marks = set()
     for number in range(3):
         url = f"sqlite:///{tmp_path / str(number)}"

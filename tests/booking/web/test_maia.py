@@ -161,7 +161,7 @@ def test_guessing_tokens_does_not_use_up_the_reads_of_others_at_that_address(ser
         assert served.door_of_maia.get(path).status_code == 200
 
 
-def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused(
+def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused_as_wrong(
     served: Maia,
 ) -> None:
     for _ in range(STRANGERS):
