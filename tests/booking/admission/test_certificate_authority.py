@@ -102,6 +102,6 @@ def test_a_pair_is_complete_when_the_key_belongs_to_the_certificate() -> None:
     assert not is_whole(KeyPair(b"", SERVER.key))
 
 
-def test_nothing_is_signed_with_an_unreadable_key() -> None:
+def test_nothing_is_signed_with_an_unreadable_certificate() -> None:
     with pytest.raises(UnreadableError, match="not a certificate in PEM"):
         new_certificate(KeyPair(b"x", AUTHORITY.key), HOSTS, EPOCH)

@@ -218,6 +218,6 @@ def test_a_stripped_pod_keeps_class_and_priority_unless_they_are_for_gpus(given:
     assert {key: spec[key] for key in computed if key in spec} == (computed if stays else {})
 
 
-def test_a_stripped_pod_does_not_get_our_gate() -> None:
+def test_our_gate_is_removed_from_a_stripped_pod() -> None:
     raw = pod(schedulingGates=[{"name": names.QUEUE}, {"name": "theirs"}])
     assert stripped(raw, "Why.", SCHEDULER)["spec"]["schedulingGates"] == [{"name": "theirs"}]

@@ -48,7 +48,7 @@ class TestPodsOfAHub:
         found = whose(HUB, labels={names.HUB_USER: "nobody-i-know"})
         assert found == Ownership(why=f"The label {names.HUB_USER} is of no known user: 'nobody-i-know'")
 
-    def test_a_pod_without_both_has_no_owner_even_in_a_namespace_with_one(self) -> None:
+    def test_a_pod_with_neither_has_no_owner_even_in_a_namespace_with_one(self) -> None:
         found = whose(HUB, OWNED)
         assert found == Ownership(why=f"It has neither annotation nor label {names.HUB_USER}")
 

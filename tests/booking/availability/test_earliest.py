@@ -68,7 +68,7 @@ def midnight(now: datetime, day: int) -> datetime:
     ],
 )
 @pytest.mark.parametrize("topology", ["any", "single-node"])
-def test_a_gap_is_found_where_days_are_shorter_than_now(
+def test_a_gap_whose_days_are_shorter_than_those_from_now_on_is_found(
     now: datetime, gap: int, days: int, topology: Topology
 ) -> None:
     start, end = midnight(now, gap), midnight(now, gap + days)

@@ -90,7 +90,7 @@ def test_a_changed_booking_frees_its_own_devices_and_does_not_affect_another_mod
     assert capacities(A100).lacking(the_sum(2), hour(3), hour(5)) is not None
 
 
-def test_a_place_is_not_needed_while_no_booking_needs_a_whole_node() -> None:
+def test_a_place_is_not_needed_while_no_booking_needs_one_node() -> None:
     """Each node is free for one half of the time. The sum fits, so another booking will move in time."""
     world = World({"n0": 1, "n1": 1})
     for key, start, node in (("b-0", 2, "n0"), ("b-1", 4, "n1")):

@@ -63,14 +63,14 @@ def test_a_pod_with_devices_of_two_models_holds_some_of_each_and_counts_all_of_t
     assert [holder.gpus for some in found.values() for holder in some] == [3, 3]
 
 
-def test_an_unhealthy_device_is_neither_free_nor_held() -> None:
+def test_an_unhealthy_device_counts_neither_as_free_nor_as_held() -> None:
     cluster = FakeCluster()
     cluster.cache.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1, health="unhealthy"), a100(2)))
     cluster.run("unhealthy", "n0", 0)
     assert read(cluster) == ModelHolders(("GPU-n0-2",), idle=1)
 
 
-def test_l1_a_device_that_two_pods_report_to_hold_is_neither_free_nor_held() -> None:
+def test_l1_a_device_that_two_pods_report_to_hold_counts_neither_as_free_nor_as_held() -> None:
     cluster = FakeCluster()
     cluster.run("first", "n0", 0)
     cluster.run("second", "n0", 0, 1)
@@ -79,7 +79,7 @@ def test_l1_a_device_that_two_pods_report_to_hold_is_neither_free_nor_held() -> 
     assert [(holder.uid, holder.devices) for holder in found.holders] == [("uid-second", ("GPU-n0-1",))]
 
 
-def test_a_device_whose_holder_is_not_among_the_pods_is_neither_free_nor_held() -> None:
+def test_a_device_whose_holder_is_not_among_the_pods_counts_neither_as_free_nor_as_held() -> None:
     cluster = FakeCluster()
     cluster.run("forgotten", "n0", 0)
     found = HolderCache().at(replace(cluster.now(), pods={}))["n0"].by_model[A100]
@@ -226,7 +226,7 @@ def test_a_node_whose_holders_change_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("uid", ["uid-two", "uid-three"])
-def test_a_node_is_read_again_when_one_of_its_pods_reports_a_checkpoint(uid: str) -> None:
+def test_a_node_is_read_again_when_the_object_of_one_of_its_pods_is_replaced(uid: str) -> None:
     cluster = a_stage()
     cluster.run("three", "n1", 1)
     before = cluster.now()

@@ -90,7 +90,7 @@ def a_snapshot(bookings: Sequence[Booking], pods: Sequence[Pod]) -> StatusSnapsh
 
 
 def left(booking: Booking) -> Booking:
-    """What remains of the booking: its GPUs less those of pods that have ended."""
+    """The booking with one GPU fewer for each pod that ends with it (``status.ending``)."""
     count = booking.spec.count - len(booking.status.ending or ())
     return msgspec.structs.replace(booking, spec=msgspec.structs.replace(booking.spec, count=count))
 
@@ -183,7 +183,7 @@ def test_a_pod_that_an_overlapping_booking_covered_was_not_covered_by_this_one()
     assert found == [("b1", "uid-p1"), ("b0", "uid-p0")]
 
 
-def test_at_each_end_only_the_pods_that_were_older_count() -> None:
+def test_at_each_end_only_the_pods_created_before_it_count() -> None:
     bookings = [a_past(f"b{number}", count=1, hours=(6 - number, 5 - number)) for number in range(4)]
     young: datetime = NOW - timedelta(hours=3)
     pod = a_pod("p").of("alice").created(young).asks(1).obj

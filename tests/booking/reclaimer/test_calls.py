@@ -122,7 +122,7 @@ def test_evicting_a_controllers_pod_costs_at_most_four_calls_with_those_of_the_b
     assert counted.events <= 3
 
 
-def test_a_late_watch_costs_one_more_read_of_the_victim_and_two_of_the_booked_pod(
+def test_a_late_watch_costs_one_more_read_of_the_victim_and_two_for_the_booked_pod(
     cluster: Chain,
 ) -> None:
     served(cluster, "b3")

@@ -42,7 +42,7 @@ def test_only_a_forgotten_request_may_be_sent_again_at_once() -> None:
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 15)), max_size=40))
-def test_requests_of_one_key_are_sent_exactly_once_per_period(
+def test_a_request_is_due_exactly_when_none_of_its_key_was_sent_within_the_period(
     steps: list[tuple[str, int]],
 ) -> None:
     clock = FakeClock()

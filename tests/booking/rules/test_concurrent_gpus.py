@@ -22,7 +22,7 @@ def test_bookings_of_all_models_count_at_each_instant_and_not_in_total() -> None
     assert "in addition to the 2 of your other bookings" in violation.message
 
 
-def test_from_the_earliest_start_the_whole_length_is_below_the_limit() -> None:
+def test_from_the_earliest_start_the_whole_length_is_within_the_limit() -> None:
     violation = concurrent_gpus(a_case(day(1), day(5), count=4, history=BOOKED, limits=FOUR))
     assert violation
     assert violation.earliest_start == day(5)

@@ -51,7 +51,7 @@ def test_a_booking_is_not_shortened_below_the_limit_but_a_short_one_may_grow() -
     assert shortest(a_case(day(1), day(1.5), changing=hours)) is None
 
 
-def test_a_booking_moved_to_when_the_clocks_are_turned_forward_keeps_its_number_of_days() -> None:
+def test_a_move_of_as_many_days_is_no_shortening_where_the_clocks_are_turned_forward() -> None:
     stockholm = Limits(zone="Europe/Stockholm", shortest=Duration(days=2))
     mine = a_record(datetime(2026, 3, 10, 8, tzinfo=UTC), datetime(2026, 3, 11, 8, tzinfo=UTC))
     moved, end = datetime(2026, 3, 28, 8, tzinfo=UTC), datetime(2026, 3, 29, 7, tzinfo=UTC)

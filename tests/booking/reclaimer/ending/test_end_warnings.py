@@ -162,7 +162,9 @@ def test_a_process_that_does_not_lead_warns_no_pod(cluster: FakeCluster) -> None
     assert warnings(cluster) == []
 
 
-def test_a_pod_changed_in_the_meantime_is_warned_once_in_the_next_pass(cluster: FakeCluster) -> None:
+def test_a_pod_that_another_leader_has_marked_in_the_meantime_is_not_warned_again(
+    cluster: FakeCluster,
+) -> None:
     cluster.clock.advance(2 * 86400 - 3600)
     cluster.renew()
     cluster.sync()

@@ -28,7 +28,7 @@ def cluster() -> FakeCluster:
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_the_ordered_pod_is_evicted_once_with_the_administrator_and_the_reason(
+def test_the_pod_that_an_order_names_is_evicted_once_and_the_message_says_by_whom_and_why(
     cluster: FakeCluster, name: str
 ) -> None:
     cluster.annotate(name, names.EVICT, ORDER)

@@ -211,7 +211,7 @@ def test_a_template_that_is_stored_already_is_left_as_it_is() -> None:
     }
 
 
-def test_a_stored_template_has_our_marks_and_the_reason_why_the_pod_left() -> None:
+def test_a_pod_created_from_a_stored_template_has_our_marks_and_the_reason_of_its_victim() -> None:
     server = Server()
     server.replaced()
     server.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
@@ -230,7 +230,7 @@ def test_a_stored_template_has_our_marks_and_the_reason_why_the_pod_left() -> No
         server.calls.create(template)
 
 
-def test_marking_or_deleting_a_template_needs_the_same_template_and_tolerates_its_absence() -> None:
+def test_only_the_same_template_is_marked_or_deleted_and_a_missing_one_counts_as_deleted() -> None:
     server = Server()
     template = server.calls.store(META, BODY, reason="evicted", message="Why.", back="without-gpu")
     due = server.calls.mark_due(template)

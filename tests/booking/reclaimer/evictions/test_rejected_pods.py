@@ -227,7 +227,7 @@ def test_the_condition_on_a_deleted_pod_names_the_kubelets_rejection() -> None:
     assert reasons == [(names.DISRUPTION_TARGET, names.REJECTED_BY_KUBELET)]
 
 
-def test_failed_pods_that_were_not_rejected_are_not_cached() -> None:
+def test_a_rejected_pod_is_cached_until_it_is_removed() -> None:
     world = World("refused")
     reconcile(world)
     assert world.evictor.failed.rejected != ()
