@@ -96,7 +96,7 @@ def test_an_unbound_pod_is_covered_and_may_only_go_to_its_booking_s_place() -> N
     assert cluster.nodes(cluster.mine, 1) == ["n1"]
 
 
-def test_the_pod_of_the_earlier_booking_is_adopted_where_two_cannot_both_stay() -> None:
+def test_the_pod_of_the_first_booking_by_name_is_adopted_where_two_cannot_both_stay() -> None:
     cluster = ClusterWithBooking(3, 1, 1)
     carols = cluster.book("b-3", 0, 9, 1, ("n1", 1), user="carol")
     cluster.bobs()

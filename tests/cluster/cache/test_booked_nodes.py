@@ -72,7 +72,7 @@ def test_a_pod_may_not_go_to_a_node_that_is_planned_whole_for_another_booking() 
     assert cluster.booking_plans.places(cluster.clock.now()).planned(one, "n0") == 0
 
 
-def test_a_pod_may_go_to_a_node_whose_planned_booking_finds_another() -> None:
+def test_a_pod_may_go_to_a_node_whose_planned_booking_can_move() -> None:
     cluster = CachedCluster(2, 2, 1)
     one = cluster.book("b-1", 0, 9, 1, ("n2", 1))
     cluster.book("b-2", 5, 7, 2, ("n0", 2), user="bob")

@@ -116,7 +116,7 @@ class Story:
         self.clock.advance(self.random.choice((1, 1800, 3600)))
 
     def computed_again(self) -> dict[str, Booking]:
-        """Cover by its definition, from the ledger's holdings alone and nothing cached."""
+        """Cover by its definition, from the ledger's holdings and nothing cached."""
         found = []
         for pod in self.cache.pods.values():
             with self.cache.locked() as ledger:

@@ -38,7 +38,7 @@ class Nodes:
         (GONE_AFTER, "unresponsive"),
     ],
 )
-def test_l6_an_agent_is_alive_until_it_has_been_unresponsive_for_too_long(ago: float, state: str) -> None:
+def test_l6_an_agent_is_alive_until_its_last_renewal_is_too_long_ago(ago: float, state: str) -> None:
     nodes = Nodes("n0")
     nodes.renew("n0", ago=ago)
     assert agents(nodes.cache.node_snapshots()) == {"n0": state}

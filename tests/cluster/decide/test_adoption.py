@@ -228,12 +228,12 @@ class TestTwoThatCannotBothStay:
         older = running("a", 1, user="carol", created=EPOCH - HOUR)
         assert _barred_of_two(MINE, _CAROLS, running(), older, is_reversed=is_reversed) == {"uid-a"}
 
-    def test_the_pod_created_first_stays_of_one_booking_s_pods(self, *, is_reversed: bool) -> None:
+    def test_among_pods_of_one_booking_the_one_created_first_stays(self, *, is_reversed: bool) -> None:
         both = planned("b-1", ("n1", 1), ("n2", 1))
         older = running("z", 1, created=EPOCH - HOUR)
         assert _barred_of_two(both, both, running(), older, is_reversed=is_reversed) == {"uid-p"}
 
-    def test_the_first_pod_by_uid_stays_of_pods_created_together(self, *, is_reversed: bool) -> None:
+    def test_among_pods_created_together_the_first_by_uid_stays(self, *, is_reversed: bool) -> None:
         both = planned("b-1", ("n1", 1), ("n2", 1))
         assert _barred_of_two(both, both, running("p"), running("q", 1), is_reversed=is_reversed) == {"uid-q"}
 

@@ -192,7 +192,9 @@ HAS = {"cpu": "4", "memory": "8Gi"}
             id="sidecar running along",
         ),
         pytest.param({"containers": [asking(cpu="4")], "overhead": {"cpu": "1m"}}, TOO_BIG, id="overhead"),
-        pytest.param({"containers": [asking(hugepages="9")]}, None, id="a resource that the node lacks"),
+        pytest.param(
+            {"containers": [asking(hugepages="9")]}, None, id="a resource that the node does not list"
+        ),
         pytest.param({"containers": [asking(cpu="lots")]}, None, id="an unreadable amount"),
     ],
 )

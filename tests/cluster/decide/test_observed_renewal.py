@@ -19,7 +19,7 @@ class Reader:
         self._version = 0
 
     def sees(self, *, written: float, at: float) -> None:
-        """A renewal whose text has an instant so long after EPOCH."""
+        """Deliver a renewal whose ``renewTime`` is ``written`` seconds after EPOCH."""
         self._version += 1
         lease: Lease = a_lease(renewed=EPOCH + timedelta(seconds=written), version=self._version)
         now = EPOCH + timedelta(seconds=at)

@@ -104,7 +104,7 @@ def test_a_node_fits_its_pods_where_it_has_devices_for_all_of_them_at_every_inst
     assert pinned.fits("n0", start, end) == fits
 
 
-def test_a_node_without_pods_fits_what_maintenance_leaves_of_it() -> None:
+def test_a_node_without_pods_fits_even_without_devices_or_during_maintenance() -> None:
     pinned = Pinned.of(ModelPlan({"n0": 0, "n1": 1}, blocks=[("n1", *NIGHT, 1)]), [], {})
     assert pinned.fits("n0", 0, 90)
     assert pinned.fits("n1", 0, 300)

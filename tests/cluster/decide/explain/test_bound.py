@@ -260,7 +260,7 @@ def test_a_notice_is_quoted_and_comes_before_everything_but_an_order() -> None:
     assert _taking(noticed.with_annotation(names.EVICT, _ORDER)) == [_ORDERED, "It must go by noon."]
 
 
-def test_an_administrator_s_order_is_reported_together_with_the_pods_that_may_take_the_gpus() -> None:
+def test_an_administrator_s_order_is_reported_before_the_protection_by_a_booking() -> None:
     ordered = running().with_annotation(names.EVICT, _ORDER)
     assert _taking(ordered, booking=a_booking()) == [_ORDERED, UNTIL]
 

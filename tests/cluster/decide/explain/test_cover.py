@@ -81,7 +81,7 @@ def test_a_booking_that_would_do_is_named_to_a_user_without_any() -> None:
     ]
 
 
-def test_the_booking_that_ended_last_is_reported_and_the_last_by_name_of_two() -> None:
+def test_the_booking_that_ended_last_is_reported_the_last_by_name_if_two_ended_together() -> None:
     bookings = (
         a_booking("b-3", start=EPOCH - 2 * DAY, end=EPOCH - DAY),
         a_booking("b-2", start=EPOCH - 2 * DAY, end=EPOCH),

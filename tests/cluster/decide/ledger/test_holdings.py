@@ -190,7 +190,7 @@ def test_the_devices_of_all_containers_are_held_once_whole_and_in_order() -> Non
         "nothing is known of what it asks for",
     ],
 )
-def test_l1_a_pod_holds_only_known_devices_that_it_can_have_been_given(
+def test_l1_where_devices_are_known_a_pod_holds_only_what_it_can_have_been_given(
     before: Holding, held: list[str], unknown: dict[str, int]
 ) -> None:
     after = on_known_devices(before, DEVICES)

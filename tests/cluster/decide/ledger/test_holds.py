@@ -33,7 +33,7 @@ def test_the_hold_of_a_waiting_pod_counts() -> None:
     ],
     ids=["without one", "bound", "succeeded", "failed", "terminating", "unreadable", "empty"],
 )
-def test_no_hold_counts_on_a_bound_ended_or_unreadable_pod(builder: PodBuilder) -> None:
+def test_no_hold_counts_on_a_pod_that_no_longer_waits_or_has_no_readable_hold(builder: PodBuilder) -> None:
     assert standing_hold(builder.obj) is None
 
 

@@ -118,7 +118,7 @@ def test_leases_of_others_are_ignored() -> None:
 def renewed(
     seconds: float = 0, *, version: int = 1, holder: str | None = None, uid: str = "lease-n0"
 ) -> Lease:
-    """A renewal whose text has an instant so long after EPOCH."""
+    """A renewal whose ``renewTime`` is this long after EPOCH."""
     lease = a_lease("n0", renewed=EPOCH + timedelta(seconds=seconds), version=version)
     return msgspec.structs.replace(
         lease,

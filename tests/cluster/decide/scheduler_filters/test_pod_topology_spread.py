@@ -130,7 +130,7 @@ def test_pods_that_leave_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize("chosen", [{}, None], ids=["that selects everything", "that is missing"])
-def test_a_selector_that_matches_nothing_counts_no_pods(chosen: cases.Json | None) -> None:
+def test_an_empty_or_missing_selector_counts_no_other_pods(chosen: cases.Json | None) -> None:
     assert verdicts(a_pod(over(chosen=chosen)), {"n0": webs(5)})[:3] == [None, None, None]
 
 
