@@ -199,7 +199,7 @@ def test_another_process_of_the_same_name_is_another_candidate(world: World) -> 
     assert again.attempt()
 
 
-def test_a_process_that_replaces_a_killed_leader_leads_at_once(world: World) -> None:
+def test_a_process_that_starts_in_the_place_of_a_killed_leader_leads_at_once(world: World) -> None:
     world.candidate("pod-1_a", place="pod-1").attempt()
     assert not world.candidate("pod-2_b", place="pod-2").attempt()
     assert world.candidate("pod-1_c", place="pod-1").attempt()

@@ -218,7 +218,7 @@ def test_a_deleted_lease_is_created_again(world: World) -> None:
     assert agent.renew()
 
 
-def test_annotations_that_others_wrote_on_the_lease_stay(world: World) -> None:
+def test_labels_that_others_wrote_on_the_lease_stay(world: World) -> None:
     world.agent("a").renew()
     world.kube.patch(LEASES, NAME, {"metadata": {"labels": {"x": "y"}}}, namespace=names.NAMESPACE)
     world.agent("b").renew()

@@ -48,7 +48,7 @@ def test_an_order_without_a_reason_is_valid() -> None:
 @pytest.mark.parametrize(
     "orders", [{}, {"GPU-0": DeviceOrder()}, {"GPU-0": DeviceOrder(), "GPU-1": DeviceOrder(cordoned=None)}]
 )
-def test_no_orders_have_no_text(orders: dict[str, DeviceOrder]) -> None:
+def test_the_text_is_empty_where_nothing_is_ordered(orders: dict[str, DeviceOrder]) -> None:
     """The booking server then removes the annotation."""
     assert encode_device_orders(orders) == ""
 

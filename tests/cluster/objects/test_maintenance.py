@@ -93,7 +93,7 @@ BLOCKS = st.builds(
 
 
 @given(st.lists(BLOCKS, max_size=5), st.randoms())
-def test_a_few_different_blocks_have_the_same_text_in_any_order(
+def test_the_text_of_blocks_does_not_depend_on_their_order(
     blocks: list[MaintenanceBlock], random: Random
 ) -> None:
     assert encode_blocks(random.sample(blocks, len(blocks))) == encode_blocks(blocks)
