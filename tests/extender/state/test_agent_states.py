@@ -1,4 +1,4 @@
-"""Which agents are checked again: those whose Lease has changed, and those that are due."""
+"""Which agents are checked again: those with a changed Lease or a rejected pod, and those that are due."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_an_agent_that_responds_again_is_checked_at_once(watched: Watched) -> No
     assert watched.states("n1") == {"n1": "alive"}
 
 
-def test_after_a_time_without_any_renewal_all_agents_are_checked_for_missed_ones(
+def test_all_agents_are_checked_for_missed_renewals_after_a_time_without_any(
     watched: Watched,
 ) -> None:
     watched.cluster.clock.advance(MISSED_AFTER + 1)
