@@ -1,4 +1,4 @@
-"""An agent that restarts between two calls of the kubelet continues from its checkpoint and its pods."""
+"""An agent that restarts between two calls of the kubelet goes on from the kubelet's checkpoint and pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

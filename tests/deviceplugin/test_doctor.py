@@ -88,7 +88,7 @@ def patient() -> Iterator[Patient]:
                 server.close()
 
 
-def test_nothing_is_reported_about_a_healthy_node(patient: Patient) -> None:
+def test_nothing_wrong_is_reported_about_a_healthy_node(patient: Patient) -> None:
     text, is_well = report(patient.findings())
     assert is_well, text
     assert patient.wrong() == []

@@ -68,5 +68,5 @@ def test_several_paths_are_reported_at_once() -> None:
     assert len(str(refused.value).splitlines()) == 2
 
 
-def test_the_folders_for_specifications_of_the_host_may_be_empty() -> None:
+def test_the_list_of_folders_for_specifications_of_the_host_may_be_empty() -> None:
     assert load(Settings, {**USUAL, names.setting("host_cdi_dirs"): "[]"}).host_cdi_dirs == ()

@@ -104,7 +104,7 @@ def two_sockets(count: int, *, together: int) -> Scores:
     return linked(gpus(count), [score(one, other) for one, other in combinations(range(count), 2)])
 
 
-def test_the_pair_on_one_switch_is_taken_of_two_free_pairs() -> None:
+def test_the_one_of_two_free_pairs_that_is_on_one_switch_is_taken() -> None:
     scores = two_sockets(8, together=2)
     free = [gpus(8)[number] for number in (0, 3, 6, 7)]
     assert list(best_effort(scores, free, frozenset(), 2)) == [gpus(8)[6], gpus(8)[7]]

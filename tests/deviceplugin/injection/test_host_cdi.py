@@ -50,7 +50,7 @@ def qualified(**names: str) -> dict[str, str]:
     ],
     ids=["no specification", "another kind", "no kind", "no devices of ours"],
 )
-def test_no_specification_is_used_and_none_is_reported_where_none_concerns_gpus(
+def test_nothing_is_used_or_reported_where_no_specification_concerns_our_devices(
     found: list[Specification], own: Mapping[str, frozenset[str]]
 ) -> None:
     assert fit(found, own, DRIVER) == NOTHING

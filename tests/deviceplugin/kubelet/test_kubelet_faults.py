@@ -62,7 +62,7 @@ def test_the_api_server_replaces_a_pods_api_that_is_flooded_for_too_long(
 
 
 def test_a_deleted_checkpoint_gives_no_device_to_two_pods(kubelet: FakeKubelet) -> None:
-    """A kubelet that starts without it takes every device for free; assignments still show its pod."""
+    """A kubelet that starts without it takes every device for free; assignments still show whose it is."""
     with RunningAgent(kubelet) as agent:
         first = a_pod("GPU-1", phase="Running", started=True)
         assert kubelet.admit(first)

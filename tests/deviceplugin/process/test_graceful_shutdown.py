@@ -9,7 +9,7 @@ from deviceplugin.process.graceful_shutdown import SERVED_ON, GracefulShutdown
 
 
 class Served:
-    """The server of the kubelet, and when it ended."""
+    """Serves the kubelet until it is stopped, and records when."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
