@@ -11,7 +11,7 @@ from tests.bench.tracing import Stack, Tracer, read, write
 
 
 class Processor:
-    """Time passes only when a test moves it."""
+    """Time passes only where one of its functions spends some."""
 
     def __init__(self) -> None:
         self.spent = 0

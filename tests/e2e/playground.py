@@ -1,4 +1,4 @@
-"""A playground on a real cluster: create pods, wait for what they become, compare what all parts report."""
+"""A playground on a real cluster: create pods, wait for what they become, compare what is said of them."""
 
 import contextlib
 import json

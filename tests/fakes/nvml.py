@@ -1,4 +1,4 @@
-"""The NVML interface in memory, with a clock that moves only when a test waits.
+"""The NVML interface in memory, with a clock that moves only while its user waits.
 
 ``MemoryNvml.script`` holds what happens during each wait, in order; when it is used up, ``stop`` is set. So
 the watching thread runs in the test's own thread, without time passing.

@@ -43,7 +43,7 @@ def node_of(pod: Pod) -> str:
 
 
 def user_of(pod: Pod) -> str:
-    """The user to whom a pod belongs; empty without an owner."""
+    """The user to whom a pod belongs; empty where it belongs to none."""
     return pod.metadata.annotation(names.USER) or ""
 
 

@@ -112,7 +112,7 @@ class State:
 
     @cached_property
     def by_user(self) -> Mapping[str, Group]:
-        """User -> their pods; empty name -> pods without an owner."""
+        """User -> their pods; empty name -> pods that belong to no user."""
         return grouped(self.pods.values(), user_of)
 
     def _hand_on(self, new: "State", before: Any, after: Any, *, is_pod: bool) -> None:

@@ -1,6 +1,7 @@
 """Pods of controllers: taken away like any other, recreated by their controllers alone.
 
-They belong to the user whom their namespace names, since Kubernetes records no creator on what created them.
+They belong to the user whom an administrator names on their namespace, since Kubernetes records no creator on
+what created them.
 """
 
 import json

@@ -163,7 +163,7 @@ class BookedCluster:
 
         Args:
             name: the pod's.
-            user: its owner; it has none where it stays.
+            user: to whom it belongs; one that stays belongs to nobody.
             need: devices.
             order: nodes, as they are tried.
             stays: whether nobody will ever take it away.

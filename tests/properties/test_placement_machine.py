@@ -470,7 +470,7 @@ def _links(device: Device, others: list[Device]) -> int:
 
 
 def _check_containers(pod: Pod, chosen: Assignment) -> None:
-    """Each container has what it requests; only those of a regular init container are given to others too."""
+    """Each container has what it requests; only a regular init container shares its devices."""
     passing = {c.name for c in pod.spec.init_containers or () if c.restart_policy != "Always"}
     taken: set[str] = set()
     for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):

@@ -131,7 +131,7 @@ class ServedNode:
         self.agent: Agent | None = None
         self.lives = 0
         self.deaths = 0
-        """Of agents that were being relied on."""
+        """Of agents that others counted on."""
         self.created = 0
         self._bound_at: dict[str, float] = {}
         """Name -> when a pod was bound whose answer may not have reached the extender."""

@@ -105,7 +105,7 @@ def world_of(taking: Taking, new_world: Worlds) -> World:
 
 
 def _by_owner(state: Value) -> Value:
-    """Pods that differ in a generated name are alike; what its kubelet has refused is left as it is."""
+    """Pods that differ in a generated name alone are alike; those that a kubelet has refused do not count."""
     hers = {key: pod for key, pod in state["pods"].items() if key.endswith("/alice-1")}
     others = (pod for key, pod in state["pods"].items() if key not in hers and pod["live"])
     return {**state, "pods": hers, "others": sorted(map(repr, others))}

@@ -1,4 +1,4 @@
-"""A device plugin that trusts the kubelet: takes what the kubelet chose, in order; Allocate waits at a gate.
+"""A device plugin that trusts the kubelet: prefers the first available; Allocate waits at a gate.
 
 Runs inside a node: ``python naive_plugin.py RESOURCE GATE DEVICES``. The gate is a file,
 shut while it exists.

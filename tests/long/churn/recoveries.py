@@ -1,6 +1,6 @@
-"""How soon a part that was started again acts again, and how soon any part could have.
+"""How soon a part that was started again acts again, and how soon it could have at best.
 
-A part has recovered when it no longer refuses anything: from the moment at which `/readyz` reports it the
+A part has recovered when it no longer turns requests away: from the moment at which `/readyz` reports it the
 extender answers filter and bind, the booking server books, the webhook answers, the node agent is known to
 its kubelet. A controller that led when it was struck has recovered only when one has reclaimed: the
 leader, in a whole pass. With a hundred booked pods waiting that is a hundred evictions, seconds of work after

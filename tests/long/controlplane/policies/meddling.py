@@ -1,4 +1,4 @@
-"""Another owner's webhook, called after ours: it does to a pod what the pod's own annotation says."""
+"""A third party's webhook, called after ours: it does to a pod what the pod's own annotation says."""
 
 import base64
 import json
