@@ -286,7 +286,7 @@ def test_a_forbidden_import_breaks_the_contract_that_forbids_it(
     assert line in wrong
 
 
-def test_an_example_here_breaks_every_contract() -> None:
+def test_every_contract_is_broken_by_an_example_here() -> None:
     names = [contract["name"] for contract in CONTRACTS]
     assert [name for name in names if not any(name.startswith(known) for _, _, known in CLIMBS)] == []
 

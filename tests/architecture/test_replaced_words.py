@@ -113,7 +113,9 @@ def test_every_exception_is_needed() -> None:
         ("a_claim", {"claim"}),
     ],
 )
-def test_a_replaced_word_is_found_only_as_a_whole_word(name: str, words: set[str]) -> None:
+def test_a_replaced_word_is_found_as_a_whole_word_and_not_in_a_term_of_kubernetes(
+    name: str, words: set[str]
+) -> None:
     assert replaced_in(name) == words
 
 

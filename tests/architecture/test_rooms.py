@@ -106,7 +106,7 @@ def test_every_shipped_package_shows_its_types(package: str) -> None:
     assert (ROOT / package / "py.typed").exists()
 
 
-def test_the_first_documents_name_only_existing_files() -> None:
+def test_the_code_map_names_only_existing_files() -> None:
     """The code map of ARCHITECTURE.md."""
     text = (ROOT / "ARCHITECTURE.md").read_text().split("## Code map")[1].split("##")[0]
     rooms = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]

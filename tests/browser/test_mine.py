@@ -108,7 +108,7 @@ def test_a_countdown_counts_in_the_words_that_the_server_chose(site: Site, visit
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
-def test_a_booking_at_risk_is_changed_to_what_is_available_with_one_click(
+def test_one_click_changes_a_booking_at_risk_to_what_is_available(
     site: Site, visitors: Visitors, *, scripts: bool
 ) -> None:
     add_bookings(site)

@@ -50,7 +50,7 @@ def test_only_the_named_namespaces_reach_maias_port_and_the_webhook_stays_open(r
     assert "maia" not in opened[settings.webhook_port]
 
 
-def test_without_a_namespace_maias_port_is_closed(render: Render) -> None:
+def test_without_a_namespace_only_our_own_reaches_maias_port(render: Render) -> None:
     policy = of_kind(render({"maia": {"enabled": True}}), "NetworkPolicy")[DOOR]
     (door,) = (rule for rule in policy["spec"]["ingress"] if rule.get("from"))
     (who,) = door["from"]

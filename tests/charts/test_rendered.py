@@ -200,7 +200,7 @@ def test_the_policy_states_its_version_and_can_be_read(render: Render, said: dic
         assert read_policy(text) == Policy(defaults={"cooldown": Duration(days=7)})
 
 
-def test_without_an_address_the_booking_servers_is_not_published(render: Render) -> None:
+def test_the_booking_servers_address_is_not_published_where_none_is_configured(render: Render) -> None:
     assert names.CLIENT_CONFIG not in of_kind(render(), "ConfigMap")
 
 

@@ -59,7 +59,7 @@ def test_the_control_process_ends_when_its_owner_has_ended(first: First) -> None
     assert first.process.wait(30) == 0
 
 
-def test_a_process_that_it_started_does_not_keep_the_control_process_alive(
+def test_a_process_started_by_the_control_process_does_not_keep_it_alive(
     first: First, tmp_path: Path
 ) -> None:
     lifeline = tmp_path / "lifeline"

@@ -74,7 +74,7 @@ def test_a_planned_booking_that_is_deleted_by_another_database_breaks_it(
 @pytest.mark.parametrize(
     "maker", [Maker(name="server", is_ours=True, store="s-1"), Maker(name="controllers")], ids=str
 )
-def test_a_planned_booking_may_be_deleted_by_its_own_database_and_by_people(
+def test_a_planned_booking_may_be_deleted_by_its_own_database_and_by_others_than_our_parts(
     cluster: FakeCluster, maker: Maker
 ) -> None:
     booked(cluster, start=EPOCH + DAY, end=EPOCH + 2 * DAY)

@@ -120,7 +120,7 @@ def test_the_reclaimer_names_every_kind_that_it_has_read(full: FakeCluster, late
 
 
 @pytest.mark.parametrize("text", [None, "", "4711", "pods", "pods=", "pods=x", "=3"])
-def test_a_hold_that_cannot_be_read_names_no_versions(text: str | None) -> None:
+def test_an_unreadable_state_of_a_hold_names_no_versions(text: str | None) -> None:
     assert versions_of(hold(text)) == {}
 
 

@@ -70,7 +70,7 @@ def test_many_later_faults_do_not_hide_the_one_before_the_write() -> None:
     assert seen(window, states, 61) == {6, 5, 4, 3, 2}
 
 
-def test_the_state_that_a_writer_reports_to_have_read_is_judged_early_and_all_others_as_well() -> None:
+def test_the_state_that_a_writer_says_it_has_read_is_judged_early_and_all_others_as_well() -> None:
     window, _ = a_window(45)
     as_usual, found = [*window.moments(at(61))], [*window.moments(at(61), at(30))]
     assert found[0] == as_usual[0]

@@ -113,7 +113,7 @@ def test_a_failed_installation_names_the_remedies_and_leaves_nothing_behind(
     assert [path for path in (tmp_path / "cache" / "go").iterdir() if path.is_dir()] == []
 
 
-def test_the_users_go_settings_cannot_change_the_result_except_for_proxies() -> None:
+def test_the_users_go_settings_cannot_change_the_result_and_their_proxies_are_kept() -> None:
     inherited = {
         "GOFLAGS": "-mod=mod",
         "GOWORK": "/w",

@@ -92,7 +92,7 @@ def test_connections_are_kept_on_both_sides(kube: KubeClient, server: Upstream) 
         (Answer(code=500, reason="InternalError"), ServerError),
     ],
 )
-def test_a_made_up_answer_does_not_reach_the_server(
+def test_a_call_with_a_made_up_answer_does_not_reach_the_server(
     kube: KubeClient, proxy: FaultProxy, server: Upstream, answer: Answer, error: type[Exception]
 ) -> None:
     proxy.rules.set(Rule(match=Match(verbs=frozenset({"PATCH"})), action=answer))

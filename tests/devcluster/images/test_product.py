@@ -64,7 +64,7 @@ def test_a_change_of_any_file_in_the_images_has_them_rebuilt(
     assert key("1.0", tree) != before
 
 
-def test_compiled_code_next_to_a_module_does_not_have_them_rebuilt(tree: Path) -> None:
+def test_compiled_code_next_to_a_module_does_not_have_the_images_rebuilt(tree: Path) -> None:
     before = key("1.0", tree)
     (tree / "cluster" / "names.cpython-311.pyc").write_bytes(b"compiled")
     assert key("1.0", tree) == before
