@@ -75,7 +75,7 @@ def reboot(cluster: Cluster, parts: Parts) -> None:
     cluster.restart(NODE, late=(agent.name,))
 
 
-def test_a_pod_that_another_scheduler_binds_to_a_full_node_waits_and_runs_when_there_is_room(
+def test_a_pod_bound_by_hand_to_a_full_node_waits_and_runs_when_there_is_room(
     playground: Playground, bob: Person
 ) -> None:
     holders = [bob.create(body(f"holder-{n}", restart="Never")) for n in range(GPUS)]

@@ -222,7 +222,7 @@ class PlacesMachine(Machine):
 
 
 @pytest.mark.parametrize("seed", [1184963481, 3564754459, 403123852, 3869600486])
-def test_l5_the_place_of_a_booking_whose_pod_cannot_stay_is_given_to_no_other_booking(seed: int) -> None:
+def test_l5_the_place_elsewhere_of_a_booking_whose_pod_cannot_stay_is_given_to_no_other(seed: int) -> None:
     """Histories that broke the law: a booking was accepted where the plan controller alone knew of it."""
     assert history.play(PlacesMachine, seed=seed).steps == length()
 

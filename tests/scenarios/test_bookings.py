@@ -139,7 +139,7 @@ def test_two_users_with_bookings_are_both_served_at_the_cost_of_a_third(world: W
     assert came_back(world, bobs) == sorted(bobs)
 
 
-def test_a_booked_pod_never_leaves_for_another_booking(world: World) -> None:
+def test_a_booked_pod_never_leaves_for_another_users_booking(world: World) -> None:
     world.bob.book(2, topology="any")
     bobs = fill(world)
     booked = {n for n in bobs if (pod := world.pod(n)) and pod.metadata.annotation(names.BOOKING)}
@@ -154,7 +154,7 @@ def test_a_booked_pod_never_leaves_for_another_booking(world: World) -> None:
     assert set(left(world, bobs)) == set(bobs) - booked
 
 
-def test_pods_without_an_owner_leave_like_any_other_without_a_booking(world: World) -> None:
+def test_pods_that_belong_to_no_user_leave_like_any_other_without_a_booking(world: World) -> None:
     nobody = Person(world, "system:serviceaccount:team:builder")
     theirs = {f"job-{n}": nobody.create(a_pod(f"job-{n}")) for n in range(4)}
     served(world, *theirs)
@@ -191,7 +191,7 @@ def test_a_free_gpu_is_taken_before_any_pod_leaves(world: World) -> None:
     assert left(world, bobs) == []
 
 
-def test_pods_beyond_the_booked_count_use_free_gpus_and_displace_no_pod(world: World) -> None:
+def test_a_pod_beyond_the_booked_count_waits_and_displaces_no_other(world: World) -> None:
     bobs = fill(world)
     world.alice.book()
     world.alice.create(a_pod("alice-1"))

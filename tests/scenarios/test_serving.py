@@ -126,7 +126,7 @@ def test_a_refusal_that_is_read_before_its_event_arrives_excludes_the_node() -> 
     assert node.lost() == 1, node.describe()
 
 
-def test_a_node_that_loses_power_loses_one_pod() -> None:
+def test_a_node_that_loses_power_refuses_one_pod() -> None:
     node = served()
     node.kill()
     for _ in range(75):

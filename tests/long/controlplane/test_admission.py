@@ -393,7 +393,9 @@ def test_a_pod_that_our_reclaimer_creates_keeps_everything(people: People) -> No
 
 
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])
-def test_a_controllers_pod_has_no_owner(cluster: Cluster, webhook: ServedWebhook, kind: str) -> None:
+def test_a_controllers_pod_belongs_to_no_user_where_its_namespace_names_none(
+    cluster: Cluster, webhook: ServedWebhook, kind: str
+) -> None:
     namespace = f"unowned-{kind.lower()}"
     pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
     why = f"no administrator has set {names.OWNER} on namespace {namespace}."
@@ -405,7 +407,7 @@ def test_a_controllers_pod_has_no_owner(cluster: Cluster, webhook: ServedWebhook
     assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
 
 
-def test_a_controllers_pod_in_a_namespace_with_an_owner_belongs_to_the_owner(
+def test_a_controllers_pod_belongs_to_the_user_that_its_namespace_names(
     cluster: Cluster, webhook: ServedWebhook
 ) -> None:
     pod = made_by_a_controller(cluster, webhook, "Deployment", namespace="owned", owner="alice")

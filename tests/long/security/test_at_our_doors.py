@@ -108,7 +108,7 @@ def test_a_leaked_token_for_us_is_worth_nothing_to_the_api_server(site: Site) ->
     assert stolen.get("/api").status == 401
 
 
-def test_requests_of_administrators_are_refused_to_everybody_else_and_reported(
+def test_requests_that_only_administrators_may_make_are_refused_to_a_user_and_reported(
     site: Site, alice: Rest, theirs: str
 ) -> None:
     asked = 0

@@ -98,7 +98,7 @@ def test_l7_put_apply_and_json_patch_do_not_change_our_keys_of_a_pod_either(peop
 
 @pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize"])
 @pytest.mark.parametrize("forgery", FORGERIES, ids=str)
-def test_l7_no_subresource_changes_our_keys_of_a_pod(
+def test_l7_ephemeral_containers_and_resize_do_not_change_our_keys_of_a_pod_either(
     people: People, pod: str, subresource: str, forgery: Json
 ) -> None:
     before = people.root.get(pod).kept
