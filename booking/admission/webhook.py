@@ -136,7 +136,7 @@ def admission_review_in(body: bytes) -> AdmissionReview:
     try:
         review = msgspec.json.decode(body, type=AdmissionReview)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequestError(f"The body is no AdmissionReview: {error}.") from error
+        raise BadRequestError(f"The body is not an AdmissionReview: {error}.") from error
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         got = f"{review.api_version} {review.kind}"[:100]
         raise BadRequestError(f"This webhook answers {API_VERSION} {KIND}, not {got}.")

@@ -15,7 +15,12 @@ from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
 from booking.records import Violation
 from booking.service import audit_entries, pagination
-from booking.service.authorization import beneficiary, require_administrator, required_reason
+from booking.service.authorization import (
+    beneficiary,
+    optional_reason,
+    require_administrator,
+    required_reason,
+)
 from booking.service.context import ServiceContext, whole
 from booking.service.idempotency import Key, judged
 from booking.service.pagination import Page
@@ -90,7 +95,7 @@ def remove_block(
 ) -> Block:
     """Remove a maintenance block."""
     require_administrator(who, "remove maintenance")
-    said = None if reason is None else required_reason(reason)
+    said = optional_reason(reason)
 
     def judge(reading: Reading) -> Block:
         block = reading.block(block_id)
@@ -181,7 +186,7 @@ def remove_exemption(
 ) -> Exemption:
     """Delete an exemption, and write who did it and why into the audit log."""
     require_administrator(who, "remove exemptions")
-    said = None if reason is None else required_reason(reason)
+    said = optional_reason(reason)
 
     def judge(reading: Reading) -> Exemption:
         exemption = reading.exemption(exemption_id)

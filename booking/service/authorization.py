@@ -83,9 +83,12 @@ def require_current(record: Record, expected: Expected) -> None:
 
 def reason_of(who: Principal, owner: str, reason: str | None) -> str | None:
     """Why a booking is ended: others than its owner have to give a reason."""
-    if reason is not None or who.user != owner:
-        return required_reason(reason)
-    return None
+    return required_reason(reason) if who.user != owner else optional_reason(reason)
+
+
+def optional_reason(reason: str | None) -> str | None:
+    """The message that an administrator may give; None if there is none."""
+    return None if reason is None else required_reason(reason)
 
 
 def required_reason(reason: str | None) -> str:

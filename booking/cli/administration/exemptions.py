@@ -111,7 +111,7 @@ def _said(value: object) -> str:
 def _pair(text: str) -> tuple[str, str | int | bool | None]:
     name, mark, value = text.partition("=")
     if not mark or not name:
-        raise click.UsageError(f"{text!r} is no LIMIT=VALUE: write for example cooldown=P0D.")
+        raise click.UsageError(f"{text!r} is not LIMIT=VALUE: write for example cooldown=P0D.")
     try:
         return name, msgspec.json.decode(value, type=int | bool | None)
     except msgspec.MsgspecError:

@@ -68,7 +68,7 @@ def test_a_limit_without_a_value_is_refused_before_any_request(bob: Terminal) ->
     said = bob.fails(
         "admin", "exempt", "alice", "longest", "--to", "fri", "--reason", "x", user="bob", status=2
     )
-    assert "is no LIMIT=VALUE" in said
+    assert "is not LIMIT=VALUE" in said
 
 
 def test_the_audit_shows_who_changed_what_and_the_refusals_are_listed(bob: Terminal) -> None:
