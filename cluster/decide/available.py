@@ -66,8 +66,9 @@ def _wanted(groups: ByModel, request: GpuRequest) -> Iterator[int]:
 def reserved(request: GpuRequest, view: NodeView, resource: str) -> frozenset[str]:
     """Free devices that are meant for pods of the same or higher priority, which the scheduler has nominated.
 
-    They are as many as these pods can use, and chosen so that as many as possible are left for this pod. This
-    is a matching that grows by augmenting paths: a pod that has a device may change it, but never loses it.
+    As many as these pods can have of the free devices; if there is a choice, those that leave the most for
+    this pod. This is a matching that grows by augmenting paths: a pod that has a device may change it, but
+    never loses it.
     """
     ahead = [one for one in view.nominated if one.uid != request.uid and one.priority >= request.priority]
     if not ahead:

@@ -1,6 +1,6 @@
 """The values that versions of KubeSpawner give the label ``hub.jupyter.org/username`` of a user's pods.
 
-An annotation can carry the raw name, but a label cannot, and versions derive its value in different ways.
+An annotation can carry any raw name, but a label cannot, and versions derive its value in different ways.
 From 0.16 to 6.2 every byte but lowercase letters and digits became ``-`` and its hexadecimal number. Since
 7.0 a name that is a valid label is used as it is; any other is reduced to its safe letters and a hash, from
 which the name cannot be restored. So a label is looked up among the labels of known names, never decoded.

@@ -85,7 +85,7 @@ def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:
 
 
 def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
-    """``needed`` of the devices, the most closely linked ones, in the order of their index."""
+    """The ``needed`` most closely linked devices, by index; a single one is that with the fewest links."""
     if needed == 1:
         return [min(devices, key=lambda device: (_links_to(device, devices), device.index, device.uuid))]
     if needed == len(devices) or needed == 0:

@@ -1,6 +1,6 @@
 """Which of the pods behind our scheduling gate (``names.QUEUE``) are ungated now. Pure.
 
-kube-scheduler retries every pod that an extender has rejected after any change of any pod. So pods without a
+After any change of any pod, kube-scheduler retries every pod that an extender has rejected. So pods without a
 booking for which no GPU is free wait behind a gate, and are ungated in the order in which the scheduler would
 take them (priority, then age): as many as find a free GPU. All waiting pods are considered in that order,
 including those already ungated, and each that finds room takes it, so that two are not ungated for one GPU. A
@@ -67,7 +67,7 @@ class Step:
     ungated: tuple[Pod, ...] = ()
     """The pods whose gate to remove now, in this order."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Uid -> the node to which the scheduler should bind a pod soon that has been ungated already."""
+    """Uid of a pod that has been ungated already -> the node to which the scheduler should bind it soon."""
 
 
 def step(queue: GateQueue) -> Step:
@@ -162,7 +162,7 @@ class _Room:
         """Requests for which no node has enough devices any more."""
 
     def take(self, pod: Pod, request: GpuRequest) -> str | None:
-        """Take devices for the pod on the first node that has them; None if none has."""
+        """Take devices for the pod on the first suitable node that has them: its name; None without one."""
         is_like_others = request.hold is None and not pod.status.nominated_node_name
         if is_like_others and request.key in self._nothing:
             return None

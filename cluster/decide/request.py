@@ -40,7 +40,7 @@ class GpuRequest:
 
     @property
     def mixes(self) -> bool:
-        """Whether its devices may be of several models: it lists models or UUIDs, or has a hold.
+        """Whether its devices may be of several models: it lists several models or UUIDs, or has a hold.
 
         Work does not run well on GPUs of which one is half as large or fast as the others, and users do not
         expect that unless they asked for it.

@@ -103,7 +103,7 @@ class Serving(Liveness):
 
         Args:
             pod: any pod.
-            was_known: whether the pod was seen before; if not, it was rejected at its start time.
+            was_known: whether the pod was seen before; if not, a rejection is dated back to its start time.
             monotonic: the reader's monotonic clock, seconds.
             now: the reader's wall clock, aware.
         """

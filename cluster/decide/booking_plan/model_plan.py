@@ -139,7 +139,7 @@ class PlanAttempt:
         Args:
             plan: the present plan.
             fixed_until: items that begin by then are not moved for others.
-            steps: maximum length of the search.
+            steps: maximum number of places to try.
         """
         self._fixed_until = fixed_until
         self._pinned: set[Item] = set()

@@ -48,7 +48,7 @@ class Timeline:
         """A copy with so much more in ``[start, end)``, or less if the amount is negative."""
         if start >= end or not amount:
             return self
-        # From the stretch before the first step that changes; short stretches are joined with the one before.
+        # From the stretch with the step before the change; too few steps are joined with the stretch before.
         low, high = bisect_left(self._begins, start) - 1, bisect_right(self._begins, end)
         if low and sum(len(stretch.times) for stretch in self._stretches[low:high]) < LENGTH // 2:
             low -= 1

@@ -50,7 +50,7 @@ class Work:
         return max(said)
 
     def lost(self, gpus: int, now: int, restart: int) -> int:
-        """GPU-microseconds that its eviction destroys; ``restart`` is what starting again costs per GPU."""
+        """GPU-microseconds that its eviction destroys; ``restart``: microseconds of a restart per GPU."""
         return gpus * (now - self.saved(now) + restart)
 
     @property

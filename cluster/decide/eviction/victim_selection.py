@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 MOST_HOLDERS: Final = 16
-"""``sets`` tries every set of at most so many victims: of more, it takes the cheapest ones."""
+"""Number of victims among which ``sets`` tries every set; of more victims, the cheapest so many."""
 
 Price = tuple[int, int, int, tuple[int, ...], tuple[str, ...]]
 """Lost GPU-microseconds, earlier evictions, number of victims, starts (newest first, negative), uids.

@@ -52,7 +52,7 @@ class Waits:
     because: tuple[str, ...]
     would_change: tuple[str, ...] = ()
     is_settled: bool = False
-    """Whether the pod waits for anything else than another pod's leaving."""
+    """Whether nothing needs to be added about waiting until GPUs become free."""
     is_hopeless: bool = False
     """Whether neither the leaving of a pod nor a booking would help."""
 

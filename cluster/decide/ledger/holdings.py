@@ -32,7 +32,7 @@ def holding_of(pod: Pod) -> Holding | None:
     """What a bound, living pod holds by its annotation; None for a pod that holds nothing.
 
     A terminating pod still holds its devices. A pod that was bound without an assignment, or with one that
-    cannot be read, holds as many unknown devices as it requests.
+    cannot be read or names no device for its requests, holds as many unknown devices as it requests.
     """
     node = pod.spec.node_name
     if not node or is_terminal(pod):
@@ -50,7 +50,7 @@ def holding_of(pod: Pod) -> Holding | None:
 def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
     """The holding, without assigned devices that the pod cannot have got for its request.
 
-    As many devices count as unknown in their place.
+    Each requested device for which none of the node's devices is assigned counts as unknown.
 
     Args:
         holding: from the pod's own annotations.

@@ -71,7 +71,7 @@ class Ledger:
         self._views: dict[str, NodeView] = {}
         self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
-        """Node -> devices that are held more than once, in the node's last view."""
+        """Node -> devices of which more is held than ``WHOLE``, in the node's last view."""
         self._conflicts_seen: dict[str, int] = {}
         self._changes = Changes()
 
@@ -262,7 +262,7 @@ class Ledger:
 
     @property
     def conflicts_seen(self) -> dict[str, int]:
-        """Node -> how often a device was newly found to be held more than once.
+        """Node -> how often more than ``WHOLE`` of a device was newly found to be held.
 
         The dict is the caller's own.
         """

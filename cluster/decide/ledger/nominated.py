@@ -1,4 +1,4 @@
-"""Pods that kube-scheduler will place on a node once their victims have left (``nominatedNodeName``).
+"""Pods that kube-scheduler intends to place on a node once their victims have left (``nominatedNodeName``).
 
 kube-scheduler's own filters reserve a number of devices for them, but only we know which devices suit them.
 """

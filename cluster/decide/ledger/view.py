@@ -77,7 +77,7 @@ class NodeView:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """UUIDs of devices that are held more than once (law L1 is broken), sorted."""
+        """UUIDs of devices of which more is held than ``WHOLE`` (law L1 is broken), sorted."""
         return tuple(sorted(uuid for uuid, amount in self.held.items() if amount > WHOLE))
 
     def without(self, uid: str) -> "NodeView":
