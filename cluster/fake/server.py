@@ -135,7 +135,7 @@ class FakeKube(UserKube):
             self._asked.faults.lose(verb)
 
     def before(self, verb: str, rival: Callable[[], object]) -> None:
-        """Call ``rival`` just before the next call with this verb is done: a race that happens every time."""
+        """Call ``rival`` just before the next call with this verb is done: a race that is sure to happen."""
         with self._asked.lock:
             self._asked.faults.before(verb, rival)
 

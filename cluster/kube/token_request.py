@@ -1,7 +1,7 @@
 """Gets a ServiceAccount's token for the booking server from the API server, with the account's own token.
 
-A token for the API server itself is never sent elsewhere: its receiver could act in the cluster. Source:
-authentication.k8s.io/v1 TokenRequest; RFC 7519 for a token's claims.
+A ServiceAccount's token for the API server is not valid elsewhere, and must not be sent there: its receiver
+could act in the cluster. Source: authentication.k8s.io/v1 TokenRequest; RFC 7519 for a token's claims.
 """
 
 import base64

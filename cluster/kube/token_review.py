@@ -26,7 +26,7 @@ class TokenReviewStatus(Partial, frozen=True):
     authenticated: bool = False
     user: ReviewedUser = ReviewedUser()
     audiences: tuple[str, ...] | None = None
-    """The audiences, among ours, that the token is valid for."""
+    """The audiences, among ours, that the token is valid for; none if only for the API server's own."""
 
 
 class TokenReview(Partial, frozen=True):

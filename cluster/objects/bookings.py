@@ -1,6 +1,6 @@
 """Booking objects: the live and near-future bookings as the cluster sees them (``kubectl get bookings``).
 
-Authoritative is the booking server's database, whose mirror alone writes ``spec``. ``status`` belongs to the
+The booking server's database is authoritative, and only its mirror writes ``spec``. ``status`` belongs to the
 reclaimer. The schema is in the chart (``files/bookings.yaml``).
 """
 
@@ -33,7 +33,7 @@ class BookingSpec(Partial, frozen=True):
     """If set, the booking covers only pods of this namespace."""
     topology: Topology = "any"
     node: str | None = None
-    """The node on which the plan has all its devices; None if they are on several. The plan may change."""
+    """The node on which the plan has all its devices; None if there is no such node. The plan may change."""
     places: tuple[Place, ...] = ()
     """The nodes on which the plan has its devices. The plan may change."""
     store_id: str = ""

@@ -11,7 +11,7 @@ from cluster.objects.meta import UNREADABLE, Versioned, ready
 
 @ready
 class Replaced(Versioned, frozen=True, kw_only=True):
-    """The user's values; None for a field that was not replaced."""
+    """The user's values; None for a field in which the user gave none, or one of ours."""
 
     scheduler_name: str | None = None
     priority_class_name: str | None = None

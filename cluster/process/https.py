@@ -121,7 +121,7 @@ class TlsServer:
         return ServeError(f"Cannot serve HTTPS on {self._host} port {self.port}: {error or 'no answer'}.")
 
     def problem(self) -> str | None:
-        """Why HTTPS is no longer served although it was, which only a restart solves; None if it is."""
+        """Why HTTPS is no longer served although it was, which only a restart solves; else None."""
         serving = self._serving
         gone = serving is not None and serving.has_ended and not self._closed
         return f"HTTPS is no longer served on port {self.port}." if gone else None

@@ -1,4 +1,4 @@
-"""A server for WSGI apps, and the one of every process: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``.
+"""The HTTP endpoints of a process (``/livez``, ``/healthz``, ``/readyz``, ``/metrics``); serves WSGI apps.
 
 A check is a callable that returns None, or a message about what is wrong. The response is 200, or 503 with
 the messages, so ``kubectl describe`` shows why the probe fails.
