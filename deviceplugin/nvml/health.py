@@ -42,17 +42,17 @@ class HealthSignal(StrEnum):
 
     FAULT = "fault"
     """A critical event: an XID, an uncorrectable memory error, the GPU unavailable."""
-    REFUSED = "refused"
+    PROBE_FAILED = "probe-failed"
     """A probe has failed: the GPU is lost, or NVML returns an error."""
-    DEAD = "dead"
+    UNRESPONSIVE = "unresponsive"
     """Probes have failed three times in a row."""
-    WANTED = "wanted"
+    ACTION_REQUIRED = "action-required"
     """A probe succeeded, but the driver asks for a recovery action, or memory rows cannot be replaced."""
-    LOCKED = "locked"
+    LATCHED = "latched"
     """A probe found nothing wrong, but a fault remains that only a reset clears."""
-    PENDING = "pending"
+    ROWS_PENDING = "rows-pending"
     """A probe found nothing wrong except memory rows that the next reset replaces."""
-    EARLY = "early"
+    RECENT = "recent"
     """A probe found nothing wrong; the last bad signal is more recent than the quiet time."""
     QUIET = "quiet"
     """A probe found nothing wrong, and there was no bad signal during the quiet time."""
@@ -64,7 +64,7 @@ _H, _S, _U, _R = State.HEALTHY, State.SUSPECT, State.UNHEALTHY, State.RECOVERING
 TABLE: Final[Mapping[State, Mapping[HealthSignal, State]]] = MappingProxyType(
     {
         state: MappingProxyType(dict(zip(HealthSignal, row, strict=True)))
-        # signal: FAULT REFUSED DEAD WANTED LOCKED PENDING EARLY QUIET CLEARED
+        # signals: in their order above
         for state, row in {
             _H: (_U, _S, _U, _U, _U, _H, _H, _H, _H),
             _S: (_U, _S, _U, _U, _U, _H, _H, _H, _S),
@@ -150,7 +150,7 @@ class GpuHealth:
     state: State = State.HEALTHY
     fault: str | None = None
     """The last critical event, for people."""
-    lock: str | None = None
+    latched: str | None = None
     """The last critical event that only a reset clears, for people."""
     probe: str | None = None
     """What the last probe found wrong, for people."""
@@ -162,8 +162,8 @@ class GpuHealth:
     @property
     def reason(self) -> str:
         """Why it is not healthy, for people. It changes only with the state, as each change is published."""
-        if self.lock is not None:
-            return f"{self.lock}; it needs a reset"
+        if self.latched is not None:
+            return f"{self.latched}; it needs a reset"
         cause = self.fault or self.probe or "It was reported unhealthy"
         return f"{cause}; recovering" if self.state is State.RECOVERING else cause
 
@@ -207,13 +207,13 @@ class HealthState:
         return frozenset(scope.gpu for scope, record in self.records.items() if record.failures)
 
     @property
-    def locks(self) -> dict[Scope, str]:
+    def latched_faults(self) -> dict[Scope, str]:
         """The faults that only a reset clears: a restart of the agent must not forget them."""
-        return {scope: record.lock for scope, record in self.records.items() if record.lock is not None}
+        return {scope: record.latched for scope, record in self.records.items() if record.latched is not None}
 
-    def locked(self, locks: Mapping[Scope, str]) -> "HealthState":
+    def with_latched_faults(self, faults: Mapping[Scope, str]) -> "HealthState":
         """The state with these faults added."""
-        return self._changed({at: GpuHealth(State.UNHEALTHY, lock=why) for at, why in locks.items()})
+        return self._changed({at: GpuHealth(State.UNHEALTHY, latched=why) for at, why in faults.items()})
 
     def renewed(self, gpu: str | None = None) -> "HealthState":
         """The state after the driver was loaded again (or one GPU was cleared): the next probe decides."""
@@ -246,9 +246,9 @@ class HealthState:
         scope = Scope(event.gpu, event.gpu_instance, event.compute_instance)
         record = self.records.get(scope, GpuHealth())
         stays = event.kind == EventKind.XID and self.xid_policy.needs_reset(event.data)
-        lock = reason if stays else record.lock
+        latched = reason if stays else record.latched
         return self._changed(
-            {scope: replace(record, fault=reason, lock=lock, bad_at=at).after(HealthSignal.FAULT)}
+            {scope: replace(record, fault=reason, latched=latched, bad_at=at).after(HealthSignal.FAULT)}
         )
 
     def _critical(self, event: GpuEvent) -> str | None:
@@ -263,7 +263,7 @@ class HealthState:
     def _after_failure(self, scope: Scope, seen: ProbeFailed) -> GpuHealth:
         record = self.records.get(scope, GpuHealth())
         failures = record.failures + 1
-        worse = record.after(HealthSignal.DEAD if failures >= PATIENCE else HealthSignal.REFUSED)
+        worse = record.after(HealthSignal.UNRESPONSIVE if failures >= PATIENCE else HealthSignal.PROBE_FAILED)
         bad_at = record.bad_at if worse.state is State.SUSPECT else seen.at
         return replace(worse, probe=seen.reason, failures=failures, bad_at=bad_at)
 
@@ -271,19 +271,19 @@ class HealthState:
         record = replace(self.records.get(scope, GpuHealth()), failures=0)
         wanted = _wanted_action(seen)
         if wanted is not None:
-            return replace(record, probe=wanted, bad_at=seen.at).after(HealthSignal.WANTED)
-        if record.lock is None and seen.rows.pending:
+            return replace(record, probe=wanted, bad_at=seen.at).after(HealthSignal.ACTION_REQUIRED)
+        if record.latched is None and seen.rows.pending:
             pending = replace(record, probe="Memory rows wait for a reset to be replaced").after(
-                HealthSignal.PENDING
+                HealthSignal.ROWS_PENDING
             )
             return replace(pending, bad_at=seen.at)
         return record.after(self._good(record, seen.at))
 
     def _good(self, record: GpuHealth, at: float) -> HealthSignal:
-        if record.lock is not None:
-            return HealthSignal.LOCKED
+        if record.latched is not None:
+            return HealthSignal.LATCHED
         is_early = record.bad_at is not None and at - record.bad_at < self.recovery_seconds
-        return HealthSignal.EARLY if is_early else HealthSignal.QUIET
+        return HealthSignal.RECENT if is_early else HealthSignal.QUIET
 
 
 _WORSE: Final = (State.HEALTHY, State.SUSPECT, State.RECOVERING, State.UNHEALTHY)

@@ -183,7 +183,7 @@ class GpuWatch:
         if self._era is None:
             known = self._fault_store.recall()
             self._orders_done, self._earlier = dict(known.orders_done), known.parts
-            self._health = self._health.locked(known.faults if known.era == era else {})
+            self._health = self._health.with_latched_faults(known.faults if known.era == era else {})
         elif era != self._era:
             self._health = self._health.renewed()
         self._era = era
@@ -285,7 +285,9 @@ class GpuWatch:
         self._beat()
         if self._era is not None:
             parts = tuple(d for d in (*self._devices, *self._earlier) if d.published.parent is not None)
-            self._fault_store.keep(Known(self._era, self._health.locks, dict(self._orders_done), parts))
+            self._fault_store.keep(
+                Known(self._era, self._health.latched_faults, dict(self._orders_done), parts)
+            )
         known = with_health(self._devices, self._health)
         current = NvmlReport(
             known, problem, self._events_unavailable, self._versions, self._pci_topology.known

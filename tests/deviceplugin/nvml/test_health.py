@@ -129,10 +129,10 @@ def test_a_lesser_fault_does_not_hide_that_a_reset_is_needed() -> None:
 
 def test_faults_that_need_a_reset_can_be_passed_to_another_process() -> None:
     state = after(xid(79), xid(95, gi=2), xid(48, gpu=B))
-    assert set(state.locks) == {Scope(A), Scope(A, 2)}
-    again = HealthState().locked(state.locks)
+    assert set(state.latched_faults) == {Scope(A), Scope(A, 2)}
+    again = HealthState().with_latched_faults(state.latched_faults)
     assert again.reason(Scope(A)) == state.reason(Scope(A))
-    assert again.locks == state.locks
+    assert again.latched_faults == state.latched_faults
 
 
 def test_an_administrator_clears_one_gpu_and_no_other() -> None:

@@ -34,7 +34,7 @@ class HealthMachine(RuleBasedStateMachine):
         self.health = HealthState(QUIET)
         self.alone = {gpu: HealthState(QUIET) for gpu in GPUS}
         self.now = 0.0
-        self.locked: set[Scope] = set()
+        self.latched: set[Scope] = set()
         self.failures = dict.fromkeys(GPUS, 0)
 
     def see(self, gpu: str, seen: Observation) -> None:
@@ -53,7 +53,7 @@ class HealthMachine(RuleBasedStateMachine):
         if DEFAULT.is_critical(number):
             assert self.health.state(scope) is State.UNHEALTHY
         if DEFAULT.needs_reset(number):
-            self.locked.add(scope)
+            self.latched.add(scope)
 
     @rule(gpu=gpus)
     def probe_fails(self, gpu: str) -> None:
@@ -76,26 +76,28 @@ class HealthMachine(RuleBasedStateMachine):
     @rule(gpu=gpus)
     def it_is_cleared(self, gpu: str) -> None:
         self.see(gpu, FaultCleared(gpu))
-        self.locked = {at for at in self.locked if at.gpu != gpu}
+        self.latched = {at for at in self.latched if at.gpu != gpu}
         self.failures[gpu] = 0
 
     @rule()
     def the_driver_is_loaded_again(self) -> None:
         self.health = self.health.renewed()
         self.alone = {gpu: one.renewed() for gpu, one in self.alone.items()}
-        self.locked = set()
+        self.latched = set()
         self.failures = dict.fromkeys(GPUS, 0)
 
     @rule()
     def the_agent_is_started_again(self) -> None:
-        self.health = HealthState(QUIET).locked(self.health.locks)
-        self.alone = {gpu: HealthState(QUIET).locked(one.locks) for gpu, one in self.alone.items()}
+        self.health = HealthState(QUIET).with_latched_faults(self.health.latched_faults)
+        self.alone = {
+            gpu: HealthState(QUIET).with_latched_faults(one.latched_faults) for gpu, one in self.alone.items()
+        }
         self.failures = dict.fromkeys(GPUS, 0)
 
     @invariant()
     def what_needs_a_reset_stays(self) -> None:
-        assert set(self.health.locks) == self.locked
-        assert all(self.health.state(at) is State.UNHEALTHY for at in self.locked)
+        assert set(self.health.latched_faults) == self.latched
+        assert all(self.health.state(at) is State.UNHEALTHY for at in self.latched)
 
     @invariant()
     def one_gpu_never_concerns_another(self) -> None:
@@ -124,7 +126,7 @@ class HealthMachine(RuleBasedStateMachine):
                 health = health.apply(ProbeAnswered(gpu, 0, at))
         assert {
             at for at, record in health.records.items() if record.state is not State.HEALTHY
-        } == self.locked
+        } == self.latched
 
 
 TestHealthMachine: Callable[..., object] = HealthMachine.TestCase
@@ -134,4 +136,4 @@ def test_nothing_but_an_answer_leads_back_to_healthy() -> None:
     ways = {
         sign for state, row in TABLE.items() for sign, to in row.items() if to is State.HEALTHY is not state
     }
-    assert ways == {HealthSignal.EARLY, HealthSignal.QUIET, HealthSignal.PENDING}
+    assert ways == {HealthSignal.RECENT, HealthSignal.QUIET, HealthSignal.ROWS_PENDING}
