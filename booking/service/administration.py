@@ -59,7 +59,7 @@ def add_block(
     label = None if model is None else names.model_label(model)
 
     def judge(_: Reading) -> Block:
-        said, now = required_reason(reason), whole(context.clock.now())
+        valid_reason, now = required_reason(reason), whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
         if wrong:
             raise RefusedError(wrong)
@@ -70,7 +70,7 @@ def add_block(
             count=count,
             start=max(now, whole(start.astimezone(UTC))),
             end=whole(end.astimezone(UTC)),
-            reason=said,
+            reason=valid_reason,
             created_by=who.user,
             created=now,
         )
@@ -95,7 +95,7 @@ def remove_block(
 ) -> Block:
     """Remove a maintenance block."""
     require_administrator(who, "remove maintenance")
-    said = optional_reason(reason)
+    valid_reason = optional_reason(reason)
 
     def judge(reading: Reading) -> Block:
         block = reading.block(block_id)
@@ -106,7 +106,9 @@ def remove_block(
     def keep(writing: Writing, block: Block) -> None:
         writing.block_remove(block_id)
         now = context.clock.now()
-        audit_entries.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=said)
+        audit_entries.written(
+            writing, "block.remove", who, now, subject=block_id, before=block, reason=valid_reason
+        )
 
     return judged(context, who, judge, keep, kind=Block, key=key, dry_run=dry_run)
 
@@ -149,7 +151,7 @@ def add_exemption(
     unknown = [] if label is None else [*_wrong_model(label, context.capacity())]
 
     def judge(_: Reading) -> Exemption:
-        whose, said = beneficiary(who, user, context.identity_rules), required_reason(reason)
+        whose, valid_reason = beneficiary(who, user, context.identity_rules), required_reason(reason)
         now = whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
         if wrong:
@@ -161,7 +163,7 @@ def add_exemption(
             model=label,
             start=whole(start.astimezone(UTC)),
             end=whole(end.astimezone(UTC)),
-            reason=said,
+            reason=valid_reason,
             created_by=who.user,
             created=now,
         )
@@ -186,7 +188,7 @@ def remove_exemption(
 ) -> Exemption:
     """Delete an exemption, and write who did it and why into the audit log."""
     require_administrator(who, "remove exemptions")
-    said = optional_reason(reason)
+    valid_reason = optional_reason(reason)
 
     def judge(reading: Reading) -> Exemption:
         exemption = reading.exemption(exemption_id)
@@ -198,7 +200,7 @@ def remove_exemption(
         writing.exemption_remove(exemption_id)
         now = context.clock.now()
         audit_entries.written(
-            writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=said
+            writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=valid_reason
         )
 
     return judged(context, who, judge, keep, kind=Exemption, key=key, dry_run=dry_run)

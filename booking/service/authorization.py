@@ -93,14 +93,14 @@ def optional_reason(reason: str | None) -> str | None:
 
 def required_reason(reason: str | None) -> str:
     """The message that an administrator owes."""
-    said = (reason or "").strip()
-    if not said:
+    text = (reason or "").strip()
+    if not text:
         raise refused("no-reason", "Say why: a reason is missing.")
-    if len(said) > LONGEST_REASON:
+    if len(text) > LONGEST_REASON:
         raise refused("reason-too-long", f"A reason has at most {LONGEST_REASON} characters.")
-    if not said.isprintable():
+    if not text.isprintable():
         raise refused(
             "not-a-reason",
-            f"The reason {wording.quoted(said)} has characters that nobody can see: leave them out.",
+            f"The reason {wording.quoted(text)} has characters that nobody can see: leave them out.",
         )
-    return said
+    return text

@@ -37,10 +37,12 @@ def change(
     def decide(writing: Writing) -> Record | RefusedError:
         now = context.clock.now()
         before = allowed(writing, who, booking_id, "change", now=now, expected=expected)
-        said = reason_of(who, before.user, reason)
+        valid_reason = reason_of(who, before.user, reason)
         if _ends_it(before, change, now):
-            after = writing.replace(ended(before, who, now, reason=said))
-            audit_entries.booking(writing, "release", who, now, before=before, after=after, reason=said)
+            after = writing.replace(ended(before, who, now, reason=valid_reason))
+            audit_entries.booking(
+                writing, "release", who, now, before=before, after=after, reason=valid_reason
+            )
             return after
         evaluation = EvaluationContext.of(context, who, before.user, capacity)
         decision, guard = evaluation.decided(writing, now, _request(before, change), changing=before)
@@ -52,7 +54,7 @@ def change(
             return before
         move_others(writing, decision)
         after = writing.replace(wanted, guard=None if _gives_back(before, wanted) else guard)
-        audit_entries.booking(writing, "change", who, now, before=before, after=after, reason=said)
+        audit_entries.booking(writing, "change", who, now, before=before, after=after, reason=valid_reason)
         return after
 
     trial = _trial(context, who, booking_id, change, capacity=capacity, expected=None, reason=reason)
@@ -90,9 +92,9 @@ def _trial(
     def decide(reading: Reading) -> Decision:
         now = context.clock.now()
         before = allowed(reading, who, booking_id, "change", now=now, expected=expected)
-        said = reason_of(who, before.user, reason)
+        valid_reason = reason_of(who, before.user, reason)
         if _ends_it(before, change, now):
-            return _end(ended(before, who, now, reason=said))
+            return _end(ended(before, who, now, reason=valid_reason))
         evaluation = EvaluationContext.of(context, who, before.user, capacity)
         return evaluation.judged(reading, now, _request(before, change), changing=before)
 

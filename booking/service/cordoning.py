@@ -48,21 +48,23 @@ def order_gpu(
     """
     require_administrator(who, f"{order} GPUs")
     if dry_run:
-        said, gpus = _required(context, target, reason)
-        return gpus.order(*target, order, message=f"{who.user}: {said}", at=context.clock.now(), dry_run=True)
+        valid_reason, gpus = _required(context, target, reason)
+        return gpus.order(
+            *target, order, message=f"{who.user}: {valid_reason}", at=context.clock.now(), dry_run=True
+        )
     with spending(context, who, key):
         return _ordered(context, who, target, order, reason=reason, key=key)
 
 
 def _required(context: ServiceContext, target: tuple[str, str], reason: str) -> tuple[str, GpuOrders]:
     """The reason, and where orders are written, where there can be such a GPU at all."""
-    said = required_reason(reason)
+    valid_reason = required_reason(reason)
     node, gpu = target
     if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
         raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
     if context.gpus is None:
         raise ClusterError("This booking server cannot write to nodes.")
-    return said, context.gpus
+    return valid_reason, context.gpus
 
 
 def _ordered(
@@ -74,15 +76,15 @@ def _ordered(
     reason: str,
     key: Key | None,
 ) -> str:
-    said, gpus = _required(context, target, reason)
+    valid_reason, gpus = _required(context, target, reason)
     node, gpu = target
     before = context.store.read(lambda reading: answered(reading, who, key, StoredOrder))
     if before:
         return before.gpu
     subject, at = f"{node}/{gpu}", context.clock.now()
-    _audit(context, who, f"gpu.{order}", subject=subject, reason=said)
+    _audit(context, who, f"gpu.{order}", subject=subject, reason=valid_reason)
     try:
-        uuid = gpus.order(node, gpu, order, message=f"{who.user}: {said}", at=at)
+        uuid = gpus.order(node, gpu, order, message=f"{who.user}: {valid_reason}", at=at)
     except (UnknownGpuError, ClusterError) as error:
         _audit(context, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise

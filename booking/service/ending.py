@@ -33,9 +33,9 @@ def release(
     def decide(writing: Writing) -> Record:
         now = context.clock.now()
         record = allowed(writing, who, booking_id, "release", now=now, expected=expected)
-        said = reason_of(who, record.user, reason)
-        after = writing.replace(_over(record, "release", who, now, reason=said))
-        audit_entries.booking(writing, "release", who, now, before=record, after=after, reason=said)
+        valid_reason = reason_of(who, record.user, reason)
+        after = writing.replace(_over(record, "release", who, now, reason=valid_reason))
+        audit_entries.booking(writing, "release", who, now, before=record, after=after, reason=valid_reason)
         return after
 
     return once(context, who, decide, kind=Record, key=key)
@@ -74,9 +74,9 @@ def cancel(
     def decide(writing: Writing) -> Record:
         now = context.clock.now()
         record = allowed(writing, who, booking_id, "cancel", now=now, expected=expected)
-        said = reason_of(who, record.user, reason)
-        after = writing.replace(_over(record, "cancel", who, now, reason=said))
-        audit_entries.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
+        valid_reason = reason_of(who, record.user, reason)
+        after = writing.replace(_over(record, "cancel", who, now, reason=valid_reason))
+        audit_entries.booking(writing, "cancel", who, now, before=record, after=after, reason=valid_reason)
         return after
 
     return once(context, who, decide, kind=Record, key=key)
@@ -98,15 +98,15 @@ def _over(record: Record, verb: Ending, who: Principal, now: datetime, *, reason
     """The booking after the verb."""
     if verb == "release":
         return ended(record, who, now, reason=reason)
-    said = reason_of(who, record.user, reason)
-    return msgspec.structs.replace(record, cancelled=whole(now), **_by(who, record, said))
+    valid_reason = reason_of(who, record.user, reason)
+    return msgspec.structs.replace(record, cancelled=whole(now), **_by(who, record, valid_reason))
 
 
 def ended(record: Record, who: Principal, now: datetime, *, reason: str | None) -> Record:
     """A running booking after its release: at least a second long, so not empty."""
     end = min(max(rounded_up(now), record.start + _SECOND), record.end)
-    said = reason_of(who, record.user, reason)
-    by = _by(who, record, said)
+    valid_reason = reason_of(who, record.user, reason)
+    by = _by(who, record, valid_reason)
     return msgspec.structs.replace(record, end=end, released=whole(now), waived=bool(by), **by)
 
 

@@ -48,8 +48,8 @@ class PodOrders:
         try:
             found = self._kube.get(PODS, pod, namespace=namespace)
             self._require_evictable(found)
-            said = {names.EVICT: encode_order(order)}
-            body = {"metadata": {"uid": found.metadata.uid, "annotations": said}}
+            annotations = {names.EVICT: encode_order(order)}
+            body = {"metadata": {"uid": found.metadata.uid, "annotations": annotations}}
             self._kube.patch(PODS, pod, body, namespace=namespace, dry_run=dry_run)
         except (NotFound, Conflict) as error:
             raise unknown from error

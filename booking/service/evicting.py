@@ -41,32 +41,32 @@ def evict(
 def dry_run(context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str) -> PodToEvict:
     """The pod that would be evicted, and what it holds; nothing is ordered."""
     require_administrator(who, "evict pods")
-    said, evictions = _required(context, namespace, pod, reason)
-    return evictions.dry_run(namespace, pod, by=who.user, reason=said, at=context.clock.now())
+    valid_reason, evictions = _required(context, namespace, pod, reason)
+    return evictions.dry_run(namespace, pod, by=who.user, reason=valid_reason, at=context.clock.now())
 
 
 def _required(context: ServiceContext, namespace: str, pod: str, reason: str) -> tuple[str, Evictions]:
     """The reason, and where orders are written, where there can be such a pod at all."""
-    said = required_reason(reason)
+    valid_reason = required_reason(reason)
     if not _NAMESPACE.fullmatch(namespace) or not _POD.fullmatch(pod):
         raise UnknownPodError(
             f"There is no pod {wording.quoted(pod)} in the namespace {wording.quoted(namespace)}."
         )
     if context.evictions is None:
         raise ClusterError("This booking server cannot write to pods.")
-    return said, context.evictions
+    return valid_reason, context.evictions
 
 
 def _evict(
     context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None
 ) -> None:
-    said, evictions = _required(context, namespace, pod, reason)
+    valid_reason, evictions = _required(context, namespace, pod, reason)
     subject, at = f"{namespace}/{pod}", context.clock.now()
     if context.store.read(lambda reading: answered(reading, who, key, Ordered)):
         return
-    _audit(context, who, "pod.evict", subject=subject, reason=said)
+    _audit(context, who, "pod.evict", subject=subject, reason=valid_reason)
     try:
-        evictions.order(namespace, pod, by=who.user, reason=said, at=at)
+        evictions.order(namespace, pod, by=who.user, reason=valid_reason, at=at)
     except (RefusedError, UnknownPodError, ClusterError) as error:
         _audit(context, who, "pod.evict-failed", subject=subject, reason=wording.clipped(str(error)))
         raise

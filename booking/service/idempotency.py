@@ -29,7 +29,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of everything in the request, before anything was derived from it."""
 
     @classmethod
-    def of(cls, text: str, *said: bytes) -> "Key":
+    def of(cls, text: str, *parts: bytes) -> "Key":
         """The key of a request: its text, and every part of the request (method, address, body).
 
         Raises:
@@ -38,7 +38,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 < len(text) <= LONGEST_KEY or not text.isprintable():
             raise ValueError(f"An idempotency key is 1 to {LONGEST_KEY} visible characters.")
         digest = sha256()
-        for part in said:
+        for part in parts:
             digest.update(len(part).to_bytes(8))
             digest.update(part)
         return cls(text=text, digest=digest.hexdigest())
