@@ -61,15 +61,15 @@ class AuditWrite(WritingTransaction):
     def audit(self, entry: AuditEntry) -> None:
         """Store an audit entry, in the transaction of the change."""
         was, is_now = _JSON.db_value(entry.before), _JSON.db_value(entry.after)
-        said = (entry.actor, entry.action, entry.subject, entry.reason, was, is_now)
-        self._run(_AUDIT, int(entry.at.timestamp()), *said)
+        values = (entry.actor, entry.action, entry.subject, entry.reason, was, is_now)
+        self._run(_AUDIT, int(entry.at.timestamp()), *values)
 
     def denied_add(self, denied: Denied) -> None:
         """Store a refused request, and delete entries that are too old."""
         self._run("DELETE FROM denied WHERE at < ?", _seconds(denied.at - DENIED_KEPT))
         span = (_seconds(denied.start), _seconds(denied.end))
-        said = (denied.user, denied.model, denied.count, *span, _JSON.db_value(denied.rules))
-        self._run(_DENIED, _seconds(denied.at), *said, _seconds(denied.earliest_start))
+        values = (denied.user, denied.model, denied.count, *span, _JSON.db_value(denied.rules))
+        self._run(_DENIED, _seconds(denied.at), *values, _seconds(denied.earliest_start))
 
     def remember(self, principal: str, key: str, replay: Replay) -> None:
         """Store an answer; it replaces a refusal of this key, and answers that are too old are deleted."""

@@ -77,5 +77,5 @@ def readable_errors(name: str) -> Iterator[None]:
 
 def message(name: str, error: Exception) -> StoreError:
     """The public text of an error: its first line, which names no values."""
-    said = str(error).strip().partition("\n")[0].rstrip(".")
-    return StoreError(f"The booking database {name} cannot be used: {said}.")
+    text = str(error).strip().partition("\n")[0].rstrip(".")
+    return StoreError(f"The booking database {name} cannot be used: {text}.")

@@ -143,7 +143,7 @@ class Store:
             except _RollbackError as spoilt:
                 if len(turn) > 1:
                     return False
-                turn[0].fail(_said(self._engine.name, spoilt.reason))
+                turn[0].fail(_public_error(self._engine.name, spoilt.reason))
                 return True
             except peewee.PeeweeException as error:
                 if committing or attempt == _ATTEMPTS or not self._engine.is_lost(error):
@@ -199,5 +199,5 @@ def _answer(pending: PendingWrite, writing: Writing, *, alone: bool) -> Callable
     return lambda each: each.succeed(result)
 
 
-def _said(name: str, error: BaseException) -> BaseException:
+def _public_error(name: str, error: BaseException) -> BaseException:
     return message(name, error) if isinstance(error, peewee.PeeweeException) else error

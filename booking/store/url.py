@@ -98,14 +98,14 @@ def _server(url: str) -> Server:
     )
 
 
-def _patience(said: str | None) -> float:
+def _patience(text: str | None) -> float:
     try:
-        seconds = _PATIENCE if said is None else float(said)
+        seconds = _PATIENCE if text is None else float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= _LONGEST_PATIENCE:
         raise StoreError(
-            f"The PostgreSQL database cannot be used: {_ANSWERS}={said} is not a number of seconds"
+            f"The PostgreSQL database cannot be used: {_ANSWERS}={text} is not a number of seconds"
             f" between 0 and {_LONGEST_PATIENCE:.0f}."
         )
     return seconds
