@@ -12,7 +12,7 @@ from booking.settings import UninstallSettings
 from booking.uninstall.cleanup import Cleanup
 from booking.uninstall.comebacks import ComebackDrain
 from booking.uninstall.steps import Patience, in_order
-from booking.uninstall.stopping import Say, Stopping
+from booking.uninstall.stopping import Report, Stopping
 from cluster import names
 from cluster.kube.backoff import unpredictable
 from cluster.kube.client import KubeClient
@@ -39,17 +39,19 @@ def main() -> int:
         return BAD_SETTINGS
     kube = KubeClient(connection, clock, user_agent=names.UNINSTALLER)
     try:
-        return 0 if uninstall(kube, clock, settings, say=_print) else 1
+        return 0 if uninstall(kube, clock, settings, report=_print) else 1
     finally:
         kube.close()
 
 
-def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say) -> bool:
+def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, report: Report) -> bool:
     """Do everything that is due before or after the deletion of the release; returns whether all is done."""
     events = EventRecorder(kube, clock, component=names.UNINSTALLER)
-    stopping = Stopping(kube, clock, namespace=settings.namespace, say=say)
-    bringing = ComebackDrain(kube, clock, events, say=say, random=unpredictable())
-    clearing = Cleanup(kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, say=say)
+    stopping = Stopping(kube, clock, namespace=settings.namespace, report=report)
+    bringing = ComebackDrain(kube, clock, events, report=report, random=unpredictable())
+    clearing = Cleanup(
+        kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, report=report
+    )
     steps: list[Callable[[], str | None]] = [
         stopping.controller,
         stopping.admission,
@@ -60,7 +62,7 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
         clearing.objects,
         lambda: clearing.report_remaining(settings.scheduler_name),
     ]
-    done = in_order(steps, Patience(clock=clock, seconds=settings.timeout_seconds), say)
+    done = in_order(steps, Patience(clock=clock, seconds=settings.timeout_seconds), report)
     events.flush()
     return done
 

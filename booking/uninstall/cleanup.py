@@ -3,7 +3,7 @@
 from booking.uninstall import marks
 from booking.uninstall.api import everything, some, without
 from booking.uninstall.kinds import CAPACITIES
-from booking.uninstall.stopping import Say
+from booking.uninstall.stopping import Report
 from booking.wording import counted
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound
@@ -15,12 +15,12 @@ from cluster.objects.pods import Pod, asks_for_gpus, is_terminal
 class Cleanup:
     """The steps that remove our objects from the cluster, and our traces from others' objects."""
 
-    def __init__(self, kube: Kube, *, namespace: str, keeps_bookings: bool, say: Say) -> None:
+    def __init__(self, kube: Kube, *, namespace: str, keeps_bookings: bool, report: Report) -> None:
         """Args: namespace: of the release; say: prints a line for the person who uninstalls."""
         self._kube = kube
         self._namespace = namespace
         self._keeps_bookings = keeps_bookings
-        self._say = say
+        self._report = report
 
     def pods(self) -> str | None:
         """Remove our marks from all pods; returns a message if some changed meanwhile.
@@ -33,7 +33,7 @@ class Cleanup:
         changed = [pod.key for pod, change in changes if not self._patched(PODS, pod, change)]
         if len(changes) > len(changed):
             done = counted(len(changes) - len(changed), "pod")
-            self._say(f"Annotations, gates and finalizers of ours are removed from {done}.")
+            self._report(f"Annotations, gates and finalizers of ours are removed from {done}.")
         return f"Pods changed at this moment: {some(changed)}." if changed else None
 
     def nodes(self) -> str | None:
@@ -47,7 +47,7 @@ class Cleanup:
         for node, change in changes:
             self._patched(NODES, node, change)
         if changes:
-            self._say(f"Our annotations and labels are removed from {counted(len(changes), 'node')}.")
+            self._report(f"Our annotations and labels are removed from {counted(len(changes), 'node')}.")
         return None
 
     def objects(self) -> str | None:
@@ -61,7 +61,7 @@ class Cleanup:
         ours = [name for name in left if marks.is_left(name, keeps_bookings=self._keeps_bookings)]
         gone = [name for name in ours if without(self._kube, LEASES, name, self._namespace)]
         if gone:
-            self._say(f"Deleted {counted(len(gone), 'Lease')}.")
+            self._report(f"Deleted {counted(len(gone), 'Lease')}.")
         without(self._kube, SECRETS, names.WEBHOOK_KEYS, self._namespace)
         without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
         return None
@@ -77,15 +77,15 @@ class Cleanup:
         running = [pod for pod in with_gpus if pod.spec.node_name]
         waiting = [pod.key for pod in with_gpus if _waits_for(pod, scheduler)]
         if running:
-            self._say(f"Pods that run keep their GPUs until they end: {len(running)}.")
+            self._report(f"Pods that run keep their GPUs until they end: {len(running)}.")
         if waiting:
-            self._say(
+            self._report(
                 f"Some pods wait for scheduler {scheduler}, which is gone: {some(waiting)}."
                 " Delete them; what a controller makes again, the cluster's own scheduler places."
             )
         if self._keeps_bookings:
-            self._say("The bookings are kept: install again, and everybody finds theirs.")
-        self._say("Nothing else of GPU Booking is left outside its release.")
+            self._report("The bookings are kept: install again, and everybody finds theirs.")
+        self._report("Nothing else of GPU Booking is left outside its release.")
 
     def _patched(self, resource: Resource[T], obj: T, change: marks.Json) -> bool:
         """Whether the object was changed, or is gone."""

@@ -17,7 +17,7 @@ from booking.reclaimer.evictions.comeback import (
 from booking.reclaimer.evictions.comeback_cache import ComebackCache
 from booking.reclaimer.evictions.comebacks import Comebacks, EventWriter
 from booking.uninstall.api import everything, some, without
-from booking.uninstall.stopping import Say
+from booking.uninstall.stopping import Report
 from cluster import names
 from cluster.kube.backoff import Random
 from cluster.kube.interface import Kube
@@ -32,11 +32,13 @@ _NOBODY: Final[frozenset[str]] = frozenset()
 class ComebackDrain:
     """Completes every comeback."""
 
-    def __init__(self, kube: Kube, clock: Clock, events: EventWriter, *, say: Say, random: Random) -> None:
+    def __init__(
+        self, kube: Kube, clock: Clock, events: EventWriter, *, report: Report, random: Random
+    ) -> None:
         """Args: events: for the pods' owners; say: prints for the administrator; random: spreads attempts."""
         self._kube = kube
-        self._say = say
-        self._events = _RepeatedEvents(events, say)
+        self._report = report
+        self._events = _RepeatedEvents(events, report)
         self._seen = ComebackCache()
         self._returning = Comebacks(Calls(kube, clock), clock, self._events, self._seen, random=random)
 
@@ -77,29 +79,29 @@ class ComebackDrain:
         for template in templates:
             meta = template.metadata
             if without(self._kube, POD_TEMPLATES, meta.name, meta.namespace):
-                self._say(f"PodTemplate {meta.namespace}/{meta.name} was not readable, and is deleted.")
+                self._report(f"PodTemplate {meta.namespace}/{meta.name} was not readable, and is deleted.")
 
 
 class _RepeatedEvents:
     """Events for the owners, repeated for the person who uninstalls."""
 
-    def __init__(self, events: EventWriter, say: Say) -> None:
+    def __init__(self, events: EventWriter, report: Report) -> None:
         self._events = events
-        self._say = say
+        self._report = report
         self.refused: dict[str, str] = {}
         """Uid of the victim -> why its pod cannot come back yet."""
 
     def normal(self, about: Pod, reason: str, message: str) -> None:
         """Write an Event of type ``Normal``, and print it."""
         self._events.normal(about, reason, message)
-        self._say(f"Pod {about.key}: {message}")
+        self._report(f"Pod {about.key}: {message}")
 
     def warning(self, about: Pod, reason: str, message: str) -> None:
         """Write an Event of type ``Warning``, print it, and note a refused comeback."""
         self._events.warning(about, reason, message)
         if reason == names.COMEBACK_REFUSED:
             self.refused[about.metadata.uid] = message
-        self._say(f"Pod {about.key}: {message}")
+        self._report(f"Pod {about.key}: {message}")
 
 
 def _is_leaving(pod: Pod) -> bool:

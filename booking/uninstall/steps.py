@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from booking.uninstall.stopping import Say
+from booking.uninstall.stopping import Report
 from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock
 
@@ -24,7 +24,7 @@ class Patience:
     seconds: float
 
 
-def in_order(steps: Sequence[Step], patience: Patience, say: Say) -> bool:
+def in_order(steps: Sequence[Step], patience: Patience, report: Report) -> bool:
     """Run every step, each after the one before it is complete; returns whether all are.
 
     Completed work stays, so another call continues where this one ended.
@@ -32,13 +32,13 @@ def in_order(steps: Sequence[Step], patience: Patience, say: Say) -> bool:
     clock, stop = patience.clock, threading.Event()
     latest = clock.monotonic() + patience.seconds
     for step in steps:
-        said = None
+        reported = None
         while (left := _tried(step)) is not None:
-            if left != said:
-                say(left)
-                said = left
+            if left != reported:
+                report(left)
+                reported = left
             if clock.monotonic() >= latest:
-                say("This takes too long. Nothing is lost: see what is said above, and uninstall again.")
+                report("This takes too long. Nothing is lost: see what is said above, and uninstall again.")
                 return False
             clock.wait(stop, PAUSE)
     return True

@@ -12,7 +12,7 @@ from cluster.objects.nodes import Lease
 from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 CONTROLLER: Final = ("controller",)
 OTHERS: Final = ("extender", "server", "node-agent")
@@ -30,12 +30,12 @@ _USUAL_DURATION: Final = 30
 class Stopping:
     """Stops components, and checks whether they have stopped."""
 
-    def __init__(self, kube: Kube, clock: Clock, *, namespace: str, say: Say) -> None:
+    def __init__(self, kube: Kube, clock: Clock, *, namespace: str, report: Report) -> None:
         """Args: namespace: of the release; say: prints a line for the person who uninstalls."""
         self._kube = kube
         self._clock = clock
         self._namespace = namespace
-        self._say = say
+        self._report = report
         self._seen: dict[str, tuple[str, float]] = {}
         """Lease -> its resourceVersion, and since when it has had that."""
 
@@ -56,14 +56,14 @@ class Stopping:
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
         if webhook or policy:
-            self._say("GPU Booking does not see new pods from now on.")
+            self._report("GPU Booking does not see new pods from now on.")
         return None
 
     def _gone(self, parts: Sequence[str]) -> str | None:
         for part in parts:
             for resource, name in _WORKLOADS[part]:
                 if without(self._kube, resource, name, self._namespace):
-                    self._say(f"{resource.kind} {name} is stopped.")
+                    self._report(f"{resource.kind} {name} is stopped.")
         selected = f"{names.OUR_PODS},{names.COMPONENT} in ({','.join(parts)})"
         pods, _ = everything(self._kube, PODS, Selection(namespace=self._namespace, label_selector=selected))
         left = [_place(pod) for pod in pods]

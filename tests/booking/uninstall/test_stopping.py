@@ -21,7 +21,7 @@ class Release:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.said: list[str] = []
-        self.stopping = Stopping(self.kube, self.clock, namespace=HOME, say=self.said.append)
+        self.stopping = Stopping(self.kube, self.clock, namespace=HOME, report=self.said.append)
 
     def workload(self, part: str) -> None:
         resource, name = WORKLOADS[part]

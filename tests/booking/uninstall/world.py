@@ -87,7 +87,7 @@ class World:
                 self.kube.finish(PODS, pod.metadata.name, namespace=TEAM)
 
     def uninstall(self) -> bool:
-        return uninstall(self.kube, self.clock, self.settings, say=self.said.append)
+        return uninstall(self.kube, self.clock, self.settings, report=self.said.append)
 
     # --- what is there ---------------------------------------------------------------------------------
     def is_there(self, resource: Any, name: str, namespace: str | None = None) -> bool:
