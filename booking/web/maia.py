@@ -126,8 +126,8 @@ class Views:
 
     def calendar(self) -> Response:
         """``GET``: refused; it used to show all bookings, with their users' addresses, to any client."""
-        said = "This is not available any more. GET /api/v1/availability says what is free, and when."
-        return _compact(_error(HTTPStatus.GONE, said))
+        message = "This is not available any more. GET /api/v1/availability says what is free, and when."
+        return _compact(_error(HTTPStatus.GONE, message))
 
     def stats(self) -> Response:
         """The number of free GPUs; the holders of the others are not shown."""
@@ -227,8 +227,8 @@ def _body() -> Mapping[str, Any]:
         raise _WrongError("The body is not a JSON object") from error
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    value = said.get(name)
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
     if not isinstance(value, str) or not value:
         raise _WrongError(f"Missing {name}")
     if not value.isprintable():

@@ -49,8 +49,8 @@ class IdTokens:
             FetchError: the provider's keys cannot be fetched.
         """
         claims = self._claims(token, {self._oidc.client_id})
-        said = claims.get("nonce")
-        if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+        claim = claims.get("nonce")
+        if not isinstance(claim, str) or not hmac.compare_digest(claim.encode(), nonce.encode()):
             raise BadTokenError("The ID token was made for another login.")
         return claims
 

@@ -72,7 +72,7 @@ def person_of(claims: Mapping[str, Any], oidc: Oidc) -> Person:
     )
 
 
-def _groups(said: object, prefix: str) -> frozenset[str]:
-    listed = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+def _groups(claim: object, prefix: str) -> frozenset[str]:
+    listed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     named = {prefix + group for group in listed if isinstance(group, str) and group}
     return frozenset(name for name in named if not name.startswith(_RESERVED)) | {AUTHENTICATED}

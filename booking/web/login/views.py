@@ -171,8 +171,8 @@ class OidcViews(Views):
         if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
             raise BadTokenError("That took too long, or began in another window: please sign in again.")
         if "error" in request.args:
-            said = request.args.get("error_description") or request.args["error"]
-            raise BadTokenError(f"The identity provider says: {said[:_LONGEST_WORD]}")
+            description = request.args.get("error_description") or request.args["error"]
+            raise BadTokenError(f"The identity provider says: {description[:_LONGEST_WORD]}")
         if oidc is None or id_tokens is None or request.args.get("iss", oidc.issuer) != oidc.issuer:
             raise BadTokenError("That answer is another provider's.")
         token = self._provider.id_token(request.args.get("code", ""), attempt, self._back)
@@ -223,9 +223,9 @@ def _going(address: str, status: HTTPStatus) -> Response:
 
 def _end_of(token: str) -> datetime | None:
     """When a valid token expires, if it says so."""
-    said = claims_unverified(token).get("exp")
+    expiry = claims_unverified(token).get("exp")
     try:
-        return datetime.fromtimestamp(int(said), UTC) if isinstance(said, int | float) else None
+        return datetime.fromtimestamp(int(expiry), UTC) if isinstance(expiry, int | float) else None
     except (OverflowError, ValueError, OSError):
         return None
 

@@ -180,8 +180,8 @@ class AdminPages:
         policy = self._parts.policy()
         manual = limit_values(Limits(zone=policy.zone))
         found = limit_values(policy.limits_for(user="", model="", now=visit.clock.now))
-        meant = meaning(policy)
-        scopes = {name: meant[name] for name in ("pools", "groups", "users") if meant[name]}
+        policy_meaning = meaning(policy)
+        scopes = {name: policy_meaning[name] for name in ("pools", "groups", "users") if policy_meaning[name]}
         rows = [
             (knob, _shown(value), value != manual[knob]) for knob, value in found.items() if knob != "zone"
         ]
@@ -291,7 +291,7 @@ class AdminPages:
             of_pods=end_effects.before(self._parts.terms),
         )
 
-    def _page(self, visit: Visit, template: str, refused: Refused | None = None, **said: Any) -> Response:
+    def _page(self, visit: Visit, template: str, refused: Refused | None = None, **values: Any) -> Response:
         what = request.args.get("done", "")
         return self._frame.page(
             template,
@@ -306,7 +306,7 @@ class AdminPages:
             refused=refused,
             texts=request.form,
             once=new_token(),
-            **said,
+            **values,
         )
 
     def _done_message(self, what: str) -> str | None:
@@ -317,10 +317,10 @@ class AdminPages:
 
 def _key() -> Key | None:
     """The key of the submitted form: a second click plans, grants or evicts nothing more."""
-    said = urlencode(
+    contents = urlencode(
         [(name, text) for name, text in request.form.items(multi=True) if name not in (CSRF, ONCE)]
     )
-    return key_of(f"{request.path}?{said}".encode())
+    return key_of(f"{request.path}?{contents}".encode())
 
 
 def limits_in(text: str) -> Mapping[str, Any]:

@@ -19,13 +19,13 @@ def new_token() -> str:
     return secrets.token_hex()
 
 
-def key_of(said: bytes) -> Key | None:
+def key_of(contents: bytes) -> Key | None:
     """The key of the form in this request; None if its hidden field is missing or is not ours.
 
     Args:
-        said: everything that was filled in. The same form with other contents is another request.
+        contents: everything that was filled in. The same form with other contents is another request.
     """
     token = request.form.get(FIELD, "")
     if not _TOKEN.fullmatch(token):
         return None
-    return Key.of(f"page-{token}-{sha256(said).hexdigest()}", said)
+    return Key.of(f"page-{token}-{sha256(contents).hexdigest()}", contents)

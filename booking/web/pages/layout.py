@@ -67,7 +67,7 @@ class PageLayout:
         return Visit(who, clock, self._parts.csrf.token(who, request))
 
     def page(
-        self, template: str, visit: Visit, *, status: HTTPStatus = HTTPStatus.OK, **said: Any
+        self, template: str, visit: Visit, *, status: HTTPStatus = HTTPStatus.OK, **values: Any
     ) -> Response:
         """Render a page, or a fragment of one."""
         text = render_template(
@@ -79,7 +79,7 @@ class PageLayout:
             same_page=same_page(),
             places=PLACES + (ADMINISTRATION if visit.who.is_administrator else ()),
             asset=self._assets.address,
-            **said,
+            **values,
         )
         return Response(text, status=status, content_type="text/html; charset=utf-8")
 
@@ -141,8 +141,8 @@ def page_mark() -> str | None:
 def same_page(**more: str) -> str:
     """The query of this page of a list with ``more`` added; empty if there are no parameters."""
     mark = page_mark()
-    said = more if mark is None else {**more, _MARK: mark}
-    return f"?{urlencode(said)}" if said else ""
+    query = more if mark is None else {**more, _MARK: mark}
+    return f"?{urlencode(query)}" if query else ""
 
 
 def _place(path: str) -> str:

@@ -210,8 +210,8 @@ class _Reading:
         for name in unknown[:_NAMED]:
             close = get_close_matches(name, known, n=1)
             there = f"there are {', '.join(known)}." if known else "there is none here."
-            meant = f"is {close[0]} meant?" if close else there
-            self.complaints.append(self.wording.unknown(shown(name), meant))
+            hint = f"is {close[0]} meant?" if close else there
+            self.complaints.append(self.wording.unknown(shown(name), hint))
         if len(unknown) > _NAMED:
             self.complaints.append(self.wording.more(len(unknown) - _NAMED))
 

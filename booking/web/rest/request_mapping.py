@@ -120,22 +120,22 @@ def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
     values = body.values
     begin: datetime = values.get("start") or now
     end, duration = values.get("end"), values.get("duration")
-    is_said = {name for name in ("end", "duration") if values.get(name) is not None or name in body.unread}
-    unsaid = _Span(values.get("start"), _later(begin), unread=frozenset({LENGTH}))
-    if is_said == {"end", "duration"}:
+    given = {name for name in ("end", "duration") if values.get(name) is not None or name in body.unread}
+    default = _Span(values.get("start"), _later(begin), unread=frozenset({LENGTH}))
+    if given == {"end", "duration"}:
         return _lacking(
-            unsaid, "conflicting-fields", "duration", "cannot be combined with end: give one of them."
+            default, "conflicting-fields", "duration", "cannot be combined with end: give one of them."
         )
-    if not is_said:
+    if not given:
         return _lacking(
-            unsaid, "missing-field", "end", 'or duration is missing: say until when ("duration": "P2D").'
+            default, "missing-field", "end", 'or duration is missing: say until when ("duration": "P2D").'
         )
     if end is not None and "start" in body.unread:
         return _Span(None, end, _past(end, now), unread=frozenset({LENGTH}))
     if end is not None:
         return _Span(values.get("start"), end)
     if duration is None:
-        return unsaid
+        return default
     # The start is given, too: "a day from now" is a day, though seconds pass until it is evaluated.
     return _Span(begin, durations.after(begin, durations.read(duration), zone))
 
