@@ -118,14 +118,14 @@ def summary_of(server: ServerConnection, booking: Row) -> str:
     return f"{booking['count']} x {booking['model']} from {start} to {end} ({server.zone.key})"
 
 
-def meant(read: Callable[..., T], *said: Any) -> T:
+def parsed(read: Callable[..., T], *arguments: Any) -> T:
     """Call a parser of the user's input.
 
     Raises:
         click.UsageError: the input cannot be understood.
     """
     try:
-        return read(*said)
+        return read(*arguments)
     except UnclearTimeError as error:
         raise click.UsageError(str(error)) from error
 

@@ -37,16 +37,16 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
     Raises:
         UnclearTimeError: it is not an instant, or one that the clocks of the zone leave out.
     """
-    said = " ".join(text.lower().split())
-    if said == "now":
+    words = " ".join(text.lower().split())
+    if words == "now":
         return now.astimezone(UTC).replace(microsecond=0)
-    if said.startswith(("+", "in ")):
-        length = length_of(said.removeprefix("+").removeprefix("in "))
+    if words.startswith(("+", "in ")):
+        length = length_of(words.removeprefix("+").removeprefix("in "))
         return durations.after(now.astimezone(UTC).replace(microsecond=0), length, zone)
     full = _iso(text.strip(), zone)
     if full is not None:
         return full
-    day, clock = _split(said)
+    day, clock = _split(words)
     found = _of_day(day, clock, now.astimezone(zone), zone)
     if found is None:
         raise UnclearTimeError(f"{text!r} is not a time: {HINT}.")
@@ -75,12 +75,12 @@ def _iso(text: str, zone: ZoneInfo) -> datetime | None:
     return _local(found.date(), found.time(), zone)
 
 
-def _split(said: str) -> tuple[str, str | None]:
+def _split(words: str) -> tuple[str, str | None]:
     """Day and time; the day is empty if there is only a time."""
-    day, _, clock = said.rpartition(" ")
+    day, _, clock = words.rpartition(" ")
     if _CLOCK.fullmatch(clock) and (day or ":" in clock):
         return day, clock
-    return said, None
+    return words, None
 
 
 def _of_day(day: str, clock: str | None, here: datetime, zone: ZoneInfo) -> datetime | None:
@@ -133,8 +133,8 @@ def _local(day: date, at: time, zone: ZoneInfo) -> datetime:
     return found
 
 
-def _utc(moment: datetime, said: str) -> datetime:
+def _utc(moment: datetime, text: str) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise UnclearTimeError(f"{said} is beyond the calendar.") from error
+        raise UnclearTimeError(f"{text} is beyond the calendar.") from error

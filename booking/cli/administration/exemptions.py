@@ -61,8 +61,8 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
     body: dict[str, Any] = {
         "user": user,
         "limits": dict(_pair(each) for each in limits),
-        "start": bookings.meant(instant_of, options["start"] or "now", now, server.zone).isoformat(),
-        "end": bookings.meant(instant_of, options["end"], now, server.zone).isoformat(),
+        "start": bookings.parsed(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "end": bookings.parsed(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }
     if options["model"]:
@@ -100,10 +100,10 @@ def _terms(exemption: Row) -> str:
 
 
 def _limits(exemption: Row) -> str:
-    return ", ".join(f"{name}={_said(value)}" for name, value in sorted(exemption["limits"].items()))
+    return ", ".join(f"{name}={_input_text(value)}" for name, value in sorted(exemption["limits"].items()))
 
 
-def _said(value: object) -> str:
+def _input_text(value: object) -> str:
     """A limit's value as a user would type it: text unquoted, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 

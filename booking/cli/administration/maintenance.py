@@ -60,8 +60,8 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     now = server.clock.now()
     body = {
         "node": node,
-        "start": bookings.meant(instant_of, options["start"] or "now", now, server.zone).isoformat(),
-        "end": bookings.meant(instant_of, options["end"], now, server.zone).isoformat(),
+        "start": bookings.parsed(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "end": bookings.parsed(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }
     if options["model"]:

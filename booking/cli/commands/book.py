@@ -48,9 +48,9 @@ def book(model: str, output: Format, **options: Any) -> None:
     now = server.clock.now()
     for name, text in (("start", options["start"]), ("end", options["end"])):
         if text:
-            body[name] = bookings.meant(instant_of, text, now, server.zone).isoformat()
+            body[name] = bookings.parsed(instant_of, text, now, server.zone).isoformat()
     if options["length"]:
-        body["duration"] = str(bookings.meant(length_of, options["length"]))
+        body["duration"] = str(bookings.parsed(length_of, options["length"]))
     if options["single_node"] is not None:
         body["topology"] = "single-node" if options["single_node"] else "any"
     if server.named_namespace:

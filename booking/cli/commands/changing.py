@@ -34,9 +34,9 @@ def extend(booking: str, output: Format, **options: Any) -> None:
         raise click.UsageError("Say until when with --to, or how much longer with --by.")
     now = _show(server, booking)
     if options["end"]:
-        end = bookings.meant(instant_of, options["end"], server.clock.now(), server.zone)
+        end = bookings.parsed(instant_of, options["end"], server.clock.now(), server.zone)
     else:
-        end = _later(now["end"], bookings.meant(length_of, options["length"]), server.zone)
+        end = _later(now["end"], bookings.parsed(length_of, options["length"]), server.zone)
     _change(server, now, {"end": end.isoformat()}, output, dry_run=options["dry_run"])
 
 
@@ -55,7 +55,7 @@ def move(booking: str, output: Format, **options: Any) -> None:
     """
     server = connection_of(options)
     now = _show(server, booking)
-    start = bookings.meant(instant_of, options["start"], server.clock.now(), server.zone)
+    start = bookings.parsed(instant_of, options["start"], server.clock.now(), server.zone)
     end = _moved(now, start, server.zone)
     change = {"start": start.isoformat(), "end": end.isoformat()}
     _change(server, now, change, output, dry_run=options["dry_run"])

@@ -41,11 +41,11 @@ def earliest(model: str, output: Format, **options: Any) -> None:
     body: dict[str, Any] = {
         "model": bookings.model_of(server, model),
         "count": options["gpus"],
-        "duration": str(bookings.meant(length_of, options["length"])),
+        "duration": str(bookings.parsed(length_of, options["length"])),
     }
     for name, option in (("not_before", "after"), ("deadline", "before")):
         if options[option]:
-            moment = bookings.meant(instant_of, options[option], server.clock.now(), server.zone)
+            moment = bookings.parsed(instant_of, options[option], server.clock.now(), server.zone)
             body[name] = moment.isoformat()
     if options["single_node"] is not None:
         body["topology"] = "single-node" if options["single_node"] else "any"
