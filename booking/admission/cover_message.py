@@ -52,9 +52,9 @@ def _use(found: Coverage, asks: Candidate, namespace: str) -> str:
 
 
 def _pods(pods: tuple[Pod, ...], namespace: str) -> str:
-    said = [_short(p.metadata.name if p.metadata.namespace == namespace else p.key) for p in pods]
-    more = len(said) - _NAMED
-    named = [*said[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    pod_names = [_short(p.metadata.name if p.metadata.namespace == namespace else p.key) for p in pods]
+    more = len(pod_names) - _NAMED
+    named = [*pod_names[:_NAMED], *([f"{more} more"] if more > 0 else [])]
     listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else "".join(named)
     return f"{'pod' if len(pods) == 1 else 'pods'} {listed}" if named else ""
 

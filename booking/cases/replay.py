@@ -107,8 +107,8 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
 
 
 def _outcome_text(rules: Iterable[str]) -> str:
-    said = wording.listed(rules)
-    return f"refused by {said}" if said else "accepted"
+    text = wording.listed(rules)
+    return f"refused by {text}" if text else "accepted"
 
 
 def _limits_for(case: OneCase, policy: Policy, now: datetime) -> Callable[[str], Limits]:
@@ -279,10 +279,10 @@ def _request(
     )
 
 
-def _model(said: str, capacity: Capacity) -> str:
+def _model(model: str, capacity: Capacity) -> str:
     """The label form of a model; the only existing model if none is given."""
-    if said:
-        return names.model_label(said)
+    if model:
+        return names.model_label(model)
     if not capacity.models:
         raise CaseFileError("the file's capacity names no model: write one with its nodes.")
     if len(capacity.models) > 1:
@@ -292,8 +292,8 @@ def _model(said: str, capacity: Capacity) -> str:
     return capacity.models[0]
 
 
-def _topology(said: Topology | None, count: int) -> Topology:
-    return said or ("single-node" if count > 1 else "any")
+def _topology(topology: Topology | None, count: int) -> Topology:
+    return topology or ("single-node" if count > 1 else "any")
 
 
 def _whole(moment: datetime) -> datetime:

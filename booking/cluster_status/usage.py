@@ -48,13 +48,13 @@ class Used:
 
     def of(self, uuid: str) -> UseNow | None:
         """How a device is used; None if that is not known."""
-        said = self._of.get(uuid)
-        return None if said is None else _usage_now(said)
+        usage = self._of.get(uuid)
+        return None if usage is None else _usage_now(usage)
 
     def memory(self, uuid: str, pod: str) -> int | None:
         """MiB that the processes of a pod use of a device."""
-        said = self._of.get(uuid)
-        return (said.pods or {}).get(pod) if said else None
+        usage = self._of.get(uuid)
+        return (usage.pods or {}).get(pod) if usage else None
 
     def squatters(self, uuid: str) -> tuple[SquatterNow, ...]:
         """Processes that use a device without holding it."""
@@ -86,10 +86,10 @@ def _current(text: str | None, now: datetime) -> NodeUsage | None:
     return use if use and abs(now - use.at) < OLD_AFTER else None
 
 
-def _usage_now(said: DeviceUsage) -> UseNow:
+def _usage_now(usage: DeviceUsage) -> UseNow:
     return UseNow(
-        utilisation_percent=said.utilisation,
-        memory_used_mib=said.memory,
-        temperature_celsius=said.temperature,
-        power_watts=said.power,
+        utilisation_percent=usage.utilisation,
+        memory_used_mib=usage.memory,
+        temperature_celsius=usage.temperature,
+        power_watts=usage.power,
     )

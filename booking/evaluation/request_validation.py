@@ -125,18 +125,18 @@ def of_instants(*, start: datetime | None, end: datetime) -> Iterator[Violation]
 
 def of_instant(what: str, moment: datetime) -> Iterator[Violation]:
     """A violation if this is not an instant; the message calls it ``what``."""
-    said = moment.isoformat()
+    text = moment.isoformat()
     if moment.utcoffset() is None:
         yield Violation(
             rule="no-offset",
-            message=f'The {what} {said} does not say its offset from UTC: let it end with "Z" or "+02:00".',
-            actual=said,
+            message=f'The {what} {text} does not say its offset from UTC: let it end with "Z" or "+02:00".',
+            actual=text,
         )
     elif not _is_in_calendar(moment):
         yield Violation(
             rule="beyond-the-calendar",
-            message=f"The {what} {said} is beyond the calendar.",
-            actual=said,
+            message=f"The {what} {text} is beyond the calendar.",
+            actual=text,
         )
 
 

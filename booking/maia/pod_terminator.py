@@ -102,8 +102,8 @@ class PodTerminator:
         self._trigger_reclaimer()
         if not self._expired():
             return HTTPStatus.OK, NONE_EXPIRED
-        said = "Nothing is deleted at random: a pod leaves when a booked pod that exists needs its GPU."
-        return HTTPStatus.OK, {"status": "success", "deleted_pod": "", "message": said}
+        message = "Nothing is deleted at random: a pod leaves when a booked pod that exists needs its GPU."
+        return HTTPStatus.OK, {"status": "success", "deleted_pod": "", "message": message}
 
     def _get_expired(self, _body: bytes) -> Answer:
         found = sorted(pod.metadata.name for pod in self._expired())

@@ -59,8 +59,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def version(self) -> str:
         """A short digest of the policy's meaning: it differs if anything relevant does."""
-        meant = msgspec.json.encode(meaning(self), order="deterministic")
-        return hashlib.sha256(meant).hexdigest()[:12]
+        content = msgspec.json.encode(meaning(self), order="deterministic")
+        return hashlib.sha256(content).hexdigest()[:12]
 
     def limits_for(
         self,

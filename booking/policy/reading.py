@@ -68,9 +68,9 @@ def _parsed(text: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(filter(None, (error.context, error.problem)))
+        problem = " ".join(filter(None, (error.context, error.problem)))
         raise PolicyError(
-            [Mistake(mark.line + 1 if mark else 1, "", f"This is not YAML: {said}.")]
+            [Mistake(mark.line + 1 if mark else 1, "", f"This is not YAML: {problem}.")]
         ) from error
     except PolicyError:
         raise
@@ -146,11 +146,11 @@ class _Reader:
     def _is_read(self, version: _Entry) -> bool:
         """Whether the file has the version that is supported here; a file without one has (ADR 41)."""
         node = version.node
-        meant = _meant(node) if isinstance(node, yaml.ScalarNode) else None
-        if type(meant) is int and meant == FILE_VERSION:
+        value = _value_of(node) if isinstance(node, yaml.ScalarNode) else None
+        if type(value) is int and value == FILE_VERSION:
             return True
-        said = f"the text {meant[:80]!r}" if isinstance(meant, str) else str(node.value)[:80]
-        but = "" if meant is None else f", not {said}"
+        text = f"the text {value[:80]!r}" if isinstance(value, str) else str(node.value)[:80]
+        but = "" if value is None else f", not {text}"
         self._wrong(
             version,
             f"Policies are read in version {FILE_VERSION}{but}: write version: {FILE_VERSION}, or leave it "
@@ -275,7 +275,7 @@ class _Reader:
         node = entry.node
         if not isinstance(node, yaml.ScalarNode):
             raise ValueMistakeError("This must be one value.")
-        return _meant(node)
+        return _value_of(node)
 
     def _wrong(self, entry: _Entry, message: str) -> None:
         self.mistakes.append(Mistake(entry.line, entry.path, message))
@@ -285,7 +285,7 @@ def _is_null(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
 
 
-def _meant(node: yaml.ScalarNode) -> Any:
+def _value_of(node: yaml.ScalarNode) -> Any:
     """The value of a plain scalar: a decimal number, true or false, None, else the unchanged text."""
     text = str(node.value)
     if node.style is not None:

@@ -113,8 +113,8 @@ def _unknown(knob: str) -> str:
     if knob in _OF_PODS:
         return f"{knob} is each pod's own ({_OF_PODS[knob]}), and not of the policy."
     close = get_close_matches(knob, (*KNOBS, *_BESIDE), n=1)
-    meant = _OTHER_WORDS.get(knob) or (close[0] if close else None)
-    hint = f" (is {meant} meant?)" if meant else f": there are {', '.join(KNOBS)}"
+    suggestion = _OTHER_WORDS.get(knob) or (close[0] if close else None)
+    hint = f" (is {suggestion} meant?)" if suggestion else f": there are {', '.join(KNOBS)}"
     return f"There is no limit {knob[:80]!r}{hint}."
 
 
