@@ -61,11 +61,15 @@ class Calls:
     def store(self, meta: Meta, body: Json, *, reason: Reason, message: str, back: Back) -> PodTemplate:
         """Store the pod that is to come back as a template; an existing template is left as it is."""
         name = f"{names.COMEBACK_PREFIX}{meta.uid}"
-        said = {names.COMEBACK_REASON: reason, names.COMEBACK_MESSAGE: message}
+        annotations = {names.COMEBACK_REASON: reason, names.COMEBACK_MESSAGE: message}
         kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
-        kept["annotations"] = {**kept["annotations"], **said}
+        kept["annotations"] = {**kept["annotations"], **annotations}
         template = {
-            "metadata": {"name": name, "labels": {names.COMEBACK: "true"}, "annotations": said | _how(back)},
+            "metadata": {
+                "name": name,
+                "labels": {names.COMEBACK: "true"},
+                "annotations": annotations | _how(back),
+            },
             "template": {"metadata": kept, "spec": body["spec"]},
         }
         try:

@@ -277,12 +277,12 @@ class Comebacks:
 
 def _return_event(template: PodTemplate) -> tuple[str, str]:
     """Reason and message of the Event on the pod that has come back."""
-    said = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
+    message = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
     if how(template.metadata) == "without-gpu":
-        return names.CAME_BACK, f"This pod came back without a GPU. {said}".rstrip()
+        return names.CAME_BACK, f"This pod came back without a GPU. {message}".rstrip()
     if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
-        return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {said}"
-    return names.REQUEUED, f"This pod came back and waits for a GPU. {said}".rstrip()
+        return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {message}"
+    return names.REQUEUED, f"This pod came back and waits for a GPU. {message}".rstrip()
 
 
 def _condition(victim: Pod) -> Condition:

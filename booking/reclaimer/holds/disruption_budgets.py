@@ -76,10 +76,10 @@ def waits(
 def since(pod: Pod) -> datetime | None:
     """Since when only budgets keep the pod waiting; None where the annotation is missing or unreadable."""
     try:
-        said = msgspec.convert(pod.metadata.annotation(names.BUDGETS_SINCE) or "", datetime)
+        instant = msgspec.convert(pod.metadata.annotation(names.BUDGETS_SINCE) or "", datetime)
     except msgspec.ValidationError:
         return None
-    return said if said.tzinfo else None
+    return instant if instant.tzinfo else None
 
 
 class Budgets:

@@ -401,8 +401,8 @@ def _are_all_present(hold: Hold, snapshot: Snapshot) -> bool:
 
 def _barred(pod: Pod, hold: Hold) -> str:
     conditions = pod.status.conditions or ()
-    said = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), None)
-    reported = f" The scheduler said: {said}" if said else " The scheduler has said nothing."
+    message = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), None)
+    reported = f" The scheduler said: {message}" if message else " The scheduler has said nothing."
     return (
         f"The GPUs kept for this pod on node {hold.node} were free for {BOUND_WITHIN:.0f} seconds,"
         f" but it was not bound to them. Nothing is kept for it there for a while.{reported}"

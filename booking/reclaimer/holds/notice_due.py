@@ -53,8 +53,8 @@ def has_saved(victim: Pod, given: datetime, now: datetime) -> bool:
     Pods write whole seconds (``date``), by the clock of their node: the second in which the notice was given
     counts, and so does a clock that is ahead by as much as law L6 allows.
     """
-    said = _instant(victim.metadata.annotation(names.CHECKPOINT_DONE))
-    return said is not None and given.replace(microsecond=0) <= said <= now + LARGEST_SKEW
+    saved_at = _instant(victim.metadata.annotation(names.CHECKPOINT_DONE))
+    return saved_at is not None and given.replace(microsecond=0) <= saved_at <= now + LARGEST_SKEW
 
 
 def _requested(victim: Pod) -> float:
@@ -67,7 +67,7 @@ def _requested(victim: Pod) -> float:
 
 def _instant(text: str | None) -> datetime | None:
     try:
-        said = msgspec.convert((text or "").strip(), datetime)
+        instant = msgspec.convert((text or "").strip(), datetime)
     except msgspec.ValidationError:
         return None
-    return said if said.tzinfo else None  # without a time zone it is ambiguous
+    return instant if instant.tzinfo else None  # without a time zone it is ambiguous
