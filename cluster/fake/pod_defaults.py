@@ -41,7 +41,7 @@ def prioritised(request: Request, store: Store, pod: Json) -> Json:
     if not classes:
         return pod if spec.get("priority") is not None else {**pod, "spec": {**spec, "priority": 0}}
     name = spec.get("priorityClassName")
-    chosen = next((one for one in classes if _is_meant(one, name)), None)
+    chosen = next((one for one in classes if _is_chosen(one, name)), None)
     if name and chosen is None:
         raise _forbidden(request, pod, f"no PriorityClass with name {name} was found")
     value = int(chosen.get("value") or 0) if chosen else 0
@@ -81,7 +81,7 @@ def _with_requests(container: Json) -> Json:
     return {**container, "resources": {**resources, "requests": requests}}
 
 
-def _is_meant(one: Json, name: str | None) -> bool:
+def _is_chosen(one: Json, name: str | None) -> bool:
     return bool(one["metadata"]["name"] == name if name else one.get("globalDefault"))
 
 

@@ -62,7 +62,7 @@ def updated(
     check_finalizers(request, old, after)
     if resource.plural == PODS and (problem := forbidden_change(old, after)):
         raise invalid(request, old, problem)
-    if resource.plural in COUNTED and _meant(old) != _meant(after):
+    if resource.plural in COUNTED and _counted_part(old) != _counted_part(after):
         after["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     if after == old:
         return before
@@ -109,5 +109,5 @@ def _metadata(old: Json, after: Json) -> Json:
     return {key: value for key, value in {**given, **kept}.items() if value not in (None, {}, [])}
 
 
-def _meant(obj: Json) -> Json:
+def _counted_part(obj: Json) -> Json:
     return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}

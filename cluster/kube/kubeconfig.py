@@ -240,12 +240,12 @@ def connection(chosen: Chosen, credential: ExecCredentialStatus, folder: Path) -
             f"The context {chosen.context} does not verify its API server (insecure-skip-tls-verify), and"
             " nothing is asked of a server that nobody has verified."
         )
-    for what, said in (
+    for what, value in (
         ("tls-server-name", where.tls_server_name),
         ("proxy-url", where.proxy_url),
         ("as", chosen.user.impersonated),
     ):
-        if said:
+        if value:
             raise BadConnectionError(
                 f"The context {chosen.context} says {what}, which is not understood here."
             )

@@ -85,7 +85,7 @@ class TokenReviews:
         """The token's owner; see ``Tokens``."""
         body = {"spec": {"token": token, "audiences": list(self._audiences)}}
         status = self._kube.create(TOKEN_REVIEWS, body).status
-        meant_for_us = set(status.audiences or ()) & set(self._audiences)
-        if not status.authenticated or not meant_for_us or not status.user.username:
+        our_audiences = set(status.audiences or ()) & set(self._audiences)
+        if not status.authenticated or not our_audiences or not status.user.username:
             return None
         return Subject(status.user.username, frozenset(status.user.groups or ()))

@@ -39,8 +39,8 @@ _ORDERS: Final = msgspec.json.Decoder(dict[str, DeviceOrder])
 
 def encode_device_orders(orders: DeviceOrders) -> str:
     """The text of the annotation. Equal orders give equal text; without orders it is empty."""
-    said = {uuid: orders[uuid] for uuid in sorted(orders) if orders[uuid] != DeviceOrder()}
-    return msgspec.json.encode(said).decode() if said else ""
+    entries = {uuid: orders[uuid] for uuid in sorted(orders) if orders[uuid] != DeviceOrder()}
+    return msgspec.json.encode(entries).decode() if entries else ""
 
 
 def device_orders_of(node: Node) -> dict[str, DeviceOrder]:

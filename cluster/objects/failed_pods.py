@@ -77,9 +77,9 @@ class FailedPod(Pod, frozen=True):
 
     def _was_accepted_before(self) -> bool:
         started = self.status.start_time
-        said = [
+        times = [
             one.time
             for one in self.metadata.managed_fields or ()
             if one.manager == KUBELET and one.subresource == "status" and one.time
         ]
-        return started is not None and bool(said) and max(said) - started > REFUSED_WITHIN
+        return started is not None and bool(times) and max(times) - started > REFUSED_WITHIN

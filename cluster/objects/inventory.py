@@ -23,7 +23,7 @@ from cluster import names
 from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
-_UNSAID: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
+_BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
 """The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
 
@@ -150,15 +150,15 @@ def _following(part: Device, whole: Device) -> dict[str, Any]:
 
 def _brief(part: Device, whole: Device) -> Device:
     follows = _following(part, whole)
-    unsaid = {key: blank for key, blank in _UNSAID.items() if getattr(part, key) == follows[key]}
+    fields = {key: blank for key, blank in _BLANKS.items() if getattr(part, key) == follows[key]}
     if (part.health, part.reason) == (whole.health, whole.reason):
-        unsaid |= {"health": "healthy", "reason": None}
-    return msgspec.structs.replace(part, **unsaid)
+        fields |= {"health": "healthy", "reason": None}
+    return msgspec.structs.replace(part, **fields)
 
 
 def _full(part: Device, whole: Device) -> Device:
     follows = _following(part, whole)
-    said = {key: follows[key] for key, blank in _UNSAID.items() if getattr(part, key) == blank}
+    fields = {key: follows[key] for key, blank in _BLANKS.items() if getattr(part, key) == blank}
     if part.is_healthy and not whole.is_healthy:
-        said |= {"health": whole.health, "reason": whole.reason}
-    return msgspec.structs.replace(part, **said)
+        fields |= {"health": whole.health, "reason": whole.reason}
+    return msgspec.structs.replace(part, **fields)

@@ -44,10 +44,10 @@ class Work:
         An answer to the notice (``done``) that lies in the future does not count.
         """
         start = self.since(now)
-        said = [start] if self.checkpoint is None else [start, min(self.checkpoint, now)]
+        instants = [start] if self.checkpoint is None else [start, min(self.checkpoint, now)]
         if self.done is not None and self.done <= now:
-            said.append(self.done)
-        return max(said)
+            instants.append(self.done)
+        return max(instants)
 
     def lost(self, gpus: int, now: int, restart: int) -> int:
         """GPU-microseconds that its eviction destroys; ``restart``: microseconds of a restart per GPU."""

@@ -57,8 +57,8 @@ def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
 
 def _kind(device: Device) -> str:
     """The device's model, followed by its MIG profile unless the model names that already."""
-    is_said = device.profile is None or device.profile in device.model
-    return device.model if is_said else f"{device.model}, {device.profile}"
+    is_named = device.profile is None or device.profile in device.model
+    return device.model if is_named else f"{device.model}, {device.profile}"
 
 
 def _choice(pod: Pod, has: frozenset[str], booking: Booking | None) -> Iterator[str]:

@@ -60,8 +60,8 @@ def whose(pod: Pod) -> str:
     user = pod.metadata.annotation(names.USER)
     if user:
         return f"It belongs to {user}."
-    said = pod.metadata.annotation(names.NOBODY)
-    return f"It belongs to nobody: {(said or _PAST_ADMISSION).rstrip('.')}."
+    reason = pod.metadata.annotation(names.NOBODY)
+    return f"It belongs to nobody: {(reason or _PAST_ADMISSION).rstrip('.')}."
 
 
 def messages(pod: Pod, known: Covered) -> Iterator[str]:

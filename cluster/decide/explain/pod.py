@@ -86,10 +86,10 @@ def _changes_of_waiting(known: Covered, found: Waits) -> Iterator[str]:
 
 def _without(pod: Pod) -> Explanation:
     """The pod requests no GPU: by its own spec, or because admission has removed the request."""
-    said = pod.metadata.annotation(names.STRIPPED)
-    if said:
+    message = pod.metadata.annotation(names.STRIPPED)
+    if message:
         change = "Create it again once the reason is gone: a pod's request for GPUs cannot be changed later."
-        return Explanation("without its GPU", (*_origin(pod), said), (change,))
+        return Explanation("without its GPU", (*_origin(pod), message), (change,))
     return Explanation("without GPU", (*_origin(pod), "It asks for no GPU."))
 
 

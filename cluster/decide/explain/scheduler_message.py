@@ -18,7 +18,7 @@ _OURS: Final = tuple(f" [{cause.code}]" for cause in ALL)
 """The endings of reasons that come from the extender."""
 
 
-def said(pod: Pod) -> str | None:
+def condition_message(pod: Pod) -> str | None:
     """The message of the condition ``PodScheduled``; None if the pod is bound or was not tried yet."""
     conditions = pod.status.conditions or ()
     found = next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
@@ -27,7 +27,7 @@ def said(pod: Pod) -> str | None:
 
 def whole(pod: Pod) -> str | None:
     """The whole message, for people; None if there is none."""
-    message = said(pod)
+    message = condition_message(pod)
     return f"The scheduler says: {message.rstrip('.')}." if message else None
 
 
@@ -36,7 +36,7 @@ def of_its_own(pod: Pod) -> str | None:
 
     The extender's reasons are left out: other messages explain them as they are now.
     """
-    message = said(pod)
+    message = condition_message(pod)
     if message is None or not _HEAD.match(message):
         return whole(pod)
     text = _TAIL.sub("", _HEAD.sub("", message)).strip().rstrip(".")

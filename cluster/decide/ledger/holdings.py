@@ -85,10 +85,10 @@ def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapp
         drift: the kubelet's uid of a pod -> what the agent reports.
         devices: UUID -> device, of the node.
     """
-    said = drift.get(holding.known_as or holding.uid)
-    if said is None:
+    report = drift.get(holding.known_as or holding.uid)
+    if report is None:
         return holding
-    known = holding_with(holding.uid, holding.node, said)
+    known = holding_with(holding.uid, holding.node, report)
     rest = Counter(holding.unknown)
     rest.subtract(
         resource_of(devices[uuid]) if uuid in devices else names.GPU_RESOURCE for uuid in known.devices

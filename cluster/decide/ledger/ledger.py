@@ -241,9 +241,9 @@ class Ledger:
 
         It replaces what the previous call set.
         """
-        for uid, meant in self._nominated.items():
+        for uid, nomination in self._nominated.items():
             if self._served.get(uid) != models.get(uid):
-                self._stale(meant.node)
+                self._stale(nomination.node)
         self._served = models
 
     @property
@@ -288,8 +288,8 @@ class Ledger:
             self._holdings[uid] = holding
             self._on_node.setdefault(holding.node, set()).add(uid)
             self._stale(holding.node)
-        if meant := self._nominated.get(uid):
-            self._stale(meant.node)
+        if nomination := self._nominated.get(uid):
+            self._stale(nomination.node)
 
     def _set_hold(self, uid: str, hold: Hold | None) -> None:
         before = self._holds.get(uid)
@@ -305,12 +305,12 @@ class Ledger:
             self._holds[uid] = hold
             self._holds_on.setdefault(hold.node, set()).add(uid)
             self._stale(hold.node)
-        if meant := self._nominated.get(uid):
-            self._stale(meant.node)
+        if nomination := self._nominated.get(uid):
+            self._stale(nomination.node)
 
-    def _set_nomination(self, uid: str, meant: Nominated | None) -> None:
+    def _set_nomination(self, uid: str, nomination: Nominated | None) -> None:
         before = self._nominated.get(uid)
-        if before == meant:
+        if before == nomination:
             return
         if before:
             self._nominated_on[before.node].discard(uid)
@@ -318,10 +318,10 @@ class Ledger:
                 del self._nominated_on[before.node]
             del self._nominated[uid]
             self._stale(before.node)
-        if meant:
-            self._nominated[uid] = meant
-            self._nominated_on.setdefault(meant.node, set()).add(uid)
-            self._stale(meant.node)
+        if nomination:
+            self._nominated[uid] = nomination
+            self._nominated_on.setdefault(nomination.node, set()).add(uid)
+            self._stale(nomination.node)
 
     def _stale(self, node: str) -> None:
         self._views.pop(node, None)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.explain.scheduler_message import of_its_own, said, whole
+from cluster.decide.explain.scheduler_message import condition_message, of_its_own, whole
 from cluster.decide.reasons import ALL, Cause
 from cluster.objects.pods import Condition, Pod, PodStatus
 from tests.fakes.objects import a_pod
@@ -40,12 +40,12 @@ def _own(message: str) -> str | None:
 def test_the_message_is_that_of_a_false_pod_scheduled_condition(
     conditions: tuple[Condition, ...], message: str | None
 ) -> None:
-    assert said(_with(*conditions)) == message
+    assert condition_message(_with(*conditions)) == message
 
 
 def test_a_pod_without_conditions_has_no_message() -> None:
     pod = msgspec.structs.replace(a_pod().obj, status=PodStatus(conditions=None))
-    assert (said(pod), whole(pod), of_its_own(pod)) == (None, None, None)
+    assert (condition_message(pod), whole(pod), of_its_own(pod)) == (None, None, None)
 
 
 @pytest.mark.parametrize("message", ["no nodes", "no nodes."])
