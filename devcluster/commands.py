@@ -34,6 +34,6 @@ def output(
     except OSError as error:
         raise ClusterError(f"Cannot run {words[0]}: {error.strerror}.") from error
     if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip() or "it printed nothing"
-        raise ClusterError(f"`{' '.join(words)}` failed with {done.returncode}: {said}")
+        reason = done.stderr.strip() or done.stdout.strip() or "it printed nothing"
+        raise ClusterError(f"`{' '.join(words)}` failed with {done.returncode}: {reason}")
     return done.stdout

@@ -36,7 +36,7 @@ def advice(output: str) -> str:
 
 def message(what: str, status: int, lines: Sequence[str]) -> str:
     """The full report of a failed build: what, how it ended, what to do, and the end of Go's output."""
-    said = list(dict.fromkeys(line for line in lines if line))
-    todo = advice("\n".join(said))
-    tail = "\n".join(f"    {line}" for line in said[-LINES_SHOWN:])
+    unique_lines = list(dict.fromkeys(line for line in lines if line))
+    todo = advice("\n".join(unique_lines))
+    tail = "\n".join(f"    {line}" for line in unique_lines[-LINES_SHOWN:])
     return f"{what} failed with exit status {status}.{f' {todo}' if todo else ''} Go said:\n{tail}"

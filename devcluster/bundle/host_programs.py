@@ -29,6 +29,6 @@ def contents(runc: Path) -> dict[str, Path]:
 
 def libraries_of(program: Path) -> tuple[Path, ...]:
     """The libraries that a program is linked with, by the names that it asks for, but the C library's own."""
-    said = output(["ldd", program])
-    found = ((match["name"], Path(match["path"])) for match in _FOUND.finditer(said))
+    listing = output(["ldd", program])
+    found = ((match["name"], Path(match["path"])) for match in _FOUND.finditer(listing))
     return tuple(path.with_name(name) for name, path in found if not _EVERYWHERE.fullmatch(name))

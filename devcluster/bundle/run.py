@@ -167,13 +167,13 @@ def facts() -> dict[str, str]:
     system = next(
         (line.partition("=")[2].strip('"') for line in lines if line.startswith("PRETTY_NAME=")), "?"
     )
-    asked = "--query-gpu=name,driver_version,memory.total,mig.mode.current"
+    query = "--query-gpu=name,driver_version,memory.total,mig.mode.current"
     return {
         "date": formatdate(usegmt=True),
         "system": f"{system}, Linux {platform.release()}, {platform.machine()}",
         "Python": platform.python_version(),
         "cgroups": "version 2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "version 1",
-        "GPUs": _said("nvidia-smi", asked, "--format=csv,noheader") or "no nvidia-smi: no driver here",
+        "GPUs": _output("nvidia-smi", query, "--format=csv,noheader") or "no nvidia-smi: no driver here",
     }
 
 
@@ -253,7 +253,7 @@ def _loads(library: str) -> bool:
     return False
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     try:
         return "; ".join(
             subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

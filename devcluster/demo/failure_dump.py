@@ -7,7 +7,7 @@ from devcluster.errors import ClusterError
 
 _LINES: Final = 25
 """Of each answer, the last ones."""
-_ASKED: Final = (
+_COMMANDS: Final = (
     ("pods", "--all-namespaces", "--output=wide"),
     ("nodes",),
     ("events", "--all-namespaces", "--sort-by=.lastTimestamp"),
@@ -28,12 +28,12 @@ class Inspected(Protocol):
 
 def cluster_state(cluster: Inspected) -> str:
     """Pods, nodes and the newest events of a cluster, and where its logs are kept."""
-    said = [f"{words[0]}:\n{_asked(cluster, *words)}" for words in _ASKED]
+    answers = [f"{words[0]}:\n{_answer(cluster, *words)}" for words in _COMMANDS]
     logs = cluster.keep_logs()
-    return "\n".join([*said, *([f"All logs are kept in {logs}."] if logs else [])])
+    return "\n".join([*answers, *([f"All logs are kept in {logs}."] if logs else [])])
 
 
-def _asked(cluster: Inspected, *words: str) -> str:
+def _answer(cluster: Inspected, *words: str) -> str:
     try:
         output = cluster.kubectl("get", *words, "--request-timeout=5s")
     except ClusterError as error:

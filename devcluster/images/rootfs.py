@@ -48,6 +48,6 @@ def run(command: list[str], environment: Mapping[str, str], *, what: str, folder
             f"{what} needs `{command[0]}`, which is not there: `make host` installs it."
         ) from error
     if done.returncode:
-        said = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-20:])
-        raise BuildError(f"{what} failed: `{' '.join(command)}` ended with {done.returncode}:\n{said}")
+        tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-20:])
+        raise BuildError(f"{what} failed: `{' '.join(command)}` ended with {done.returncode}:\n{tail}")
     return done.stdout

@@ -102,8 +102,10 @@ class Parts:
         for name in self._usual():
             daemon = self._cluster.daemon(name)
             if name in self._ports and not poll(partial(self._serves, daemon), seconds=_SECONDS):
-                _, said = self.ask(daemon, "/readyz")
-                raise ClusterError(f"{daemon.name} does not get ready ({said.strip()}):\n{tail(daemon.log)}")
+                _, answer = self.ask(daemon, "/readyz")
+                raise ClusterError(
+                    f"{daemon.name} does not get ready ({answer.strip()}):\n{tail(daemon.log)}"
+                )
 
     def _serves(self, daemon: Daemon) -> bool:
         """Whether it is ready; of the extenders of mode `existing`, whether one of them is."""
@@ -293,18 +295,18 @@ class Parts:
             ClusterError: it does not answer, or has no such sample; one with labels has none until its first
                 event.
         """
-        status, said = self.ask(daemon, "/metrics")
+        status, text = self.ask(daemon, "/metrics")
         if status != HTTPStatus.OK:
-            raise ClusterError(f"{daemon.name} shows no metrics ({status}): {said.strip()}")
-        found = _samples(said, name)
+            raise ClusterError(f"{daemon.name} shows no metrics ({status}): {text.strip()}")
+        found = _samples(text, name)
         if not found:
             raise ClusterError(f"{daemon.name} has no sample of a metric whose name ends with {name}.")
         return sum(found)
 
     def leads(self, daemon: Daemon) -> bool:
         """Whether a controller answers and says that it is the one that reclaims."""
-        _, said = self.ask(daemon, "/metrics")
-        return _samples(said, "_controller_leads") == [1]
+        _, text = self.ask(daemon, "/metrics")
+        return _samples(text, "_controller_leads") == [1]
 
     def fake_nvml(self, node: str) -> FakeNvml:
         """The simulated GPUs of a node."""
@@ -331,7 +333,7 @@ class Parts:
         return self._cluster.daemon(name)
 
 
-def _samples(said: str, name: str) -> list[float]:
+def _samples(text: str, name: str) -> list[float]:
     """The values of all samples in a text of metrics whose name ends so."""
-    samples = (line.rpartition(" ") for line in said.splitlines() if not line.startswith("#"))
+    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return [float(value) for key, _, value in samples if key.partition("{")[0].endswith(name)]

@@ -95,8 +95,8 @@ class Installed:
                     self._cluster.kubectl("rollout", "status", workload, where, f"--timeout={_SECONDS}s")
             except ClusterError as error:
                 seen = self._cluster.kubectl("get", "pods", where, "--output=wide")
-                said = self._cluster.kubectl("logs", workload, where, "--all-containers", "--tail=5")
-                raise ClusterError(f"{error}\n{seen}\n{said}") from error
+                logs = self._cluster.kubectl("logs", workload, where, "--all-containers", "--tail=5")
+                raise ClusterError(f"{error}\n{seen}\n{logs}") from error
 
     def _workloads(self) -> tuple[str, ...]:
         mode = self._given.get("scheduler", {}).get("mode")
