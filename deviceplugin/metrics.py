@@ -130,5 +130,5 @@ class AgentMetrics(KubeletMetrics):
 
 def _state(device: Device, states: Mapping[str, str]) -> str:
     """The device's state; its health if the two differ: the agent has reasons of its own (no device node)."""
-    said = states.get(device.uuid, device.health)
-    return device.health if (said == "healthy") != device.is_healthy else said
+    state = states.get(device.uuid, device.health)
+    return device.health if (state == "healthy") != device.is_healthy else state

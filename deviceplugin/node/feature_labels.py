@@ -112,13 +112,13 @@ def _mode(inputs: LabelInputs) -> str:
 def _driver(version: str) -> Labels:
     """The driver's version, also in parts if it has two or three, under the names since and before 0.12."""
     numbers = version.split(".")
-    said = _nvidia("cuda.driver-version", {"full": label_value(version)})
+    labels = _nvidia("cuda.driver-version", {"full": label_value(version)})
     if len(numbers) not in {2, 3}:
-        return said
+        return labels
     major, minor, revision = (*numbers, "")[:3]
     parts = {"major": major, "minor": minor}
     return {
-        **said,
+        **labels,
         **_nvidia("cuda.driver-version", {**parts, "revision": revision}),
         **_nvidia("cuda.driver", {**parts, "rev": revision}),
     }
@@ -139,13 +139,13 @@ def _of_the_gpus(inputs: LabelInputs) -> Labels:
     model, count = counts.most_common(1)[0]
     alike = [one for one in inputs.whole if one.published.model == model]
     first = next((one for one in alike if not one.partitioned), alike[0])
-    said = _counted((model,), count, replicas=0 if first.partitioned else 1)
+    labels = _counted((model,), count, replicas=0 if first.partitioned else 1)
     if first.published.memory:
-        said["memory"] = str(first.published.memory)
+        labels["memory"] = str(first.published.memory)
     if first.facts is not None and first.facts.compute is not None:
         major, minor = first.facts.compute
-        said |= {"family": family((major, minor)), "compute.major": str(major), "compute.minor": str(minor)}
-    return _nvidia("gpu", said)
+        labels |= {"family": family((major, minor)), "compute.major": str(major), "compute.minor": str(minor)}
+    return _nvidia("gpu", labels)
 
 
 def _of_mig(inputs: LabelInputs) -> Labels:
@@ -187,9 +187,9 @@ def _of_parts(inputs: LabelInputs, profile: str, parts: Sequence[NodeDevice]) ->
     whole = {one.uuid: one for one in inputs.whole}
     parent = whole.get(parts[0].published.parent or "")
     model = parent.published.model if parent else UNKNOWN
-    said = _counted((model, "MIG", profile), len(parts), replicas=1)
-    said["memory"] = str(parts[0].published.memory)
-    return said | (_shape(parts[0].part.shape) if parts[0].part else {})
+    labels = _counted((model, "MIG", profile), len(parts), replicas=1)
+    labels["memory"] = str(parts[0].published.memory)
+    return labels | (_shape(parts[0].part.shape) if parts[0].part else {})
 
 
 def _shape(shape: MigShape) -> Labels:
@@ -223,5 +223,5 @@ def _of_models(inputs: LabelInputs) -> Labels:
     return {names.MODEL_LABEL + model: str(count) for model, count in counts.items() if model}
 
 
-def _nvidia(about: str, said: Labels) -> Labels:
-    return {f"{names.NVIDIA_PREFIX}{about}.{what}": value for what, value in said.items()}
+def _nvidia(about: str, labels: Labels) -> Labels:
+    return {f"{names.NVIDIA_PREFIX}{about}.{what}": value for what, value in labels.items()}

@@ -128,5 +128,5 @@ def whose(pod: Pod | None) -> tuple[str, str, str, str]:
     """Namespace, name, user id and booking of a pod, as far as they are known."""
     if pod is None:
         return NOBODY
-    said = pod.metadata.annotation
-    return pod.metadata.namespace, pod.metadata.name, said(names.USER) or "", said(names.BOOKING) or ""
+    value = pod.metadata.annotation
+    return pod.metadata.namespace, pod.metadata.name, value(names.USER) or "", value(names.BOOKING) or ""
