@@ -44,23 +44,23 @@ class AdministrationViews:
         self._bookings = parts.bookings
         self._unknown_capacity = parts.unknown_capacity
 
-    def blocks(self, asked: ReadRequest[WhichPage, Nothing]) -> Reply:
+    def blocks(self, call: ReadRequest[WhichPage, Nothing]) -> Reply:
         """``GET /admin/blocks``."""
-        page = self._bookings.block_page(asked.who, after=asked.query.after, limit=asked.query.limit)
+        page = self._bookings.block_page(call.who, after=call.query.after, limit=call.query.limit)
         return Reply(body=BlockPage(blocks=page.entries, following=page.following))
 
-    def add_block(self, asked: ReadRequest[DryRun, BlockBody]) -> Reply:
+    def add_block(self, call: ReadRequest[DryRun, BlockBody]) -> Reply:
         """``POST /admin/blocks``."""
-        body, dry_run = asked.body.made(), asked.query.dry_run
+        body, dry_run = call.body.made(), call.query.dry_run
         block = self._bookings.add_block(
-            asked.who,
+            call.who,
             node=body.node,
             start=body.start,
             end=body.end,
             reason=body.reason,
             model=body.model,
             count=body.count,
-            key=key_of(asked),
+            key=key_of(call),
             dry_run=dry_run,
         )
         unknown = self._unknown_capacity()
@@ -76,80 +76,80 @@ class AdministrationViews:
         answer = AddedBlock(**msgspec.structs.asdict(block), at_risk=at_risk)
         return Reply(body=answer, status=HTTPStatus.CREATED)
 
-    def remove_block(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
+    def remove_block(self, call: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /admin/blocks/{id}``."""
-        reason, dry_run = asked.body.made().reason, asked.query.dry_run
+        reason, dry_run = call.body.made().reason, call.query.dry_run
         block = self._bookings.remove_block(
-            asked.who, asked.path["id"], reason=reason, key=key_of(asked), dry_run=dry_run
+            call.who, call.path["id"], reason=reason, key=key_of(call), dry_run=dry_run
         )
         return Reply(body=WouldUnblock(**msgspec.structs.asdict(block), dry_run=True) if dry_run else block)
 
-    def exemptions(self, asked: ReadRequest[WhichExemptions, Nothing]) -> Reply:
+    def exemptions(self, call: ReadRequest[WhichExemptions, Nothing]) -> Reply:
         """``GET /admin/exemptions``."""
-        which = asked.query
-        page = self._bookings.exemptions(asked.who, user=which.user, after=which.after, limit=which.limit)
+        which = call.query
+        page = self._bookings.exemptions(call.who, user=which.user, after=which.after, limit=which.limit)
         return Reply(body=ExemptionPage(exemptions=page.entries, following=page.following))
 
-    def add_exemption(self, asked: ReadRequest[DryRun, ExemptionBody]) -> Reply:
+    def add_exemption(self, call: ReadRequest[DryRun, ExemptionBody]) -> Reply:
         """``POST /admin/exemptions``."""
-        body, dry_run = asked.body.made(), asked.query.dry_run
+        body, dry_run = call.body.made(), call.query.dry_run
         exemption = self._bookings.add_exemption(
-            asked.who,
+            call.who,
             user=body.user,
             start=body.start,
             end=body.end,
             limits=body.limits,
             reason=body.reason,
             model=body.model,
-            key=key_of(asked),
+            key=key_of(call),
             dry_run=dry_run,
         )
         if dry_run:
             return Reply(body=would_exempt(exemption))
         return Reply(body=exemption, status=HTTPStatus.CREATED)
 
-    def remove_exemption(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
+    def remove_exemption(self, call: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /admin/exemptions/{id}``."""
-        reason, dry_run = asked.body.made().reason, asked.query.dry_run
+        reason, dry_run = call.body.made().reason, call.query.dry_run
         ended = self._bookings.remove_exemption(
-            asked.who, asked.path["id"], reason=reason, key=key_of(asked), dry_run=dry_run
+            call.who, call.path["id"], reason=reason, key=key_of(call), dry_run=dry_run
         )
         return Reply(body=WouldRevoke(**msgspec.structs.asdict(ended), dry_run=True) if dry_run else ended)
 
-    def audit(self, asked: ReadRequest[WhichAudit, Nothing]) -> Reply:
+    def audit(self, call: ReadRequest[WhichAudit, Nothing]) -> Reply:
         """``GET /admin/audit``."""
-        which = asked.query
+        which = call.query
         page = self._bookings.audit(
-            asked.who, subject=which.subject, actor=which.actor, after=which.after, limit=which.limit
+            call.who, subject=which.subject, actor=which.actor, after=which.after, limit=which.limit
         )
         return Reply(body=AuditPage(audit=tuple(page.entries), following=page.following))
 
-    def denied(self, asked: ReadRequest[WhichPage, Nothing]) -> Reply:
+    def denied(self, call: ReadRequest[WhichPage, Nothing]) -> Reply:
         """``GET /admin/denied``."""
-        page = self._bookings.denied(asked.who, after=asked.query.after, limit=asked.query.limit)
+        page = self._bookings.denied(call.who, after=call.query.after, limit=call.query.limit)
         return Reply(body=DeniedPage(denied=tuple(page.entries), following=page.following))
 
-    def evict(self, asked: ReadRequest[DryRun, EvictionBody]) -> Reply:
+    def evict(self, call: ReadRequest[DryRun, EvictionBody]) -> Reply:
         """``POST /admin/evictions``."""
-        body, key = asked.body.made(), key_of(asked)
+        body, key = call.body.made(), key_of(call)
         answer = Eviction(namespace=body.namespace, pod=body.pod, reason=body.reason)
-        if asked.query.dry_run:
-            pod = self._bookings.dry_run_evict(asked.who, body.namespace, body.pod, body.reason)
+        if call.query.dry_run:
+            pod = self._bookings.dry_run_evict(call.who, body.namespace, body.pod, body.reason)
             fields = {**msgspec.structs.asdict(answer), **msgspec.structs.asdict(pod)}
             return Reply(body=WouldEvict(**fields, dry_run=True))
-        self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key)
+        self._bookings.evict(call.who, body.namespace, body.pod, body.reason, key=key)
         return Reply(body=answer, status=HTTPStatus.ACCEPTED)
 
-    def order_gpu(self, asked: ReadRequest[DryRun, GpuOrderBody]) -> Reply:
+    def order_gpu(self, call: ReadRequest[DryRun, GpuOrderBody]) -> Reply:
         """``POST /admin/gpu-orders``."""
-        body, dry_run = asked.body.made(), asked.query.dry_run
+        body, dry_run = call.body.made(), call.query.dry_run
         uuid = self._bookings.order_gpu(
-            asked.who,
+            call.who,
             body.node,
             body.gpu,
             order=body.order,
             reason=body.reason,
-            key=key_of(asked),
+            key=key_of(call),
             dry_run=dry_run,
         )
         answer = GpuOrdered(node=body.node, gpu=uuid, order=body.order, reason=body.reason)

@@ -19,17 +19,17 @@ class AvailabilityViews:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def show(self, asked: ReadRequest[WhichSpan, Nothing]) -> Reply:
+    def show(self, call: ReadRequest[WhichSpan, Nothing]) -> Reply:
         """Steps of free GPUs, of one model or of all, in the query's span; by default the next 28 days."""
         unknown = self._parts.unknown_capacity()
         if unknown:
             raise unavailable(unknown)
-        start = asked.query.start or self._parts.clock.now().replace(microsecond=0)
+        start = call.query.start or self._parts.clock.now().replace(microsecond=0)
         try:
-            end = asked.query.end or start + SPAN
+            end = call.query.end or start + SPAN
         except OverflowError as error:
             message = "The parameter start is at the end of the calendar."
             wrong = ProblemViolation(rule="beyond-the-calendar", message=message, field="start")
             raise ProblemError(REFUSED, message, violations=[wrong]) from error
-        models = self._parts.bookings.availability(asked.who, asked.query.model, start, end)
+        models = self._parts.bookings.availability(call.who, call.query.model, start, end)
         return Reply(body=Availability(start=start, end=end, models=tuple(map(model_answer, models))))

@@ -30,7 +30,7 @@ def _view(route: Route[Any, Any], guard: RequestGuard) -> Callable[..., Response
         who = _who(route, guard)
         query = query_as(route.query)
         raw = request.get_data(cache=False) if route.takes_body else b""
-        asked = ReadRequest(
+        call = ReadRequest(
             who=who,
             query=query.made(),
             body=_body(route, raw),
@@ -38,7 +38,7 @@ def _view(route: Route[Any, Any], guard: RequestGuard) -> Callable[..., Response
             path=path,
             headers=request.headers,
         )
-        return response_of(route.view(asked))
+        return response_of(route.view(call))
 
     return view
 

@@ -33,20 +33,20 @@ class BookingViews:
         self._root = root
         self._guarantee = MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity)
 
-    def create(self, asked: ReadRequest[DryRun, BookingBody]) -> Reply:
+    def create(self, call: ReadRequest[DryRun, BookingBody]) -> Reply:
         """``POST /bookings``: 201; with ``dry_run=true`` 200 and nothing stored."""
-        request = booking_request_of(asked.body, self._parts.clock.now(), self._parts.zone())
+        request = booking_request_of(call.body, self._parts.clock.now(), self._parts.zone())
         if request.complaints:
-            raise self._malformed(asked, request)
-        if asked.query.dry_run:
-            key_of(asked)
+            raise self._malformed(call, request)
+        if call.query.dry_run:
+            key_of(call)
             self._guarantee.require_capacity()
-            return self._try(asked, request)
-        key = key_of(asked)
-        record = self._before(asked.who, key)
+            return self._try(call, request)
+        key = key_of(call)
+        record = self._before(call.who, key)
         try:
             record = record or self._parts.bookings.create(
-                asked.who, request.request, user=_user(asked), key=key
+                call.who, request.request, user=_user(call), key=key
             )
         except RefusedError as refused:
             raise request.refused(
@@ -54,22 +54,22 @@ class BookingViews:
             ) from refused
         return self._booked(record)
 
-    def create_earliest(self, asked: ReadRequest[DryRun, SlotBody]) -> Reply:
+    def create_earliest(self, call: ReadRequest[DryRun, SlotBody]) -> Reply:
         """``POST /slots/booking``: the first slot, found and booked in one step."""
-        body, key = asked.body.made(), key_of(asked)
+        body, key = call.body.made(), key_of(call)
         request = slot_request_of(body)
-        if asked.query.dry_run:
+        if call.query.dry_run:
             self._guarantee.require_capacity()
-            decision = self._parts.bookings.dry_run_earliest(asked.who, request, user=body.user)
-            return Reply(body=_would_be(_granted(decision), body.user or asked.who.user))
-        record = self._before(asked.who, key)
+            decision = self._parts.bookings.dry_run_earliest(call.who, request, user=body.user)
+            return Reply(body=_would_be(_granted(decision), body.user or call.who.user))
+        record = self._before(call.who, key)
         return self._booked(
-            record or self._parts.bookings.create_earliest(asked.who, request, user=body.user, key=key)
+            record or self._parts.bookings.create_earliest(call.who, request, user=body.user, key=key)
         )
 
-    def list(self, asked: ReadRequest[WhichBookings, Nothing]) -> Reply:
+    def list(self, call: ReadRequest[WhichBookings, Nothing]) -> Reply:
         """``GET /bookings``: the caller's, for an administrator all users', by start."""
-        query = asked.query
+        query = call.query
         is_about_time = query.state is not None or query.start is not None or query.end is not None
         filters = Filters(
             user=query.user,
@@ -79,58 +79,58 @@ class BookingViews:
             end=query.end,
             past=is_about_time if query.past is None else query.past,
         )
-        page = self._parts.bookings.list(asked.who, filters, after=query.after, limit=query.limit)
+        page = self._parts.bookings.list(call.who, filters, after=query.after, limit=query.limit)
         now = self._parts.clock.now()
         at_risk = self._at_risk(page.entries)
         bookings = tuple(booking_answer(record, now, at_risk=record.id in at_risk) for record in page.entries)
         return Reply(body=BookingPage(bookings=bookings, following=page.following))
 
-    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def show(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """``GET /bookings/{id}``, with its version."""
-        record = self._parts.bookings.show(asked.who, asked.path["id"])
+        record = self._parts.bookings.show(call.who, call.path["id"])
         at_risk = bool(self._at_risk([record]))
-        instead = self._parts.bookings.alternatives(asked.who, record.id) if at_risk else ()
+        instead = self._parts.bookings.alternatives(call.who, record.id) if at_risk else ()
         now = self._parts.clock.now()
         answer = booking_answer(record, now, at_risk=at_risk, alternatives=tuple(map(offer, instead)))
         return Reply(body=answer, headers={"ETag": tag_of(record)})
 
-    def change(self, asked: ReadRequest[DryRun, ChangeBody]) -> Reply:
+    def change(self, call: ReadRequest[DryRun, ChangeBody]) -> Reply:
         """``PATCH /bookings/{id}``: longer, shorter, later, larger; in one transaction or not at all."""
-        body = asked.body.made()
-        booking, key = asked.path["id"], key_of(asked)
-        wanted = expected(asked.headers)
+        body = call.body.made()
+        booking, key = call.path["id"], key_of(call)
+        wanted = expected(call.headers)
         change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
-        if asked.query.dry_run:
+        if call.query.dry_run:
             self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_change(
-                asked.who, booking, change, expected=wanted, reason=body.reason
+                call.who, booking, change, expected=wanted, reason=body.reason
             )
-            owner = self._parts.bookings.show(asked.who, booking).user
+            owner = self._parts.bookings.show(call.who, booking).user
             return Reply(body=_would_be(_granted(decision), owner))
-        record = self._before(asked.who, key) or self._parts.bookings.change(
-            asked.who, booking, change, expected=wanted, reason=body.reason, key=key
+        record = self._before(call.who, key) or self._parts.bookings.change(
+            call.who, booking, change, expected=wanted, reason=body.reason, key=key
         )
         return self._confirmed(record, HTTPStatus.OK, at_risk=bool(self._at_risk([record])))
 
-    def release(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
+    def release(self, call: ReadRequest[DryRun, EndBody]) -> Reply:
         """``POST /bookings/{id}/release``: a running one ends now."""
-        return self._end(asked, "release")
+        return self._end(call, "release")
 
-    def cancel(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
+    def cancel(self, call: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /bookings/{id}``: a planned one is cancelled."""
-        return self._end(asked, "cancel")
+        return self._end(call, "cancel")
 
-    def _end(self, asked: ReadRequest[DryRun, EndBody], verb: Ending) -> Reply:
-        body, bookings = asked.body.made(), self._parts.bookings
-        booking, key = asked.path["id"], key_of(asked)
-        wanted = expected(asked.headers)
-        if asked.query.dry_run:
-            record = bookings.dry_run_end(asked.who, booking, verb, expected=wanted, reason=body.reason)
+    def _end(self, call: ReadRequest[DryRun, EndBody], verb: Ending) -> Reply:
+        body, bookings = call.body.made(), self._parts.bookings
+        booking, key = call.path["id"], key_of(call)
+        wanted = expected(call.headers)
+        if call.query.dry_run:
+            record = bookings.dry_run_end(call.who, booking, verb, expected=wanted, reason=body.reason)
             pods = end_effects.before(self._parts.terms) if record.released else None
             return Reply(body=booking_answer(record, self._parts.clock.now(), pods=pods, dry_run=True))
         end = bookings.release if verb == "release" else bookings.cancel
-        record = self._before(asked.who, key, judges=False) or end(
-            asked.who, booking, expected=wanted, reason=body.reason, key=key
+        record = self._before(call.who, key, judges=False) or end(
+            call.who, booking, expected=wanted, reason=body.reason, key=key
         )
         return self._confirmed(record, HTTPStatus.OK)
 
@@ -172,26 +172,26 @@ class BookingViews:
             return None
         return (end_effects.after if mirrored else end_effects.before)(self._parts.terms)
 
-    def _try(self, asked: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:
-        user = _user(asked)
-        decision = self._parts.bookings.dry_run(asked.who, request.request, user=user)
+    def _try(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:
+        user = _user(call)
+        decision = self._parts.bookings.dry_run(call.who, request.request, user=user)
         if not decision.is_accepted:
             raise request.refused(decision.violations, decision.earliest_start, decision.alternatives)
-        return Reply(body=_would_be(decision, user or asked.who.user))
+        return Reply(body=_would_be(decision, user or call.who.user))
 
-    def _malformed(self, asked: ReadRequest[DryRun, BookingBody], request: SlotLike) -> ProblemError:
+    def _malformed(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> ProblemError:
         """The problem with everything that cannot be parsed, and what the rules say about the rest."""
         # Unless it is a 400, it was parsed and refused: the key belongs to this request.
-        if request.problem is REFUSED and not asked.query.dry_run:
-            self._parts.bookings.spend(asked.who, key_of(asked))
+        if request.problem is REFUSED and not call.query.dry_run:
+            self._parts.bookings.spend(call.who, key_of(call))
         if self._parts.unknown_capacity() or "user" in request.unread:
             return request.refused(())
-        decision = self._parts.bookings.dry_run(asked.who, request.request, user=_user(asked))
+        decision = self._parts.bookings.dry_run(call.who, request.request, user=_user(call))
         return request.refused(decision.violations)
 
 
-def _user(asked: ReadRequest[DryRun, BookingBody]) -> str | None:
-    user: str | None = asked.body.values.get("user")
+def _user(call: ReadRequest[DryRun, BookingBody]) -> str | None:
+    user: str | None = call.body.values.get("user")
     return user
 
 

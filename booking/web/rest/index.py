@@ -24,9 +24,9 @@ class IndexView:
         """Set the routes to list."""
         self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
 
-    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def show(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """The list of routes, and how to get and present a token; the same for all callers."""
-        del asked
+        del call
         answer = Index(
             name="GPU Booking",
             token=f"kubectl create token NAME -n NAMESPACE --audience {self._audience}",
@@ -54,7 +54,7 @@ class DocumentView:
         """Built at the first request: it takes longer than the rest of the server's start."""
         return document(self._routes, root=self._root, version=VERSION)
 
-    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def show(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """The OpenAPI document; the same for all callers."""
-        del asked
+        del call
         return Reply(body=self._document)

@@ -10,10 +10,10 @@ class LiveViews:
     def __init__(self, parts: Parts) -> None:
         self._live = parts.live
 
-    def now(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def now(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """Nodes and devices with their holders, and who would be evicted next."""
-        return Reply(body=self._live.now(asked.who))
+        return Reply(body=self._live.now(call.who))
 
-    def why(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def why(self, call: ReadRequest[Nothing, Nothing]) -> Reply:
         """The explanation of a pod."""
-        return Reply(body=self._live.why(asked.who, asked.path["namespace"], asked.path["name"]))
+        return Reply(body=self._live.why(call.who, call.path["namespace"], call.path["name"]))

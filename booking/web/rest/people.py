@@ -12,18 +12,18 @@ class PeopleViews:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def me(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
+    def me(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The caller, and their limits now, for one model if the query names it."""
-        who = asked.who
+        who = call.who
         answer = Me(
             user=who.user,
             name=who.name,
             groups=tuple(sorted(who.groups)),
             is_administrator=who.is_administrator,
-            limits=self._parts.bookings.limits(who, model=asked.query.model),
+            limits=self._parts.bookings.limits(who, model=call.query.model),
         )
         return Reply(body=answer)
 
-    def policy(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
+    def policy(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The policy for all users, for one model if the query names it."""
-        return Reply(body=self._parts.policy(asked.query.model))
+        return Reply(body=self._parts.policy(call.query.model))

@@ -16,12 +16,12 @@ class SlotViews:
         self._parts = parts
         self._guarantee = MirrorBarrier(parts.mirror, parts.not_guaranteed_reason, parts.unknown_capacity)
 
-    def earliest(self, asked: ReadRequest[Nothing, SlotBody]) -> Reply:
+    def earliest(self, call: ReadRequest[Nothing, SlotBody]) -> Reply:
         """The first slots; each could be booked now."""
-        body = asked.body.made()
+        body = call.body.made()
         request = slot_request_of(body)
         self._guarantee.require_capacity()
-        slots = self._parts.bookings.earliest(asked.who, request, user=body.user)
+        slots = self._parts.bookings.earliest(call.who, request, user=body.user)
         return Reply(body=Slots(slots=tuple(slots)))
 
 
