@@ -64,12 +64,12 @@ def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
     return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
 
 
-def _accepted(asked: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
+def _accepted(cache: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
     seen = {_shown(proposal)}
     offered: list[Proposal] = []
-    for why, candidate in _candidates(asked, proposal, offered):
-        is_new = _shown(candidate) not in seen and _is_something(asked.judge, candidate, proposal)
-        if is_new and asked.fits(candidate) and asked.judge.is_accepted(candidate):
+    for why, candidate in _candidates(cache, proposal, offered):
+        is_new = _shown(candidate) not in seen and _is_something(cache.judge, candidate, proposal)
+        if is_new and cache.fits(candidate) and cache.judge.is_accepted(candidate):
             offered.append(candidate)
             yield Alternative(**msgspec.structs.asdict(candidate), why=why)
         seen.add(_shown(candidate))
@@ -89,83 +89,83 @@ def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool
 # --- the order in which they are offered -----------------------------------------------------------------
 
 
-def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
+def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
     """Candidates in the order of their offer, searched for only when needed; ``offered`` grows meanwhile."""
-    judge = asked.judge
+    judge = cache.judge
     models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
     bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
     mine = bases.pop(proposal.model, None)
-    own = [mine] if mine is not None and _is_any_left(asked, mine) else []
+    own = [mine] if mine is not None and _is_any_left(cache, mine) else []
     for like, *_ in own:
-        yield from _changed_in_one_thing(asked, like)
-    others = [each for each in bases.values() if _is_any_left(asked, each)]
+        yield from _changed_in_one_thing(cache, like)
+    others = [each for each in bases.values() if _is_any_left(cache, each)]
     yield from (("other-model", like) for like, *_ in others)
     for each in own:
-        yield from _at_other_times(asked, *each)
+        yield from _at_other_times(cache, *each)
     for like, *_ in others:
-        yield from (("other-model", each) for each in _apart(asked, like))
+        yield from (("other-model", each) for each in _apart(cache, like))
     every = [(each[0], base) for each in (*own, *others) for base in each]
     for like, base in every:
-        for less in _less(asked, base):
+        for less in _less(cache, base):
             if not any(_is_part(less, each) for each in offered):
                 yield _why(judge, less, like, proposal), less
     for variants in (_parts, _odd):
         for like, base in every:
-            yield from ((_why(judge, less, like, proposal), less) for less in variants(asked, base))
+            yield from ((_why(judge, less, like, proposal), less) for less in variants(cache, base))
 
 
-def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
+def _changed_in_one_thing(cache: CachedJudge, like: Proposal) -> Candidates:
     yield "within-limits", like
-    yield from (("later", each) for each in islice(_apart(asked, like), 1))
-    if _may_lie_elsewhere(asked.judge, like):
+    yield from (("later", each) for each in islice(_apart(cache, like), 1))
+    if _may_lie_elsewhere(cache.judge, like):
         yield "several-nodes", changed(like, topology="any")
-    yield from (("shorter", each) for each in islice(_shorter(asked, like), 1))
-    yield from (("fewer-gpus", each) for each in islice(_fewer(asked, like), 1))
+    yield from (("shorter", each) for each in islice(_shorter(cache, like), 1))
+    yield from (("fewer-gpus", each) for each in islice(_fewer(cache, like), 1))
 
 
-def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
+def _at_other_times(cache: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
     """One earlier start, then all later ones, then all earlier ones; last on several nodes, or fewer GPUs."""
 
     def earlier(most: int) -> Candidates:
-        starts = (each for base in from_now for each in islice(_apart(asked, base), most))
+        starts = (each for base in from_now for each in islice(_apart(cache, base), most))
         return (("earlier", each) for each in starts if each.start < like.start)
 
     yield from earlier(1)
-    yield from (("later", each) for each in _apart(asked, like))
+    yield from (("later", each) for each in _apart(cache, like))
     yield from earlier(MOST)
-    if _may_lie_elsewhere(asked.judge, like):
-        yield from (("several-nodes", each) for each in _apart(asked, changed(like, topology="any")))
-    yield from (("fewer-gpus", each) for each in _fewer_some_time(asked, like))
+    if _may_lie_elsewhere(cache.judge, like):
+        yield from (("several-nodes", each) for each in _apart(cache, changed(like, topology="any")))
+    yield from (("fewer-gpus", each) for each in _fewer_some_time(cache, like))
 
 
-def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+def _less(cache: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """Shorter, then fewer, then both, at the next starts: as much as is available at any of them."""
-    yield from _shorter_some_time(asked, base)
-    yield from _fewer_some_time(asked, base)
+    yield from _shorter_some_time(cache, base)
+    yield from _fewer_some_time(cache, base)
     most = largest(
-        asked.fewer(base), lambda count: asked.first(_least(asked, base, count), base.start) is not None
+        cache.fewer(base), lambda count: cache.first(_least(cache, base, count), base.start) is not None
     )
     if most:
-        yield from _shorter_some_time(asked, changed(base, count=most))
+        yield from _shorter_some_time(cache, changed(base, count=most))
 
 
-def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+def _parts(cache: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """More candidates, even parts of those already offered: shorter from the same start, or fewer GPUs."""
     for count in sorted({base.count, 1}, reverse=True):
-        for found in _apart(asked, _least(asked, base, count)):
-            yield from islice(_shorter(asked, _begun(asked, base, found)), MOST)
-            yield from islice(_fewer(asked, changed(found, count=base.count)), MOST)
+        for found in _apart(cache, _least(cache, base, count)):
+            yield from islice(_shorter(cache, _begun(cache, base, found)), MOST)
+            yield from islice(_fewer(cache, changed(found, count=base.count)), MOST)
 
 
-def _odd(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
+def _odd(cache: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """More candidates, including those that begin a step after one already offered, or last a step less."""
-    step = step_of(asked.judge.case(base).limits)
+    step = step_of(cache.judge.case(base).limits)
     for count in sorted({base.count, 1}, reverse=True):
-        starts = [*_a_step_apart(asked, _least(asked, base, count))]
+        starts = [*_a_step_apart(cache, _least(cache, base, count))]
         yield from starts
         for found in starts[: MOST - 1]:
             # On a day of 23 hours two of them are equal.
-            yield from islice(_shorter(asked, _begun(asked, base, found), step), MOST + 1)
+            yield from islice(_shorter(cache, _begun(cache, base, found), step), MOST + 1)
 
 
 def _is_part(less: Proposal, more: Proposal) -> bool:
@@ -231,86 +231,86 @@ def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
     return changed(proposal, start=start, end=start_rules.end_of(start, length, limits), count=count)
 
 
-def _is_any_left(asked: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
+def _is_any_left(cache: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
     """Whether anything is available at all: if not, the search can be skipped. A change may give back."""
     soonest = bases[-1]
-    is_change = asked.judge.case(soonest).changing is not None
-    return is_change or asked.first(_least(asked, soonest, 1), soonest.start) is not None
+    is_change = cache.judge.case(soonest).changing is not None
+    return is_change or cache.first(_least(cache, soonest, 1), soonest.start) is not None
 
 
 # --- building blocks -------------------------------------------------------------------------------------
 
 
-def _apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+def _apart(cache: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The next starts, a day or a booking's length apart."""
-    limits = asked.judge.case(proposal).limits
+    limits = cache.judge.case(proposal).limits
 
     def following(found: Proposal) -> datetime:
         return min(durations.after(found.start, Duration(days=1), limits.tz), found.end)
 
-    return _following(asked, proposal, following)
+    return _following(cache, proposal, following)
 
 
-def _a_step_apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+def _a_step_apart(cache: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The next starts on the policy's steps, or an hour apart."""
-    has_steps = asked.judge.case(proposal).limits.granularity is not None
+    has_steps = cache.judge.case(proposal).limits.granularity is not None
     after = timedelta(seconds=1) if has_steps else timedelta(hours=1)
-    return _following(asked, proposal, lambda found: found.start + after)
+    return _following(cache, proposal, lambda found: found.start + after)
 
 
 def _following(
-    asked: CachedJudge, proposal: Proposal, not_before: Callable[[Proposal], datetime]
+    cache: CachedJudge, proposal: Proposal, not_before: Callable[[Proposal], datetime]
 ) -> Iterator[Proposal]:
-    found = asked.first(proposal, proposal.start)
+    found = cache.first(proposal, proposal.start)
     for _ in range(MOST):
         if found is None:
             return
         yield found
-        found = asked.first(proposal, not_before(found))
+        found = cache.first(proposal, not_before(found))
 
 
-def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+def _shorter_some_time(cache: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The longest booking that fits at any time, then the next starts, each as long as fits there."""
-    lasting = Lengths.of(asked.judge, proposal)
-    found = largest(lasting.most, lambda units: asked.first(lasting.made(units), proposal.start) is not None)
+    lasting = Lengths.of(cache.judge, proposal)
+    found = largest(lasting.most, lambda units: cache.first(lasting.made(units), proposal.start) is not None)
     if found:
-        yield from _apart(asked, lasting.made(found))
-    for each in _apart(asked, _least(asked, proposal, proposal.count)):
-        yield from islice(_shorter(asked, _begun(asked, proposal, each)), 1)
+        yield from _apart(cache, lasting.made(found))
+    for each in _apart(cache, _least(cache, proposal, proposal.count)):
+        yield from islice(_shorter(cache, _begun(cache, proposal, each)), 1)
         yield each
 
 
-def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+def _fewer_some_time(cache: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The largest number of GPUs that is available for the whole length at some time, at its next starts."""
     found = largest(
-        asked.fewer(proposal),
-        lambda count: asked.first(changed(proposal, count=count), proposal.start) is not None,
+        cache.fewer(proposal),
+        lambda count: cache.first(changed(proposal, count=count), proposal.start) is not None,
     )
     if found:
-        yield from _apart(asked, changed(proposal, count=found))
+        yield from _apart(cache, changed(proposal, count=found))
 
 
-def _shorter(asked: CachedJudge, proposal: Proposal, unit: int = 0) -> Iterator[Proposal]:
+def _shorter(cache: CachedJudge, proposal: Proposal, unit: int = 0) -> Iterator[Proposal]:
     """From the same start in whole units (days, hours or steps), the longest available length first."""
-    lasting = Lengths.of(asked.judge, proposal, unit)
-    found = largest(lasting.most, lambda units: asked.fits(lasting.made(units)))
+    lasting = Lengths.of(cache.judge, proposal, unit)
+    found = largest(lasting.most, lambda units: cache.fits(lasting.made(units)))
     yield from (lasting.made(units) for units in range(found, 0, -1))
 
 
-def _fewer(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
+def _fewer(cache: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """At the same time, the largest available number first."""
-    found = largest(asked.fewer(proposal), lambda count: asked.fits(changed(proposal, count=count)))
+    found = largest(cache.fewer(proposal), lambda count: cache.fits(changed(proposal, count=count)))
     yield from (changed(proposal, count=count) for count in range(found, 0, -1))
 
 
-def _least(asked: CachedJudge, proposal: Proposal, count: int) -> Proposal:
+def _least(cache: CachedJudge, proposal: Proposal, count: int) -> Proposal:
     """The shortest booking of ``count`` GPUs."""
-    case = asked.judge.case(proposal)
+    case = cache.judge.case(proposal)
     if has_begun(case):
-        return Lengths.of(asked.judge, changed(proposal, count=count), step_of(case.limits)).made(1)
+        return Lengths.of(cache.judge, changed(proposal, count=count), step_of(case.limits)).made(1)
     return changed(proposal, end=start_rules.end_of(proposal.start, Duration(), case.limits), count=count)
 
 
-def _begun(asked: CachedJudge, proposal: Proposal, found: Proposal) -> Proposal:
+def _begun(cache: CachedJudge, proposal: Proposal, found: Proposal) -> Proposal:
     """The whole request, with the start and the GPU count of another proposal."""
-    return begun_at(changed(proposal, count=found.count), found.start, asked.judge.case(proposal))
+    return begun_at(changed(proposal, count=found.count), found.start, cache.judge.case(proposal))
