@@ -127,12 +127,12 @@ class Review:
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
 
     def __call__(
-        self, asked: ReviewRequest, view: ClusterView, now: datetime, *, is_certain: bool
+        self, request: ReviewRequest, view: ClusterView, now: datetime, *, is_certain: bool
     ) -> Outcome:
         """Decide about one pod.
 
         Args:
-            asked: the request.
+            request: the one to answer.
             view: what is known of the cluster.
             now: the instant.
             is_certain: whether the view is recent enough; if not, no new pod counts as booked, and the
@@ -141,10 +141,10 @@ class Review:
         Raises:
             BadPodError: it is not a pod.
         """
-        pod = read(asked.pod)
-        from_us = asked.creator == self.creators.ourselves
-        until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(asked) else None
-        bare = asked.pod if until is None else with_annotation(asked.pod, names.TERMINATE_AT, None)
+        pod = read(request.pod)
+        from_us = request.creator == self.creators.ourselves
+        until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(request) else None
+        bare = request.pod if until is None else with_annotation(request.pod, names.TERMINATE_AT, None)
         ours = our_keys(bare)
         forged = () if from_us else tuple(ours)
         notes = (_ignored(ours),) if forged else ()
@@ -153,23 +153,23 @@ class Review:
             if not notes:
                 return Outcome(kind="untouched")
             after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
-            return Outcome(kind="cleaned", patch=patch(asked.pod, after), warnings=notes, forged=forged)
-        case = self._case(asked, kept, view, now, is_certain=is_certain, until=until)
+            return Outcome(kind="cleaned", patch=patch(request.pod, after), warnings=notes, forged=forged)
+        case = self._case(request, kept, view, now, is_certain=is_certain, until=until)
         notes = (*notes, *unreadable(pod.metadata.annotations or {}))
-        strips, queues = self._strips(asked, case, now), self._queues(case, now)
+        strips, queues = self._strips(request, case, now), self._queues(case, now)
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
-            return replace(self._stripped(asked, case, notes), forged=forged)
+            return replace(self._stripped(request, case, notes), forged=forged)
         is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
-        return replace(self._admitted(asked, case, now, notes, is_queued=is_queued), forged=forged)
+        return replace(self._admitted(request, case, now, notes, is_queued=is_queued), forged=forged)
 
-    def _is_maias(self, asked: ReviewRequest) -> bool:
+    def _is_maias(self, request: ReviewRequest) -> bool:
         """Whether its ``terminate-at`` may be MAIA's; a pod that our reclaimer recreates had it before."""
-        return self.maia and asked.creator in {self.creators.ourselves, *self.creators.trusted}
+        return self.maia and request.creator in {self.creators.ourselves, *self.creators.trusted}
 
     def _case(
         self,
-        asked: ReviewRequest,
+        request: ReviewRequest,
         kept: Json,
         view: ClusterView,
         now: datetime,
@@ -177,30 +177,30 @@ class Review:
         is_certain: bool,
         until: str | None,
     ) -> _Case:
-        pod, namespace = read(asked.pod), view.namespace(asked.namespace)
+        pod, namespace = read(request.pod), view.namespace(request.namespace)
         whose = owner(
-            asked.creator,
+            request.creator,
             pod.metadata,
             namespace=namespace,
             creators=self.creators,
             known=view.users_by_label,
         )
-        stored = _as_stored(pod, asked.namespace, with_annotation(kept, names.USER, whose.user), now)
+        stored = _as_stored(pod, request.namespace, with_annotation(kept, names.USER, whose.user), now)
         found = coverage(stored, view.user_coverage(stored, now), now) if is_certain and whose.user else None
         return _Case(pod=kept, stored=stored, whose=whose, namespace=namespace, found=found, until=until)
 
-    def _strips(self, asked: ReviewRequest, case: _Case, now: datetime) -> bool:
+    def _strips(self, request: ReviewRequest, case: _Case, now: datetime) -> bool:
         """Whether the pod should start without a GPU if none is free.
 
         A pod behind a scheduling gate waits anyway. A pod that names its node does not pass a scheduler: a
         static pod has its GPU already, whatever its mirror pod in the API says.
         """
         spec = case.stored.spec
-        if asked.creator == self.creators.ourselves or spec.scheduling_gates or spec.node_name:
+        if request.creator == self.creators.ourselves or spec.scheduling_gates or spec.node_name:
             return False
         if case.granted(now) or (case.found and case.found.cover):
             return False
-        policy = self.unbooked_notebooks if asked.creator in self.creators.trusted else self.unbooked
+        policy = self.unbooked_notebooks if request.creator in self.creators.trusted else self.unbooked
         return policy == "strip"
 
     def _queues(self, case: _Case, now: datetime) -> bool:
@@ -208,15 +208,15 @@ class Review:
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 
-    def _stripped(self, asked: ReviewRequest, case: _Case, notes: tuple[str, ...]) -> Outcome:
+    def _stripped(self, request: ReviewRequest, case: _Case, notes: tuple[str, ...]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
         after = stripped(case.pod, message, self.scheduler)
         if case.until is not None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
-        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(message, HINT, *notes))
+        return Outcome(kind="stripped", patch=patch(request.pod, after), warnings=(message, HINT, *notes))
 
     def _admitted(
-        self, asked: ReviewRequest, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
+        self, request: ReviewRequest, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = admitted(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
@@ -224,7 +224,7 @@ class Review:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         kind: Kind = "booked" if booking else "opportunistic"
         warnings = (_cover_warning(case, now), *([IN_LINE] if is_queued else []), *notes)
-        return Outcome(kind=kind, patch=patch(asked.pod, after), warnings=warnings)
+        return Outcome(kind=kind, patch=patch(request.pod, after), warnings=warnings)
 
 
 def _cover_warning(case: _Case, now: datetime) -> str:

@@ -107,11 +107,11 @@ class Webhook:
     def _decide(self, request: Request) -> Outcome:
         if not request.is_new_pod:
             return Outcome(kind="untouched")
-        asked = ReviewRequest(
+        review_request = ReviewRequest(
             creator=request.user_info.username, namespace=request.namespace, pod=_object_in(request)
         )
         is_certain = self._unready_reason() is None
-        outcome = self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
+        outcome = self._review(review_request, self._view, self._clock.now(), is_certain=is_certain)
         if outcome.kind != "stripped":
             return outcome
         # A user who booked a moment ago would lose the GPU for good because the watch lags (law L2).
@@ -120,7 +120,7 @@ class Webhook:
         except ApiError as error:
             log.warning("the Bookings could not be read: the pod keeps its GPU request", error=str(error))
             is_certain = False
-        return self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
+        return self._review(review_request, self._view, self._clock.now(), is_certain=is_certain)
 
     def _refused(self, status: HTTPStatus, message: str) -> Reply:
         self._metrics.requests.labels(outcome=str(status.value)).inc()

@@ -257,7 +257,7 @@ def _calendar(records: Sequence[Record], model: str, now: datetime) -> Calendar:
 
 
 def _request(
-    asked: Asked,
+    request: Asked,
     changing: Record | None,
     capacity: Capacity,
     *,
@@ -265,17 +265,17 @@ def _request(
     limits_for: Callable[[str], Limits],
 ) -> BookingRequest:
     """The request as the web layer would pass it on."""
-    model = changing.model if changing else _model(asked.model, capacity)
-    start = asked.start or (changing.start if changing else now)
-    end = asked.end or (changing.end if changing else None)
-    if asked.duration is not None:
-        end = durations.after(start, durations.read(asked.duration), limits_for(model).tz)
+    model = changing.model if changing else _model(request.model, capacity)
+    start = request.start or (changing.start if changing else now)
+    end = request.end or (changing.end if changing else None)
+    if request.duration is not None:
+        end = durations.after(start, durations.read(request.duration), limits_for(model).tz)
     if end is None:
         raise CaseFileError("the request has neither an end nor a duration: write one of them.")
-    count = asked.count if asked.count is not None else (changing.count if changing else 1)
-    topology = asked.topology or (changing.topology if changing else None)
+    count = request.count if request.count is not None else (changing.count if changing else 1)
+    topology = request.topology or (changing.topology if changing else None)
     return BookingRequest(
-        model=model, start=start, end=end, count=count, topology=topology, namespace=asked.namespace
+        model=model, start=start, end=end, count=count, topology=topology, namespace=request.namespace
     )
 
 

@@ -97,13 +97,13 @@ class Api:
 
     def each(self, path: str, field: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
         """The entries of a list; each page is requested when it is needed."""
-        asked = dict(query or {})
+        parameters = dict(query or {})
         while True:
-            page = self.get(path, asked)
+            page = self.get(path, parameters)
             yield from page[field]
             if not page.get("continue"):
                 return
-            asked["continue"] = page["continue"]
+            parameters["continue"] = page["continue"]
 
     def ask(
         self,

@@ -35,7 +35,7 @@ Json = Mapping[str, Any]
 Answer = tuple[HTTPStatus, Json]
 
 
-class _Asked(msgspec.Struct):
+class _Request(msgspec.Struct):
     """Body of ``/delete-expired-pod``."""
 
     pod_name: str = ""
@@ -112,21 +112,21 @@ class PodTerminator:
         return HTTPStatus.OK, {"status": "success", "expired_pods": found}
 
     def _delete_expired(self, body: bytes) -> Answer:
-        asked = _asked_in(body)
-        if not asked.pod_name or not asked.namespace:
+        request = _request_in(body)
+        if not request.pod_name or not request.namespace:
             return _error(HTTPStatus.BAD_REQUEST, "pod_name and namespace are required")
-        wanted = (asked.namespace, asked.pod_name)
+        wanted = (request.namespace, request.pod_name)
         pod = next((p for p in self._expired() if (p.metadata.namespace, p.metadata.name) == wanted), None)
         if pod is None:
             return _error(HTTPStatus.BAD_REQUEST, "Pod is not expired")
         metadata = {"uid": pod.metadata.uid, "annotations": {names.END_ASKED: text_of(self._clock.now())}}
         try:
-            self._kube.patch(PODS, asked.pod_name, {"metadata": metadata}, namespace=asked.namespace)
+            self._kube.patch(PODS, request.pod_name, {"metadata": metadata}, namespace=request.namespace)
         except NotFound:
             return _error(HTTPStatus.NOT_FOUND, "Pod not found")
         log.info("MAIA asked to end an expired pod", pod=pod.key, uid=pod.metadata.uid)
         self._trigger_reclaimer()
-        return HTTPStatus.OK, {"status": "success", "deleted_pod": asked.pod_name}
+        return HTTPStatus.OK, {"status": "success", "deleted_pod": request.pod_name}
 
     def _expired(self) -> list[Pod]:
         now = self._clock.now()
@@ -135,11 +135,11 @@ class PodTerminator:
         return list(expired(pods, covered, now))
 
 
-def _asked_in(body: bytes) -> _Asked:
+def _request_in(body: bytes) -> _Request:
     try:
-        return msgspec.json.decode(body, type=_Asked)
+        return msgspec.json.decode(body, type=_Request)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Asked()
+        return _Request()
 
 
 def _error(status: HTTPStatus, message: str) -> Answer:

@@ -49,11 +49,11 @@ def create_earliest(
         try:
             slot = slots.first(evaluation, writing, now, booking_request)
         except RefusedError as refused:
-            asked, _ = evaluation.decided(
+            decision, _ = evaluation.decided(
                 writing, now, slots.request_of(evaluation, writing, now, booking_request)
             )
             # The first start may be fine, and its end too late: record why there was no slot.
-            why = msgspec.structs.replace(asked, violations=refused.violations)
+            why = msgspec.structs.replace(decision, violations=refused.violations)
             audit_entries.denied(writing, evaluation, why, now)
             return refused
         return _booked(evaluation, writing, now, slots.as_request(booking_request, slot.start, slot.end))

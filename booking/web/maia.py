@@ -144,15 +144,15 @@ class Views:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, why)
         return HTTPStatus.OK, {"gpu": dict(self._parts.free()), "gpu_allocations": {}}
 
-    def _schedulability(self, asked: Mapping[str, Any]) -> Answer:
-        if not self._is_maia(asked.get("token")):
+    def _schedulability(self, body: Mapping[str, Any]) -> Answer:
+        if not self._is_maia(body.get("token")):
             self._parts.guesses.count(request)
             return _NO
-        email, namespace = _text(asked, "user_email"), _text(asked, "namespace")
+        email, namespace = _text(body, "user_email"), _text(body, "namespace")
         who = self._principal(email)
         space = namespace.lower().replace("_", "-")
-        if "booking" in asked:
-            return self._create(who, space, asked["booking"])
+        if "booking" in body:
+            return self._create(who, space, body["booking"])
         return HTTPStatus.OK, self._running(who, space)
 
     def _is_maia(self, token: object) -> bool:

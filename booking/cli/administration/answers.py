@@ -24,10 +24,10 @@ class Listed:
     """Query parameters."""
 
 
-def show_list(server: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
+def show_list(server: ServerConnection, listing: Listed, columns: tuple[Column, ...], output: Format) -> None:
     """Print all pages of a list."""
-    found = server.api.pages(f"/admin/{asked.what}", asked.what, asked.which)
-    printed.show({asked.what: found}, found, columns, output=output, name=_name_of, empty=asked.empty)
+    found = server.api.pages(f"/admin/{listing.what}", listing.what, listing.which)
+    printed.show({listing.what: found}, found, columns, output=output, name=_name_of, empty=listing.empty)
 
 
 def ask(

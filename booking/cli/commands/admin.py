@@ -45,8 +45,8 @@ def audit(output: Format, **options: Any) -> None:
         Column("TO", lambda e: e["subject"]),
         Column("REASON", lambda e: e.get("reason")),
     )
-    asked = Listed("audit", empty="Nothing of that was changed yet.", which=which)
-    show_list(server, asked, columns, output)
+    listing = Listed("audit", empty="Nothing of that was changed yet.", which=which)
+    show_list(server, listing, columns, output)
 
 
 @admin.command(short_help="Show requests that were refused, newest first.")

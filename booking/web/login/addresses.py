@@ -30,13 +30,13 @@ def is_same_origin(origin: str | None, fetch_site: str | None, *, host: str, pub
     """
     if origin is None:
         return fetch_site == "same-origin"
-    asked = _split(origin)
+    sender = _split(origin)
     ours = _split(public or "")
-    if asked.scheme not in {"http", "https"} or not asked.netloc:
+    if sender.scheme not in {"http", "https"} or not sender.netloc:
         return False
-    if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
+    if (sender.scheme, sender.netloc) == (ours.scheme, ours.netloc):
         return True
-    return asked.netloc == host and host != ours.netloc
+    return sender.netloc == host and host != ours.netloc
 
 
 def _split(url: str) -> SplitResult:

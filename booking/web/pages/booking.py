@@ -118,14 +118,16 @@ class BookingPages:
         """``POST /``: 303 to the booking, or the page again with everything that is wrong."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
-        asked = asked_of(texts, visit.clock)
-        if asked.request is None:
-            return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
+        form_request = asked_of(texts, visit.clock)
+        if form_request.request is None:
+            return self._page(visit, texts, unreadable(form_request.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         bookings, key = self._parts.bookings, key_of(texts.query().encode())
         # An accepted form that is submitted again gets its booking, even if nothing can be guaranteed now.
         record = self._parts.guarantee.answered_before(lambda: bookings.replayed(visit.who, key))
         try:
-            record = record or bookings.create(visit.who, asked.request, user=asked.user, key=key)
+            record = record or bookings.create(
+                visit.who, form_request.request, user=form_request.user, key=key
+            )
         except RefusedError:
             # The alternatives come from the same evaluation, run again.
             answer = self._answer(visit, texts)
@@ -171,25 +173,25 @@ class BookingPages:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
 
     def _answer(self, visit: Visit, texts: Texts) -> Answer:
-        asked = asked_of(texts, visit.clock)
-        if asked.request is None:
-            return unreadable(asked.errors)
+        form_request = asked_of(texts, visit.clock)
+        if form_request.request is None:
+            return unreadable(form_request.errors)
         problem = self._parts.unknown_capacity()
         if problem:
             return Answer("bad", f"Nothing can be said now. {problem}")
         try:
-            decision = self._parts.bookings.dry_run(visit.who, asked.request, user=asked.user)
+            decision = self._parts.bookings.dry_run(visit.who, form_request.request, user=form_request.user)
         except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
             return accepted(decision, visit.clock)
-        return self._refusal(visit, asked, asked.request, decision)
+        return self._refusal(visit, form_request, form_request.request, decision)
 
     def _refusal(
-        self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
+        self, visit: Visit, form_request: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Answer:
         """Everything that is wrong, the earliest slots of that size, and the alternatives."""
-        slots = self._earliest(visit, asked, booking_request, decision)
+        slots = self._earliest(visit, form_request, booking_request, decision)
         buttons = fillers(
             [
                 *((slot, "") for slot in slots),
@@ -197,7 +199,7 @@ class BookingPages:
             ],
             visit.clock,
             namespace=booking_request.namespace,
-            user=asked.user or "",
+            user=form_request.user or "",
         )
         answer = refused(decision.violations, visit.clock, buttons)
         start = decision.earliest_start
@@ -208,7 +210,7 @@ class BookingPages:
         return replace(answer, later=nothing_now(later) if has_nothing else later)
 
     def _earliest(
-        self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
+        self, visit: Visit, form_request: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Sequence[Slot]:
         """The first slots for as much of the request as the limits allow; none if no start would help.
 
@@ -229,7 +231,7 @@ class BookingPages:
             if len(found) < _SLOTS:
                 soonest = msgspec.structs.replace(slot, not_before=not_before)
                 with suppress(RefusedError):  # taken by another user since
-                    found += self._parts.bookings.earliest(visit.who, soonest, user=asked.user)
+                    found += self._parts.bookings.earliest(visit.who, soonest, user=form_request.user)
         return [*dict.fromkeys(found)][:_SLOTS]
 
 
