@@ -36,7 +36,7 @@ class QueueGates:
         self._context = context
         self._clock = context.clock
         self._is_on = terms.queue_gate
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._expected: dict[tuple[str, str], float] = {}
         """(uid of an ungated pod, node) -> since when there has been room for it there."""
         self._unbound: frozenset[tuple[str, str]] = frozenset()
@@ -109,12 +109,12 @@ class QueueGates:
 
     def _ungate(self, found: Step) -> None:
         for pod in found.ungated:
-            if not self._asked.is_due(pod.metadata.uid):
+            if not self._recent_requests.is_due(pod.metadata.uid):
                 continue
             try:
                 self._lift(pod)
             except ApiError as error:
-                self._asked.forget(pod.metadata.uid)
+                self._recent_requests.forget(pod.metadata.uid)
                 self._context.failures.note("queue gate", pod.key, error)
                 return
 

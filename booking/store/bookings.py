@@ -87,13 +87,13 @@ class BookingsRead(Transaction):
 
     def known(self, ids: Iterable[str]) -> set[str]:
         """Those of the given ids that are stored, whatever the state of their bookings (law L9)."""
-        asked = list(ids)
+        wanted = list(ids)
         return {
             row["id"]
-            for begin in range(0, len(asked), _ASKED_AT_ONCE)
+            for begin in range(0, len(wanted), _ASKED_AT_ONCE)
             for row in self._all(
                 BookingRow.select(BookingRow.id).where(
-                    BookingRow.id.in_(asked[begin : begin + _ASKED_AT_ONCE])
+                    BookingRow.id.in_(wanted[begin : begin + _ASKED_AT_ONCE])
                 )
             )
         }
@@ -127,7 +127,7 @@ class BookingsRead(Transaction):
         return [_record(row) for row in self._rows(condition, *values)]
 
     def _rows(self, condition: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._line.rows(_asked(condition), *values)
+        return self._line.rows(_query(condition), *values)
 
 
 class BookingsWrite(BookingsRead, WritingTransaction):
@@ -208,8 +208,8 @@ class BookingsWrite(BookingsRead, WritingTransaction):
 
     def _rows_of(self, user: str) -> list[tuple[Any, ...]]:
         """A user's present bookings; evaluating and then storing one reads them only once."""
-        asked, rows = self._history
-        if asked != (user, self.writes):
+        key, rows = self._history
+        if key != (user, self.writes):
             rows = self._rows(_OF_USER, user)
             self._history = (user, self.writes), rows
         return rows
@@ -254,7 +254,7 @@ def _conditions(filters: Filters, now: datetime) -> Iterable[Any]:
 
 
 @cache
-def _asked(condition: str) -> str:
+def _query(condition: str) -> str:
     return _SELECT.replace("<columns>", _COLUMNS).replace("<condition>", condition)
 
 

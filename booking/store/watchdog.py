@@ -27,7 +27,7 @@ class Watchdog:
         self._patience = patience
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._asked: dict[object, tuple[float, Callable[[], int]]] = {}
+        self._queries: dict[object, tuple[float, Callable[[], int]]] = {}
         """Query -> when its time is up, and the socket on which its answer arrives."""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -39,9 +39,9 @@ class Watchdog:
         Args:
             fileno: returns the socket's file descriptor.
         """
-        question = object()
+        query = object()
         with self._lock:
-            self._asked[question] = self._clock.monotonic() + self._patience, fileno
+            self._queries[query] = self._clock.monotonic() + self._patience, fileno
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="store-watchdog", daemon=True)
                 self._thread.start()
@@ -49,7 +49,7 @@ class Watchdog:
             yield
         finally:
             with self._lock:
-                del self._asked[question]
+                del self._queries[query]
 
     def reconcile(self) -> None:
         """Cut connections whose answer takes too long."""
@@ -57,7 +57,7 @@ class Watchdog:
         # The lock keeps queries registered while they are checked: otherwise a socket whose number has been
         # reused meanwhile would be shut down.
         with self._lock:
-            for due, fileno in self._asked.values():
+            for due, fileno in self._queries.values():
                 if now >= due:
                     _cut(fileno)
 

@@ -144,7 +144,7 @@ class Ending:
         self._context = context
         self._kube = context.kube
         self._terms = terms
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._checked: set[str] = set()
         """Names of the bookings already handled in the current round over all of them."""
         self._until = 0.0
@@ -180,7 +180,7 @@ class Ending:
     def _reconcile_booking(self, booking: Booking, leaving: list[Pod]) -> None:
         if booking.status.ending is None:
             self._guarded(booking, partial(self._decide, booking))
-        pods = [pod for pod in leaving if self._asked.is_due(("end", pod.metadata.uid))]
+        pods = [pod for pod in leaving if self._recent_requests.is_due(("end", pod.metadata.uid))]
         if pods:
             self._guarded(booking, partial(self._end, booking, pods))
 
@@ -192,7 +192,7 @@ class Ending:
 
     def _decide(self, booking: Booking) -> None:
         """Write once which pods end: of two concurrent writers one loses by the resourceVersion."""
-        if not self._asked.is_due(("decide", booking.name)):
+        if not self._recent_requests.is_due(("decide", booking.name)):
             return
         stored = self._read(booking)
         if stored is None or stored.status.ending is not None or not self._context.may_act():
@@ -215,7 +215,7 @@ class Ending:
         for number, pod in enumerate(pods):
             # At least one pod is ended however long the reads took: otherwise none would ever be.
             if number and self._is_enough():
-                self._asked.forget(("end", pod.metadata.uid))
+                self._recent_requests.forget(("end", pod.metadata.uid))
             elif stored is not None and pod.metadata.uid in fresh:
                 is_valid = partial(self._is_still_ending, stored, pod.metadata.uid, read_at)
                 self._guarded(booking, partial(self._evict, stored, pod, is_valid))

@@ -91,7 +91,7 @@ class CoverAnnotations:
         self._write_event = context.write_event
         self._kube = context.kube
         self._failures = context.failures
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._reported: frozenset[tuple[str, str]] = frozenset()
         """``Snapshot.barred`` of the last pass: each of them has its Event."""
 
@@ -102,7 +102,7 @@ class CoverAnnotations:
         """
         for pod, annotations in wrong(snapshot):
             key = (pod.metadata.uid, *annotations.values())
-            if not self._asked.is_due(key):
+            if not self._recent_requests.is_due(key):
                 continue
             try:
                 written = self._write(pod, annotations)

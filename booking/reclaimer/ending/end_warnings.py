@@ -100,14 +100,14 @@ class EndWarnings:
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
         self._terms = terms
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Warn every pod that must be warned now; does nothing while the mirror's Lease is stale."""
         if not is_mirror_fresh(snapshot):
             return
         for pod, booking, warned in due(snapshot, self._terms):
-            if not self._asked.is_due((pod.metadata.uid, warned)):
+            if not self._recent_requests.is_due((pod.metadata.uid, warned)):
                 continue
             try:
                 self._warn(pod, booking, warned)

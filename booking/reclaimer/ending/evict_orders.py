@@ -49,12 +49,12 @@ class Orders:
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
         self._terms = terms
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Take one step for each order; a step that fails is tried again in the next pass."""
         for pod, order in ordered_to_go(snapshot):
-            if self._asked.is_due(pod.metadata.uid):
+            if self._recent_requests.is_due(pod.metadata.uid):
                 try:
                     self._evict(pod, order)
                 except ApiError as error:

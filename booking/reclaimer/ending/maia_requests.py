@@ -40,14 +40,14 @@ class MaiaRequests:
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
         self._terms = terms
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Take one step for each request; a step that fails is tried again in the next pass."""
         if not self._terms.maia:
             return
         for pod in asked_to_end(snapshot):
-            if self._asked.is_due(pod.metadata.uid):
+            if self._recent_requests.is_due(pod.metadata.uid):
                 try:
                     self._end(pod)
                 except ApiError as error:

@@ -89,7 +89,7 @@ class Budgets:
         self._context = context
         seconds = terms.budget_override_seconds
         self._limit = None if seconds is None else timedelta(seconds=seconds)
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._protected: set[str] = set()
         self._passing: dict[str, str] = {}
         """Uid of a booked pod -> the hold for which budgets are overridden."""
@@ -137,7 +137,7 @@ class Budgets:
 
     def _mark(self, pod: Pod, text: str | None) -> None:
         meta = pod.metadata
-        if not self._asked.is_due((meta.uid, text is None)):
+        if not self._recent_requests.is_due((meta.uid, text is None)):
             return
         body = {"metadata": {"uid": meta.uid, "annotations": {names.BUDGETS_SINCE: text}}}
         try:

@@ -98,7 +98,7 @@ class HoldController:
         self._budgets = Budgets(context, terms)
         self._victim_eviction = VictimEviction(context, terms, excluded=self._excluded, budgets=self._budgets)
         self._bars = BarredNodes(context.kube, context.clock)
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._timers: dict[str, _Timer] = {}
         self._written: dict[str, _Written] = {}
         self._begun: list[_Written] = []
@@ -340,7 +340,7 @@ class HoldController:
 
     def _resolve(self, pod: Pod) -> None:
         """The pod is bound, by others: its hold and bars are over. Our own Binding empties them."""
-        if not self._asked.is_due(("resolve", pod.metadata.uid)):
+        if not self._recent_requests.is_due(("resolve", pod.metadata.uid)):
             return
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "annotations": dict.fromkeys(names.WAITING_STATE)}}

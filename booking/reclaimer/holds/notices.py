@@ -54,7 +54,7 @@ class Notices:
     def __init__(self, kube: Kube, clock: Clock, write_event: WriteEvent) -> None:
         self._kube = kube
         self._write_event = write_event
-        self._asked = RecentRequests(clock)
+        self._recent_requests = RecentRequests(clock)
         self._given: dict[str, Pod] = {}
 
     def give(self, victim: Pod, text: str) -> Pod:
@@ -90,7 +90,7 @@ class Notices:
             ApiError: it could not be removed.
         """
         self._given.pop(victim.metadata.uid, None)
-        if not self._asked.is_due(victim.metadata.uid):
+        if not self._recent_requests.is_due(victim.metadata.uid):
             return False
         self._write(victim, None)
         self._write_event(victim, names.EVICTION_WITHDRAWN, WITHDRAWN)

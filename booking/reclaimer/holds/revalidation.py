@@ -25,14 +25,14 @@ class Revalidation:
         self._hold = hold
         self._read = read
         self._checked_at: float | None = None
-        self._asked: Callable[[], float] | None = None
+        self._read_ahead: Callable[[], float] | None = None
         self.valid_at: float | None = None
         """When the hold was last found valid, monotonic: what is asked for then is sent at that moment."""
 
     def begin(self) -> None:
         """Start to read the Bookings in the background: ``is_valid`` is about to be called."""
-        if self._asked is None:
-            self._asked = self._context.executor(self._read_bookings)
+        if self._read_ahead is None:
+            self._read_ahead = self._context.executor(self._read_bookings)
 
     def is_valid(self) -> bool:
         """Whether the hold is still valid; a check that is too old by now is repeated.
@@ -54,12 +54,12 @@ class Revalidation:
         if not self._is_seen():
             return None  # without a request: our watch delivers it in a moment
         self.begin()
-        asked, self._asked = self._asked, None
+        read_ahead, self._read_ahead = self._read_ahead, None
         found = self._stored()
         if found is None:
             return None
         stored, read_at = found
-        known = asked() if asked else self._read_bookings()
+        known = read_ahead() if read_ahead else self._read_bookings()
         if not self._context.is_fresh(known):
             known = self._read_bookings()
         status = hold_status(stored, self._hold, self._context.instant())

@@ -67,7 +67,7 @@ class VictimEviction:
         self._excluded = excluded
         self._budgets = budgets
         self.notices: Final = Notices(context.kube, context.clock, context.write_event)
-        self._asked = RecentRequests(context.clock)
+        self._recent_requests = RecentRequests(context.clock)
         self._refused: dict[str, int] = {}
 
     def forget_all_but(self, uids: frozenset[str]) -> None:
@@ -94,7 +94,7 @@ class VictimEviction:
             victim
             for victim in notified
             if is_due(victim, case.notices[victim.metadata.uid], monotonic=monotonic, now=now)
-            and self._asked.is_due(victim.metadata.uid)
+            and self._recent_requests.is_due(victim.metadata.uid)
         ]
         last = Revalidation(self._context, case.pod, case.hold, read=case.read)
         if not due or (case.read is None and not last.is_valid()):
@@ -140,7 +140,9 @@ class VictimEviction:
             self._evict(case, victim, last)
         except TooLateError as error:
             if case.read is not None:
-                self._asked.forget(uid)  # our cache lags behind our own write: it catches up in a moment
+                self._recent_requests.forget(
+                    uid
+                )  # our cache lags behind our own write: it catches up in a moment
             log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
         except ProtectedError as error:
