@@ -25,7 +25,7 @@ _NOT_GIVEN: Final = frozenset(
 
 
 def created(
-    asked: ServerCore,
+    core: ServerCore,
     request: Request,
     resource: Resource[T],
     body: Json,
@@ -36,15 +36,15 @@ def created(
 ) -> State:
     """Create an object, or, in a dry run, return what would be created."""
     obj = _addressed(request, body, namespace)
-    _check_namespace(asked, request, namespace)
-    obj = _admitted(asked, request, resource, obj, user=user, dry_run=dry_run)
-    obj = _identified(asked, request, resource, obj)
+    _check_namespace(core, request, namespace)
+    obj = _admitted(core, request, resource, obj, user=user, dry_run=dry_run)
+    obj = _identified(core, request, resource, obj)
     if resource.plural == PODS:
         obj = born(obj, obj["metadata"]["creationTimestamp"])
     elif resource.plural in WITH_STATUS - BORN_WITH_STATUS:
         obj.pop("status", None)
-    _check_taken(asked, request, resource, obj["metadata"])
-    return State(obj) if dry_run else asked.store.write(resource, obj)
+    _check_taken(core, request, resource, obj["metadata"])
+    return State(obj) if dry_run else core.store.write(resource, obj)
 
 
 def _addressed(request: Request, body: Json, namespace: str | None) -> Json:
@@ -55,23 +55,23 @@ def _addressed(request: Request, body: Json, namespace: str | None) -> Json:
     return {**body, "metadata": metadata}
 
 
-def _check_namespace(asked: ServerCore, request: Request, namespace: str | None) -> None:
+def _check_namespace(core: ServerCore, request: Request, namespace: str | None) -> None:
     """Refuse a namespace that does not exist.
 
     Before the first Namespace object is created, every namespace counts as existing.
     """
-    known = len(asked.store.table(NAMESPACES))
-    if namespace and known and asked.store.find(NAMESPACES, None, namespace) is None:
+    known = len(core.store.table(NAMESPACES))
+    if namespace and known and core.store.find(NAMESPACES, None, namespace) is None:
         raise refusal(request, 404, "NotFound", f'namespaces "{namespace}" not found')
 
 
 def _admitted(
-    asked: ServerCore, request: Request, resource: Resource[T], obj: Json, *, user: str, dry_run: bool
+    core: ServerCore, request: Request, resource: Resource[T], obj: Json, *, user: str, dry_run: bool
 ) -> Json:
     is_pod = resource.plural == PODS
     if is_pod:
-        obj = prioritised(request, asked.store, defaulted(obj))
-    if asked.admission is None:
+        obj = prioritised(request, core.store, defaulted(obj))
+    if core.admission is None:
         return obj
     attributes = Attributes(
         plural=resource.plural,
@@ -80,11 +80,11 @@ def _admitted(
         user=user,
         dry_run=dry_run,
     )
-    obj = plain(asked.admission(attributes))
-    return prioritised(request, asked.store, defaulted(obj)) if is_pod else obj
+    obj = plain(core.admission(attributes))
+    return prioritised(request, core.store, defaulted(obj)) if is_pod else obj
 
 
-def _identified(asked: ServerCore, request: Request, resource: Resource[T], obj: Json) -> Json:
+def _identified(core: ServerCore, request: Request, resource: Resource[T], obj: Json) -> Json:
     """The object with a name, a uid and its creation time, and without empty fields in its metadata."""
     metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
     if metadata.get("resourceVersion"):
@@ -96,9 +96,9 @@ def _identified(asked: ServerCore, request: Request, resource: Resource[T], obj:
                 f"{resource.kind} is invalid: metadata.name: Required value: name or generateName is required"
             )
             raise refusal(request, 422, "Invalid", message)
-        metadata["name"] = _generated(metadata["generateName"], next(asked.numbers))
-    metadata["uid"] = f"uid-{next(asked.numbers)}"
-    metadata["creationTimestamp"] = text_of(asked.now())
+        metadata["name"] = _generated(metadata["generateName"], next(core.numbers))
+    metadata["uid"] = f"uid-{next(core.numbers)}"
+    metadata["creationTimestamp"] = text_of(core.now())
     if resource.plural in COUNTED:
         metadata["generation"] = 1
     return {**obj, "metadata": metadata}
@@ -115,8 +115,8 @@ def _generated(prefix: str, number: int) -> str:
     return prefix[: LONGEST_NAME - _SUFFIX] + suffix
 
 
-def _check_taken(asked: ServerCore, request: Request, resource: Resource[T], metadata: Json) -> None:
-    there = asked.store.find(resource.plural, metadata.get("namespace"), metadata["name"])
+def _check_taken(core: ServerCore, request: Request, resource: Resource[T], metadata: Json) -> None:
+    there = core.store.find(resource.plural, metadata.get("namespace"), metadata["name"])
     if there is None:
         return
     message = f'{resource.plural} "{metadata["name"]}" already exists'

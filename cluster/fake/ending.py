@@ -25,34 +25,32 @@ from cluster.names import DISRUPTION_TARGET
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def deleted(asked: ServerCore, resource: Resource[Any], state: State, asked_grace: int | None) -> None:
+def deleted(core: ServerCore, resource: Resource[Any], state: State, requested_grace: int | None) -> None:
     """Delete an object, or begin its deletion."""
     metadata = state.metadata
     if resource.plural != PODS:
-        _delete_at_once(asked, resource, state)
+        _delete_at_once(core, resource, state)
         return
-    if asked_grace is not None and asked_grace < 0:
-        asked_grace = 1
+    if requested_grace is not None and requested_grace < 0:
+        requested_grace = 1
     if not metadata.get("deletionTimestamp"):
-        grace = grace_of(state.obj, asked_grace)
-        _grant(asked, resource, state, until=asked.now() + timedelta(seconds=grace), grace=grace)
+        grace = grace_of(state.obj, requested_grace)
+        _grant(core, resource, state, until=core.now() + timedelta(seconds=grace), grace=grace)
         return
     present = metadata.get("deletionGracePeriodSeconds") or 0
     if present == 0:
-        _delete_at_once(asked, resource, state)
-    elif asked_grace is not None and asked_grace < present:
+        _delete_at_once(core, resource, state)
+    elif requested_grace is not None and requested_grace < present:
         until = msgspec.convert(metadata["deletionTimestamp"], datetime) + timedelta(
-            seconds=asked_grace - present
+            seconds=requested_grace - present
         )
-        if until < asked.now():
+        if until < core.now():
             # A graceful deletion stays graceful, however short.
-            until, asked_grace = asked.now(), min(asked_grace, 1)
-        _grant(asked, resource, state, until=until, grace=asked_grace)
+            until, requested_grace = core.now(), min(requested_grace, 1)
+        _grant(core, resource, state, until=until, grace=requested_grace)
 
 
-def evicted(
-    asked: ServerCore, request: Request, state: State, body: Json, *, resource: Resource[Any]
-) -> None:
+def evicted(core: ServerCore, request: Request, state: State, body: Json, *, resource: Resource[Any]) -> None:
     """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
 
     A budget counts only for a pod that runs and is not terminating yet; it is checked before the
@@ -61,7 +59,7 @@ def evicted(
     if (body.get("metadata") or {}).get("name") != state.metadata["name"]:
         raise refusal(request, 400, "BadRequest", "name in URL does not match name in Eviction object")
     options = body.get("deleteOptions") or {}
-    if state.metadata["uid"] in asked.protected and is_budgeted(state.obj):
+    if state.metadata["uid"] in core.protected and is_budgeted(state.obj):
         raise over_budget(request)
     check_preconditions(request, state.obj, options.get("preconditions") or {}, "Pod")
     if options.get("dryRun"):
@@ -72,14 +70,14 @@ def evicted(
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    conditions = with_condition(state.obj, condition, text_of(asked.now()))
+    conditions = with_condition(state.obj, condition, text_of(core.now()))
     evicted = merged(state.obj, {"status": {"conditions": conditions}})
     if evicted != state.obj:
-        state = asked.store.write(resource, evicted)
-    deleted(asked, resource, state, options.get("gracePeriodSeconds"))
+        state = core.store.write(resource, evicted)
+    deleted(core, resource, state, options.get("gracePeriodSeconds"))
 
 
-def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:
+def finished(core: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:
     """A kubelet reports that all containers of a pod have ended, and releases it.
 
     An object that is not being deleted, or is not a pod, vanishes, unless it is a pod with finalizers.
@@ -87,25 +85,27 @@ def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: st
     pod = state.obj
     held = pod["metadata"].get("deletionTimestamp") or pod["metadata"].get("finalizers")
     if resource.plural != PODS or not held:
-        asked.store.remove(resource, state)
+        core.store.remove(resource, state)
         return
     names = [container["name"] for container in (pod.get("spec") or {}).get("containers") or []]
     statuses = [{"name": name, "state": {"terminated": {"exitCode": 0}}} for name in names]
     patch: Json = {"status": {"phase": phase, "containerStatuses": statuses}}
     if pod["metadata"].get("deletionTimestamp"):
         patch["metadata"] = {"deletionGracePeriodSeconds": 0}
-    state = asked.store.write(resource, merged(pod, patch))
+    state = core.store.write(resource, merged(pod, patch))
     if not state.metadata.get("finalizers"):
-        asked.store.remove(resource, state)
+        core.store.remove(resource, state)
 
 
-def grace_of(pod: Json, asked_grace: int | None) -> int:
+def grace_of(pod: Json, requested_grace: int | None) -> int:
     """Seconds of grace that the first delete gives a pod."""
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or _phase(pod) in _ENDED:
         return 0
     return int(
-        spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE) if asked_grace is None else asked_grace
+        spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        if requested_grace is None
+        else requested_grace
     )
 
 
@@ -119,25 +119,25 @@ def _phase(pod: Json) -> str | None:
     return phase
 
 
-def _grant(asked: ServerCore, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
+def _grant(core: ServerCore, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
     """Write until when a pod may live; without grace and finalizers it vanishes at once."""
     first = not state.metadata.get("deletionTimestamp")
     metadata: Json = {"deletionTimestamp": text_of(until), "deletionGracePeriodSeconds": grace}
     if first and state.metadata.get("generation"):
         metadata["generation"] = state.metadata["generation"] + 1
-    state = asked.store.write(resource, merged(state.obj, {"metadata": metadata}))
+    state = core.store.write(resource, merged(state.obj, {"metadata": metadata}))
     if grace == 0 and not state.metadata.get("finalizers"):
-        asked.store.remove(resource, state)
+        core.store.remove(resource, state)
 
 
-def _delete_at_once(asked: ServerCore, resource: Resource[Any], state: State) -> None:
+def _delete_at_once(core: ServerCore, resource: Resource[Any], state: State) -> None:
     metadata = state.metadata
     if not metadata.get("finalizers"):
-        asked.store.remove(resource, state)
+        core.store.remove(resource, state)
         return
     if metadata.get("deletionTimestamp"):
         return
-    changed: Json = {"deletionTimestamp": text_of(asked.now()), "deletionGracePeriodSeconds": 0}
+    changed: Json = {"deletionTimestamp": text_of(core.now()), "deletionGracePeriodSeconds": 0}
     if metadata.get("generation"):
         changed["generation"] = metadata["generation"] + 1
-    asked.store.write(resource, merged(state.obj, {"metadata": changed}))
+    core.store.write(resource, merged(state.obj, {"metadata": changed}))

@@ -46,17 +46,17 @@ class FakeKube(UserKube):
         calls_kept: int = CALLS_KEPT,
     ) -> None:
         """Args: calls_kept: so many of the newest calls, and up to twice as many, are kept in ``calls``."""
-        asked = ServerCore(
+        core = ServerCore(
             clock or FakeClock(), streams_lists=streams_lists, history=history, calls_kept=calls_kept
         )
-        super().__init__(asked)
+        super().__init__(core)
 
     def as_user(self, name: str) -> Kube:
         """A client of the same server for this user.
 
         Methods that a subclass overrides do not apply to this client.
         """
-        return UserKube(self._asked, name)
+        return UserKube(self._core, name)
 
     # --- objects ---------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class FakeKube(UserKube):
 
         Fields that the server sets (uid, times) are filled in, or kept, if the object does not have them.
         """
-        with self._asked.lock:
+        with self._core.lock:
             return self._put(resource, plain(obj)).typed(resource)
 
     def raw(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> Json:
@@ -74,7 +74,7 @@ class FakeKube(UserKube):
         Raises:
             KeyError: there is no such object.
         """
-        with self._asked.lock:
+        with self._core.lock:
             return self._stored(resource, name, namespace).copy()
 
     def finish(
@@ -87,8 +87,8 @@ class FakeKube(UserKube):
         Raises:
             KeyError: there is no such object.
         """
-        with self._asked.lock:
-            finished(self._asked, resource, self._stored(resource, name, namespace), phase)
+        with self._core.lock:
+            finished(self._core, resource, self._stored(resource, name, namespace), phase)
 
     def on_change(self, listener: Listener) -> None:
         """Call a listener with every stored change, in order, while the server waits.
@@ -96,93 +96,93 @@ class FakeKube(UserKube):
         An exception of the listener reaches the writer of the change, which stays. A listener may write:
         its change is reported once all listeners have received the change before.
         """
-        with self._asked.lock:
-            self._asked.store.listeners.append(listener)
+        with self._core.lock:
+            self._core.store.listeners.append(listener)
 
     @property
     def admission(self) -> Admission | None:
         """Called at every creation of any kind, including dry runs; None admits everything."""
-        return self._asked.admission
+        return self._core.admission
 
     @admission.setter
     def admission(self, admission: Admission | None) -> None:
-        self._asked.admission = admission
+        self._core.admission = admission
 
     @property
     def calls(self) -> list[Call]:
         """The calls so far, oldest first; only the newest ones if there were very many."""
-        return self._asked.calls
+        return self._core.calls
 
     # --- faults ----------------------------------------------------------------------------------------
 
     @property
     def down(self) -> bool:
         """While True, no call is answered."""
-        return self._asked.faults.down
+        return self._core.faults.down
 
     @down.setter
     def down(self, down: bool) -> None:
-        self._asked.faults.down = down
+        self._core.faults.down = down
 
     def fail(self, verb: str, error: ApiError) -> None:
         """Let the next call with this verb (GET LIST WATCH POST PATCH PUT DELETE) fail without effect."""
-        with self._asked.lock:
-            self._asked.faults.fail(verb, error)
+        with self._core.lock:
+            self._core.faults.fail(verb, error)
 
     def lose(self, verb: str) -> None:
         """Let the next call with this verb be done and its answer be lost."""
-        with self._asked.lock:
-            self._asked.faults.lose(verb)
+        with self._core.lock:
+            self._core.faults.lose(verb)
 
     def before(self, verb: str, rival: Callable[[], object]) -> None:
         """Call ``rival`` just before the next call with this verb is done: a race that is sure to happen."""
-        with self._asked.lock:
-            self._asked.faults.before(verb, rival)
+        with self._core.lock:
+            self._core.faults.before(verb, rival)
 
     def calm(self) -> None:
         """Forget every ``fail``, ``lose`` and ``before`` that has not happened yet."""
-        with self._asked.lock:
-            self._asked.faults.clear()
+        with self._core.lock:
+            self._core.faults.clear()
 
     def protect(self, uid: str, *, protected: bool = True) -> None:
         """Answer evictions of this pod as if a PodDisruptionBudget forbade them, or stop doing so."""
-        with self._asked.lock:
-            (self._asked.protected.add if protected else self._asked.protected.discard)(uid)
+        with self._core.lock:
+            (self._core.protected.add if protected else self._core.protected.discard)(uid)
 
     # --- watches ---------------------------------------------------------------------------------------
 
     @property
     def watches(self) -> int:
         """Number of running watches: begun, and neither closed nor broken."""
-        return len(self._asked.watches)
+        return len(self._core.watches)
 
     def bookmark(self) -> None:
         """Send a bookmark to every watch."""
-        with self._asked.lock:
-            self._asked.watches.bookmark()
+        with self._core.lock:
+            self._core.watches.bookmark()
 
     def break_watches(self, error: ApiError | None = None) -> None:
         """End every watch: normally (None), or with an error."""
-        with self._asked.lock:
-            self._asked.watches.end(error)
+        with self._core.lock:
+            self._core.watches.end(error)
 
     def forget_history(self) -> None:
         """Compact: no watch can begin at an older resourceVersion than the present one, no list continue."""
-        with self._asked.lock:
-            self._asked.store.history.forget(self._asked.store.version)
-            self._asked.pages.forget()
+        with self._core.lock:
+            self._core.store.history.forget(self._core.store.version)
+            self._core.pages.forget()
 
     # --- inside ----------------------------------------------------------------------------------------
 
     def _stored(self, resource: Resource[T], name: str, namespace: str | None) -> State:
-        state = self._asked.store.find(resource.plural, namespace, name)
+        state = self._core.store.find(resource.plural, namespace, name)
         if state is None:
             raise KeyError((resource.plural, namespace, name))
         return state
 
     def _put(self, resource: Resource[T], obj: Json) -> State:
         metadata = obj.setdefault("metadata", {})
-        store = self._asked.store
+        store = self._core.store
         before = store.find(resource.plural, metadata.get("namespace"), metadata["name"])
         obj["metadata"] = self._filled(resource, obj, before)
         if before is None:
@@ -199,8 +199,8 @@ class FakeKube(UserKube):
     def _filled(self, resource: Resource[T], obj: Json, before: State | None) -> Json:
         metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
         if before is None:
-            metadata.setdefault("uid", f"uid-{next(self._asked.numbers)}")
-            metadata.setdefault("creationTimestamp", text_of(self._asked.now()))
+            metadata.setdefault("uid", f"uid-{next(self._core.numbers)}")
+            metadata.setdefault("creationTimestamp", text_of(self._core.now()))
         else:
             for key in SET_BY_SERVER:
                 if key in before.metadata:

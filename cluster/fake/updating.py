@@ -27,7 +27,7 @@ _SET_BY_SERVER: Final = (*SET_BY_SERVER, "name", "generation", "resourceVersion"
 
 
 def patched(
-    asked: ServerCore,
+    core: ServerCore,
     request: Request,
     before: State,
     patch: Json,
@@ -42,11 +42,11 @@ def patched(
     check_preconditions(request, before.obj, patch.get("metadata") or {}, resource.plural)
     after = merged(before.obj, patch)
     of_status = subresource == "status"
-    return updated(asked, request, before, after, resource=resource, of_status=of_status, dry_run=dry_run)
+    return updated(core, request, before, after, resource=resource, of_status=of_status, dry_run=dry_run)
 
 
 def updated(
-    asked: ServerCore,
+    core: ServerCore,
     request: Request,
     before: State,
     after: Json,
@@ -69,9 +69,9 @@ def updated(
     if dry_run:
         return State(after)
     if is_over(after):
-        asked.store.remove(resource, before)
+        core.store.remove(resource, before)
         return State(after)
-    return asked.store.write(resource, after)
+    return core.store.write(resource, after)
 
 
 def is_over(obj: Json) -> bool:

@@ -19,8 +19,8 @@ from cluster.kube.resources import Resource, T
 class UserKube:
     """``Kube`` for one user, whom admission and the record of calls see; every user may do everything."""
 
-    def __init__(self, asked: ServerCore, user: str = ADMINISTRATOR) -> None:
-        self._asked = asked
+    def __init__(self, core: ServerCore, user: str = ADMINISTRATOR) -> None:
+        self._core = core
         self.user = user
 
     def get(
@@ -29,8 +29,8 @@ class UserKube:
         """Read an object; see ``Kube``."""
         if _is_past(within):
             raise Unsent(Request("GET", resource.path(namespace, name)), "it is too late for it")
-        with self._asked.call(self.user, "GET", resource.path(namespace, name)) as request:
-            return self._asked.found(request, resource, namespace, name).typed(resource)
+        with self._core.call(self.user, "GET", resource.path(namespace, name)) as request:
+            return self._core.found(request, resource, namespace, name).typed(resource)
 
     def list(
         self,
@@ -41,15 +41,15 @@ class UserKube:
         continue_: str | None = None,
     ) -> Page[T]:
         """Read a page of a list; see ``Kube``."""
-        with self._asked.call(self.user, "LIST", resource.path(selection.namespace)) as request:
-            return self._asked.pages.page(request, resource, selection, limit=limit, continue_=continue_)
+        with self._core.call(self.user, "LIST", resource.path(selection.namespace)) as request:
+            return self._core.pages.page(request, resource, selection, limit=limit, continue_=continue_)
 
     def watch(
         self, resource: Resource[T], selection: Selection = EVERYTHING, options: WatchOptions = FROM_NOW
     ) -> FakeWatch[T]:
         """Follow changes until the watch is closed or broken; no timeout ends it. See ``Kube``."""
-        with self._asked.call(self.user, "WATCH", resource.path(selection.namespace)) as request:
-            return self._asked.watches.begin(request, resource, selection, options)
+        with self._core.call(self.user, "WATCH", resource.path(selection.namespace)) as request:
+            return self._core.watches.begin(request, resource, selection, options)
 
     def create(
         self,
@@ -61,9 +61,9 @@ class UserKube:
     ) -> T:
         """Create an object; see ``Kube``."""
         path = resource.path(namespace) + ("?dryRun=All" if dry_run else "")
-        with self._asked.call(self.user, "POST", path, body) as request:
+        with self._core.call(self.user, "POST", path, body) as request:
             state = created(
-                self._asked,
+                self._core,
                 request,
                 resource,
                 plain(body),
@@ -88,13 +88,13 @@ class UserKube:
         path = resource.path(namespace, name, subresource)
         if _is_past(within) or _is_past(answered):
             raise Unsent(Request("POST", path), "it is too late for it")
-        with self._asked.call(self.user, "POST", path, body) as request:
-            pod = self._asked.found(request, resource, namespace, name)
+        with self._core.call(self.user, "POST", path, body) as request:
+            pod = self._core.found(request, resource, namespace, name)
             if subresource == "binding":
-                at = text_of(self._asked.now())
-                self._asked.store.write(resource, bound(request, pod.obj, plain(body), at))
+                at = text_of(self._core.now())
+                self._core.store.write(resource, bound(request, pod.obj, plain(body), at))
             elif subresource == "eviction":
-                evicted(self._asked, request, pod, plain(body), resource=resource)
+                evicted(self._core, request, pod, plain(body), resource=resource)
             else:
                 raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
 
@@ -110,10 +110,10 @@ class UserKube:
     ) -> T:
         """Merge-patch an object or its status; see ``Kube``."""
         path = resource.path(namespace, name, subresource) + ("?dryRun=All" if dry_run else "")
-        with self._asked.call(self.user, "PATCH", path, body) as request:
-            before = self._asked.found(request, resource, namespace, name)
+        with self._core.call(self.user, "PATCH", path, body) as request:
+            before = self._core.found(request, resource, namespace, name)
             after = patched(
-                self._asked,
+                self._core,
                 request,
                 before,
                 plain(body),
@@ -134,11 +134,11 @@ class UserKube:
         grace_seconds: int | None = None,
     ) -> None:
         """Delete an object; see ``Kube``. A bound pod only becomes terminating, unless the grace is 0."""
-        with self._asked.call(self.user, "DELETE", resource.path(namespace, name)) as request:
-            state = self._asked.found(request, resource, namespace, name)
+        with self._core.call(self.user, "DELETE", resource.path(namespace, name)) as request:
+            state = self._core.found(request, resource, namespace, name)
             wanted = {"uid": uid, "resourceVersion": resource_version}
             check_preconditions(request, state.obj, wanted, resource.kind)
-            deleted(self._asked, resource, state, grace_seconds)
+            deleted(self._core, resource, state, grace_seconds)
 
 
 def _is_past(seconds: float | None) -> bool:
