@@ -71,12 +71,12 @@ def _is_too_big(pod: Pod, node: Node) -> bool:
 def _needed(pod: Pod, name: str) -> Decimal:
     """What the pod needs at least: all containers that run side by side, or the largest that runs alone."""
     inits, apps = pod.spec.init_containers or (), pod.spec.containers or ()
-    together = sum((_asked(one, name) for one in (*apps, *(i for i in inits if i.is_sidecar))), Decimal())
-    alone = max((_asked(one, name) for one in inits if not one.is_sidecar), default=Decimal())
+    together = sum((_requested(one, name) for one in (*apps, *(i for i in inits if i.is_sidecar))), Decimal())
+    alone = max((_requested(one, name) for one in inits if not one.is_sidecar), default=Decimal())
     return max(together, alone) + parse_amount(str((pod.spec.overhead or {}).get(name, 0)))
 
 
-def _asked(container: Container, name: str) -> Decimal:
+def _requested(container: Container, name: str) -> Decimal:
     requests = (container.resources.requests if container.resources else None) or {}
     return parse_amount(str(requests.get(name, 0)))
 

@@ -64,11 +64,11 @@ def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
         QuantityError: a GPU amount that is not a whole number (the API server refuses those).
     """
     needs = container_needs(pod)
-    asked = device_selector_of(pod)
+    selector = device_selector_of(pod)
     return GpuRequest(
         needs=needs,
         demand=demand(needs),
-        selector=replace(asked, models=frozenset({booking.spec.model})) if booking else asked,
+        selector=replace(selector, models=frozenset({booking.spec.model})) if booking else selector,
         uid=pod.metadata.uid,
         hold=standing_hold(pod),
         priority=pod.spec.priority or 0,

@@ -206,12 +206,12 @@ def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) 
     held = [
         holding.devices.keys() & ours
         for holding in view.holdings
-        if (pod := pods.get(holding.uid)) and resource not in _asked(pod)
+        if (pod := pods.get(holding.uid)) and resource not in _requested(pod)
     ]
     return sum(map(len, held))
 
 
-def _asked(pod: Pod) -> frozenset[str]:
+def _requested(pod: Pod) -> frozenset[str]:
     try:
         return frozenset(need.resource for need in container_needs(pod))
     except QuantityError:

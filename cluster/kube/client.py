@@ -278,8 +278,8 @@ def _is_about_uid(error: Unprocessable) -> bool:
 
 def _asked_for(error: Exception) -> float | None:
     """Seconds that the server asks us to wait, at most ``LONGEST_PAUSE``; None if it asks for none."""
-    asked = error.retry_after if isinstance(error, TooManyRequests) else None
-    return min(asked, LONGEST_PAUSE) if asked else None
+    seconds = error.retry_after if isinstance(error, TooManyRequests) else None
+    return min(seconds, LONGEST_PAUSE) if seconds else None
 
 
 _D = TypeVar("_D")

@@ -335,12 +335,12 @@ def _run(
             " this is not a terminal."
         )
     interactive = interactive and program.interactive_mode != "Never"
-    asked = {"apiVersion": program.api_version, "kind": _EXEC_KIND, "spec": {"interactive": interactive}}
+    exec_info = {"apiVersion": program.api_version, "kind": _EXEC_KIND, "spec": {"interactive": interactive}}
     own = {each.name: each.value for each in program.env or ()}
     try:
         done = subprocess.run(
             [program.command, *(program.args or ())],
-            env={**environ, **own, _EXEC_INFO: msgspec.json.encode(asked).decode()},
+            env={**environ, **own, _EXEC_INFO: msgspec.json.encode(exec_info).decode()},
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=None if within is None else subprocess.DEVNULL,

@@ -68,13 +68,13 @@ def _asked_for(assignment: Assignment, pod: Pod) -> Assignment:
         needs = container_needs(pod)
     except QuantityError:
         return {}  # no such pod can be created
-    asked: Counter[str] = Counter()
+    requested: Counter[str] = Counter()
     for need in needs:
-        asked[need.name] += need.count
+        requested[need.name] += need.count
     most = sum(demand(needs).values())
     held: dict[str, None] = {}
     counted: Assignment = {}
-    for container, count in asked.items():
+    for container, count in requested.items():
         named = tuple(dict.fromkeys(assignment.get(container, ())))[:count]
         new = [uuid for uuid in named if uuid not in held]
         held |= dict.fromkeys(new[: most - len(held)])

@@ -82,11 +82,11 @@ def _choice(pod: Pod, has: frozenset[str], booking: Booking | None) -> Iterator[
 def _criterion(pod: Pod, booking: Booking | None) -> str:
     if booking:
         return f"its booking is for {booking.spec.model}"
-    asked = device_selector_of(pod)
-    if asked.of_model == asked.text:
-        models = " or ".join(sorted(asked.models))
+    selector = device_selector_of(pod)
+    if selector.of_model == selector.text:
+        models = " or ".join(sorted(selector.models))
         return f"it asks for {models}" if models else "it takes any model"
-    return f"it asks for a GPU{asked.text}"
+    return f"it asks for a GPU{selector.text}"
 
 
 def taking(

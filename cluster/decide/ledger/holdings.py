@@ -20,7 +20,7 @@ class Holding:
     uid: str
     node: str
     devices: Amounts
-    asked: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=dict)
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> number of devices that the pod holds and whose UUIDs are unknown."""
@@ -37,14 +37,14 @@ def holding_of(pod: Pod) -> Holding | None:
     node = pod.spec.node_name
     if not node or is_terminal(pod):
         return None
-    asked = _asked(pod)
-    if not asked:
+    requested = _requested(pod)
+    if not requested:
         return None
     uid = pod.metadata.uid
     if assignment := readable_assignment_of(pod):
-        return replace(holding_with(uid, node, assignment), asked=asked)
+        return replace(holding_with(uid, node, assignment), requested=requested)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
-    return Holding(uid=uid, node=node, devices={}, asked=asked, unknown=asked, known_as=known_as)
+    return Holding(uid=uid, node=node, devices={}, requested=requested, unknown=requested, known_as=known_as)
 
 
 def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
@@ -56,9 +56,9 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
         holding: from the pod's own annotations.
         devices: UUID -> device, of the node.
     """
-    if not holding.asked:
+    if not holding.requested:
         return holding
-    rest = dict(holding.asked)
+    rest = dict(holding.requested)
     counted = {uuid for uuid in holding.devices if uuid not in devices}
     known = [devices[uuid] for uuid in holding.devices if uuid in devices]
     # Whole GPUs first: they can be requested under one name only, MIG devices under two.
@@ -101,7 +101,7 @@ def holding_with(uid: str, node: str, assignment: Assignment) -> Holding:
     return Holding(uid=uid, node=node, devices=dict.fromkeys(sorted(devices_of(assignment)), WHOLE))
 
 
-def _asked(pod: Pod) -> dict[str, int]:
+def _requested(pod: Pod) -> dict[str, int]:
     try:
         return demand(container_needs(pod))
     except QuantityError:

@@ -14,7 +14,7 @@ TAKEN: Final = "another pod has a port of the node that the pod asks for"
 class Ports:
     """The host ports that one pod uses."""
 
-    asked: tuple[Taken, ...]
+    ports: tuple[Taken, ...]
 
     def rejection(self, _node: Node, on_node: NodePods, gone: Sequence[ExistingPod]) -> str | None:
         """Why it would not get them, once these pods are gone."""
@@ -22,7 +22,7 @@ class Ports:
         taken = (
             port for other in on_node.others if other.ports and other.uid not in uids for port in other.ports
         )
-        return TAKEN if any(_clash(mine, theirs) for theirs in taken for mine in self.asked) else None
+        return TAKEN if any(_clash(mine, theirs) for theirs in taken for mine in self.ports) else None
 
 
 def _clash(mine: Taken, theirs: Taken) -> bool:

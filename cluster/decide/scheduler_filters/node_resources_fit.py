@@ -19,7 +19,7 @@ CROWDED: Final = "the node has as many pods as it takes"
 class Resources:
     """What one pod requests."""
 
-    asked: Amounts
+    amounts: Amounts
 
     def rejection(self, node: Node, on_node: NodePods, gone: Sequence[ExistingPod]) -> str | None:
         """Why the node has not enough of it free, once these of its pods are gone.
@@ -31,7 +31,7 @@ class Resources:
         described = PODS in has
         if described and len(on_node.others) - len(gone) >= capacity(PODS, has[PODS]):
             return CROWDED
-        for name, amount in self.asked:
+        for name, amount in self.amounts:
             text = has.get(name)
             if text is None and not described:
                 continue

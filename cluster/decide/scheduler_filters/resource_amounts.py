@@ -35,8 +35,8 @@ def requests(pod: Pod) -> Amounts:
         else:
             _raise(peak, _sum((one,), sidecars))
     _raise(total, peak)
-    asked = (pod.spec.resources.requests if pod.spec.resources else None) or {}
-    for name, text in asked.items():
+    requests = (pod.spec.resources.requests if pod.spec.resources else None) or {}
+    for name, text in requests.items():
         if name.startswith(_OF_WHOLE_PODS):
             total[name] = nano(str(text))
     for name, text in (pod.spec.overhead or {}).items():
@@ -79,8 +79,8 @@ def _sum(containers: Iterable[Container], start: Mapping[str, int] | None = None
 
 
 def _add(total: dict[str, int], container: Container) -> None:
-    asked = (container.resources.requests if container.resources else None) or {}
-    for name, text in asked.items():
+    requests = (container.resources.requests if container.resources else None) or {}
+    for name, text in requests.items():
         total[name] = total.get(name, 0) + nano(str(text))
 
 

@@ -130,10 +130,10 @@ CUT = a100(3, uuid="MIG-a", model="1g.10gb", parent=G3, profile="1g.10gb")
 DEVICES = {device.uuid: device for device in (a100(0), a100(1), CUT)}
 
 
-def holding(*uuids: str, unknown: dict[str, int] | None = None, **asked: int) -> Holding:
-    named = {GPU if name == "gpu" else MIG: number for name, number in asked.items()}
+def holding(*uuids: str, unknown: dict[str, int] | None = None, **requested: int) -> Holding:
+    named = {GPU if name == "gpu" else MIG: number for name, number in requested.items()}
     held = dict.fromkeys(uuids, WHOLE)
-    return Holding(uid="uid-p", node="n0", devices=held, asked=named, unknown=unknown or {})
+    return Holding(uid="uid-p", node="n0", devices=held, requested=named, unknown=unknown or {})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_pod_that_holds_nothing_has_no_holding(builder: PodBuilder) -> None:
 
 def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
     assert holding_of(a_pod().asks(2).on("n0").obj) == Holding(
-        uid="uid-p", node="n0", devices={}, asked={GPU: 2}, unknown={GPU: 2}, known_as="uid-p"
+        uid="uid-p", node="n0", devices={}, requested={GPU: 2}, unknown={GPU: 2}, known_as="uid-p"
     )
 
 
