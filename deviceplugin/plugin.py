@@ -73,7 +73,10 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreferredAllocationResponse:
         """The devices that were assigned to the pod that is being admitted."""
-        choices = [self._allocator.prefer(_allocation_request(asked)) for asked in request.container_requests]
+        choices = [
+            self._allocator.prefer(_allocation_request(container_request))
+            for container_request in request.container_requests
+        ]
         for choice in choices:
             if choice.verdict is Verdict.REFUSED:
                 _refuse(context, choice.message)
@@ -87,7 +90,9 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.AllocateRequest, context: grpc.ServicerContext
     ) -> api_pb2.AllocateResponse:
         """What the containers get; refused if the kubelet has chosen a device that another live pod holds."""
-        wanted = [frozenset(asked.devices_ids) for asked in request.container_requests]
+        wanted = [
+            frozenset(container_request.devices_ids) for container_request in request.container_requests
+        ]
         for devices in wanted:
             if message := self._allocator.held(devices):
                 _refuse(context, message)
@@ -143,9 +148,11 @@ def _listed(device: Device) -> api_pb2.Device:
     return api_pb2.Device(ID=device.uuid, health=health, topology=topology)
 
 
-def _allocation_request(asked: api_pb2.ContainerPreferredAllocationRequest) -> AllocationRequest:
+def _allocation_request(container_request: api_pb2.ContainerPreferredAllocationRequest) -> AllocationRequest:
     return AllocationRequest(
-        frozenset(asked.available_deviceIDs), frozenset(asked.must_include_deviceIDs), asked.allocation_size
+        frozenset(container_request.available_deviceIDs),
+        frozenset(container_request.must_include_deviceIDs),
+        container_request.allocation_size,
     )
 
 

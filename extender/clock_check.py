@@ -29,15 +29,15 @@ class ClockCheck:
         self._kube = kube
         self._wrong_clock = wrong_clock
         self._clock = clock
-        self._asked = clock.monotonic()
+        self._requested_at = clock.monotonic()
         self._namespace = namespace
 
     def reconcile(self) -> None:
         """Send a request if the last one is long ago or our clock was wrong; the client reads the time."""
         now = self._clock.monotonic()
-        if now - self._asked < CALM and not self._wrong_clock():
+        if now - self._requested_at < CALM and not self._wrong_clock():
             return
-        self._asked = now
+        self._requested_at = now
         try:
             self._kube.get(LEASES, names.EXTENDER, namespace=self._namespace, within=WITHIN)
         except ApiError:

@@ -114,8 +114,8 @@ def choose(context: Path, folder: Path, answers: Answers | None = None) -> Build
         folder: for what buildah keeps.
         answers: whether a command ends well.
     """
-    asked = answers or _ends_well
-    if asked(["docker", "version"]) and asked(["docker", "buildx", "version"]):
+    ends_well = answers or _ends_well
+    if ends_well(["docker", "version"]) and ends_well(["docker", "buildx", "version"]):
         return Docker(context)
     return Buildah(context, folder)
 

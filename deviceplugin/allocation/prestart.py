@@ -114,9 +114,9 @@ def _against_assignment(
     # Checked first: the extender has read the request already, and its owner may have changed it since.
     if any(devices == assignment.get(container) for container in containers):
         return StartDecision(StartVerdict.AS_ASSIGNED, uid)
-    asked = device_selector_of(pod)
-    if wrong := [uuid for uuid in sorted(devices) if not asked.takes(known[uuid])]:
-        return StartDecision(StartVerdict.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], asked))
+    selector = device_selector_of(pod)
+    if wrong := [uuid for uuid in sorted(devices) if not selector.takes(known[uuid])]:
+        return StartDecision(StartVerdict.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], selector))
     if not any(assignment.values()):
         return StartDecision(StartVerdict.UNASSIGNED, uid)
     return StartDecision(StartVerdict.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
@@ -151,9 +151,9 @@ def _unknown(devices: frozenset[str]) -> str:
     )
 
 
-def _wrong_model(pod: Pod, device: Device, asked: DeviceSelector) -> str:
+def _wrong_model(pod: Pod, device: Device, selector: DeviceSelector) -> str:
     return (
-        f"Pod {pod.key} asks for a GPU{asked.text}, but the kubelet gave it GPU {device.uuid}, "
+        f"Pod {pod.key} asks for a GPU{selector.text}, but the kubelet gave it GPU {device.uuid}, "
         f"a {device.model}. Delete the pod, so that it gets what it asks for."
     )
 

@@ -155,12 +155,12 @@ class DeadlineNvml:
         finally:
             self._returned(mine)
 
-    def _returned(self, asked: _Asking) -> None:
+    def _returned(self, call: _Asking) -> None:
         with self._lock:
             if self._owner == threading.get_ident():
                 self._asking = None
                 return
-            self._hung.discard(asked.gpu)
+            self._hung.discard(call.gpu)
         raise AbandonedError
 
     @property

@@ -291,6 +291,6 @@ _WORSE: Final = (State.HEALTHY, State.SUSPECT, State.RECOVERING, State.UNHEALTHY
 
 def _wanted_action(seen: ProbeAnswered) -> str | None:
     if seen.action:
-        asked = RECOVERY_ACTIONS.get(seen.action, f"recovery action {seen.action}")
-        return f"The driver asks for {asked}"
+        action = RECOVERY_ACTIONS.get(seen.action, f"recovery action {seen.action}")
+        return f"The driver asks for {action}"
     return "Memory rows are damaged and cannot be replaced" if seen.rows.failed else None

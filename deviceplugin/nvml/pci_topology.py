@@ -18,7 +18,7 @@ class PciTopology:
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
         self._is_asking = False
-        self._asked: set[tuple[str, str]] = set()
+        self._read_pairs: set[tuple[str, str]] = set()
         self._known: dict[str, dict[str, int]] = {}
 
     @property
@@ -28,12 +28,12 @@ class PciTopology:
 
     def learn(self, gpus: Sequence[str]) -> bool:
         """Read the pairs of these GPUs that were never read before. Returns whether there were any."""
-        new = [pair for pair in combinations(gpus, 2) if pair not in self._asked]
+        new = [pair for pair in combinations(gpus, 2) if pair not in self._read_pairs]
         if not new or self._is_asking:
             return False
         self._is_asking = True
         for pair in new:
-            self._asked.add(pair)
+            self._read_pairs.add(pair)
             with suppress(NvmlError):
                 self._ask(*pair)
         self._is_asking = False

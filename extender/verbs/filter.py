@@ -74,10 +74,10 @@ class Filter:
     def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
         """The answer, and the nodes that are left out of it because of soft reservations."""
         with self._state.index.class_of(request) as (equivalence, everything):
-            asked = frozenset(names)
-            is_whole = asked == everything and len(asked) == len(names)
-            apart = self._state.apart(request.uid) & asked
-            alone = apart if is_whole else apart | (asked - everything)
+            candidates = frozenset(names)
+            is_whole = candidates == everything and len(candidates) == len(names)
+            apart = self._state.apart(request.uid) & candidates
+            alone = apart if is_whole else apart | (candidates - everything)
             other = {name: self._state.evaluate(request, name) for name in alone}
             if plan_rejection := self._state.plan_rejection_or_none(pod, request):
                 other |= _denied(plan_rejection, names, equivalence.fitting, other)
