@@ -208,7 +208,7 @@ class SlowReads(UserKube):
     """The same API server; each read takes a while, and its time limit is recorded."""
 
     def __init__(self, cluster: Cluster, seconds: float) -> None:
-        super().__init__(cluster.kube._asked)
+        super().__init__(cluster.kube._core)
         self._clock = cluster.clock
         self._seconds = seconds
         self.within: list[float | None] = []
