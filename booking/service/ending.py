@@ -19,23 +19,24 @@ _SECOND: Final = timedelta(seconds=1)
 Ending = Literal["release", "cancel"]
 
 
-def release(
+def end(
     context: ServiceContext,
     who: Principal,
     booking_id: str,
+    verb: Ending,
     *,
     expected: Expected,
     reason: str | None,
     key: Key | None,
 ) -> Record:
-    """Release a running booking."""
+    """Release a running booking or cancel a planned one; returns it as it is afterwards."""
 
     def decide(writing: Writing) -> Record:
         now = context.clock.now()
-        record = allowed(writing, who, booking_id, "release", now=now, expected=expected)
+        record = allowed(writing, who, booking_id, verb, now=now, expected=expected)
         valid_reason = reason_of(who, record.user, reason)
-        after = writing.replace(_over(record, "release", who, now, reason=valid_reason))
-        audit_entries.booking(writing, "release", who, now, before=record, after=after, reason=valid_reason)
+        after = writing.replace(_over(record, verb, who, now, reason=valid_reason))
+        audit_entries.booking(writing, verb, who, now, before=record, after=after, reason=valid_reason)
         return after
 
     return once(context, who, decide, kind=Record, key=key)
@@ -58,28 +59,6 @@ def dry_run(
         return _over(record, verb, who, now, reason=reason)
 
     return context.store.read(decide)
-
-
-def cancel(
-    context: ServiceContext,
-    who: Principal,
-    booking_id: str,
-    *,
-    expected: Expected,
-    reason: str | None,
-    key: Key | None,
-) -> Record:
-    """Cancel a planned booking."""
-
-    def decide(writing: Writing) -> Record:
-        now = context.clock.now()
-        record = allowed(writing, who, booking_id, "cancel", now=now, expected=expected)
-        valid_reason = reason_of(who, record.user, reason)
-        after = writing.replace(_over(record, "cancel", who, now, reason=valid_reason))
-        audit_entries.booking(writing, "cancel", who, now, before=record, after=after, reason=valid_reason)
-        return after
-
-    return once(context, who, decide, kind=Record, key=key)
 
 
 def allowed(

@@ -280,7 +280,9 @@ class BookingService(ClusterOrders):
             RefusedError: it does not run; or it is another user's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
-        return ending.release(self._context, who, booking_id, expected=expected, reason=reason, key=key)
+        return ending.end(
+            self._context, who, booking_id, "release", expected=expected, reason=reason, key=key
+        )
 
     def cancel(
         self,
@@ -299,7 +301,7 @@ class BookingService(ClusterOrders):
             RefusedError: it is not planned; or it is another user's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
-        return ending.cancel(self._context, who, booking_id, expected=expected, reason=reason, key=key)
+        return ending.end(self._context, who, booking_id, "cancel", expected=expected, reason=reason, key=key)
 
     def dry_run_end(
         self,
