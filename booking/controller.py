@@ -136,7 +136,7 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
     installed = WebhookInstaller(
         base.kube,
         clock,
-        ends.noted(webhook.present),
+        ends.recorded(webhook.present),
         namespace=settings.namespace,
         hosts=service_names(settings.webhook_service, settings.namespace),
         makes_keys=settings.webhook_certificates == "own",

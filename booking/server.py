@@ -65,7 +65,7 @@ from cluster.process.settings import SettingsError, load
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-WHILE_SOMEBODY_WAITS: Final = Timeouts(connect=1.0, read=3.0)
+INTERACTIVE_TIMEOUTS: Final = Timeouts(connect=1.0, read=3.0)
 """Seconds for requests to the API server that a user's request waits for, such as a token review."""
 THREADS: Final = 16
 """Concurrent requests; a change occupies one while the mirror writes."""
@@ -156,7 +156,7 @@ def _backends(
     policy = _policy(settings, clock, store)
     kube = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER)
     process.closing("connections", kube.close)
-    asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=WHILE_SOMEBODY_WAITS)
+    asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=INTERACTIVE_TIMEOUTS)
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
     cache = ClusterCache(clock, home=settings.namespace)
@@ -267,7 +267,7 @@ def _parts(backends: _Backends, service: BookingService) -> Parts:
         not_guaranteed_reason=lambda: backends.wrong_clock() or backends.mirror.unready_reason(),
         unknown_capacity=backends.nodes.unready_reason,
         zone=lambda: zone_of(policy.current().zone),
-        policy=lambda model: _everybodys(policy.current(), model, clock),
+        policy=lambda model: _general_policy(policy.current(), model, clock),
         terms=backends.terms,
         clock=clock,
         metrics=backends.metrics,
@@ -401,7 +401,7 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
         raise SettingsError(str(error)) from error
 
 
-def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
+def _general_policy(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
     """The policy for users whom it does not name in particular."""
     limits = policy.limits_for(user="", model=model or "", now=clock.now())
     return Policy(version=policy.version, zone=policy.zone, limits=limit_values(limits))

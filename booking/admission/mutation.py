@@ -47,7 +47,7 @@ def admitted(
     if replaced != Replaced():
         annotations.setdefault(names.REPLACED, encode_replaced(replaced))
     if whose.user is None:
-        annotations.setdefault(names.NOBODY, f"{whose.why}.")
+        annotations.setdefault(names.NO_USER, f"{whose.why}.")
     else:
         annotations[names.USER] = whose.user
     annotations |= {names.ADMITTED: "true"} | cover_annotations_of(booking)

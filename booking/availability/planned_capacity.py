@@ -164,12 +164,12 @@ class PlannedCapacity:
             if start is None:
                 return None
             if start == found:
-                return self._if_nothing_lacks(wanted, timetable, start)
+                return self._if_none_lacking(wanted, timetable, start)
             found = first_start(node, timetable, start)
         last = instant(max(0, self._load.last_change()))
-        return self._if_nothing_lacks(wanted, timetable, timetable.start_at(max(begin, last)))
+        return self._if_none_lacking(wanted, timetable, timetable.start_at(max(begin, last)))
 
-    def _if_nothing_lacks(
+    def _if_none_lacking(
         self, wanted: CapacityRequest, timetable: Timetable, start: datetime
     ) -> datetime | None:
         return start if self.lacking(wanted, start, timetable.end_of(start)) is None else None

@@ -37,7 +37,7 @@ class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     waived: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request. Of a change, what is not given stays as it is."""
 
     start: Instant | None = None
@@ -86,7 +86,7 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     maintenance: tuple[Maintained, ...] = ()
     """In addition to that of the whole file."""
     exemptions: tuple[Exempted, ...] = ()
-    request: Asked
+    request: CaseRequest
     change: str | None = None
     """Id of the booking that the request changes."""
     expect: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from booking.availability.calendars import Calendar, calendar_of
 from booking.availability.planned_capacity import PlannedCapacities
 from booking.availability.replan import replanned
 from booking.capacity import Capacity
-from booking.cases.file import Asked, Booked, CaseFile, CaseFileError, Exempted, Maintained, OneCase
+from booking.cases.file import Booked, CaseFile, CaseFileError, CaseRequest, Exempted, Maintained, OneCase
 from booking.durations import DurationError
 from booking.evaluation.evaluate import Decision, evaluate
 from booking.free_capacity import CapacityRequest
@@ -257,7 +257,7 @@ def _calendar(records: Sequence[Record], model: str, now: datetime) -> Calendar:
 
 
 def _request(
-    request: Asked,
+    request: CaseRequest,
     changing: Record | None,
     capacity: Capacity,
     *,

@@ -97,9 +97,9 @@ def _of_day(day: str, clock: str | None, here: datetime, zone: ZoneInfo) -> date
     )
     if weekday is None:
         return _of_date(day, at, zone)
-    coming = here.date() + timedelta(days=(weekday - here.weekday()) % 7)
-    found = _local(coming, at, zone)
-    return found if found >= here else _local(coming + timedelta(days=7), at, zone)
+    upcoming = here.date() + timedelta(days=(weekday - here.weekday()) % 7)
+    found = _local(upcoming, at, zone)
+    return found if found >= here else _local(upcoming + timedelta(days=7), at, zone)
 
 
 def _of_date(day: str, at: time, zone: ZoneInfo) -> datetime | None:

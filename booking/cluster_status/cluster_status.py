@@ -97,9 +97,9 @@ class ClusterStatus:
             return None
         known = (pod for pod in snapshot.pods.values() if pod.metadata.name == name)
         found = next((pod for pod in known if pod.metadata.namespace == namespace), None)
-        return found or self._asked(namespace, name)
+        return found or self._queried(namespace, name)
 
-    def _asked(self, namespace: str, name: str) -> Pod | None:
+    def _queried(self, namespace: str, name: str) -> Pod | None:
         try:
             return self._kube.get(PODS, name, namespace=namespace)
         except NotFound:

@@ -189,8 +189,8 @@ def _state(
     if any(uid in snapshot.cover for uid in uids):
         return "booked", None
     if uids:
-        is_going = not snapshot.going.isdisjoint(uids) or device.uuid in on_hold
-        return "opportunistic", "Its pod must leave for a booked one." if is_going else None
+        is_outgoing = not snapshot.outgoing.isdisjoint(uids) or device.uuid in on_hold
+        return "opportunistic", "Its pod must leave for a booked one." if is_outgoing else None
     if device.uuid in on_hold:
         return "held", "It is kept for a booked pod that is about to start."
     return "free", None
@@ -217,7 +217,7 @@ def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> Hol
 def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
     alive = [name for name, (_, agent) in snapshot.node_snapshots.items() if agent == "alive"]
     place: dict[str, int] = {}
-    for one in order(snapshot, excluded=snapshot.going, nodes=alive):
+    for one in order(snapshot, excluded=snapshot.outgoing, nodes=alive):
         place[one.model] = place.get(one.model, 0) + 1
         pod = snapshot.pods[one.uid]
         is_seen = viewer.may_name(pod)

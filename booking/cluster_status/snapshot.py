@@ -57,7 +57,7 @@ class StatusSnapshot:
         )
 
     @property
-    def going(self) -> frozenset[str]:
+    def outgoing(self) -> frozenset[str]:
         """Uids of the pods that must leave for booked ones."""
         return frozenset(uid for hold in self.holds.values() for uid in hold.victims)
 

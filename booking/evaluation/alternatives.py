@@ -31,7 +31,7 @@ from booking.evaluation.proposals import (
     step_of,
 )
 from booking.rule_context import RuleContext
-from booking.rules import OF_THE_ASKER
+from booking.rules import REQUESTER_RULES
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
@@ -49,7 +49,7 @@ Candidates = Iterator[tuple[Why, Proposal]]
 """Proposals that could be offered, each with its difference from the request."""
 
 
-def is_meant(proposal: Proposal) -> bool:
+def makes_sense(proposal: Proposal) -> bool:
     """Whether it is for at least one GPU and longer than zero."""
     return proposal.count > 0 and proposal.start < proposal.end
 
@@ -61,14 +61,14 @@ def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
         judge: evaluates proposals.
         proposal: the refused request.
     """
-    return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
+    return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if makes_sense(proposal) else ()
 
 
 def _accepted(cache: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
     seen = {_shown(proposal)}
     offered: list[Proposal] = []
     for why, candidate in _candidates(cache, proposal, offered):
-        is_new = _shown(candidate) not in seen and _is_something(cache.judge, candidate, proposal)
+        is_new = _shown(candidate) not in seen and _is_worthwhile(cache.judge, candidate, proposal)
         if is_new and cache.fits(candidate) and cache.judge.is_accepted(candidate):
             offered.append(candidate)
             yield Alternative(**msgspec.structs.asdict(candidate), why=why)
@@ -80,7 +80,7 @@ def _shown(proposal: Proposal) -> Proposal:
     return changed(proposal, topology="any") if proposal.count == 1 else proposal
 
 
-def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool:
+def _is_worthwhile(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool:
     """Whether it is more than the user already has, where the user asks for more of it."""
     case = judge.case(candidate)
     return case.is_start_chosen or not case.gives_back or judge.case(proposal).gives_back
@@ -97,7 +97,7 @@ def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Propos
     mine = bases.pop(proposal.model, None)
     own = [mine] if mine is not None and _is_any_left(cache, mine) else []
     for like, *_ in own:
-        yield from _changed_in_one_thing(cache, like)
+        yield from _with_one_change(cache, like)
     others = [each for each in bases.values() if _is_any_left(cache, each)]
     yield from (("other-model", like) for like, *_ in others)
     for each in own:
@@ -114,10 +114,10 @@ def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Propos
             yield from ((_why(judge, less, like, proposal), less) for less in variants(cache, base))
 
 
-def _changed_in_one_thing(cache: CachedJudge, like: Proposal) -> Candidates:
+def _with_one_change(cache: CachedJudge, like: Proposal) -> Candidates:
     yield "within-limits", like
     yield from (("later", each) for each in islice(_apart(cache, like), 1))
-    if _may_lie_elsewhere(cache.judge, like):
+    if _may_span_nodes(cache.judge, like):
         yield "several-nodes", changed(like, topology="any")
     yield from (("shorter", each) for each in islice(_shorter(cache, like), 1))
     yield from (("fewer-gpus", each) for each in islice(_fewer(cache, like), 1))
@@ -133,7 +133,7 @@ def _at_other_times(cache: CachedJudge, like: Proposal, *from_now: Proposal) -> 
     yield from earlier(1)
     yield from (("later", each) for each in _apart(cache, like))
     yield from earlier(MOST)
-    if _may_lie_elsewhere(cache.judge, like):
+    if _may_span_nodes(cache.judge, like):
         yield from (("several-nodes", each) for each in _apart(cache, changed(like, topology="any")))
     yield from (("fewer-gpus", each) for each in _fewer_some_time(cache, like))
 
@@ -188,10 +188,10 @@ def _why(judge: Judge, less: Proposal, like: Proposal, proposal: Proposal) -> Wh
 
 
 def _may_ask(case: RuleContext) -> bool:
-    return not any(rule(case) for rule in OF_THE_ASKER)
+    return not any(rule(case) for rule in REQUESTER_RULES)
 
 
-def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
+def _may_span_nodes(judge: Judge, proposal: Proposal) -> bool:
     """Whether the GPUs may be on several nodes instead of one.
 
     The topology is fixed when GPUs are booked: a change cannot alter it.

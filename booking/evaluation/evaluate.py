@@ -103,7 +103,7 @@ def evaluate(
         cache(free_capacity_for),
         capacity,
         changing,
-        is_curious=with_alternatives,
+        wants_earliest_start=with_alternatives,
         deadline=deadline,
     )
     decision = inquiry.judged(request)
@@ -113,7 +113,7 @@ def evaluate(
         return decision
     proposal = _proposal(decision, decision.start, decision.end)
     # An impossible namespace would be refused with every other request as well.
-    if any(request_validation.of_namespace(request.namespace)) or not alternatives.is_meant(proposal):
+    if any(request_validation.of_namespace(request.namespace)) or not alternatives.makes_sense(proposal):
         return decision
     return msgspec.structs.replace(
         decision, alternatives=alternatives.find(inquiry, proposal), is_searched=True
@@ -148,7 +148,14 @@ def instead_of(
 
     def judge(changing: Record | None) -> _Inquiry:
         return _Inquiry(
-            moment, limits, others, free_capacities, capacity, changing, is_curious=False, needs_capacity=True
+            moment,
+            limits,
+            others,
+            free_capacities,
+            capacity,
+            changing,
+            wants_earliest_start=False,
+            needs_capacity=True,
         )
 
     proposal = Proposal(
@@ -171,7 +178,7 @@ class _Inquiry:
     free_capacity_for: FreeCapacityFor
     capacity: Capacity
     changing: Record | None
-    is_curious: bool
+    wants_earliest_start: bool
     """Whether an accepted request gets its earliest start, too."""
     needs_capacity: bool = False
     """Whether GPUs must be free even for what was guaranteed before, because it was lost."""
@@ -207,7 +214,7 @@ class _Inquiry:
             return decision
         case = self._case(model, request)
         free_capacity = None if impossible else self.free_capacity_for(model)
-        return _decided(decision, case, free_capacity, is_curious=self.is_curious)
+        return _decided(decision, case, free_capacity, wants_earliest_start=self.wants_earliest_start)
 
     def _case(self, model: str, request: BookingRequest) -> RuleContext:
         limits, had = self.limits_for(model), self.changing
@@ -315,21 +322,21 @@ class _Instead:
 
 
 def _decided(
-    decision: Decision, case: RuleContext, free_capacity: FreeCapacity | None, *, is_curious: bool
+    decision: Decision, case: RuleContext, free_capacity: FreeCapacity | None, *, wants_earliest_start: bool
 ) -> Decision:
     """The decision with everything that depends on time."""
     want = start_rules.wanted(case, decision.topology)
     violations = (*decision.violations, *_wrong(case, free_capacity, want))
     placing = _placing(case, free_capacity, want) if free_capacity and not violations else Placement()
     # An impossible namespace is refused at any other time, too.
-    is_asked = not decision.violations and (violations or is_curious)
+    needs_earliest_start = not decision.violations and (violations or wants_earliest_start)
     return msgspec.structs.replace(
         decision,
         start=case.start,
         end=case.end,
         violations=violations,
         earliest_start=start_rules.earliest_start(case, free_capacity, want)
-        if free_capacity and is_asked
+        if free_capacity and needs_earliest_start
         else None,
         plan=placing.plan,
         moved=placing.moved,

@@ -37,14 +37,14 @@ def earliest_start(case: RuleContext, free_capacity: FreeCapacity, want: Capacit
 
     It is as long as the case, or as the limits allow. None: never, or waiting does not help.
     """
-    return _first(case, free_capacity, want, case.now, asked_then=True) if _can_wait(case) else None
+    return _first(case, free_capacity, want, case.now, is_requested_then=True) if _can_wait(case) else None
 
 
 def next_start(
     case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest, not_before: datetime
 ) -> datetime | None:
     """The first start at or after an instant that would be accepted now; None if there is none."""
-    return _first(case, free_capacity, want, not_before, asked_then=False) if _can_wait(case) else None
+    return _first(case, free_capacity, want, not_before, is_requested_then=False) if _can_wait(case) else None
 
 
 def wanted(case: RuleContext, topology: Topology) -> CapacityRequest:
@@ -175,7 +175,7 @@ def _first(
     want: CapacityRequest,
     not_before: datetime,
     *,
-    asked_then: bool,
+    is_requested_then: bool,
 ) -> datetime | None:
     """The first start that both rules and free capacity leave as it is, tried in turn."""
     length, limit = case.length, durations.after(case.now, case.limits.farthest, case.limits.tz)
@@ -187,7 +187,7 @@ def _first(
         if not start < end <= limit:
             # The longest booking is shorter than one step, or the start is too far ahead.
             return None
-        later = _after_the_rules(case.at(start, end, now=start if asked_then else case.now))
+        later = _after_the_rules(case.at(start, end, now=start if is_requested_then else case.now))
         if later is None:
             return None
         if later == start:

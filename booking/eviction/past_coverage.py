@@ -96,7 +96,7 @@ class _OlderPods:
         """Namespace and model -> GPUs of a pod -> pods, in the order in which they are covered."""
         self._annotated: dict[str | None, list[Candidate]] = {}
         found = ((_older_than(pod), _candidate(pod, views)) for pod in pods)
-        self._coming = sorted(
+        self._upcoming = sorted(
             ((older, one) for older, one in found if older is not None and one is not None),
             key=lambda each: each[0],
             reverse=True,
@@ -104,8 +104,8 @@ class _OlderPods:
 
     def add_until(self, end: datetime) -> None:
         """Add the pods that are older than an instant, which is no earlier than the last one."""
-        while self._coming and self._coming[-1][0] <= end:
-            _, pod = self._coming.pop()
+        while self._upcoming and self._upcoming[-1][0] <= end:
+            _, pod = self._upcoming.pop()
             self._annotated.setdefault(pod.annotated_booking, []).append(pod)
             for namespace in (None, pod.namespace):
                 for model, booking in self._like.get(namespace, {}).items():

@@ -119,7 +119,7 @@ class PodTerminator:
         pod = next((p for p in self._expired() if (p.metadata.namespace, p.metadata.name) == wanted), None)
         if pod is None:
             return _error(HTTPStatus.BAD_REQUEST, "Pod is not expired")
-        metadata = {"uid": pod.metadata.uid, "annotations": {names.END_ASKED: text_of(self._clock.now())}}
+        metadata = {"uid": pod.metadata.uid, "annotations": {names.END_REQUESTED: text_of(self._clock.now())}}
         try:
             self._kube.patch(PODS, request.pod_name, {"metadata": metadata}, namespace=request.namespace)
         except NotFound:

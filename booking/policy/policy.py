@@ -99,9 +99,9 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
     """
     wrong: list[str] = []
     found: dict[str, Any] = {}
-    for knob, value in written.items():
+    for limit, value in written.items():
         try:
-            found[knob] = read_value(knob, value)
+            found[limit] = read_value(limit, value)
         except ValueMistakeError as error:
             wrong.append(str(error))
     if not written:
@@ -122,11 +122,11 @@ def read_exemption(written: Mapping[str, Any]) -> dict[str, Value]:
 def _readable(written: Mapping[str, Any]) -> dict[str, Value]:
     """The limits of an exemption, accepted by another version of ours, that are still valid."""
     found: dict[str, Value] = {}
-    for knob, value in written.items():
+    for limit, value in written.items():
         with suppress(ValueError):
-            read = read_value(knob, value)
-            resolution.resolved([{knob: read}])
-            found[knob] = read
+            read = read_value(limit, value)
+            resolution.resolved([{limit: read}])
+            found[limit] = read
     return found
 
 
@@ -153,4 +153,4 @@ def _of_scope(scope: Scope) -> dict[str, Any]:
 
 
 def _written(values: Values) -> dict[str, Any]:
-    return {knob: written_value(value) for knob, value in sorted(values.items())}
+    return {limit: written_value(value) for limit, value in sorted(values.items())}

@@ -63,6 +63,6 @@ def resolved(layers: Iterable[Values], *, zone: str = "UTC") -> Limits:
 
 
 @lru_cache(maxsize=256)
-def _made(knobs: frozenset[tuple[str, Any]]) -> Limits:
+def _made(items: frozenset[tuple[str, Any]]) -> Limits:
     """The limits with these values; cached, since every request needs them and most users have the same."""
-    return Limits(**dict(knobs))
+    return Limits(**dict(items))

@@ -17,7 +17,7 @@ Values = Mapping[str, Value]
 _TYPES: Final[Mapping[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(Limits) if field.name != "zone"
 }
-KNOBS: Final = tuple(_TYPES)
+LIMIT_NAMES: Final = tuple(_TYPES)
 """Every limit that a scope may set."""
 _OTHER_WORDS: Final = {
     "min_duration": "shortest",
@@ -41,32 +41,32 @@ class ValueMistakeError(ValueError):
     """An unknown limit, or a value that it cannot have; the text is a message."""
 
 
-def require_known_limit(knob: str) -> None:
+def require_known_limit(limit: str) -> None:
     """Check that there is such a limit.
 
     Raises:
         ValueMistakeError: there is none; the message suggests what may have been meant.
     """
-    if knob not in _TYPES:
-        raise ValueMistakeError(_unknown(knob))
+    if limit not in _TYPES:
+        raise ValueMistakeError(_unknown(limit))
 
 
-def read_value(knob: str, written: Any) -> Value:
+def read_value(limit: str, written: Any) -> Value:
     """The value of a limit.
 
     Args:
-        knob: a limit's name.
+        limit: a limit's name.
         written: text, number, truth value or None, as in JSON and YAML.
 
     Raises:
         ValueMistakeError: the limit does not exist, or cannot have this value.
     """
-    require_known_limit(knob)
-    kinds = get_args(_TYPES[knob]) if get_origin(_TYPES[knob]) is not Literal else ()
+    require_known_limit(limit)
+    kinds = get_args(_TYPES[limit]) if get_origin(_TYPES[limit]) is not Literal else ()
     if type(None) in kinds and (written is None or written == "none"):
         return None
-    kind = next((each for each in kinds if each is not type(None)), _TYPES[knob])
-    return _as(kind, knob, written)
+    kind = next((each for each in kinds if each is not type(None)), _TYPES[limit])
+    return _as(kind, limit, written)
 
 
 def written_value(value: Value) -> str | int | bool | None:
@@ -74,48 +74,48 @@ def written_value(value: Value) -> str | int | bool | None:
     return durations.iso(value) if isinstance(value, Duration) else value
 
 
-def _as(kind: Any, knob: str, written: Any) -> Value:
+def _as(kind: Any, limit: str, written: Any) -> Value:
     if kind is Duration:
-        return _span(knob, written)
+        return _span(limit, written)
     if kind is int:
-        return _number(knob, written)
+        return _number(limit, written)
     if kind is bool:
         if isinstance(written, bool):
             return written
-        raise ValueMistakeError(f"{knob} is true or false, not {_shown(written)}.")
+        raise ValueMistakeError(f"{limit} is true or false, not {_shown(written)}.")
     choices = get_args(kind)
     if written in choices:
         return str(written)
-    raise ValueMistakeError(f"{knob} is one of {', '.join(map(str, choices))}, not {_shown(written)}.")
+    raise ValueMistakeError(f"{limit} is one of {', '.join(map(str, choices))}, not {_shown(written)}.")
 
 
-def _span(knob: str, written: Any) -> Duration:
+def _span(limit: str, written: Any) -> Duration:
     if not isinstance(written, str):
         raise ValueMistakeError(
-            f"{knob} is a length of time, such as P14D, PT36H, 14d or 36h, not {_shown(written)}."
+            f"{limit} is a length of time, such as P14D, PT36H, 14d or 36h, not {_shown(written)}."
         )
     try:
         return durations.read(written)
     except DurationError as error:
-        raise ValueMistakeError(f"{knob}: {error}") from error
+        raise ValueMistakeError(f"{limit}: {error}") from error
 
 
-def _number(knob: str, written: Any) -> int:
+def _number(limit: str, written: Any) -> int:
     if isinstance(written, bool) or not isinstance(written, int):
-        raise ValueMistakeError(f"{knob} is a whole number, not {_shown(written)}.")
+        raise ValueMistakeError(f"{limit} is a whole number, not {_shown(written)}.")
     return written
 
 
-def _unknown(knob: str) -> str:
-    if knob in _SETTINGS:
-        variable = names.setting(_SETTINGS[knob])
-        return f"{knob} is decided by the controller, not by the policy: see its setting {variable}."
-    if knob in _OF_PODS:
-        return f"{knob} is each pod's own ({_OF_PODS[knob]}), and not of the policy."
-    close = get_close_matches(knob, (*KNOBS, *_BESIDE), n=1)
-    suggestion = _OTHER_WORDS.get(knob) or (close[0] if close else None)
-    hint = f" (is {suggestion} meant?)" if suggestion else f": there are {', '.join(KNOBS)}"
-    return f"There is no limit {knob[:80]!r}{hint}."
+def _unknown(limit: str) -> str:
+    if limit in _SETTINGS:
+        variable = names.setting(_SETTINGS[limit])
+        return f"{limit} is decided by the controller, not by the policy: see its setting {variable}."
+    if limit in _OF_PODS:
+        return f"{limit} is each pod's own ({_OF_PODS[limit]}), and not of the policy."
+    close = get_close_matches(limit, (*LIMIT_NAMES, *_BESIDE), n=1)
+    suggestion = _OTHER_WORDS.get(limit) or (close[0] if close else None)
+    hint = f" (is {suggestion} meant?)" if suggestion else f": there are {', '.join(LIMIT_NAMES)}"
+    return f"There is no limit {limit[:80]!r}{hint}."
 
 
 def _shown(written: Any) -> str:

@@ -48,6 +48,6 @@ class ReclaimerContext:
         self.read_bookings()
         return self.instant()
 
-    def is_fresh(self, looked: float) -> bool:
+    def is_fresh(self, seen_at: float) -> bool:
         """Whether a decision based on a snapshot of this monotonic instant may still be carried out."""
-        return self.clock.monotonic() - looked <= DECIDED_WITHIN and self.may_act()
+        return self.clock.monotonic() - seen_at <= DECIDED_WITHIN and self.may_act()

@@ -61,7 +61,7 @@ class Seen:
     def queued(self) -> int:
         """Pods behind our scheduling gate."""
         with self.cache.locked():
-            return sum(map(is_queued, self.cache.noted.values()))
+            return sum(map(is_queued, self.cache.annotated.values()))
 
     def waiting(self) -> Waiting | None:
         """Booked pods that wait, None while that is not known."""

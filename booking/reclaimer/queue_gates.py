@@ -51,7 +51,7 @@ class QueueGates:
     def reconcile(self, snapshot: Snapshot) -> None:
         """One step; what fails is tried again."""
         self._unknown_since = None
-        queued = [pod for pod in snapshot.noted.values() if is_queued(pod)]
+        queued = [pod for pod in snapshot.annotated.values() if is_queued(pod)]
         if not queued:
             self._forget()
         elif not self._is_on:

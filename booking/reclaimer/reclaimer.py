@@ -18,7 +18,7 @@ from booking.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirro
 from booking.reclaimer.ending.cover_annotations import CoverAnnotations
 from booking.reclaimer.ending.end_warnings import EndWarnings
 from booking.reclaimer.ending.evict_orders import Orders, ordered_to_go
-from booking.reclaimer.ending.maia_requests import MaiaRequests, asked_to_end
+from booking.reclaimer.ending.maia_requests import MaiaRequests, requested_to_end
 from booking.reclaimer.evictions.comeback import has_our_finalizer, is_marked_for_disruption
 from booking.reclaimer.evictor import Evictor
 from booking.reclaimer.executor import Executor, in_turn
@@ -146,8 +146,8 @@ class Reclaimer:
         if not self._may_act():
             if self._led:
                 with self._cache.locked():
-                    noted = list(self._cache.noted.values())
-                self._gates.reconcile_unknown(noted)
+                    annotated = list(self._cache.annotated.values())
+                self._gates.reconcile_unknown(annotated)
             else:
                 self._gates.stop_leading()
             return
@@ -203,12 +203,12 @@ class Reclaimer:
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
         if self._terms.maia:
-            wanted |= {pod.metadata.uid for pod in asked_to_end(snapshot)}
+            wanted |= {pod.metadata.uid for pod in requested_to_end(snapshot)}
         try:
             self._evictor.reconcile(frozenset(wanted))
         except ApiError as error:
             self._failures.note("comebacks", "", error)
-        for pod in snapshot.noted.values():
+        for pod in snapshot.annotated.values():
             if (
                 pod.metadata.uid not in wanted
                 and is_live(pod)

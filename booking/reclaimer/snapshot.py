@@ -40,11 +40,11 @@ class Snapshot:
     """Where booked pods may be placed, with regard to other bookings."""
     holds: Mapping[str, Hold]
     """Pod uid -> its hold, for pods that are neither bound nor terminating."""
-    noted: Mapping[str, Pod] = field(default_factory=dict)
+    annotated: Mapping[str, Pod] = field(default_factory=dict)
     """Pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
-    around: ClusterObjects = field(default_factory=ClusterObjects)
+    cluster_objects: ClusterObjects = field(default_factory=ClusterObjects)
     """Resources and constraints of the nodes besides GPUs, for placing a pod."""
     state: str = ""
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
@@ -104,12 +104,12 @@ def take(
     now = clock.now()
     with cache.locked() as ledger:
         pods = dict(cache.pods)
-        around = cache.around()
+        cluster_objects = cache.cluster_objects()
         return Snapshot(
             now=now,
             pods=pods,
-            noted=dict(cache.noted),
-            nodes=around.nodes,
+            annotated=dict(cache.annotated),
+            nodes=cluster_objects.nodes,
             node_snapshots=cache.node_snapshots(),
             bookings=cache.bookings,
             cover=cache.cover(now),
@@ -117,7 +117,7 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
-            around=around,
+            cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,
             mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),

@@ -40,5 +40,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """The manual's five first; the others break only if a policy gives them a limit."""
 
-OF_THE_ASKER: Final[tuple[Rule, ...]] = (no_active_overlap, one_planned)
+REQUESTER_RULES: Final[tuple[Rule, ...]] = (no_active_overlap, one_planned)
 """Rules that do not depend on the request: while they are broken no other request helps."""

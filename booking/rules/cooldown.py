@@ -43,14 +43,14 @@ def _after(case: RuleContext) -> Violation | None:
     following = [record for record in case.counted if record.start >= had.end]
     if not following:
         return None
-    coming = min(following, key=lambda record: record.start)
-    start = coming.start
+    upcoming = min(following, key=lambda record: record.start)
+    start = upcoming.start
     if durations.after(case.end, limits.cooldown, limits.tz) <= start:
         return None
     passed = durations.between(case.end, start, limits.tz)
     return Violation(
         rule="cooldown",
-        message=f"Your next booking {coming.id} starts at {wording.instant(start)}, and this one ends "
+        message=f"Your next booking {upcoming.id} starts at {wording.instant(start)}, and this one ends "
         f"at least {durations.words(limits.cooldown)} before that, not at {wording.instant(case.end)}.",
         limit=durations.iso(limits.cooldown),
         actual=durations.iso(passed),

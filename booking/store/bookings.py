@@ -20,7 +20,7 @@ from booking.store_records import Filters, Guard
 
 _MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
 """Start, in seconds since 1970, and id of the last booking of a page."""
-_ASKED_AT_ONCE: Final = 500
+_IDS_PER_QUERY: Final = 500
 """SQLite accepts a few thousand parameters in one statement."""
 _COLUMNS: Final = (
     'id, "user", model, gpus, topology, namespace, starts, ends, created, released, cancelled, change, '
@@ -47,7 +47,7 @@ _UPDATE: Final = """
         ceiling = ?, judged = ?
     WHERE id = ?
 """
-_SETTLE: Final = """
+_FREE_LIVE_SLOTS: Final = """
     UPDATE bookings SET live_slot = NULL
     WHERE "user" = ? AND live_slot IS NOT NULL
         AND (ends <= ? OR released IS NOT NULL OR cancelled IS NOT NULL)
@@ -90,10 +90,10 @@ class BookingsRead(Transaction):
         wanted = list(ids)
         return {
             row["id"]
-            for begin in range(0, len(wanted), _ASKED_AT_ONCE)
+            for begin in range(0, len(wanted), _IDS_PER_QUERY)
             for row in self._all(
                 BookingRow.select(BookingRow.id).where(
-                    BookingRow.id.in_(wanted[begin : begin + _ASKED_AT_ONCE])
+                    BookingRow.id.in_(wanted[begin : begin + _IDS_PER_QUERY])
                 )
             )
         }
@@ -198,7 +198,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         rows = self._rows_of(user)
         taken = [row[_SLOT] for row in rows if _is_live(row, now)]
         if any(row[_SLOT] is not None and not _is_live(row, now) for row in rows):
-            self._run(_SETTLE, user, now)
+            self._run(_FREE_LIVE_SLOTS, user, now)
         if guard.live is not None and len(taken) >= guard.live:
             raise StoreError(
                 f"The booking database refuses what was judged to be right: {user!r} would have more than"

@@ -48,14 +48,14 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, report: 
     """Do everything that is due before or after the deletion of the release; returns whether all is done."""
     events = EventRecorder(kube, clock, component=names.UNINSTALLER)
     stopping = Stopping(kube, clock, namespace=settings.namespace, report=report)
-    bringing = ComebackDrain(kube, clock, events, report=report, random=unpredictable())
+    comeback_drain = ComebackDrain(kube, clock, events, report=report, random=unpredictable())
     clearing = Cleanup(
         kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, report=report
     )
     steps: list[Callable[[], str | None]] = [
         stopping.controller,
         stopping.admission,
-        bringing.everybody,
+        comeback_drain.advance,
         stopping.others,
         clearing.pods,
         clearing.nodes,

@@ -26,7 +26,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, has_condition, is_terminating
 from cluster.process.clock import Clock
 
-_NOBODY: Final[frozenset[str]] = frozenset()
+_NO_PODS: Final[frozenset[str]] = frozenset()
 
 
 class ComebackDrain:
@@ -42,7 +42,7 @@ class ComebackDrain:
         self._seen = ComebackCache()
         self._returning = Comebacks(Calls(kube, clock), clock, self._events, self._seen, random=random)
 
-    def everybody(self) -> str | None:
+    def advance(self) -> str | None:
         """Advance all of them; returns a message while one is left.
 
         Raises:
@@ -60,7 +60,7 @@ class ComebackDrain:
         self._unreadable([template for template in mine if not is_comeback(template)])
         if not waiting:
             return None
-        self._returning.reconcile(_NOBODY)
+        self._returning.reconcile(_NO_PODS)
         return f"Pods were leaving, and are not back yet: {some(waiting)}."
 
     def _waits(self, template: PodTemplate) -> str:

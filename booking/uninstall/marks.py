@@ -19,7 +19,7 @@ Json = dict[str, Any]
 STORY: Final = frozenset(
     {
         names.USER,
-        names.NOBODY,
+        names.NO_USER,
         names.ADMITTED,
         names.REPLACED,
         names.STRIPPED,

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from booking.principals import Principal
-from booking.web.problems import NO_TOKEN, NOBODY, ProblemError, unavailable
+from booking.web.problems import NO_TOKEN, NOT_A_USER, ProblemError, unavailable
 from booking.web.roles import Roles
 from booking.web.ttl_cache import KnownUsers, TtlCache
 from cluster import names
@@ -83,7 +83,7 @@ class Authenticator:
             ProblemError: 401 or 503.
         """
         digest = _digest(token)
-        known = self._known.get(digest, lambda: self._asked(token))
+        known = self._known.get(digest, lambda: self._queried(token))
         if known is None:
             self._acquaintances.drop(digest)
             raise self.refusal("The token is unknown, has expired or is meant for somebody else.", error=True)
@@ -95,7 +95,7 @@ class Authenticator:
         found = _HEADER.fullmatch(authorization or "")
         return found is not None and _digest(found[1]) in self._acquaintances
 
-    def _asked(self, token: str) -> Subject | None:
+    def _queried(self, token: str) -> Subject | None:
         try:
             return self._tokens.owner_of(token)
         except ApiError as error:
@@ -139,7 +139,7 @@ def principal_of(
     if user is None or len(user) > LONGEST_NAME or not user.isprintable():
         seen = " An address is not a user id by itself, because everybody who may see pods sees user ids."
         raise ProblemError(
-            NOBODY,
+            NOT_A_USER,
             f"You are {raw!r}, and no identity rule of this installation maps that name to a user. Its"
             f" administrator can add one ({names.setting('identity_rules')})."
             f"{seen if is_address(raw) else ''}",

@@ -42,9 +42,9 @@ class Roles:
         Raises:
             ProblemError: 503, the API server is unreachable: that does not count as a no.
         """
-        return self._known.get(who, lambda: self._asked(who))
+        return self._known.get(who, lambda: self._reviewed(who))
 
-    def _asked(self, who: Subject) -> bool:
+    def _reviewed(self, who: Subject) -> bool:
         try:
             return self._access.may(who, ADMINISTER, **BOOKINGS_RIGHT)
         except ApiError as error:

@@ -18,7 +18,7 @@ from cluster.decide.ledger import Ledger
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
-NOBODY: Final[frozenset[Pair]] = frozenset()
+NO_PAIRS: Final[frozenset[Pair]] = frozenset()
 
 
 class Adoption:
@@ -27,7 +27,7 @@ class Adoption:
     def __init__(self, ledger: Ledger, cover: Cover, needs: PlacementNeeds) -> None:
         self._ledger, self._cover, self._needs = ledger, cover, needs
         self._known: tuple[object, ...] = ()
-        self._barred = NOBODY
+        self._barred = NO_PAIRS
 
     def barred(
         self,
@@ -44,7 +44,7 @@ class Adoption:
         """
         whole, blocks = self._needs.whole(now), self._needs.blocks
         if not whole and not blocks:
-            return NOBODY
+            return NO_PAIRS
         covered = self._cover.all(now, ())
         new = tuple(
             (uid, pods[uid].metadata.resource_version, booking.name)
@@ -52,7 +52,7 @@ class Adoption:
             if (blocks or booking.spec.model in whole) and uid in pods and is_new(pods[uid], booking)
         )
         if not new:
-            return NOBODY
+            return NO_PAIRS
         seen = instant(covered)
         known = (
             new,
@@ -71,7 +71,7 @@ class Adoption:
     def _found(self, instant: SupplySnapshot, living: Iterable[str]) -> frozenset[Pair]:
         """A pod that is covered instead of another one may itself lose cover because of its place."""
         holds = {uid: hold for uid, hold in self._ledger.holds.items() if uid in living}
-        barred = NOBODY
+        barred = NO_PAIRS
         while True:
             inputs = PlanInputs(
                 instant=instant, bookings=self._cover.bookings, blocks=self._needs.blocks, holds=holds

@@ -45,7 +45,7 @@ RECLAIMER_ANNOTATIONS: Final = frozenset(
         names.BOOKING,
         names.TERMINATE_AT,
         names.WARNED,
-        names.END_ASKED,
+        names.END_REQUESTED,
         names.EVICT,
     }
 )
@@ -91,7 +91,7 @@ class ClusterCache:
         """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
         self.pods: dict[str, Pod] = {}
         """Uid -> every living pod that requests GPUs, as it is now."""
-        self.noted: dict[str, Pod] = {}
+        self.annotated: dict[str, Pod] = {}
         """Uid -> those of ``pods`` with something that the reclaimer keeps up to date.
 
         That is one of ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
@@ -121,7 +121,7 @@ class ClusterCache:
         self._watchers.append(notify)
 
     def keep_scheduling_objects(self) -> SchedulingObjects:
-        """Also keep other pods and what pods mount; to be called before anything is read. See ``around``."""
+        """Also keep other pods and what pods mount, for ``cluster_objects``; call before anything is read."""
         self._scheduling_objects = SchedulingObjects(self._lock, self._changed)
         return self._scheduling_objects
 
@@ -212,12 +212,12 @@ class ClusterCache:
                 gone=node_snapshots.quiet(GONE_AFTER),
             )
 
-    def around(self) -> ClusterObjects:
+    def cluster_objects(self) -> ClusterObjects:
         """The cluster as a pod to be placed would find it; without ``keep_scheduling_objects`` only nodes."""
         with self._lock:
             nodes = dict(self.nodes)
             kept = self._scheduling_objects
-            return kept.around(nodes, self.namespaces) if kept else ClusterObjects(nodes=nodes)
+            return kept.cluster_objects(nodes, self.namespaces) if kept else ClusterObjects(nodes=nodes)
 
     # --- writing -------------------------------------------------------------------------------------
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
@@ -379,8 +379,8 @@ class ClusterCache:
         self._unlist(uid)
         if not is_terminal(pod) and _asks(pod):
             self.pods[uid] = pod
-            if _is_noted(pod):
-                self.noted[uid] = pod
+            if _is_annotated(pod):
+                self.annotated[uid] = pod
             self._cover.list_pod(pod)
             _log_bad_hold(pod, before)
         return True
@@ -401,7 +401,7 @@ class ClusterCache:
 
     def _unlist(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
-        self.noted.pop(uid, None)
+        self.annotated.pop(uid, None)
         if pod:
             self._cover.unlist_pod(pod)
 
@@ -434,7 +434,7 @@ class ClusterCache:
         self._ledger.forget_node(name)
 
 
-def _is_noted(pod: Pod) -> bool:
+def _is_annotated(pod: Pod) -> bool:
     notes = pod.metadata.annotations or ()
     return (
         not RECLAIMER_ANNOTATIONS.isdisjoint(notes)

@@ -86,7 +86,9 @@ class SchedulingObjects:
             del self._on[node][uid]
             self._stale.add(node)
 
-    def around(self, nodes: Mapping[str, Node], namespaces: Mapping[str, Namespace]) -> ClusterObjects:
+    def cluster_objects(
+        self, nodes: Mapping[str, Node], namespaces: Mapping[str, Namespace]
+    ) -> ClusterObjects:
         """The present state; the given mappings are used without a copy."""
         self._sum_up()
         return ClusterObjects(

@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _NewlyCovered:
     """A running pod that a booking would cover from now on."""
 
     pod: Pod
@@ -45,15 +45,15 @@ def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
     Args:
         inputs: the instant, with the cover that entitlement computes when places are ignored.
     """
-    asking = sorted(_asking(inputs), key=_turn)
-    together = placement_checks(inputs, {one.booking.spec.model for one in asking})
+    candidates = sorted(_newly_covered(inputs), key=_turn)
+    together = placement_checks(inputs, {one.booking.spec.model for one in candidates})
     tight = {model for model, known in together.items() if not known.holds()}
-    asking = [one for one in asking if one.booking.spec.model in tight]
-    uids = {one.holding.uid for one in asking}
+    candidates = [one for one in candidates if one.booking.spec.model in tight]
+    uids = {one.holding.uid for one in candidates}
     cover = {uid: by for uid, by in inputs.instant.cover.items() if uid not in uids}
     found: set[Pair] = set()
     known = _checks(inputs, cover, tight)
-    for one in asking:
+    for one in candidates:
         model, more = one.booking.spec.model, {**cover, one.holding.uid: one.booking}
         on, then = known.get(model), _checks(inputs, more, {model})
         if on is None or (
@@ -72,7 +72,7 @@ def _checks(
     return placement_checks(replace(inputs, instant=replace(inputs.instant, cover=cover)), models)
 
 
-def _allows(check: PlacementCheck, one: _Asking) -> bool:
+def _allows(check: PlacementCheck, one: _NewlyCovered) -> bool:
     return check.allows(one.booking.name, one.holding.node, len(one.holding.devices))
 
 
@@ -81,7 +81,7 @@ def _is_beyond_repair(check: PlacementCheck | None) -> bool:
     return check is not None and not check.holds(with_begun=True)
 
 
-def _asking(inputs: PlanInputs) -> Iterator[_Asking]:
+def _newly_covered(inputs: PlanInputs) -> Iterator[_NewlyCovered]:
     instant = inputs.instant
     holdings = _holdings(inputs)
     for uid, booking in instant.cover.items():
@@ -89,7 +89,7 @@ def _asking(inputs: PlanInputs) -> Iterator[_Asking]:
         if pod is None or holding is None or not is_new(pod, booking) or holding.node in instant.gone:
             continue
         if lasting_protection(pod, holding, namespaces=instant.namespaces, home=instant.home) is None:
-            yield _Asking(pod, booking, holding)
+            yield _NewlyCovered(pod, booking, holding)
 
 
 def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
@@ -97,5 +97,5 @@ def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
     return {holding.uid: holding for view in inputs.instant.views.values() for holding in view.holdings}
 
 
-def _turn(one: _Asking) -> tuple[object, ...]:
+def _turn(one: _NewlyCovered) -> tuple[object, ...]:
     return one.booking.spec.start, one.booking.name, first_created(one.pod), one.holding.uid

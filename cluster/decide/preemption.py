@@ -107,7 +107,7 @@ def victims_of(
 def _victims(node: _Node, priority: int) -> list[Victim]:
     """All pods on the node that may be evicted for a pod of this priority."""
     found = []
-    node_state, nobody = node.node_state, node.spare(frozenset())
+    node_state, spare = node.node_state, node.spare(frozenset())
     now, restart = microseconds(node_state.now), round(node_state.restart_seconds * SECOND)
     for holding in node_state.view.holdings:
         pod = node_state.pods.get(holding.uid)
@@ -116,7 +116,7 @@ def _victims(node: _Node, priority: int) -> list[Victim]:
         if (pod.spec.priority or 0) >= priority:
             continue
         work = work_of(pod)
-        gained = node.spare(frozenset({holding.uid})) - nobody
+        gained = node.spare(frozenset({holding.uid})) - spare
         found.append(
             Victim(
                 uid=holding.uid,

@@ -50,7 +50,7 @@ class CertificateExpiry:
         """Unix time in seconds; None before the first certificate, or if it cannot be read."""
         return self._at
 
-    def noted(
+    def recorded(
         self, present: Callable[Concatenate[KeyPair, P], None]
     ) -> Callable[Concatenate[KeyPair, P], None]:
         """Wrap a function that serves a certificate, to record the expiry after each call."""

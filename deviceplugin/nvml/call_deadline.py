@@ -34,7 +34,7 @@ class AbandonedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Call:
     gpu: str
     since: float
 
@@ -49,18 +49,18 @@ class DeadlineNvml:
         self._deadline = deadline
         self._lock = threading.Lock()
         self._owner: int | None = None
-        self._asking: _Asking | None = None
+        self._call: _Call | None = None
         self._hung: set[str] = set()
         self._uuids: dict[int, str] = {}
 
     def abandon_overdue(self) -> bool:
         """Abandon the thread whose call is overdue; returns whether there was one. For another thread."""
         with self._lock:
-            asking = self._asking
-            if asking is None or self._clock.monotonic() - asking.since < self._deadline:
+            call = self._call
+            if call is None or self._clock.monotonic() - call.since < self._deadline:
                 return False
-            self._hung.add(asking.gpu)
-            self._owner = self._asking = None
+            self._hung.add(call.gpu)
+            self._owner = self._call = None
         return True
 
     # --- Nvml -------------------------------------------------------------------------------------------
@@ -149,16 +149,16 @@ class DeadlineNvml:
             self._mine()
             if gpu in self._hung:
                 raise NvmlError(self._message, code=HUNG, call="", device=gpu)
-            mine = self._asking = _Asking(gpu, self._clock.monotonic())
+            mine = self._call = _Call(gpu, self._clock.monotonic())
         try:
             return call()
         finally:
             self._returned(mine)
 
-    def _returned(self, call: _Asking) -> None:
+    def _returned(self, call: _Call) -> None:
         with self._lock:
             if self._owner == threading.get_ident():
-                self._asking = None
+                self._call = None
                 return
             self._hung.discard(call.gpu)
         raise AbandonedError

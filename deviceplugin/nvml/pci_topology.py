@@ -17,7 +17,7 @@ class PciTopology:
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
-        self._is_asking = False
+        self._is_reading = False
         self._read_pairs: set[tuple[str, str]] = set()
         self._known: dict[str, dict[str, int]] = {}
 
@@ -29,14 +29,14 @@ class PciTopology:
     def learn(self, gpus: Sequence[str]) -> bool:
         """Read the pairs of these GPUs that were never read before. Returns whether there were any."""
         new = [pair for pair in combinations(gpus, 2) if pair not in self._read_pairs]
-        if not new or self._is_asking:
+        if not new or self._is_reading:
             return False
-        self._is_asking = True
+        self._is_reading = True
         for pair in new:
             self._read_pairs.add(pair)
             with suppress(NvmlError):
                 self._ask(*pair)
-        self._is_asking = False
+        self._is_reading = False
         return True
 
     def _ask(self, one: str, other: str) -> None:

@@ -50,7 +50,7 @@ class HolderSnapshot:
     """Whether the checkpoint could be read: without it a pod that is missing here may hold a device."""
 
 
-NOBODY: Final = ("", "", "", "")
+NO_HOLDER: Final = ("", "", "", "")
 """Namespace, pod, user and booking of a device that no pod holds."""
 
 
@@ -109,7 +109,7 @@ def _note(
 def _holder(
     device: Device, uid: str, pod: Pod | None, *, containers: tuple[str, ...], source: Source
 ) -> Holder:
-    namespace, name, user, booking = whose(pod)
+    namespace, name, user, booking = owner_labels(pod)
     return Holder(
         device=device.uuid,
         index=device.index,
@@ -124,9 +124,9 @@ def _holder(
     )
 
 
-def whose(pod: Pod | None) -> tuple[str, str, str, str]:
+def owner_labels(pod: Pod | None) -> tuple[str, str, str, str]:
     """Namespace, name, user id and booking of a pod, as far as they are known."""
     if pod is None:
-        return NOBODY
+        return NO_HOLDER
     value = pod.metadata.annotation
     return pod.metadata.namespace, pod.metadata.name, value(names.USER) or "", value(names.BOOKING) or ""

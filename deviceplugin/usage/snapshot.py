@@ -9,7 +9,7 @@ from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage,
 from cluster.objects.pods import Pod
 from deviceplugin.nvml.interface import GpuUsage
 from deviceplugin.nvml.inventory import NodeDevice
-from deviceplugin.usage.holders import Holder, HolderSnapshot, whose
+from deviceplugin.usage.holders import Holder, HolderSnapshot, owner_labels
 from deviceplugin.usage.squatters import SquattingProcess
 
 _MIB: Final = 1 << 20
@@ -89,7 +89,7 @@ def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
 
 def _squatter(one: SquattingProcess, snapshot: UsageSnapshot) -> Squatter:
     uid = one.seen.owner.uid
-    namespace, name, user, _ = whose(snapshot.pods.get(uid or ""))
+    namespace, name, user, _ = owner_labels(snapshot.pods.get(uid or ""))
     return Squatter(
         device=one.device,
         pid=one.seen.pid,

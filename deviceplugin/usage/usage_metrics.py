@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from cluster.process.metrics import NAMESPACE
 from deviceplugin.nvml.interface import GpuUsage
-from deviceplugin.usage.holders import NOBODY, Holder, by_device, whose
+from deviceplugin.usage.holders import NO_HOLDER, Holder, by_device, owner_labels
 from deviceplugin.usage.snapshot import UsageSnapshot
 
 Labels = tuple[str, ...]
@@ -85,7 +85,7 @@ class UsageMetrics:
         """Show exactly this snapshot."""
         index = {device.uuid: str(device.published.index) for device in snapshot.devices}
         self._holder.show(
-            {(one.device, str(one.index), *self._whose(one), one.source): 1.0 for one in snapshot.held}
+            {(one.device, str(one.index), *self._labels_of(one), one.source): 1.0 for one in snapshot.held}
         )
         on = by_device(snapshot.held)
         joined = {uuid: (uuid, index[uuid], *self._only(on.get(uuid, ()))) for uuid in index}
@@ -95,7 +95,7 @@ class UsageMetrics:
         memory = snapshot.memory
         self._pod_memory.show(
             {
-                (one.device, str(one.index), *self._whose(one)): float(memory[one.device, one.uid])
+                (one.device, str(one.index), *self._labels_of(one)): float(memory[one.device, one.uid])
                 for one in snapshot.held
                 if (one.device, one.uid) in memory
             }
@@ -106,19 +106,19 @@ class UsageMetrics:
         count: dict[Labels, float] = {}
         used: dict[Labels, float] = {}
         for one in snapshot.squatting:
-            namespace, pod, _, _ = whose(snapshot.pods.get(one.seen.owner.uid or ""))
+            namespace, pod, _, _ = owner_labels(snapshot.pods.get(one.seen.owner.uid or ""))
             labels = (one.device, str(one.index), namespace, pod or one.seen.owner.uid or "")
             count[labels] = count.get(labels, 0.0) + 1
             used[labels] = used.get(labels, 0.0) + (one.memory or 0)
         self._squatters.show(count)
         self._squatter_memory.show(used)
 
-    def _whose(self, one: Holder) -> Labels:
+    def _labels_of(self, one: Holder) -> Labels:
         people = (one.user, one.booking) if self._include_users else ("", "")
         return one.namespace, one.pod or one.uid, *people
 
     def _only(self, those: tuple[Holder, ...]) -> Labels:
-        return self._whose(those[0]) if len(those) == 1 else NOBODY
+        return self._labels_of(those[0]) if len(those) == 1 else NO_HOLDER
 
 
 Reading = tuple[_Series, Callable[[GpuUsage], float | None]]

@@ -10,7 +10,7 @@ import msgspec
 
 from booking.durations import Duration
 from booking.policy.limits import Limits
-from booking.policy.values import KNOBS, written_value
+from booking.policy.values import LIMIT_NAMES, written_value
 from booking.rules import RULES
 from booking.service.states import STATES, TABLE, VERBS, Next, Why
 from docs.tables.markdown import ROOT, code, docstrings, prose, table
@@ -42,13 +42,13 @@ def limits_table() -> str:
         ("limit", "default", "written as", "meaning", "rules"),
         (
             (
-                code(knob),
-                code(_default(fields[knob].default)),
-                _kind(fields[knob].type),
-                prose(meanings[knob]),
-                ", ".join(code(rule) for rule, _, knobs in _rules() if knob in knobs),
+                code(limit),
+                code(_default(fields[limit].default)),
+                _kind(fields[limit].type),
+                prose(meanings[limit]),
+                ", ".join(code(rule) for rule, _, limits in _rules() if limit in limits),
             )
-            for knob in KNOBS
+            for limit in LIMIT_NAMES
         ),
     )
 
@@ -57,7 +57,7 @@ def booking_rules_table() -> str:
     """Every rule: what breaks it, and the limits that it asks for."""
     return table(
         ("rule", "what breaks it", "limits"),
-        ((code(rule), meaning, ", ".join(map(code, knobs))) for rule, meaning, knobs in _rules()),
+        ((code(rule), meaning, ", ".join(map(code, limits))) for rule, meaning, limits in _rules()),
     )
 
 
@@ -72,7 +72,7 @@ def _read(path: Path, function: str) -> tuple[str, str, tuple[str, ...]]:
     asked = {limit for node in ast.walk(tree) if isinstance(node, ast.Attribute) for limit in _limits(node)}
     said = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
     meaning = prose(ast.get_docstring(said) or "")
-    return next(_names(tree)), meaning, tuple(knob for knob in KNOBS if knob in asked)
+    return next(_names(tree)), meaning, tuple(limit for limit in LIMIT_NAMES if limit in asked)
 
 
 def _limits(node: ast.Attribute) -> set[str]:

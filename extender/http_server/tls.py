@@ -81,7 +81,7 @@ def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, c
     ends = CertificateExpiry()
     presented = Presented(
         lambda: (KeyPair(certificate.read_bytes(), key.read_bytes()), clients()),
-        ends.noted(server.present),
+        ends.recorded(server.present),
         clock,
     )
     presented.reconcile()

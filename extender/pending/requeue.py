@@ -34,7 +34,7 @@ from extender.state.cluster_state import ClusterState, Rejection
 
 EVERY: Final = 0.01
 """Seconds between two rounds."""
-EVERY_WHILE_ASKED: Final = 0.1
+EVERY_WHILE_SCHEDULING: Final = 0.1
 """``EVERY`` while the scheduler asks: it is active, and a round over thousands of pods slows filter down."""
 PATIENCE: Final = 0.02
 """Seconds that the scheduler has to retry the pod by itself."""
@@ -50,7 +50,7 @@ GPU becomes available to it, neither the rejecting node nor any object that the 
 EVERYTHING: Final = -1
 """A number before the first change of the equivalence cache: all nodes have changed since."""
 NONE: Final[frozenset[str]] = frozenset()
-NOBODY: Final = (None, None)
+NEVER_JUDGED: Final = (None, None)
 
 
 class RequeueTrigger(Partial, frozen=True):
@@ -85,7 +85,7 @@ class _Candidate:
 class _Situation(NamedTuple):
     """The inputs of a round: as long as they are the same, nothing has to be checked."""
 
-    noted: int
+    rejection_changes: int
     """The value of ``ClusterState.rejection_changes``."""
     seen: int
     """Number of the last change of a node."""
@@ -93,7 +93,10 @@ class _Situation(NamedTuple):
 
     def has_same_pods(self, before: "_Situation | None") -> bool:
         """Whether the rejected pods, and the bookings that cover them, are as they were."""
-        return before is not None and (self.noted, self.cover) == (before.noted, before.cover)
+        return before is not None and (self.rejection_changes, self.cover) == (
+            before.rejection_changes,
+            before.cover,
+        )
 
 
 class Requeue:
@@ -128,14 +131,16 @@ class Requeue:
                 self._seen, self._candidates, self._judged = EVERYTHING, {}, {}
                 self._booked_by_others, self._situation = set(), None
                 return
-            noted = self._state.rejection_changes
-            is_asked = self._situation is not None and noted != self._situation.noted
-            if is_asked and now - self._checked_at < EVERY_WHILE_ASKED:
+            rejection_changes = self._state.rejection_changes
+            is_scheduler_active = (
+                self._situation is not None and rejection_changes != self._situation.rejection_changes
+            )
+            if is_scheduler_active and now - self._checked_at < EVERY_WHILE_SCHEDULING:
                 return
             cover = self._state.cover(self._clock.now())
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
-        situation = _Situation(noted, seen, cover)
+        situation = _Situation(rejection_changes, seen, cover)
         is_quiet = situation == self._situation and places is self._places
         if is_quiet and now < self._next_at and now - self._plan_checked_at < PLAN_CHECKED_EVERY:
             return
@@ -227,7 +232,7 @@ class Requeue:
         late = [
             one.seen
             for uid, (one, _) in present.items()
-            if one.seen < self._seen and self._judged.get(uid, NOBODY)[0] is not one
+            if one.seen < self._seen and self._judged.get(uid, NEVER_JUDGED)[0] is not one
         ]
         changes = self._state.index.numbered_since(min(late)) if late else {}
 

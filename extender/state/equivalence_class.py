@@ -122,10 +122,10 @@ class EquivalenceClass:
 
 def uncached_answer(verdicts: Verdicts) -> Answer:
     """The answer from verdicts that were computed one by one."""
-    return EquivalenceClass(_NOBODY).about((), verdicts)
+    return EquivalenceClass(_NO_REQUEST).about((), verdicts)
 
 
-_NOBODY: Final = GpuRequest(needs=(), demand={})
+_NO_REQUEST: Final = GpuRequest(needs=(), demand={})
 
 
 def _text(fits: Iterable[bytes], rejections: Iterable[bytes]) -> bytes:

@@ -159,11 +159,11 @@ def test_every_event_has_a_reason_defined_in_names() -> None:
 def writes_event(call: ast.Call) -> bool:
     """Whether a call writes an Event: ``(about, reason, sentence)``."""
     verb = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    asked_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    form_request_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
     writers = ("events", "recorder")
     return len(call.args) == 3 and (
         verb in {"write_event", "_write_event", "_report"}
-        or any(writer in asked_of.lower() for writer in writers)
+        or any(writer in form_request_of.lower() for writer in writers)
     )
 
 

@@ -199,7 +199,7 @@ def test_annotations_of_a_leaving_pod_are_read(kept: Kept) -> None:
     assert how(pod.metadata) == "as-it-was"
     assert warned_of(pod) == WARNED
     assert order_of(pod) == ORDER
-    assert pod.metadata.annotation(names.END_ASKED)
+    assert pod.metadata.annotation(names.END_REQUESTED)
     assert pod.metadata.annotation(names.NOTICE)
 
 
@@ -209,7 +209,9 @@ def test_annotations_of_a_returned_pod_are_read(kept: Kept) -> None:
     assert pod.metadata.annotation(names.RECREATED_FROM) == "uid-before"
     assert pod.metadata.annotation(names.COMEBACK_REASON) == "evicted"
     assert (pod.metadata.count(names.EVICTIONS), pod.metadata.count(names.KUBELET_REJECTIONS)) == (2, 1)
-    assert all(pod.metadata.annotation(key) for key in (names.NOBODY, names.STRIPPED, names.COMEBACK_MESSAGE))
+    assert all(
+        pod.metadata.annotation(key) for key in (names.NO_USER, names.STRIPPED, names.COMEBACK_MESSAGE)
+    )
 
 
 def test_a_comeback_that_another_release_began_is_continued(kept: Kept) -> None:

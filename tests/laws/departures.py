@@ -78,7 +78,7 @@ def is_asked_for(change: Change, now: datetime) -> bool:
     The controller alone may write that, and did before the write that begins the pod's termination.
     """
     before, _ = change.pods or (None, None)
-    asked = instant_in(before.metadata.annotation(names.END_ASKED)) if before else None
+    asked = instant_in(before.metadata.annotation(names.END_REQUESTED)) if before else None
     until = terminate_at(before) if before else None
     return asked is not None and until is not None and until <= asked <= now
 

@@ -37,7 +37,7 @@ class Places:
         self._state = state
         self._now = now
         self._floor = floor
-        self._around = around_of(state)
+        self._cluster_objects = around_of(state)
 
     def open_to(self, pod: Pod, among: Iterable[str]) -> Iterator[Node]:
         """Nodes on which the pod would be bound if there were devices; those who are leaving have left."""
@@ -48,9 +48,9 @@ class Places:
 
     def suits(self, pod: Pod, node: str, without: frozenset[str] = frozenset()) -> bool:
         """Whether there is room for it on a node once these have left, and who is expected has come."""
-        around = expecting(pod, node, self._state, self._around)
+        cluster_objects = expecting(pod, node, self._state, self._cluster_objects)
         known = self._state.nodes.get(node)
-        return known is not None and checker_for(pod, around).why_not(known, without=without) is None
+        return known is not None and checker_for(pod, cluster_objects).why_not(known, without=without) is None
 
 
 def around_of(state: State) -> ClusterObjects:
@@ -69,20 +69,20 @@ def _load(group: Group) -> NodePods | None:
     return group.reckoned("load", found)
 
 
-def expecting(pod: Pod, node: str, state: State, around: ClusterObjects) -> ClusterObjects:
+def expecting(pod: Pod, node: str, state: State, cluster_objects: ClusterObjects) -> ClusterObjects:
     """With the other pods for which something is kept on a node, and without those that these wait for."""
     for uid, hold in holds(state).items():
         if hold.node == node and uid != pod.metadata.uid:
-            around = around.placing(state.pods[uid], node, without=frozenset(hold.victims))
-    return around
+            cluster_objects = cluster_objects.placing(state.pods[uid], node, without=frozenset(hold.victims))
+    return cluster_objects
 
 
 def takes_room(victim: Pod, pod: Pod, hold: Hold, state: State) -> bool:
     """Whether the pod would not be placed where devices are kept for it if this victim stayed."""
     node = state.nodes.get(hold.node)
-    around = expecting(pod, hold.node, state, around_of(state))
+    cluster_objects = expecting(pod, hold.node, state, around_of(state))
     others = frozenset(hold.victims) - {victim.metadata.uid}
-    return node is None or checker_for(pod, around).why_not(node, without=others) is not None
+    return node is None or checker_for(pod, cluster_objects).why_not(node, without=others) is not None
 
 
 def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now: datetime) -> frozenset[str]:

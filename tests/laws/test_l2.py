@@ -88,7 +88,7 @@ def granted(cluster: FakeCluster, until: str, asked: str) -> None:
     """A pod of bob's with MAIA's annotation, which its tools want ended."""
     cluster.opportunist("late", 1)
     cluster.annotate("late", names.TERMINATE_AT, until)
-    cluster.annotate("late", names.END_ASKED, asked)
+    cluster.annotate("late", names.END_REQUESTED, asked)
 
 
 def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
@@ -110,7 +110,7 @@ def test_no_pod_is_ended_within_the_grant_or_without_a_request(
 
 def test_a_request_of_maias_tools_ends_no_booked_pod(booked: FakeCluster, laws: LawWatcher) -> None:
     booked.annotate("a", names.TERMINATE_AT, LONG_AGO)
-    booked.annotate("a", names.END_ASKED, NOW)
+    booked.annotate("a", names.END_REQUESTED, NOW)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
         mark_to_end(booked, "a")
 

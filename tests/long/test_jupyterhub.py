@@ -161,7 +161,7 @@ def test_an_evicted_notebook_is_found_by_its_hubs_next_poll_under_its_new_addres
 ) -> None:
     was = spawn(hub, playground)
     name = was.metadata.name
-    whose = [was.metadata.annotation(key) for key in (names.USER, names.NOBODY)]
+    whose = [was.metadata.annotation(key) for key in (names.USER, names.NO_USER)]
     assert whose == ["alice", None]
     await_address(hub, playground, lambda: address(was))
     bob.book(2)

@@ -117,7 +117,7 @@ class ReclaimerWatches(Machine):
         assert [agent for _, agent in known.snapshot(nodes)] == [agent for _, agent in true.snapshot(nodes)]
         kinds: tuple[Callable[[Any], Any], ...] = (
             lambda cache: cache.pods,
-            lambda cache: cache.noted,
+            lambda cache: cache.annotated,
             lambda cache: cache.nodes,
             lambda cache: cache.bookings,
             lambda cache: cache.cover(now),

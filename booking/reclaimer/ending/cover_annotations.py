@@ -42,7 +42,7 @@ def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
     record which pods were covered. A pod that will end keeps them to its end. A ``terminate-at`` without a
     booking's name beside it is MAIA's, where MAIA is honoured.
     """
-    for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():
+    for uid, pod in {**snapshot.annotated, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():
         booking = snapshot.cover.get(uid)
         if (
             is_live(pod)

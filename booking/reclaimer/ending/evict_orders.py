@@ -29,7 +29,7 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
     home = snapshot.terms.namespace
     return [
         (pod, order)
-        for pod in snapshot.noted.values()
+        for pod in snapshot.annotated.values()
         if is_live(pod)
         and _is_node_known(pod, snapshot)
         and (order := order_of(pod)) is not None

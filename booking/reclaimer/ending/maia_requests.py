@@ -26,12 +26,12 @@ log = structlog.get_logger(__name__)
 MESSAGE: Final = "This pod was past its terminate-at, and an administrator has ended it."
 
 
-def asked_to_end(snapshot: Snapshot) -> list[Pod]:
+def requested_to_end(snapshot: Snapshot) -> list[Pod]:
     """Expired pods with a request to end them; none while the mirror's Lease is stale."""
     if not is_mirror_fresh(snapshot):
         return []
-    found = expired(snapshot.noted.values(), snapshot.cover, snapshot.now)
-    return [pod for pod in found if pod.metadata.annotation(names.END_ASKED)]
+    found = expired(snapshot.annotated.values(), snapshot.cover, snapshot.now)
+    return [pod for pod in found if pod.metadata.annotation(names.END_REQUESTED)]
 
 
 class MaiaRequests:
@@ -46,7 +46,7 @@ class MaiaRequests:
         """Take one step for each request; a step that fails is tried again in the next pass."""
         if not self._terms.maia:
             return
-        for pod in asked_to_end(snapshot):
+        for pod in requested_to_end(snapshot):
             if self._recent_requests.is_due(pod.metadata.uid):
                 try:
                     self._end(pod)
@@ -64,5 +64,5 @@ class MaiaRequests:
 
     def _is_still_requested(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()
-        again = {pod.metadata.uid for pod in asked_to_end(self._context.snapshot())}
+        again = {pod.metadata.uid for pod in requested_to_end(self._context.snapshot())}
         return uid in again and self._context.is_fresh(begun)

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 API_ACCESS_VOLUME: Final = "kube-api-access-"
 """The volume that the API server injects into every pod: it does so again."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-_KEPT_STATE: Final = frozenset({names.USER, names.NOBODY})
+_KEPT_STATE: Final = frozenset({names.USER, names.NO_USER})
 """Our annotations on a pod that stay on its replacement."""
 _LEFT_BEHIND: Final = frozenset(
     {"nodeName", "priority", "preemptionPolicy", "ephemeralContainers", "schedulerName", "priorityClassName"}

@@ -34,7 +34,7 @@ class BarredNodes:
         """Waiting pods whose bars have been unchanged for long enough."""
         now = self._clock.monotonic()
         seen: dict[str, tuple[str, float]] = {}
-        for uid, pod in snapshot.noted.items():
+        for uid, pod in snapshot.annotated.items():
             text = pod.metadata.annotation(names.BARRED)
             if text and not pod.spec.node_name and is_live(pod):
                 known = self._seen.get(uid)

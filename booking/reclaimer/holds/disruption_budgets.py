@@ -67,7 +67,7 @@ def waits(
     waiting = {one.pod.metadata.uid for one in found} | planned.keys() | snapshot.holds.keys()
     others = (
         pod
-        for uid, pod in snapshot.noted.items()
+        for uid, pod in snapshot.annotated.items()
         if pod.metadata.annotation(names.BUDGETS_SINCE) and uid not in waiting and _is_waiting(pod)
     )
     return Waits(plans=tuple(found), others=tuple(others))

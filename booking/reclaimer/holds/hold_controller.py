@@ -227,7 +227,7 @@ class HoldController:
             if uid in snapshot.holds or (uid in snapshot.pods and now - at < SEEN_WITHIN)
         }
         self._excluded.forget_all_but(frozenset(snapshot.pods))
-        for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in self._timers}}.items():
+        for uid, pod in {**snapshot.annotated, **{uid: snapshot.pods[uid] for uid in self._timers}}.items():
             if uid in self._timers and pod.spec.node_name:
                 del self._timers[uid]
                 self._context.metrics.holds.labels("bound").inc()

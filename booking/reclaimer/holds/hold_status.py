@@ -80,12 +80,12 @@ def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
 
 def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
     """A checker for the pod, with the pods that other holds will bring to the node."""
-    around = snapshot.around
+    cluster_objects = snapshot.cluster_objects
     for uid, other in snapshot.holds_on.get(hold.node, ()):
         if uid != pod.metadata.uid and uid in snapshot.pods:
-            gone = {one.uid for one in around.pods_on(hold.node).others}.intersection(other.victims)
-            around = around.placing(snapshot.pods[uid], hold.node, without=frozenset(gone))
-    return checker_for(pod, around)
+            gone = {one.uid for one in cluster_objects.pods_on(hold.node).others}.intersection(other.victims)
+            cluster_objects = cluster_objects.placing(snapshot.pods[uid], hold.node, without=frozenset(gone))
+    return checker_for(pod, cluster_objects)
 
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
@@ -104,13 +104,13 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
         if reason := protection(holder, snapshot.holding(holder), snapshot):
             return HoldStatus(problem=f"the pod {holder.key} may not be evicted any more: {reason}")
         victims[uid] = holder
-    going = (snapshot.pods.get(uid) for uid in hold.victims)
+    victim_pods = (snapshot.pods.get(uid) for uid in hold.victims)
     return HoldStatus(
         free=free,
         victims=tuple(victims.values()),
         complete=len(free) == len(hold.devices)
         and not victims
-        and not any(victim and _is_leaving(victim, snapshot) for victim in going),
+        and not any(victim and _is_leaving(victim, snapshot) for victim in victim_pods),
     )
 
 

@@ -79,7 +79,7 @@ class Notices:
         needed = snapshot.victims
         return [
             pod
-            for uid, pod in snapshot.noted.items()
+            for uid, pod in snapshot.annotated.items()
             if uid not in needed and is_live(pod) and pod.metadata.annotation(names.NOTICE)
         ]
 

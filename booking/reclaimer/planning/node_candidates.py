@@ -39,10 +39,10 @@ class NodeCandidates:
         """Node -> devices that pods of this round need not have held for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on selected devices, for pods that request more than a model."""
-        self._going = set(snapshot.victims | inputs.ending)
+        self._outgoing_pods = set(snapshot.victims | inputs.ending)
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
-        for uid in self._going | inputs.excluded:
+        for uid in self._outgoing_pods | inputs.excluded:
             self._change_node_of(uid)
 
     # --- queries -------------------------------------------------------------------------------------
@@ -86,25 +86,25 @@ class NodeCandidates:
         model_holders, away = self._model_holders(node, model, selector), self._away(node)
         free = [uuid for uuid in model_holders.free if uuid not in away] if away else model_holders.free
         leaving: list[str] = []
-        coming: list[str] = []
+        outgoing_devices: list[str] = []
         victims: list[Victim] = []
-        going: set[str] = set()
+        outgoing_pods: set[str] = set()
         for holder in model_holders.holders:
             devices = tuple(u for u in holder.devices if u not in away) if away else holder.devices
             if holder.leaves:
                 leaving += devices
-            elif holder.uid in self._going:
-                coming += devices
-                going.add(holder.uid)
+            elif holder.uid in self._outgoing_pods:
+                outgoing_devices += devices
+                outgoing_pods.add(holder.uid)
             elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
                 victims.append(victim_of(holder, devices, self._now, restart=self._restart))
         return NodeCandidate(
             node=node,
             free=tuple(free),
             leaving=tuple(leaving),
-            coming=tuple(coming),
+            outgoing_devices=tuple(outgoing_devices),
             victims=tuple(victims),
-            going=frozenset(going),
+            outgoing_pods=frozenset(outgoing_pods),
         )
 
     def choice(
@@ -117,7 +117,7 @@ class NodeCandidates:
     def add_hold(self, hold: Hold) -> None:
         """Assign the devices and victims of a new plan."""
         self._on_hold.setdefault(hold.node, set()).update(hold.devices)
-        self._going.update(hold.victims)
+        self._outgoing_pods.update(hold.victims)
         self._change(hold.node)
 
     def reserve(self, node: str, devices: Iterable[str]) -> None:

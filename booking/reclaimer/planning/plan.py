@@ -23,7 +23,7 @@ from cluster.decide.scheduler_filters import ClusterObjects, checker_for
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
 
-NOTHING_MORE: Final = PlanningInputs()
+NO_INPUTS: Final = PlanningInputs()
 MOST_TRIED: Final = 8
 """Pods that are examined closely, in one pass, for a place without their victims."""
 
@@ -43,7 +43,7 @@ class Plan:
 
 def plan(
     snapshot: Snapshot,
-    inputs: PlanningInputs = NOTHING_MORE,
+    inputs: PlanningInputs = NO_INPUTS,
     holder_cache: HolderCache | None = None,
     *,
     search: type[Search] = Search,
@@ -98,7 +98,7 @@ def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeC
             if candidates.raw_free(node, model) + (mine if node == hold.node else 0) >= need
         ]
         if enough:
-            asks = waiting_pod(pod, snapshot, checker_for(pod, snapshot.around))
+            asks = waiting_pod(pod, snapshot, checker_for(pod, snapshot.cluster_objects))
             if any(map(asks.is_open, enough)):
                 yield pod
 
@@ -137,17 +137,17 @@ class _Round:
         self._candidates = candidates
         self._free_placement = FreePlacement(candidates)
         self._search = search
-        self._firm = self._around = _with_holds(snapshot)
+        self._firm = self._cluster_objects = _with_holds(snapshot)
         """What a pod finds on the nodes: with all pods that have a plan; and also with those that fit on free
         devices."""
 
     def serve(self, pod: Pod) -> Plan | None:
         """The plan for a pod, None if it needs none or none would help."""
-        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
-        firm = asks.checker if self._firm is self._around else checker_for(pod, self._firm)
+        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects))
+        firm = asks.checker if self._firm is self._cluster_objects else checker_for(pod, self._firm)
         verdict, node = self._free_placement.take(asks, firm)
         if node is not None:
-            self._around = self._around.placing(pod, node)
+            self._cluster_objects = self._cluster_objects.placing(pod, node)
             self._search.changed(node)
         if verdict != "full":
             return None
@@ -161,7 +161,7 @@ class _Round:
 
     def place_on_free(self, pod: Pod) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
-        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
+        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._cluster_objects))
         found = self._free_placement.place(asks, is_on_hold=True)
         if found is None:
             return None
@@ -194,19 +194,23 @@ class _Round:
         self._candidates.add_hold(hold)
         self._search.changed(choice.node)
         gone = frozenset(victims)
-        is_same = self._firm is self._around
-        self._around = self._around.placing(asks.pod, choice.node, without=gone)
-        self._firm = self._around if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
+        is_same = self._firm is self._cluster_objects
+        self._cluster_objects = self._cluster_objects.placing(asks.pod, choice.node, without=gone)
+        self._firm = (
+            self._cluster_objects if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
+        )
         lost = sum(victim.cost for victim in choice.victims)
         return Plan(pod=asks.pod, hold=hold, lost=lost, at_once=at_once)
 
 
 def _with_holds(snapshot: Snapshot) -> ClusterObjects:
     """The cluster as it will be when every hold has led to a bind."""
-    around = snapshot.around
+    cluster_objects = snapshot.cluster_objects
     for uid, hold in sorted(snapshot.holds.items()):
         pod = snapshot.pods.get(uid)
         if pod is not None:
-            there = frozenset(other.uid for other in around.pods_on(hold.node).others)
-            around = around.placing(pod, hold.node, without=there.intersection(hold.victims))
-    return around
+            there = frozenset(other.uid for other in cluster_objects.pods_on(hold.node).others)
+            cluster_objects = cluster_objects.placing(
+                pod, hold.node, without=there.intersection(hold.victims)
+            )
+    return cluster_objects

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 
 from booking.reclaimer.planning.node_candidates import NodeCandidates
 from booking.reclaimer.planning.waiting_pod import WaitingPod
-from cluster.decide.eviction.victim_selection import NOBODY, Rank, VictimSelection
+from cluster.decide.eviction.victim_selection import NO_VICTIMS, Rank, VictimSelection
 from cluster.objects.device_selector import DeviceSelector
 
 _Entry = tuple[Rank, str, int, VictimSelection | None]
@@ -82,4 +82,4 @@ class Search:
 
 def _at_least(lost: int) -> Rank:
     """A rank that is not behind any choice that destroys this much."""
-    return ((lost, *NOBODY[1:]), False, 0, "")
+    return ((lost, *NO_VICTIMS[1:]), False, 0, "")

@@ -80,7 +80,10 @@ class WaitingPod:
         victims = frozenset(victim.uid for victim in choice.victims)
         if self.checker.why_not(node, without=victims) is None:
             return "suits"
-        if candidate.going and self.checker.why_not(node, without=victims | candidate.going) is None:
+        if (
+            candidate.outgoing_pods
+            and self.checker.why_not(node, without=victims | candidate.outgoing_pods) is None
+        ):
             return "waits"
         return None
 
@@ -91,7 +94,9 @@ class WaitingPod:
 
         Exact: sets are tried in the order of their price. None if nothing is cheaper than ``limit``.
         """
-        missing = max(0, self.need - len(candidate.free) - len(candidate.leaving) - len(candidate.coming))
+        missing = max(
+            0, self.need - len(candidate.free) - len(candidate.leaving) - len(candidate.outgoing_devices)
+        )
         if not self._could_suit(candidate):
             return None
         for victims in sets(candidate.victims, missing):
@@ -108,8 +113,8 @@ class WaitingPod:
         affinity = self.pod.spec.affinity
         if affinity and affinity.pod_affinity and affinity.pod_affinity.required:
             return True
-        everybody = candidate.going | {victim.uid for victim in candidate.victims}
-        return self.checker.why_not(self.snapshot.nodes[candidate.node], without=everybody) is None
+        leaving = candidate.outgoing_pods | {victim.uid for victim in candidate.victims}
+        return self.checker.why_not(self.snapshot.nodes[candidate.node], without=leaving) is None
 
 
 def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:

@@ -87,7 +87,7 @@ class Views(ABC):
 
     def leave(self) -> Response:
         """``POST /logout``: the session ends, in the browser and in the database."""
-        answer = _going(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
+        answer = _redirect(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
         cookie = self._context.cookies.get(request, names.SESSION_COOKIE)
         if cookie is not None and session_of(request, self._context) is not None:
             self._forms.demand(SessionAuth(self._context).principal_of(request), request)
@@ -108,7 +108,7 @@ class Views(ABC):
     def _enter(self, login: Login, then: str) -> Response:
         """Open a session, set its cookie, and redirect to ``then``."""
         cookies = self._context.cookies
-        answer = _going(own(then), HTTPStatus.SEE_OTHER)
+        answer = _redirect(own(then), HTTPStatus.SEE_OTHER)
         opened = self._context.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
         cookies.set(answer, request, names.SESSION_COOKIE, opened)
         return answer
@@ -151,7 +151,7 @@ class OidcViews(Views):
             address = self._provider.address(attempt, self._back)
         except FetchError as error:
             raise _not_now(error) from error
-        answer = _going(address, HTTPStatus.FOUND)
+        answer = _redirect(address, HTTPStatus.FOUND)
         self._context.cookies.set(answer, request, names.LOGIN_COOKIE, attempt.cookie, seconds=LASTS_SECONDS)
         return answer
 
@@ -216,7 +216,7 @@ class TokenViews(Views):
         )
 
 
-def _going(address: str, status: HTTPStatus) -> Response:
+def _redirect(address: str, status: HTTPStatus) -> Response:
     """A redirect to an address."""
     return Response(status=status, headers={"Location": address})
 

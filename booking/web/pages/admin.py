@@ -146,7 +146,7 @@ class AdminPages:
 
     def bookings(self) -> Response:
         """``GET /admin/bookings``: all users' bookings, and the form to evict a pod."""
-        return self._everybodys(self._visit())
+        return self._all_bookings(self._visit())
 
     def end(self, booking_id: str) -> Response:
         """``POST /admin/bookings/ID/end``: a running one is released, a planned one cancelled."""
@@ -162,7 +162,7 @@ class AdminPages:
                 return _UNENDED
             return _ENDED if ended.released else "cancelled"
 
-        return self._done(visit, act, "/admin/bookings", again=self._everybodys)
+        return self._done(visit, act, "/admin/bookings", again=self._all_bookings)
 
     def evict(self) -> Response:
         """``POST /admin/pods/evict``."""
@@ -172,7 +172,7 @@ class AdminPages:
             self._bookings.evict(visit.who, _text("namespace"), _text("pod"), _text("reason"), key=_key())
             return "evicted"
 
-        return self._done(visit, act, "/admin/bookings", again=self._everybodys)
+        return self._done(visit, act, "/admin/bookings", again=self._all_bookings)
 
     def policy(self) -> Response:
         """``GET /admin/policy``."""
@@ -183,7 +183,9 @@ class AdminPages:
         policy_meaning = meaning(policy)
         scopes = {name: policy_meaning[name] for name in ("pools", "groups", "users") if policy_meaning[name]}
         rows = [
-            (knob, _shown(value), value != manual[knob]) for knob, value in found.items() if knob != "zone"
+            (limit, _shown(value), value != manual[limit])
+            for limit, value in found.items()
+            if limit != "zone"
         ]
         text = msgspec.json.format(msgspec.json.encode(scopes), indent=2).decode() if scopes else ""
         before = self._bookings.audit(visit.who, subject=SUBJECT, limit=_POLICIES).entries
@@ -274,10 +276,10 @@ class AdminPages:
             shown=_shown,
             models=sorted(self._devices(visit)),
             title=model_title,
-            knobs=Limits.__struct_fields__,
+            limit_names=Limits.__struct_fields__,
         )
 
-    def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
+    def _all_bookings(self, visit: Visit, refused: Refused | None = None) -> Response:
         page = self._bookings.list(visit.who, Filters(past=False), after=page_mark(), limit=_MOST)
         unknown = self._parts.unknown_capacity()
         at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
@@ -327,8 +329,8 @@ def limits_in(text: str) -> Mapping[str, Any]:
     """The limits of an exemption, one per line, as the policy file writes them: ``longest: P21D``."""
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        knob, _, value = line.partition(":")
-        found[knob.strip()] = _value(value.strip())
+        limit, _, value = line.partition(":")
+        found[limit.strip()] = _value(value.strip())
     return found
 
 

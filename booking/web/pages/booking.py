@@ -18,7 +18,7 @@ from booking.evaluation.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service.overview import Overview
 from booking.web.pages.availability_table import table_of
-from booking.web.pages.booking_form import FormRequest, Texts, asked_of, texts_of
+from booking.web.pages.booking_form import FormRequest, Texts, form_request_of, texts_of
 from booking.web.pages.calendar_range import CalendarRange
 from booking.web.pages.form_key import key_of, new_token
 from booking.web.pages.form_result import (
@@ -118,7 +118,7 @@ class BookingPages:
         """``POST /``: 303 to the booking, or the page again with everything that is wrong."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
-        form_request = asked_of(texts, visit.clock)
+        form_request = form_request_of(texts, visit.clock)
         if form_request.request is None:
             return self._page(visit, texts, unreadable(form_request.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         bookings, key = self._parts.bookings, key_of(texts.query().encode())
@@ -173,7 +173,7 @@ class BookingPages:
         return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
 
     def _answer(self, visit: Visit, texts: Texts) -> Answer:
-        form_request = asked_of(texts, visit.clock)
+        form_request = form_request_of(texts, visit.clock)
         if form_request.request is None:
             return unreadable(form_request.errors)
         problem = self._parts.unknown_capacity()
@@ -206,8 +206,8 @@ class BookingPages:
         if any(slot.start == start for slot in slots):
             return answer
         later = later_of(start, visit.clock)
-        has_nothing = decision.is_searched and not buttons
-        return replace(answer, later=nothing_now(later) if has_nothing else later)
+        has_no_result = decision.is_searched and not buttons
+        return replace(answer, later=nothing_now(later) if has_no_result else later)
 
     def _earliest(
         self, visit: Visit, form_request: FormRequest, booking_request: BookingRequest, decision: Decision

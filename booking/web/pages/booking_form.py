@@ -65,7 +65,7 @@ class FormRequest:
     """Field -> messages about what is wrong with it."""
 
 
-def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:
+def form_request_of(texts: Texts, clock: SiteClock) -> FormRequest:
     """Parse the texts; all errors are reported at once."""
     errors: dict[str, list[str]] = {}
     count = whole(texts.count)

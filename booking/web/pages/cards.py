@@ -29,7 +29,7 @@ class Act:
     label: str = ""
     value: str = ""
     hint: str = ""
-    is_grave: bool = False
+    is_critical: bool = False
     is_open: bool = False
     answer: Answer | None = None
 
@@ -171,7 +171,7 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
             button="Release now",
             hint=f"It ends at once and cannot be taken back. {end_effects.before(terms)}"
             " Waiting for your next booking counts from now.",
-            is_grave=True,
+            is_critical=True,
         )
         return length, resize, end
     move = Act(
@@ -188,7 +188,7 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
         title="Cancel",
         button="Cancel this booking",
         hint="It is taken back, and its GPUs are free for others. That does not count as a booking of yours.",
-        is_grave=True,
+        is_critical=True,
     )
     return length, move, resize, cancel
 

@@ -18,14 +18,16 @@ _FREE: Final = attrgetter("free")
 
 def pieces_of(overview: Overview, model: str) -> list[Piece]:
     """Everything that uses devices of a model."""
-    found = [Piece(_whose(each), each.count, each.start, each.end) for each in overview.booked.get(model, ())]
+    found = [
+        Piece(_kind_of(each), each.count, each.start, each.end) for each in overview.booked.get(model, ())
+    ]
     return [*found, *_blocked(overview, model, None)]
 
 
 def pieces_on(overview: Overview, model: str, node: str) -> list[Piece]:
     """The bookings and maintenance of a model on one node; bookings are where the plan has them."""
     found = [
-        Piece(_whose(each), place.count, each.start, each.end)
+        Piece(_kind_of(each), place.count, each.start, each.end)
         for each in overview.booked.get(model, ())
         for place in each.plan
         if place.node == node
@@ -63,7 +65,7 @@ def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
     )
 
 
-def _whose(booked: Booked) -> Kind:
+def _kind_of(booked: Booked) -> Kind:
     return "mine" if booked.is_mine else "others"
 
 

@@ -12,7 +12,7 @@ from booking.web.rest import NAME
 from booking.web.rest.body import FIELDS, parsed
 from booking.web.rest.parsing import Given, Read, read
 from booking.web.rest.query import query_as
-from booking.web.rest.routes import NOBODY, ReadRequest, Route, response_of
+from booking.web.rest.routes import ANONYMOUS, ReadRequest, Route, response_of
 
 
 def blueprint_of(routes: Iterable[Route[Any, Any]], guard: RequestGuard, *, root: str) -> Blueprint:
@@ -46,7 +46,7 @@ def _view(route: Route[Any, Any], guard: RequestGuard) -> Callable[..., Response
 def _who(route: Route[Any, Any], guard: RequestGuard) -> Principal:
     if route.access == "anybody":
         guard.count_anonymous(request)
-        return NOBODY
+        return ANONYMOUS
     who = guard.enter(request)
     if route.access == "administrator" and not who.is_administrator:
         raise ProblemError(FORBIDDEN, "Only administrators of bookings may ask that.")

@@ -13,7 +13,7 @@ from booking.web.problems import (
     FORBIDDEN,
     MALFORMED,
     NO_TOKEN,
-    NOBODY,
+    NOT_A_USER,
     NOT_JSON,
     TOO_LARGE,
     TOO_MANY,
@@ -26,7 +26,7 @@ from booking.web.rest.routes import Answer, Header, Route
 _JSON: Final = "application/json"
 _REFERENCE: Final = "#/components/schemas/{name}"
 _AT_ANY_TIME: Final = (MALFORMED, TOO_MANY, UNAVAILABLE, FAILED)
-_OF_SOMEBODY: Final = (NO_TOKEN, NOBODY)
+_AUTHENTICATION_PROBLEMS: Final = (NO_TOKEN, NOT_A_USER)
 _WITH_A_BODY: Final = (TOO_LARGE, NOT_JSON)
 _SCHEME: Final = "bearer"
 _NAME_IN_PATH: Final = {
@@ -198,7 +198,7 @@ def _problems(route: Route[Any, Any]) -> Iterator[tuple[str, Json]]:
 def _kinds(route: Route[Any, Any]) -> Iterator[Kind]:
     yield from _AT_ANY_TIME
     if route.access != "anybody":
-        yield from _OF_SOMEBODY
+        yield from _AUTHENTICATION_PROBLEMS
     if route.access == "administrator":
         yield FORBIDDEN
     if route.takes_body:

@@ -108,7 +108,7 @@ def read(kind: type[T], given: Given, wording: Wording) -> Read[T]:
     """
     reading = _Reading(given, wording)
     fields = fields_of(kind)
-    reading.name_what_is_not_known(tuple(fields))
+    reading.report_unknown(tuple(fields))
     for each in fields.values():
         reading.read(each)
     return Read(
@@ -201,7 +201,7 @@ class _Reading:
         value = self.given.values.get(wanted.name, msgspec.UNSET)
         return value is msgspec.UNSET or (value is None and wanted.is_required)
 
-    def name_what_is_not_known(self, known: tuple[str, ...]) -> None:
+    def report_unknown(self, known: tuple[str, ...]) -> None:
         """Complain about unknown names: otherwise a typing mistake would have another effect."""
         nested = sorted(self.given.duplicated - set(self.given.values))
         unknown = [name for name in self.given.values if name not in known]

@@ -24,7 +24,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A query without parameters, or no body."""
 
 
-NOBODY: Final = Principal(user="", name="")
+ANONYMOUS: Final = Principal(user="", name="")
 """The caller of a route that needs no authentication."""
 
 

@@ -20,7 +20,7 @@ Smaller is better. Adding the same pod to two sets never changes which of them i
 """
 Rank = tuple[Price, bool, int, str]
 """Price, whether it waits, number of busy devices, node name. The smallest rank of all nodes is the best."""
-NOBODY: Final[Price] = (0, 0, 0, (), ())
+NO_VICTIMS: Final[Price] = (0, 0, 0, (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class NodeCandidate:
     free: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
     """Held by terminating pods."""
-    coming: tuple[str, ...] = ()
+    outgoing_devices: tuple[str, ...] = ()
     """Held by pods that will be evicted for another reason: the devices can be held once those terminate."""
     victims: tuple[Victim, ...] = ()
-    going: frozenset[str] = frozenset()
+    outgoing_pods: frozenset[str] = frozenset()
     """Uids of the pods that will be evicted for another reason."""
 
 
@@ -61,7 +61,7 @@ class VictimSelection:
     devices: tuple[str, ...]
     victims: tuple[Victim, ...]
     waits: bool
-    """It needs devices in ``coming``, which can be held once their holder is terminating."""
+    """It needs devices in ``outgoing_devices``, which can be held once their holder is terminating."""
     busy: int
     """How many of the devices are still held."""
     rank: Rank
@@ -69,7 +69,7 @@ class VictimSelection:
 
 def select_victims(candidate: NodeCandidate, need: int) -> VictimSelection | None:
     """Exactly ``need`` devices of the node: free ones first, victims' last; None when it has too few."""
-    without = len(candidate.free) + len(candidate.leaving) + len(candidate.coming)
+    without = len(candidate.free) + len(candidate.leaving) + len(candidate.outgoing_devices)
     victims = cheapest(candidate.victims, max(0, need - without))
     return None if victims is None else taking(candidate, need, victims)
 
@@ -77,11 +77,11 @@ def select_victims(candidate: NodeCandidate, need: int) -> VictimSelection | Non
 def taking(
     candidate: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
 ) -> VictimSelection:
-    """The selection of these victims, which must be enough. ``waits``: for the room of ``going`` pods."""
+    """The selection of these victims, which must be enough. ``waits``: for the room of ``outgoing_pods``."""
     victims = tuple(sorted(victims, key=lambda victim: victim.uid))
-    there = (*candidate.free, *candidate.leaving, *candidate.coming)
+    there = (*candidate.free, *candidate.leaving, *candidate.outgoing_devices)
     devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
-    waits = waits or not set(devices).isdisjoint(candidate.coming)
+    waits = waits or not set(devices).isdisjoint(candidate.outgoing_devices)
     busy = len(set(devices) - set(candidate.free))
     rank = (price(victims), waits, busy, candidate.node)
     return VictimSelection(

@@ -60,7 +60,7 @@ def whose(pod: Pod) -> str:
     user = pod.metadata.annotation(names.USER)
     if user:
         return f"It belongs to {user}."
-    reason = pod.metadata.annotation(names.NOBODY)
+    reason = pod.metadata.annotation(names.NO_USER)
     return f"It belongs to nobody: {(reason or _PAST_ADMISSION).rstrip('.')}."
 
 

@@ -95,7 +95,7 @@ def _without(pod: Pod) -> Explanation:
 
 def _origin(pod: Pod) -> Iterator[str]:
     notes = pod.metadata.annotations or ()
-    if _asks(pod) or names.USER in notes or names.NOBODY in notes:
+    if _asks(pod) or names.USER in notes or names.NO_USER in notes:
         yield cover.whose(pod)
     came_back = pod.metadata.annotation(names.COMEBACK_MESSAGE)
     if came_back:

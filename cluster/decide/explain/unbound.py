@@ -58,7 +58,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Waiting:
     """The pod's request and booking."""
 
     request: GpuRequest
@@ -97,7 +97,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
         change = _CHANGES[message.code]
         lasts = message.code in LASTING
         return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
-    return _node_by_node(pod, _Asking(request, booking), snapshot, may_name)
+    return _node_by_node(pod, _Waiting(request, booking), snapshot, may_name)
 
 
 def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
@@ -108,19 +108,19 @@ def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> 
         return
     free = sum(not node_snapshot[0].held.get(uuid) for uuid in hold.devices)
     yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
-    if going := sum(uid in snapshot.pods for uid in hold.victims):
-        yield f"{counted(going, 'pod')} {'has' if going == 1 else 'have'} still to leave."
+    if remaining := sum(uid in snapshot.pods for uid in hold.victims):
+        yield f"{counted(remaining, 'pod')} {'has' if remaining == 1 else 'have'} still to leave."
     why = rejection(request, *node_snapshot)
     if why and why != HELD_NOT_FREE:
         yield f"{hold.node}: {why}."
 
 
-def _node_by_node(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
-    by_reason = _reasons(pod, asking, snapshot)
+def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
+    by_reason = _reasons(pod, waiting, snapshot)
     fits = by_reason.pop(None, [])
     because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
     because += [f"{_some(nodes)}: {why}." for why, nodes in by_reason.items()]
-    because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), asking.booking, snapshot)
+    because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), waiting.booking, snapshot)
     changes = {why: _CHANGES[_key(why)] for why in by_reason if why and _key(why) in _CHANGES}
     would_change = tuple(f"{_some(by_reason[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
@@ -129,7 +129,7 @@ def _node_by_node(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot, may_
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_TRIED, is_settled=True)
-    because += [*_of_scheduler(pod), *_why_no_hold(pod), *holders(pod, asking.request, snapshot, may_name)]
+    because += [*_of_scheduler(pod), *_why_no_hold(pod), *holders(pod, waiting.request, snapshot, may_name)]
     is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
 
@@ -138,24 +138,24 @@ def _key(why: str) -> str:
     return why.code if isinstance(why, Reason) else why
 
 
-def _reasons(pod: Pod, asking: _Asking, snapshot: ExplanationSnapshot) -> dict[str | None, list[str]]:
+def _reasons(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot) -> dict[str | None, list[str]]:
     """Reason -> the nodes with it; None -> the nodes that have free GPUs for the pod."""
     found: dict[str | None, list[str]] = {}
     for name, (view, agent) in sorted(snapshot.node_snapshots.items()):
         if view.published or view.fault:
             node = snapshot.nodes.get(name)
             why = (node_fit.node_rejection(pod, node) if node else None) or rejection(
-                asking.request, view, agent
+                waiting.request, view, agent
             )
-            if why is None and not _is_allowed(pod, asking, name, snapshot):
+            if why is None and not _is_allowed(pod, waiting, name, snapshot):
                 why = BOOKED_BY_OTHERS
             found.setdefault(why, []).append(name)
     return found
 
 
-def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnapshot) -> bool:
+def _is_allowed(pod: Pod, waiting: _Waiting, node: str, snapshot: ExplanationSnapshot) -> bool:
     """Whether every other booking would still find a place if the pod were on the node."""
-    booking, need = asking.booking, asking.request.demand.get(names.GPU_RESOURCE, 0)
+    booking, need = waiting.booking, waiting.request.demand.get(names.GPU_RESOURCE, 0)
     if not need:
         return True
     if booking is None:
@@ -163,7 +163,7 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, snapshot: ExplanationSnaps
         return (
             not stays
             or snapshot.permanent_pods is None
-            or snapshot.permanent_pods.allows_permanent(node, need, asking.request.models)
+            or snapshot.permanent_pods.allows_permanent(node, need, waiting.request.models)
         )
     known = snapshot.placement_checks.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)

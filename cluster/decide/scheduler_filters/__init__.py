@@ -6,10 +6,10 @@ memory, storage, extended resources but GPUs, number of pods), ``node_ports`` of
 ``inter_pod_affinity`` (both ways), ``pod_topology_spread``; and ``cluster.decide.node_fit``: readiness,
 taints, node selector and affinity.
 
-    around = cache.around()                         # ClusterCache.keep_scheduling_objects() once, before
-    checker = checker_for(pod, around)              # the part that is done once per pod
+    objects = cache.cluster_objects()               # ClusterCache.keep_scheduling_objects() once, before
+    checker = checker_for(pod, objects)             # the part that is done once per pod
     why = checker.why_not(node, without=victims)    # None: it would be placed there; else a constant message
-    around = around.placing(pod, node.metadata.name, without=victims)   # for the next pod of one plan
+    objects = objects.placing(pod, node.metadata.name, without=victims)    # for the next pod of one plan
 
 ``without`` has uids. Terminating pods count as gone already. ``placing`` returns the cluster as it will be;
 call it for existing holds, too (their pod, their node, their victims).

@@ -16,7 +16,7 @@ from cluster.decide.scheduler_filters.volume_binding import Volumes
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 
-NOBODY: Final[frozenset[str]] = frozenset()
+NO_PODS: Final[frozenset[str]] = frozenset()
 
 
 class Constraint(Protocol):
@@ -30,15 +30,19 @@ class Constraint(Protocol):
 class Checker:
     """Where one pod would be placed, in the cluster of one instant. Created by ``checker_for``."""
 
-    def __init__(self, pod: Pod, around: ClusterObjects) -> None:
+    def __init__(self, pod: Pod, cluster_objects: ClusterObjects) -> None:
         self._pod = pod
-        self._around = around
+        self._cluster_objects = cluster_objects
         self._resources = Resources(requests(pod))
         ports = ports_of(pod)
         self._ports = Ports(ports) if ports else None
-        constraints: list[Constraint] = [Volumes(pod, around), PodAffinity(pod, around), Spread(pod, around)]
+        constraints: list[Constraint] = [
+            Volumes(pod, cluster_objects),
+            PodAffinity(pod, cluster_objects),
+            Spread(pod, cluster_objects),
+        ]
         self._constraints = [constraint for constraint in constraints if constraint]
-        self._known = around.known.setdefault(_node_terms(pod), {})
+        self._known = cluster_objects.known.setdefault(_node_terms(pod), {})
 
     def unresolvable_reason(self, node: Node) -> str | None:
         """Why the pod would not be placed on the node whichever pods leave it; None if there is no reason."""
@@ -47,7 +51,7 @@ class Checker:
             self._known[name] = affinity_rejection(self._pod, node)
         return self._known[name]
 
-    def why_not(self, node: Node, *, without: frozenset[str] = NOBODY) -> str | None:
+    def why_not(self, node: Node, *, without: frozenset[str] = NO_PODS) -> str | None:
         """Why the pod would not be placed on the node once these pods are gone; None if it would.
 
         Args:
@@ -56,7 +60,7 @@ class Checker:
         """
         if unresolvable := self.unresolvable_reason(node):
             return unresolvable
-        on_node = self._around.pods_on(node.metadata.name)
+        on_node = self._cluster_objects.pods_on(node.metadata.name)
         gone = [other for other in on_node.others if other.uid in without] if without else []
         if short := self._resources.rejection(node, on_node, gone):
             return TOO_BIG if node_rejection(self._pod, node) else short
@@ -66,9 +70,9 @@ class Checker:
         return next(filter(None, reasons), None)
 
 
-def checker_for(pod: Pod, around: ClusterObjects) -> Checker:
+def checker_for(pod: Pod, cluster_objects: ClusterObjects) -> Checker:
     """A checker for the pod, to be used for many nodes."""
-    return Checker(pod, around)
+    return Checker(pod, cluster_objects)
 
 
 def _node_terms(pod: Pod) -> bytes:

@@ -21,17 +21,19 @@ ALONE: Final = "no pod is there that the pod must be near"
 class PodAffinity:
     """One pod's affinity and anti-affinity to others, and others' anti-affinity to it."""
 
-    def __init__(self, pod: Pod, around: ClusterObjects) -> None:
+    def __init__(self, pod: Pod, cluster_objects: ClusterObjects) -> None:
         self._namespace = pod.metadata.namespace
         self._labels = pod.metadata.labels or {}
         affinity = pod.spec.affinity
-        self._near = _reaches(affinity.pod_affinity if affinity else None, self._namespace, around)
-        self._far = _reaches(affinity.pod_anti_affinity if affinity else None, self._namespace, around)
+        self._near = _reaches(affinity.pod_affinity if affinity else None, self._namespace, cluster_objects)
+        self._far = _reaches(
+            affinity.pod_anti_affinity if affinity else None, self._namespace, cluster_objects
+        )
         self._affinity_counts, self._anti_affinity_counts = DomainCounts(), DomainCounts()
         self._existing_anti_affinity_counts = DomainCounts()
-        self._count_existing_anti_affinity(around)
+        self._count_existing_anti_affinity(cluster_objects)
         if self._near or self._far:
-            self._count_others(around)
+            self._count_others(cluster_objects)
 
     def __bool__(self) -> bool:
         """Whether any node could be excluded."""
@@ -59,15 +61,15 @@ class PodAffinity:
             return True
         return self._affinity_counts.total(without) == 0 and _all(self._near, self._namespace, self._labels)
 
-    def _count_existing_anti_affinity(self, around: ClusterObjects) -> None:
-        known = around.namespaces.get(self._namespace)
+    def _count_existing_anti_affinity(self, cluster_objects: ClusterObjects) -> None:
+        known = cluster_objects.namespaces.get(self._namespace)
         about = (known.metadata.labels if known else None) or {}
-        for node, other in around.with_anti_affinity:
+        for node, other in cluster_objects.with_anti_affinity:
             terms = [t for t in other.anti_affinity if t.speaks_of(self._namespace, about, self._labels)]
             self._existing_anti_affinity_counts.add(other.uid, _domains(node, terms))
 
-    def _count_others(self, around: ClusterObjects) -> None:
-        for node, other in around.standing():
+    def _count_others(self, cluster_objects: ClusterObjects) -> None:
+        for node, other in cluster_objects.standing():
             if self._near and _all(self._near, other.namespace, other.labels):
                 self._affinity_counts.add(other.uid, _domains(node, self._near))
             matching = [reach for reach in self._far if reach.includes(other.namespace, other.labels)]
@@ -75,8 +77,10 @@ class PodAffinity:
                 self._anti_affinity_counts.add(other.uid, _domains(node, matching))
 
 
-def _reaches(affinity: PodAffinityTerms | None, namespace: str, around: ClusterObjects) -> tuple[Reach, ...]:
-    return tuple(reach_of(term, around.namespaces) for term in terms_of(affinity, namespace))
+def _reaches(
+    affinity: PodAffinityTerms | None, namespace: str, cluster_objects: ClusterObjects
+) -> tuple[Reach, ...]:
+    return tuple(reach_of(term, cluster_objects.namespaces) for term in terms_of(affinity, namespace))
 
 
 def _all(reaches: Iterable[Reach], namespace: str, labels: Labels) -> bool:

@@ -40,12 +40,12 @@ class _Rule:
 class Spread:
     """The spread constraints of one pod that must hold."""
 
-    def __init__(self, pod: Pod, around: ClusterObjects) -> None:
+    def __init__(self, pod: Pod, cluster_objects: ClusterObjects) -> None:
         constraints = pod.spec.topology_spread_constraints or ()
         must = [one for one in constraints if one.when_unsatisfiable == "DoNotSchedule"]
         self._rules = [_rule(one, pod) for one in must]
         if must:
-            self._count(pod, around)
+            self._count(pod, cluster_objects)
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -62,14 +62,14 @@ class Spread:
                 return UNEVEN
         return None
 
-    def _count(self, pod: Pod, around: ClusterObjects) -> None:
+    def _count(self, pod: Pod, cluster_objects: ClusterObjects) -> None:
         """Count the pods per domain; nodes that lack one of the labels count for none of the constraints."""
         keys = {rule.written.topology_key for rule in self._rules}
-        for name, node in around.nodes.items():
+        for name, node in cluster_objects.nodes.items():
             labels = node.metadata.labels or {}
             if not keys <= labels.keys():
                 continue
-            kin = [o for o in around.pods_on(name).others if o.namespace == pod.metadata.namespace]
+            kin = [o for o in cluster_objects.pods_on(name).others if o.namespace == pod.metadata.namespace]
             for rule in self._rules:
                 if not _takes_part(rule.written, pod, node):
                     continue

@@ -44,8 +44,8 @@ _FILES: Final = "Filesystem"
 class Volumes:
     """The volumes of one pod."""
 
-    def __init__(self, pod: Pod, around: ClusterObjects) -> None:
-        self._around = around
+    def __init__(self, pod: Pod, cluster_objects: ClusterObjects) -> None:
+        self._cluster_objects = cluster_objects
         self._bound: list[Volume] = []
         self._pending: list[VolumeClaim] = []
         self._users: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class Volumes:
         self._mounts = bool(mounts)
         self._problem = next(filter(None, (self._take_in(mount, pod) for mount in mounts)), None)
         if self._mounts:
-            self._users = _users(mounts, pod, around)
+            self._users = _users(mounts, pod, cluster_objects)
 
     def __bool__(self) -> bool:
         """Whether it mounts any claim."""
@@ -71,18 +71,18 @@ class Volumes:
 
     def _take_in(self, mount: PodVolume, pod: Pod) -> str | None:
         """Take in one volume. Returns why the pod cannot run on any node because of it; None if it can."""
-        claim = self._around.claims.get(f"{pod.metadata.namespace}/{_claim_name(mount, pod)}")
+        claim = self._cluster_objects.claims.get(f"{pod.metadata.namespace}/{_claim_name(mount, pod)}")
         if claim is None or (mount.ephemeral and not _is_owned(claim, pod)):
             return NO_CLAIM
         if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp:
             return LOST
         if claim.is_bound:
-            volume = self._around.volumes.get(claim.spec.volume_name or "")
+            volume = self._cluster_objects.volumes.get(claim.spec.volume_name or "")
             if volume is None:
                 return NO_VOLUME
             self._bound.append(volume)
             return None
-        kind = self._around.classes.get(claim.storage_class)
+        kind = self._cluster_objects.classes.get(claim.storage_class)
         if kind is None or kind.volume_binding_mode != WAITS_FOR_POD or claim.spec.volume_name:
             return UNBOUND
         self._pending.append(claim)
@@ -101,13 +101,15 @@ class Volumes:
                 chosen.add(found.metadata.name)
             else:
                 to_make.append(claim)
-        return all(_can_be_made(self._around.classes[claim.storage_class], node) for claim in to_make)
+        return all(
+            _can_be_made(self._cluster_objects.classes[claim.storage_class], node) for claim in to_make
+        )
 
     def _volume_for(self, claim: VolumeClaim, node: Node, chosen: set[str]) -> Volume | None:
         """The volume that is reserved for the claim, or else the smallest free one; None if there is none."""
         fitting = [
             volume
-            for volume in self._around.volumes.values()
+            for volume in self._cluster_objects.volumes.values()
             if volume.metadata.name not in chosen and _could_be(volume, claim)
         ]
         for volume in fitting:
@@ -117,15 +119,17 @@ class Volumes:
         return min(free, key=_capacity, default=None)
 
 
-def _users(mounts: list[PodVolume], pod: Pod, around: ClusterObjects) -> frozenset[str]:
+def _users(mounts: list[PodVolume], pod: Pod, cluster_objects: ClusterObjects) -> frozenset[str]:
     """Uids of pods that use a claim of this pod which only one pod at a time may use."""
     namespace = pod.metadata.namespace
     named = {v.persistent_volume_claim.claim_name for v in mounts if v.persistent_volume_claim}
-    claims = {name: around.claims.get(f"{namespace}/{name}") for name in named}
+    claims = {name: cluster_objects.claims.get(f"{namespace}/{name}") for name in named}
     exclusive = {name for name, one in claims.items() if one and ONE_POD in (one.spec.access_modes or ())}
     if not exclusive:
         return frozenset()
-    standing = (other for _, other in around.standing() if other.namespace == namespace and other.claims)
+    standing = (
+        other for _, other in cluster_objects.standing() if other.namespace == namespace and other.claims
+    )
     return frozenset(other.uid for other in standing if not exclusive.isdisjoint(other.claims))
 
 

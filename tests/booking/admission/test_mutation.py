@@ -116,13 +116,13 @@ def test_a_pod_has_an_annotation_with_its_owner_or_why_it_has_none(
     whose: Ownership, user: str | None, why: str | None
 ) -> None:
     found = annotations_of(pod(), whose)
-    assert (found.get(names.USER), found.get(names.NOBODY)) == (user, why)
+    assert (found.get(names.USER), found.get(names.NO_USER)) == (user, why)
     assert found[names.ADMITTED] == "true"
 
 
 def test_the_recorded_reason_why_a_reclaimers_pod_has_no_owner_is_kept() -> None:
-    raw = pod(annotations={names.NOBODY: "As before."})
-    assert annotations_of(raw, Ownership(why="It came back without a user"))[names.NOBODY] == "As before."
+    raw = pod(annotations={names.NO_USER: "As before."})
+    assert annotations_of(raw, Ownership(why="It came back without a user"))[names.NO_USER] == "As before."
 
 
 @pytest.mark.parametrize("is_queued", [True, False])

@@ -148,7 +148,7 @@ class TestWhoAsks:
         assert names.USER not in annotations(pod)
         assert outcome.kind == "opportunistic"
         (message,) = outcome.warnings
-        assert annotations(pod)[names.NOBODY] == (
+        assert annotations(pod)[names.NO_USER] == (
             f"{JOBS} acts for others, and no administrator has set {names.OWNER} on namespace default."
         )
         assert message == (
@@ -245,9 +245,9 @@ class TestOurReclaimer:
 
     def test_the_first_reason_why_a_returning_pod_has_no_owner_is_kept(self) -> None:
         pod, _ = reviewed(
-            a_pod(annotations={names.RECREATED_FROM: "uid-1", names.NOBODY: "First."}), OURSELVES
+            a_pod(annotations={names.RECREATED_FROM: "uid-1", names.NO_USER: "First."}), OURSELVES
         )
-        assert annotations(pod)[names.NOBODY] == "First."
+        assert annotations(pod)[names.NO_USER] == "First."
 
     def test_a_second_review_changes_nothing(self) -> None:
         once, _ = reviewed(a_pod(annotations=dict(CAME_BACK)), OURSELVES)

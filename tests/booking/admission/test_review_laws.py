@@ -40,7 +40,7 @@ KEYS = st.sampled_from(
         names.COMEBACK,
         names.FIRST_CREATED,
         names.HOLD,
-        names.NOBODY,
+        names.NO_USER,
         f"{names.STATE_DOMAIN}/~x",
         f"{names.STATE_DOMAIN}/",
         names.MODEL,
@@ -143,8 +143,8 @@ def test_l7_no_key_of_ours_has_a_value_of_the_users(
         return
     assert outcome.kind == ("booked" if is_booked else "opportunistic")
     assert (found.pop(names.ADMITTED), found.pop(names.USER, None)) == ("true", user)
-    assert (names.NOBODY in found) == (user is None)
-    assert found.pop(names.NOBODY, None) != THEIRS
+    assert (names.NO_USER in found) == (user is None)
+    assert found.pop(names.NO_USER, None) != THEIRS
     kept = replaced_in({names.REPLACED: found.pop(names.REPLACED, "{}")})
     assert kept.priority_class_name in {None, "batch"}
     assert kept.scheduler_name in {None, "default-scheduler", "mine"}

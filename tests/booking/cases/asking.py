@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from booking.cases.file import Amount, Asked, Booked, CaseFile, Maintained, OneCase
+from booking.cases.file import Amount, Booked, CaseFile, CaseRequest, Maintained, OneCase
 from booking.cases.replay import Outcome, replay
 from booking.policy.policy import Policy
 from tests.fakes.records import day
@@ -29,7 +29,7 @@ def outcome(
     """The outcome of one case: alice requests two days from now on, unless given otherwise."""
     of_case = {key: more.pop(key) for key in OF_CASE if key in more}
     is_timed = {"duration", "end"} & more.keys() or "change" in of_case
-    request = Asked(**more) if is_timed else Asked(duration="2d", **more)
+    request = CaseRequest(**more) if is_timed else CaseRequest(duration="2d", **more)
     case = OneCase(**{"name": "one", "now": day(0), "user": "alice", "request": request, **of_case})
     file = CaseFile(capacity=capacity or ONE_MODEL, history=history, maintenance=maintenance, cases=(case,))
     (found,) = replay(file, policy)

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from booking.cases.file import (
-    Asked,
     Booked,
     CaseFile,
     CaseFileError,
+    CaseRequest,
     Exempted,
     Maintained,
     OneCase,
@@ -40,7 +40,7 @@ def refused(**more: Any) -> str:
 
 
 def test_a_file_needs_capacity_and_cases_and_nothing_else() -> None:
-    case = OneCase(name="one", now=day(0), user="alice", request=Asked(duration="2d"))
+    case = OneCase(name="one", now=day(0), user="alice", request=CaseRequest(duration="2d"))
     assert read() == CaseFile(capacity={"A100": {"n0": 2}}, cases=(case,))
     assert read(cases=[]).cases == ()
 

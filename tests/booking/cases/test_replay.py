@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from booking.cases.file import Asked, CaseFile, CaseFileError, Exempted, Maintained, OneCase
+from booking.cases.file import CaseFile, CaseFileError, CaseRequest, Exempted, Maintained, OneCase
 from booking.cases.replay import replay
 from booking.durations import Duration
 from booking.policy.policy import Policy
@@ -239,14 +239,14 @@ def test_the_earliest_start_is_compared_only_where_the_rules_agree() -> None:
 
 def test_every_case_has_its_own_outcome_in_order_and_none_changes_the_next() -> None:
     """Both ask for all GPUs at the same time: a case is a question and books nothing."""
-    request = Asked(duration="2d", count=4, topology="any")
+    request = CaseRequest(duration="2d", count=4, topology="any")
     cases = tuple(OneCase(name=name, now=day(0), user="alice", request=request) for name in ("one", "two"))
     found = replay(CaseFile(capacity=ONE_MODEL, cases=cases), Policy())
     assert [(each.name, each.broken) for each in found] == [("one", ()), ("two", ())]
 
 
 def test_history_and_maintenance_of_one_case_are_gone_in_the_next() -> None:
-    request = Asked(duration="2d", count=4, topology="any")
+    request = CaseRequest(duration="2d", count=4, topology="any")
     busy = OneCase(
         name="busy",
         now=day(0),

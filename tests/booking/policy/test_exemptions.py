@@ -9,7 +9,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy, read_exemption
 from booking.policy.resolution import Group, Scope
-from booking.policy.values import KNOBS, ValueMistakeError
+from booking.policy.values import LIMIT_NAMES, ValueMistakeError
 from booking.store_records import Exemption
 from tests.booking.policy.exempting import an_exemption
 from tests.fakes.objects import A100, A6000
@@ -163,10 +163,10 @@ def test_an_exemption_is_read_like_the_policy_file(written: dict[str, Any], mean
     assert read_exemption(written) == meant
 
 
-@pytest.mark.parametrize("knob", KNOBS)
-def test_every_limit_of_the_policy_can_be_exempted_from(knob: str) -> None:
-    manual = getattr(Limits(), knob)
-    assert read_exemption({knob: str(manual) if isinstance(manual, Duration) else manual}) == {knob: manual}
+@pytest.mark.parametrize("limit", LIMIT_NAMES)
+def test_every_limit_of_the_policy_can_be_exempted_from(limit: str) -> None:
+    manual = getattr(Limits(), limit)
+    assert read_exemption({limit: str(manual) if isinstance(manual, Duration) else manual}) == {limit: manual}
 
 
 def test_all_mistakes_are_reported_at_once() -> None:

@@ -177,11 +177,11 @@ LAYERS = st.lists(
 @given(LAYERS)
 def test_the_narrowest_scope_that_sets_a_limit_always_wins(layers: list[Values]) -> None:
     found = resolved(layers)
-    for knob in ("buffer", "cooldown", "horizon", "max_active"):
-        said = [layer[knob] for layer in layers if knob in layer]
-        assert getattr(found, knob) == (said[-1] if said else getattr(Limits(), knob))
+    for limit in ("buffer", "cooldown", "horizon", "max_active"):
+        said = [layer[limit] for layer in layers if limit in layer]
+        assert getattr(found, limit) == (said[-1] if said else getattr(Limits(), limit))
     assert found.shortest.nominal <= found.longest.nominal
     last = next((layer for layer in reversed(layers) if layer.keys() & {"shortest", "longest"}), {})
-    for knob in last.keys() & {"shortest", "longest"}:
-        if knob == "shortest" or "shortest" not in last:
-            assert getattr(found, knob) == last[knob]
+    for limit in last.keys() & {"shortest", "longest"}:
+        if limit == "shortest" or "shortest" not in last:
+            assert getattr(found, limit) == last[limit]

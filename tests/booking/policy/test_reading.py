@@ -164,7 +164,7 @@ def test_limits_that_cannot_be_kept_are_refused_in_their_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    ("knob", "expected"),
+    ("limit", "expected"),
     [
         ("warn_before", names.setting("warn_before")),
         ("end_action", names.setting("end_action_without_controller")),
@@ -174,8 +174,8 @@ def test_limits_that_cannot_be_kept_are_refused_in_their_scope() -> None:
         ("zone", "There is no limit 'zone'"),
     ],
 )
-def test_a_limit_under_another_name_is_refused_with_the_right_one(knob: str, expected: str) -> None:
-    (message,) = refused(f"defaults: {{{knob}: 1}}")
+def test_a_limit_under_another_name_is_refused_with_the_right_one(limit: str, expected: str) -> None:
+    (message,) = refused(f"defaults: {{{limit}: 1}}")
     assert expected in message
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.policy.values import (
-    KNOBS,
+    LIMIT_NAMES,
     Value,
     ValueMistakeError,
     read_value,
@@ -26,9 +26,9 @@ OPTIONAL_AMOUNTS = ("max_gpus_per_booking", "max_concurrent_gpus")
 SCOPE, SWITCH = "scope", "may_extend"
 
 
-def refused(knob: str, written: Any) -> str:
+def refused(limit: str, written: Any) -> str:
     with pytest.raises(ValueMistakeError) as refusal:
-        read_value(knob, written)
+        read_value(limit, written)
     return str(refusal.value)
 
 
@@ -37,17 +37,17 @@ def refused(knob: str, written: Any) -> str:
 
 def test_every_limit_has_a_kind_and_the_zone_does_not_belong_to_a_scope() -> None:
     kinds = [*DURATIONS, *OPTIONAL_DURATIONS, *AMOUNTS, *OPTIONAL_AMOUNTS, SCOPE, SWITCH]
-    assert sorted(kinds) == sorted(KNOBS)
-    assert {field.name for field in msgspec.structs.fields(Limits)} - set(KNOBS) == {"zone"}
+    assert sorted(kinds) == sorted(LIMIT_NAMES)
+    assert {field.name for field in msgspec.structs.fields(Limits)} - set(LIMIT_NAMES) == {"zone"}
 
 
-@pytest.mark.parametrize("knob", KNOBS)
-def test_every_known_limit_may_be_set(knob: str) -> None:
-    require_known_limit(knob)
+@pytest.mark.parametrize("limit", LIMIT_NAMES)
+def test_every_known_limit_may_be_set(limit: str) -> None:
+    require_known_limit(limit)
 
 
 @pytest.mark.parametrize(
-    ("knob", "said"),
+    ("limit", "said"),
     [
         ("cooldwn", "There is no limit 'cooldwn' (is cooldown meant?)."),
         ("horizont", "There is no limit 'horizont' (is horizon meant?)."),
@@ -56,9 +56,9 @@ def test_every_known_limit_may_be_set(knob: str) -> None:
         ("start_not_before", "There is no limit 'start_not_before' (is tolerance meant?)."),
         ("member", "There is no limit 'member' (is members meant?)."),
         ("Buffer", "There is no limit 'Buffer' (is buffer meant?)."),
-        ("", f"There is no limit '': there are {', '.join(KNOBS)}."),
-        ("zzz", f"There is no limit 'zzz': there are {', '.join(KNOBS)}."),
-        ("zone", f"There is no limit 'zone': there are {', '.join(KNOBS)}."),
+        ("", f"There is no limit '': there are {', '.join(LIMIT_NAMES)}."),
+        ("zzz", f"There is no limit 'zzz': there are {', '.join(LIMIT_NAMES)}."),
+        ("zone", f"There is no limit 'zone': there are {', '.join(LIMIT_NAMES)}."),
         (
             "end_grace",
             "end_grace is each pod's own (terminationGracePeriodSeconds), and not of the policy.",
@@ -72,11 +72,11 @@ def test_every_known_limit_may_be_set(knob: str) -> None:
         ),
     ],
 )
-def test_an_unknown_limit_is_refused_with_the_closest_one(knob: str, said: str) -> None:
+def test_an_unknown_limit_is_refused_with_the_closest_one(limit: str, said: str) -> None:
     with pytest.raises(ValueMistakeError) as refusal:
-        require_known_limit(knob)
+        require_known_limit(limit)
     assert str(refusal.value) == said
-    assert refused(knob, 1) == said, "whatever its value is"
+    assert refused(limit, 1) == said, "whatever its value is"
 
 
 def test_only_a_part_of_a_very_long_name_is_shown() -> None:
@@ -87,7 +87,7 @@ def test_only_a_part_of_a_very_long_name_is_shown() -> None:
 # --- lengths of time -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("knob", [*DURATIONS, *OPTIONAL_DURATIONS])
+@pytest.mark.parametrize("limit", [*DURATIONS, *OPTIONAL_DURATIONS])
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
@@ -99,15 +99,15 @@ def test_only_a_part_of_a_very_long_name_is_shown() -> None:
         ("PT0S", Duration()),
     ],
 )
-def test_a_length_of_time_is_read_in_both_spellings(knob: str, written: str, meant: Duration) -> None:
-    assert read_value(knob, written) == meant
+def test_a_length_of_time_is_read_in_both_spellings(limit: str, written: str, meant: Duration) -> None:
+    assert read_value(limit, written) == meant
 
 
-@pytest.mark.parametrize("knob", [*DURATIONS, *OPTIONAL_DURATIONS])
+@pytest.mark.parametrize("limit", [*DURATIONS, *OPTIONAL_DURATIONS])
 @pytest.mark.parametrize("written", [14, 0, True, 1.5, ["14d"], {"days": 14}])
-def test_a_length_of_time_without_a_unit_is_refused(knob: str, written: Any) -> None:
-    assert refused(knob, written) == (
-        f"{knob} is a length of time, such as P14D, PT36H, 14d or 36h, not {written!r}."
+def test_a_length_of_time_without_a_unit_is_refused(limit: str, written: Any) -> None:
+    assert refused(limit, written) == (
+        f"{limit} is a length of time, such as P14D, PT36H, 14d or 36h, not {written!r}."
     )
 
 
@@ -119,16 +119,16 @@ def test_a_text_that_is_not_a_length_of_time_is_refused_under_the_limits_name(wr
 # --- amounts, switches and choices -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("knob", [*AMOUNTS, *OPTIONAL_AMOUNTS])
+@pytest.mark.parametrize("limit", [*AMOUNTS, *OPTIONAL_AMOUNTS])
 @pytest.mark.parametrize("written", [0, 1, 7, 10**9])
-def test_a_whole_number_is_read_as_it_is_and_judged_with_the_other_limits(knob: str, written: int) -> None:
-    assert read_value(knob, written) == written
+def test_a_whole_number_is_read_as_it_is_and_judged_with_the_other_limits(limit: str, written: int) -> None:
+    assert read_value(limit, written) == written
 
 
-@pytest.mark.parametrize("knob", [*AMOUNTS, *OPTIONAL_AMOUNTS])
+@pytest.mark.parametrize("limit", [*AMOUNTS, *OPTIONAL_AMOUNTS])
 @pytest.mark.parametrize("written", [True, False, 1.0, "1", "many", [1], {}])
-def test_an_amount_that_is_not_a_whole_number_is_refused(knob: str, written: Any) -> None:
-    assert refused(knob, written) == f"{knob} is a whole number, not {written!r}."
+def test_an_amount_that_is_not_a_whole_number_is_refused(limit: str, written: Any) -> None:
+    assert refused(limit, written) == f"{limit} is a whole number, not {written!r}."
 
 
 @pytest.mark.parametrize(("written", "meant"), [(True, True), (False, False)])
@@ -151,16 +151,16 @@ def test_a_choice_is_one_of_its_words() -> None:
 # --- no limit at all -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("knob", [*OPTIONAL_DURATIONS, *OPTIONAL_AMOUNTS])
+@pytest.mark.parametrize("limit", [*OPTIONAL_DURATIONS, *OPTIONAL_AMOUNTS])
 @pytest.mark.parametrize("written", [None, "none"])
-def test_an_optional_limit_may_be_lifted(knob: str, written: str | None) -> None:
-    assert read_value(knob, written) is None
+def test_an_optional_limit_may_be_lifted(limit: str, written: str | None) -> None:
+    assert read_value(limit, written) is None
 
 
-@pytest.mark.parametrize("knob", [*DURATIONS, *AMOUNTS, SCOPE, SWITCH])
+@pytest.mark.parametrize("limit", [*DURATIONS, *AMOUNTS, SCOPE, SWITCH])
 @pytest.mark.parametrize("written", [None, "none"])
-def test_a_mandatory_limit_cannot_be_lifted(knob: str, written: str | None) -> None:
-    assert refused(knob, written)
+def test_a_mandatory_limit_cannot_be_lifted(limit: str, written: str | None) -> None:
+    assert refused(limit, written)
 
 
 @pytest.mark.parametrize("written", ["None", "NONE", "null", ""])
@@ -188,20 +188,22 @@ def test_programs_get_a_value_as_a_file_could_contain_it(value: Value, written: 
 
 
 @given(st.sampled_from([*DURATIONS, *OPTIONAL_DURATIONS]), st.integers(0, 30000), st.integers(0, 10**6))
-def test_a_value_written_for_programs_is_read_back_unchanged(knob: str, days: int, seconds: int) -> None:
+def test_a_value_written_for_programs_is_read_back_unchanged(limit: str, days: int, seconds: int) -> None:
     value = Duration(days, seconds)
-    assert read_value(knob, written_value(value)) == value
+    assert read_value(limit, written_value(value)) == value
 
 
-@given(st.sampled_from(KNOBS), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=3))
-def test_any_input_is_a_value_or_is_refused_with_a_short_message(knob: str, written: Any) -> None:
+@given(
+    st.sampled_from(LIMIT_NAMES), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=3)
+)
+def test_any_input_is_a_value_or_is_refused_with_a_short_message(limit: str, written: Any) -> None:
     said = ""
     try:
-        found = read_value(knob, written)
+        found = read_value(limit, written)
     except ValueMistakeError as error:
         said = str(error)
     if said:
-        assert said.startswith(knob)
+        assert said.startswith(limit)
         assert len(said) < 300
     else:
-        assert read_value(knob, written_value(found)) == found
+        assert read_value(limit, written_value(found)) == found

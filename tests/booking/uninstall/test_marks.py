@@ -40,7 +40,7 @@ def test_the_scheduling_gate_of_another_is_left_as_it_is(gates: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    "key", [names.HOLD, names.NOTICE, names.EVICT, names.WARNED, names.END_ASKED, names.COMEBACK_HOW]
+    "key", [names.HOLD, names.NOTICE, names.EVICT, names.WARNED, names.END_REQUESTED, names.COMEBACK_HOW]
 )
 def test_an_order_is_removed_from_the_pod_with_this_uid_whatever_has_changed_on_it(key: str) -> None:
     marked = a_pod(annotations={key: "1", OTHERS: "yes", names.USER: "alice"})

@@ -189,7 +189,7 @@ def test_no_pod_stays_behind_our_scheduling_gate(others: list[dict[str, str]]) -
 
 ANNOTATIONS = sorted(
     STORY
-    | {*names.WAITING_STATE, names.NOTICE, names.EVICT, names.WARNED, names.END_ASKED, names.COMEBACK_HOW}
+    | {*names.WAITING_STATE, names.NOTICE, names.EVICT, names.WARNED, names.END_REQUESTED, names.COMEBACK_HOW}
     | {names.BOOKING, names.TERMINATE_AT, OTHERS}
 )
 

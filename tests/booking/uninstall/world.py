@@ -117,7 +117,7 @@ class World:
             names.EVICT,
             names.NOTICE,
             names.WARNED,
-            names.END_ASKED,
+            names.END_REQUESTED,
             names.COMEBACK_HOW,
         }
         orders |= {*names.WAITING_STATE, names.BOOKING}

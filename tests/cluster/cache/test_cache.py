@@ -368,9 +368,9 @@ class TestNotes:
         self, cache: ClusterCache, key: str
     ) -> None:
         cache.apply_pod(a_pod("p").asks(1).with_annotation(key, "x").at(2).obj)
-        assert set(cache.noted) == {"uid-p"}
+        assert set(cache.annotated) == {"uid-p"}
         cache.apply_pod(a_pod("p").asks(1).at(3).obj)
-        assert cache.noted == {}
+        assert cache.annotated == {}
 
     @pytest.mark.parametrize(
         ("pod", "is_noted"),
@@ -386,7 +386,7 @@ class TestNotes:
         self, cache: ClusterCache, pod: PodBuilder, *, is_noted: bool
     ) -> None:
         cache.apply_pod(pod.obj)
-        assert bool(cache.noted) is is_noted
+        assert bool(cache.annotated) is is_noted
 
     @pytest.mark.parametrize(("status", "is_noted"), [("True", True), ("False", False)])
     def test_a_pod_that_is_to_be_removed_is_noted(
@@ -395,13 +395,13 @@ class TestNotes:
         condition = {"type": names.DISRUPTION_TARGET, "status": status}
         body = {**a_pod().asks(1).raw, "status": {"conditions": [condition]}}
         cache.apply_pod(msgspec.convert(body, Pod))
-        assert bool(cache.noted) is is_noted
+        assert bool(cache.annotated) is is_noted
 
     def test_a_deleted_pod_is_not_noted(self, cache: ClusterCache) -> None:
         pod = a_pod("p").asks(1).with_annotation(names.NOTICE, "x").at(2)
         cache.apply_pod(pod.obj)
         cache.remove_pod(pod.at(3).obj)
-        assert cache.noted == {}
+        assert cache.annotated == {}
 
 
 def test_the_usage_of_gpus_is_known_as_long_as_it_is_written_on_the_agent_s_lease(

@@ -35,7 +35,7 @@ def keeping() -> ClusterCache:
 
 
 def used(cache: ClusterCache, node: str = "n0") -> dict[str, int]:
-    return dict(cache.around().pods_on(node).used)
+    return dict(cache.cluster_objects().pods_on(node).used)
 
 
 def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
@@ -50,7 +50,7 @@ def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
     cache = ClusterCache(FakeClock())
     cache.replace_nodes([msgspec.convert(cases.NODES[0], NODES.type)])
     cache.apply_pod(on("n0"))
-    assert (used(cache), list(cache.around().nodes)) == ({}, ["n0"])
+    assert (used(cache), list(cache.cluster_objects().nodes)) == ({}, ["n0"])
 
 
 @pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
@@ -79,7 +79,7 @@ def test_a_pod_that_a_list_lacks_no_longer_counts() -> None:
 def test_a_snapshot_does_not_change_afterwards() -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
-    before = cache.around()
+    before = cache.cluster_objects()
     cache.remove_pod(on("n0", version=2))
     assert (before.pods_on("n0").used, used(cache)) == ({"cpu": 1000}, {})
 
@@ -111,8 +111,8 @@ class Followed:
         self.following.follow_namespaces()
         self.following.follow_scheduling_objects()
 
-    def around(self) -> ClusterObjects:
-        return self.cache.around()
+    def cluster_objects(self) -> ClusterObjects:
+        return self.cache.cluster_objects()
 
 
 def test_claims_volumes_and_classes_are_followed_and_must_be_known() -> None:
@@ -129,14 +129,14 @@ def test_claims_volumes_and_classes_are_followed_and_must_be_known() -> None:
         thread.start()
     try:
         eventually(lambda: followed.following.unready_reason() is None, deadline=60)
-        around = followed.around()
-        assert set(around.claims) == {"team/in-a"}
-        assert (set(around.volumes), set(around.classes)) == ({"pv-in-a"}, {"immediate"})
-        assert around.pods_on("n0").used == {"cpu": 2500}
+        cluster_objects = followed.cluster_objects()
+        assert set(cluster_objects.claims) == {"team/in-a"}
+        assert (set(cluster_objects.volumes), set(cluster_objects.classes)) == ({"pv-in-a"}, {"immediate"})
+        assert cluster_objects.pods_on("n0").used == {"cpu": 2500}
         kube.put(VOLUME_CLAIMS, cases.CLAIMS[1])
-        eventually(lambda: "team/on-n2" in followed.around().claims, deadline=60)
+        eventually(lambda: "team/on-n2" in followed.cluster_objects().claims, deadline=60)
         kube.delete(VOLUME_CLAIMS, "on-n2", namespace=cases.TEAM)
-        eventually(lambda: set(followed.around().claims) == {"team/in-a"}, deadline=60)
+        eventually(lambda: set(followed.cluster_objects().claims) == {"team/in-a"}, deadline=60)
     finally:
         stop.set()
         for thread in threads:

@@ -109,5 +109,9 @@ def test_a_cluster_scoped_object_is_known_by_its_name_alone() -> None:
     kept = SchedulingObjects(threading.RLock(), lambda: None)
     kept.volumes.upsert(Volume(metadata=Meta(name="x")))
     kept.classes.upsert(StorageClass(metadata=Meta(name="y")))
-    around = kept.around({}, {})
-    assert (list(around.volumes), list(around.classes), list(around.claims)) == (["x"], ["y"], [])
+    cluster_objects = kept.cluster_objects({}, {})
+    assert (list(cluster_objects.volumes), list(cluster_objects.classes), list(cluster_objects.claims)) == (
+        ["x"],
+        ["y"],
+        [],
+    )

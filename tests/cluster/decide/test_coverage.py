@@ -22,7 +22,7 @@ def alices(name: str = "p", gpus: int = 1) -> PodBuilder:
     return a_pod(name).of("alice").asks(gpus).wants(A100).created(EPOCH)
 
 
-def around(
+def cluster_objects(
     bookings: Iterable[Booking],
     pods: Iterable[PodBuilder],
     barred: AbstractSet[tuple[str, str]] = frozenset(),
@@ -42,7 +42,7 @@ def why(
 ) -> Coverage:
     """The coverage of a pod that is younger than all others of its owner."""
     younger = pod.created(EPOCH + HOUR)
-    return coverage(younger.obj, around(bookings, (younger, *others), barred), EPOCH)
+    return coverage(younger.obj, cluster_objects(bookings, (younger, *others), barred), EPOCH)
 
 
 def verdict(found: Coverage) -> tuple[Kind, str | None]:
@@ -131,7 +131,7 @@ def test_a_bound_pod_is_judged_by_the_devices_that_it_has() -> None:
 
 def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
     mismatched = a_booking(model=A6000, start=EPOCH, end=EPOCH + HOUR)
-    seen = around((mismatched,), (alices(),))
+    seen = cluster_objects((mismatched,), (alices(),))
     moments = [EPOCH, EPOCH + HOUR - timedelta(microseconds=1), EPOCH + HOUR]
     kinds = [coverage(alices().obj, seen, now).kind for now in moments]
     assert kinds == ["model", "model", "none"]

@@ -50,7 +50,7 @@ def test_a_text_that_is_no_certificate_is_an_error(text: bytes) -> None:
 def test_the_end_of_a_certificate_is_noted_when_it_is_served_and_not_before() -> None:
     ends, served = CertificateExpiry(), list[KeyPair]()
     pair = new_certificate(new_authority(NOW), ["webhook.example"], NOW)
-    present = ends.noted(served.append)
+    present = ends.recorded(served.append)
     assert ends.at() is None
     present(pair)
     assert served == [pair]
@@ -59,12 +59,12 @@ def test_the_end_of_a_certificate_is_noted_when_it_is_served_and_not_before() ->
 
 def test_a_certificate_that_cannot_be_served_keeps_the_end_of_the_former_one() -> None:
     ends = CertificateExpiry()
-    present = ends.noted(list[KeyPair]().append)
+    present = ends.recorded(list[KeyPair]().append)
     present(new_certificate(new_authority(NOW), ["webhook.example"], NOW))
 
     def refuse(_pair: KeyPair) -> None:
         raise OSError("broken")
 
     with pytest.raises(OSError, match="broken"):
-        ends.noted(refuse)(new_certificate(new_authority(NOW), ["other.example"], NOW + timedelta(days=9)))
+        ends.recorded(refuse)(new_certificate(new_authority(NOW), ["other.example"], NOW + timedelta(days=9)))
     assert ends.at() == (NOW + CERTIFICATE_LASTS).timestamp()

@@ -10,7 +10,7 @@ from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
 from extender.pending.rejected_requests import RejectedRequests
 from extender.pending.requeue import (
-    EVERY_WHILE_ASKED,
+    EVERY_WHILE_SCHEDULING,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     PATIENCE,
@@ -74,7 +74,7 @@ def test_rejected_pods_are_checked_less_often_while_the_scheduler_asks(waiting: 
     for _ in range(40):
         waiting.cluster.ask(waiting.pod)
         waiting.pass_time(PATIENCE)
-    assert 0 < watched.reads <= 40 * PATIENCE / EVERY_WHILE_ASKED
+    assert 0 < watched.reads <= 40 * PATIENCE / EVERY_WHILE_SCHEDULING
 
 
 class Watched(RejectedRequests):
@@ -206,7 +206,7 @@ def test_an_agent_that_returns_triggers_a_requeue() -> None:
     assert waiting.triggers == 0
 
     waiting.cluster.renew("n0")
-    waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
+    waiting.pass_time(3 * EVERY_WHILE_SCHEDULING, rounds=3)
 
     assert waiting.triggers == 1
 
@@ -314,6 +314,6 @@ def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waitin
     waiting.cluster.ask(early)
     waiting.free()
 
-    waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
+    waiting.pass_time(3 * EVERY_WHILE_SCHEDULING, rounds=3)
 
     assert waiting.triggers == 1

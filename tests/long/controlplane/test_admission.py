@@ -399,7 +399,7 @@ def test_a_controllers_pod_belongs_to_no_user_where_its_namespace_names_none(
     namespace = f"unowned-{kind.lower()}"
     pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
     why = f"no administrator has set {names.OWNER} on namespace {namespace}."
-    assert pod["metadata"]["annotations"].pop(names.NOBODY).endswith(why)
+    assert pod["metadata"]["annotations"].pop(names.NO_USER).endswith(why)
     assert pod["metadata"]["annotations"] == {
         names.ADMITTED: "true",
         names.REPLACED: '{"schedulerName":"nobody"}',

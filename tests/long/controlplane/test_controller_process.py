@@ -97,7 +97,7 @@ def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_annota
     request = {"pod_name": "notebook", "namespace": "default"}
     assert asked(cluster, "POST", "/delete-expired-pod", request)["deleted_pod"] == "notebook"
     # No booking server says that the Bookings are true: the request is kept, and nobody is ended (law L6).
-    assert names.END_ASKED in annotations_of(cluster, "notebook")
+    assert names.END_REQUESTED in annotations_of(cluster, "notebook")
 
 
 def test_metrics_report_when_the_certificate_ends_and_that_the_mirrors_lease_is_not_renewed(

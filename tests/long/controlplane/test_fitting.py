@@ -46,7 +46,7 @@ class Ground:
     kube: KubeClient
     onlooker: Onlooker
 
-    def around(self) -> ClusterObjects:
+    def cluster_objects(self) -> ClusterObjects:
         """What a cache that is filled from this API server would say now."""
         cache = ClusterCache(FakeClock())
         kept = cache.keep_scheduling_objects()
@@ -57,7 +57,7 @@ class Ground:
         cache.replace_nodes(self.kube.list(NODES).items)
         pods = self.kube.list(PODS)
         cache.replace_pods(pods.items, pods.resource_version)
-        return cache.around()
+        return cache.cluster_objects()
 
     def ask(self, bodies: Sequence[Json]) -> list[tuple[Pod, frozenset[str]]]:
         """Create pods, wait until the scheduler has tried each, take them away; the pods and their nodes."""
@@ -85,11 +85,11 @@ def _is_refused(pod: Pod) -> bool:
     return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in conditions)
 
 
-def ours(pod: Pod, around: ClusterObjects, without: frozenset[str] = frozenset()) -> frozenset[str]:
+def ours(pod: Pod, cluster_objects: ClusterObjects, without: frozenset[str] = frozenset()) -> frozenset[str]:
     """Nodes on which ours would have the pod placed."""
-    checker = checker_for(pod, around)
+    checker = checker_for(pod, cluster_objects)
     return frozenset(
-        name for name, node in around.nodes.items() if checker.why_not(node, without=without) is None
+        name for name, node in cluster_objects.nodes.items() if checker.why_not(node, without=without) is None
     )
 
 
@@ -141,11 +141,11 @@ def _create_with_status(kube: KubeClient, resource: Resource[Any], body: Json) -
 
 def until_known(ground: Ground, body: Json) -> None:
     """Wait until the scheduler has seen what this pod's place hangs on."""
-    around = ground.around()
+    cluster_objects = ground.cluster_objects()
 
     def agrees() -> bool:
         ((pod, theirs),) = ground.ask([body])
-        return theirs == ours(pod, around)
+        return theirs == ours(pod, cluster_objects)
 
     eventually(agrees, deadline=PATIENCE)
 
@@ -154,17 +154,19 @@ def differences(
     ground: Ground, bodies: Sequence[Json]
 ) -> list[tuple[Json, dict[str, str | None], list[str]]]:
     """Pods about which the two do not agree: node -> our reason, and where the scheduler would place it."""
-    around, ghosts = ground.around(), [msgspec.convert(body, Pod) for body in cases.GHOSTS]
-    haunted, uids = around, frozenset(f"uid-{ghost.metadata.name}" for ghost in ghosts)
+    cluster_objects, ghosts = ground.cluster_objects(), [msgspec.convert(body, Pod) for body in cases.GHOSTS]
+    haunted, uids = cluster_objects, frozenset(f"uid-{ghost.metadata.name}" for ghost in ghosts)
     for ghost in ghosts:
         known = msgspec.structs.replace(ghost.metadata, uid=f"uid-{ghost.metadata.name}")
         there = msgspec.structs.replace(ghost, metadata=known)
         haunted = haunted.placing(there, ghost.spec.node_name or "")
     wrong = []
     for body, (pod, theirs) in zip(bodies, ground.ask(bodies), strict=True):
-        for surroundings, without in ((around, frozenset[str]()), (haunted, uids)):
+        for surroundings, without in ((cluster_objects, frozenset[str]()), (haunted, uids)):
             checker = checker_for(pod, surroundings)
-            said = {name: checker.why_not(node, without=without) for name, node in around.nodes.items()}
+            said = {
+                name: checker.why_not(node, without=without) for name, node in cluster_objects.nodes.items()
+            }
             if theirs != {name for name, why in said.items() if why is None}:
                 wrong.append((body, said, sorted(theirs)))
     return wrong

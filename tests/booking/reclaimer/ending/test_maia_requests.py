@@ -27,7 +27,7 @@ def requested(*, terms: EvictionSettings | None = None, until: str | None = at(-
     cluster.add_node()
     cluster.opportunist("b", 0)
     cluster.annotate("b", names.TERMINATE_AT, until)
-    cluster.annotate("b", names.END_ASKED, "root")
+    cluster.annotate("b", names.END_REQUESTED, "root")
     return cluster
 
 
@@ -56,7 +56,7 @@ def test_a_pod_ends_from_the_instant_of_its_terminate_at_on(until: str | None, *
 
 
 NOT_NOW: dict[str, Act] = {
-    "the request is taken back": lambda cluster: cluster.annotate("b", names.END_ASKED, None),
+    "the request is taken back": lambda cluster: cluster.annotate("b", names.END_REQUESTED, None),
     "MAIA has let it go on": lambda cluster: cluster.annotate("b", names.TERMINATE_AT, at(60)),
     "a booking covers it": lambda cluster: cluster.book(user="bob"),
     "the mirror does not confirm the Bookings": lambda cluster: cluster.clock.advance(3600),
@@ -110,7 +110,7 @@ def test_an_end_that_the_api_server_refuses_is_counted_and_retried_and_blocks_no
 ) -> None:
     cluster.opportunist("c", 1)
     cluster.annotate("c", names.TERMINATE_AT, at(-60))
-    cluster.annotate("c", names.END_ASKED, "root")
+    cluster.annotate("c", names.END_REQUESTED, "root")
     cluster.evictor.failing.append(FORBIDDEN)
     cluster.reconcile()
     assert len(cluster.evictor.left) == 1

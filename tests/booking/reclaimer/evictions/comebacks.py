@@ -232,8 +232,8 @@ class World:
         """What the reclaimer does in one pass."""
         now = self.pod()
         uid = self.victim.metadata.uid
-        is_meant = self.wanted and self.why.reason != "refused"  # the rejected pods that it finds itself
-        wanted = is_meant and now is not None and now.metadata.uid == uid and is_live(now)
+        makes_sense = self.wanted and self.why.reason != "refused"  # the rejected pods that it finds itself
+        wanted = makes_sense and now is not None and now.metadata.uid == uid and is_live(now)
         self.evictor.reconcile(frozenset({uid} if wanted else ()))
         if wanted and now is not None:
             self.evictor.evict(now, self.why)

@@ -245,7 +245,7 @@ def test_a_grant_of_maia_is_kept_by_a_pod_that_comes_back_as_it_was(
 
 
 def test_the_reason_why_a_pod_has_no_owner_is_kept() -> None:
-    why = {names.NOBODY: "system:serviceaccount:ci:ci acts for others."}
+    why = {names.NO_USER: "system:serviceaccount:ci:ci acts for others."}
     assert metadata_after(annotations=why)["annotations"].items() >= why.items()
 
 

@@ -18,7 +18,7 @@ class Everything(Search):
         if not asking.is_open(node):
             return []
         candidate = self._candidates.candidate(node, asking.model, asking.selector)
-        there = len(candidate.free) + len(candidate.leaving) + len(candidate.coming)
+        there = len(candidate.free) + len(candidate.leaving) + len(candidate.outgoing_devices)
         found = []
         for some in chain.from_iterable(
             combinations(candidate.victims, size) for size in range(len(candidate.victims) + 1)

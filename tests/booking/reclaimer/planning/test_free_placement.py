@@ -49,7 +49,7 @@ def could_all_be_served(free: list[int], waiting: list[Waiting]) -> bool:
 
 def asks(snapshot: Snapshot) -> list[WaitingPod]:
     pods = sorted(snapshot.pods.values(), key=lambda pod: pod.metadata.name)
-    return [waiting_pod(pod, snapshot, checker_for(pod, snapshot.around)) for pod in pods]
+    return [waiting_pod(pod, snapshot, checker_for(pod, snapshot.cluster_objects)) for pod in pods]
 
 
 @settings(max_examples=200)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.web.pages.booking_form import Texts, asked_of, filled, texts_of
+from booking.web.pages.booking_form import Texts, filled, form_request_of, texts_of
 from booking.web.pages.site_clock import SiteClock
 from tests.fakes.objects import A100
 
@@ -17,17 +17,17 @@ WALL = SiteClock(ZoneInfo("Europe/Stockholm"), NOW)
 
 
 def test_an_empty_start_is_now_and_days_are_those_of_the_calendar() -> None:
-    asked = asked_of(Texts(model=A100, start="2026-03-28T12:00", amount="2"), WALL)
+    asked = form_request_of(Texts(model=A100, start="2026-03-28T12:00", amount="2"), WALL)
     assert asked.request is not None
     assert asked.request.end - (asked.request.start or NOW) == timedelta(hours=47)
-    now = asked_of(Texts(model=A100, amount="36", unit="hours"), WALL).request
+    now = form_request_of(Texts(model=A100, amount="36", unit="hours"), WALL).request
     assert now is not None
     assert now.start is None
     assert now.end == NOW + timedelta(hours=36)
 
 
 def test_any_spelling_of_a_model_is_that_model() -> None:
-    request = asked_of(Texts(model="NVIDIA A100-SXM4-80GB"), WALL).request
+    request = form_request_of(Texts(model="NVIDIA A100-SXM4-80GB"), WALL).request
     assert request is not None
     assert request.model == A100
 
@@ -49,7 +49,7 @@ def test_any_spelling_of_a_model_is_that_model() -> None:
     ],
 )
 def test_every_malformed_field_is_reported_at_once_next_to_it(texts: Texts, wrong: set[str]) -> None:
-    asked = asked_of(texts, WALL)
+    asked = form_request_of(texts, WALL)
     assert asked.request is None
     assert set(asked.errors) == wrong
     assert all(message.endswith(".") for sentences in asked.errors.values() for message in sentences)
@@ -70,7 +70,7 @@ def test_a_form_filled_from_a_request_makes_the_same_request(
     texts = filled(
         WALL, model=A100, count=count, topology=topology, start=start, end=end, namespace=namespace
     )
-    request = asked_of(texts_of(dict(parse_qsl(texts.query()))), WALL).request
+    request = form_request_of(texts_of(dict(parse_qsl(texts.query()))), WALL).request
     assert request is not None
     assert (request.model, request.count, request.namespace) == (A100, count, namespace)
     assert ((request.start or NOW), request.end) == (start, end)

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.decide.eviction.victim_selection import (
-    NOBODY,
+    NO_VICTIMS,
     NodeCandidate,
     Victim,
     cheapest,
@@ -78,7 +78,7 @@ def test_costs_of_a_set_add_up_and_the_newest_victims_come_first(size: int) -> N
     assert (
         price(crowd)
         == (
-            NOBODY,
+            NO_VICTIMS,
             (3, 1, 1, (-5,), ("b",)),
             (7, 1, 2, (-7, -5), ("a", "b")),
         )[size]
@@ -86,7 +86,11 @@ def test_costs_of_a_set_add_up_and_the_newest_victims_come_first(size: int) -> N
 
 
 SITE = NodeCandidate(
-    node="n0", free=("f0", "f1"), leaving=("l0",), coming=("c0",), victims=(victim("v", cost=5), victim("w"))
+    node="n0",
+    free=("f0", "f1"),
+    leaving=("l0",),
+    outgoing_devices=("c0",),
+    victims=(victim("v", cost=5), victim("w")),
 )
 
 
@@ -128,7 +132,7 @@ def test_a_pod_can_wait_for_room_that_is_no_device() -> None:
     found = taking(SITE, 1, (), waits=True)
 
     assert found.waits
-    assert found.rank == (NOBODY, True, 0, "n0")
+    assert found.rank == (NO_VICTIMS, True, 0, "n0")
 
 
 @pytest.mark.parametrize(

@@ -79,29 +79,29 @@ def test_the_same_pods_in_any_order_give_the_same_choice(
 
 @given(crowds(), st.integers(1, 16), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_exactly_as_many_devices_as_needed_and_one_of_each_victim(
-    victims: tuple[Victim, ...], need: int, free: int, leaving: int, coming: int
+    victims: tuple[Victim, ...], need: int, free: int, leaving: int, outgoing_devices: int
 ) -> None:
     site = NodeCandidate(
         node="n0",
         free=tuple(f"free{index}" for index in range(free)),
         leaving=tuple(f"leaving{index}" for index in range(leaving)),
-        coming=tuple(f"coming{index}" for index in range(coming)),
+        outgoing_devices=tuple(f"coming{index}" for index in range(outgoing_devices)),
         victims=victims,
     )
     found = select_victims(site, need)
     if found is None:
-        assert free + leaving + coming + gain(victims) < need
+        assert free + leaving + outgoing_devices + gain(victims) < need
         return
     held = set(found.devices)
     assert len(found.devices) == len(held) == need
     assert all(held & set(victim.devices) for victim in found.victims)
-    assert held <= {*site.free, *site.leaving, *site.coming} | {
+    assert held <= {*site.free, *site.leaving, *site.outgoing_devices} | {
         uuid for victim in found.victims for uuid in victim.devices
     }
-    assert found.waits == bool(held & set(site.coming))
+    assert found.waits == bool(held & set(site.outgoing_devices))
     assert found.busy == need - len(held & set(site.free))
     if found.victims:
-        assert held >= {*site.free, *site.leaving, *site.coming}
+        assert held >= {*site.free, *site.leaving, *site.outgoing_devices}
 
 
 def test_equal_cost_spares_the_older_pods() -> None:

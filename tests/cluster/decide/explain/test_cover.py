@@ -39,7 +39,7 @@ def test_a_pod_belongs_to_its_user() -> None:
 
 @pytest.mark.parametrize("said", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
 def test_the_reason_why_a_pod_has_no_owner_is_reported_with_one_full_stop(said: str) -> None:
-    pod = a_pod().with_annotation(names.NOBODY, said)
+    pod = a_pod().with_annotation(names.NO_USER, said)
     assert whose(pod.obj) == "It belongs to nobody: ServiceAccounts are nobody."
 
 
@@ -48,7 +48,7 @@ def test_a_pod_without_a_user_or_a_reason_is_reported_as_not_admitted() -> None:
 
 
 def test_a_user_takes_precedence_over_a_reason_why_there_is_none() -> None:
-    assert whose(alices().with_annotation(names.NOBODY, "No.").obj) == "It belongs to alice."
+    assert whose(alices().with_annotation(names.NO_USER, "No.").obj) == "It belongs to alice."
 
 
 def test_no_booking_covers_a_pod_without_an_owner_until_an_administrator_names_one() -> None:

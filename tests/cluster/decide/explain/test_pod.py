@@ -59,7 +59,7 @@ def test_the_reason_why_a_booking_does_not_cover_a_running_pod_is_explained_with
 
 
 def test_the_reason_why_a_pod_has_no_owner_is_explained() -> None:
-    pod = a_pod().asks(1).with_annotation(names.NOBODY, "ServiceAccounts are nobody.")
+    pod = a_pod().asks(1).with_annotation(names.NO_USER, "ServiceAccounts are nobody.")
     found = explained(pod, bookings=(a_booking(),))
     assert found.because[:2] == (
         "It belongs to nobody: ServiceAccounts are nobody.",

@@ -77,7 +77,7 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
         (a_pod(), ()),
         (alices(), (_MINE,)),
         (
-            a_pod().with_annotation(names.NOBODY, "Robots own nothing."),
+            a_pod().with_annotation(names.NO_USER, "Robots own nothing."),
             ("It belongs to nobody: Robots own nothing.",),
         ),
         (

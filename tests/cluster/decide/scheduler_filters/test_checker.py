@@ -45,7 +45,7 @@ def sized(cpu: str, **more: Any) -> dict[str, Any]:
     return {"containers": [container(amounts={"cpu": cpu}, **more)]}
 
 
-def around(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
+def cluster_objects(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
     """Nodes, and pods on the first of them."""
     on_node = node_pods_of(other for pod in pods if (other := other_of(pod)))
     first = nodes[0].metadata.name
@@ -53,7 +53,7 @@ def around(*nodes: Node, pods: Iterable[Pod] = ()) -> ClusterObjects:
 
 
 def why(pod: Pod, node: Node, *pods: Pod, without: Iterable[str] = ()) -> str | None:
-    return checker_for(pod, around(node, pods=pods)).why_not(node, without=frozenset(without))
+    return checker_for(pod, cluster_objects(node, pods=pods)).why_not(node, without=frozenset(without))
 
 
 # --- one check after the other -----------------------------------------------------------------------
@@ -143,7 +143,9 @@ def test_every_condition_takes_account_of_leaving_pods() -> None:
 
 def test_one_checker_serves_many_nodes_and_many_sets_of_leaving_pods() -> None:
     full, empty = a_node("n0"), a_node("n1")
-    checker = checker_for(a_pod(**sized("2")), around(full, empty, pods=[a_pod("there", **sized("3"))]))
+    checker = checker_for(
+        a_pod(**sized("2")), cluster_objects(full, empty, pods=[a_pod("there", **sized("3"))])
+    )
     assert (checker.why_not(full), checker.why_not(empty)) == (FULL, None)
     assert checker.why_not(full, without=frozenset({"uid-there"})) is None
     assert checker.why_not(full) == FULL
@@ -152,14 +154,14 @@ def test_one_checker_serves_many_nodes_and_many_sets_of_leaving_pods() -> None:
 # --- what no pod's leaving changes -------------------------------------------------------------------
 def test_a_node_that_would_not_take_the_pod_even_empty_is_distinguished_from_a_full_one() -> None:
     tainted, full = a_node("n0", taints=[TAINT]), a_node("n1", cpu="0")
-    checker = checker_for(a_pod(**sized("1")), around(tainted, full))
+    checker = checker_for(a_pod(**sized("1")), cluster_objects(tainted, full))
     assert (checker.unresolvable_reason(tainted), checker.unresolvable_reason(full)) == (TAINTED, None)
     assert checker.why_not(full) == TOO_BIG
 
 
 def test_pods_with_equal_requirements_of_nodes_share_their_answers() -> None:
     node = a_node(taints=[TAINT])
-    there = around(node)
+    there = cluster_objects(node)
     alike = [
         a_pod("p"),
         a_pod("q", **sized("4")),
@@ -195,7 +197,7 @@ def test_pods_with_other_requirements_of_nodes_have_their_own_answers(
     spec: dict[str, Any], reason: str | None
 ) -> None:
     node = a_node(taints=[TAINT])
-    there = around(node)
+    there = cluster_objects(node)
     assert checker_for(a_pod(), there).unresolvable_reason(node) == TAINTED
     assert checker_for(a_pod(**TOLERANT), there).unresolvable_reason(node) is None
     assert checker_for(a_pod(**spec), there).unresolvable_reason(node) == reason
@@ -203,12 +205,14 @@ def test_pods_with_other_requirements_of_nodes_have_their_own_answers(
 
 def test_an_answer_is_cached_whether_the_node_would_do_or_not() -> None:
     good, bad = a_node("n0"), a_node("n1", unschedulable=True)
-    there = around(good, bad)
+    there = cluster_objects(good, bad)
     checker = checker_for(a_pod(), there)
     assert [checker.unresolvable_reason(good), checker.unresolvable_reason(bad)] == [None, CORDONED]
     changed = [a_node("n0", unschedulable=True), a_node("n1")]
     assert [checker.unresolvable_reason(node) for node in changed] == [None, CORDONED]
-    assert [checker_for(a_pod(), around(*changed)).unresolvable_reason(node) for node in changed] == [
+    assert [
+        checker_for(a_pod(), cluster_objects(*changed)).unresolvable_reason(node) for node in changed
+    ] == [
         CORDONED,
         None,
     ]

@@ -20,7 +20,7 @@ def kept(*pods: Pod) -> list[ExistingPod]:
     return [other for pod in pods if (other := other_of(pod))]
 
 
-def around(**pods: tuple[Pod, ...]) -> ClusterObjects:
+def cluster_objects(**pods: tuple[Pod, ...]) -> ClusterObjects:
     node_pods = {node: node_pods_of(kept(*there)) for node, there in pods.items()}
     return ClusterObjects(nodes={"n0": N0, "n1": N1, "n2": N2}, node_pods=node_pods)
 
@@ -30,19 +30,19 @@ def names(there: ClusterObjects) -> dict[str, list[str]]:
 
 
 def test_a_node_without_known_pods_has_none() -> None:
-    assert names(around()) == {"n0": [], "n1": [], "n2": []}
-    assert around().pods_on("unknown").others == ()
+    assert names(cluster_objects()) == {"n0": [], "n1": [], "n2": []}
+    assert cluster_objects().pods_on("unknown").others == ()
 
 
 def test_pods_count_only_on_nodes_that_exist() -> None:
-    there = around(n0=(plain("p"),), n9=(plain("q"), SHY))
+    there = cluster_objects(n0=(plain("p"),), n9=(plain("q"), SHY))
 
     assert [(node.metadata.name, other.uid) for node, other in there.standing()] == [("n0", "uid-p")]
     assert there.with_anti_affinity == ()
 
 
 def test_pods_with_anti_affinity_are_found_with_their_nodes() -> None:
-    there = around(n0=(plain("p"),), n1=(plain("q"), SHY))
+    there = cluster_objects(n0=(plain("p"),), n1=(plain("q"), SHY))
 
     assert [(node.metadata.name, other.uid) for node, other in there.with_anti_affinity] == [
         ("n1", "uid-shy")
@@ -71,7 +71,7 @@ def test_pods_with_anti_affinity_are_found_with_their_nodes() -> None:
 def test_a_pod_is_placed_once_others_have_left_wherever_they_were(
     without: set[str], n0: list[str], n1: list[str]
 ) -> None:
-    there = around(n0=(plain("p"), plain("q")), n1=(plain("r"),))
+    there = cluster_objects(n0=(plain("p"), plain("q")), n1=(plain("r"),))
 
     later = there.placing(plain("new"), "n0", without=frozenset(without))
 
@@ -80,7 +80,7 @@ def test_a_pod_is_placed_once_others_have_left_wherever_they_were(
 
 
 def test_a_pod_that_is_already_there_is_not_placed_twice() -> None:
-    there = around(n0=(plain("p"),))
+    there = cluster_objects(n0=(plain("p"),))
 
     assert names(there.placing(plain("p"), "n0"))["n0"] == ["uid-p"]
 
@@ -88,13 +88,13 @@ def test_a_pod_that_is_already_there_is_not_placed_twice() -> None:
 def test_a_pod_that_has_ended_is_not_placed() -> None:
     over = pod_of({**cases.a_pod("over"), "status": {"phase": "Succeeded"}})
 
-    assert names(around().placing(over, "n0"))["n0"] == []
+    assert names(cluster_objects().placing(over, "n0"))["n0"] == []
 
 
 def test_the_requests_of_a_placed_pod_are_in_use() -> None:
     pod = pod_of(cases.a_pod("new", containers=[cases.container(amounts={"cpu": "2"})]))
 
-    assert around().placing(pod, "n0").pods_on("n0").used == {"cpu": 2000}
+    assert cluster_objects().placing(pod, "n0").pods_on("n0").used == {"cpu": 2000}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_requests_of_a_placed_pod_are_in_use() -> None:
 def test_pods_with_anti_affinity_are_found_again_after_a_pod_is_placed(
     pod: Pod, node: str, without: set[str], with_anti_affinity: list[str]
 ) -> None:
-    there = around(n1=(SHY,))
+    there = cluster_objects(n1=(SHY,))
     assert [other.uid for _, other in there.with_anti_affinity] == ["uid-shy"]
 
     later = there.placing(pod, node, without=frozenset(without))

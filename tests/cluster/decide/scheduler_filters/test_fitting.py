@@ -47,10 +47,10 @@ def asking(labels: dict[str, str] | None = None, namespace: str = cases.TEAM, **
 
 
 def verdicts(
-    pod: Pod, around: ClusterObjects, without: frozenset[str] = frozenset()
+    pod: Pod, cluster_objects: ClusterObjects, without: frozenset[str] = frozenset()
 ) -> dict[str, str | None]:
-    checker = checker_for(pod, around)
-    return {name: checker.why_not(node, without=without) for name, node in around.nodes.items()}
+    checker = checker_for(pod, cluster_objects)
+    return {name: checker.why_not(node, without=without) for name, node in cluster_objects.nodes.items()}
 
 
 def spread(key: str, chosen: cases.Json, **more: Any) -> list[cases.Json]:
@@ -186,8 +186,8 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
 def test_each_case_gets_the_expected_verdict(
     node: str, reason: str | None, labels: dict[str, str], spec: cases.Json
 ) -> None:
-    around = the_world()
-    assert checker_for(asking(labels, **spec), around).why_not(around.nodes[node]) == reason
+    cluster_objects = the_world()
+    assert checker_for(asking(labels, **spec), cluster_objects).why_not(cluster_objects.nodes[node]) == reason
 
 
 @pytest.mark.parametrize(("policy", "reason"), [("Honor", None), ("Ignore", UNEVEN), (None, UNEVEN)])
@@ -203,15 +203,18 @@ def test_domains_of_tainted_nodes_count_unless_the_constraint_honours_taints(
 
 def test_resources_missing_on_a_node_without_a_kubelet_do_not_reject_a_pod() -> None:
     bare = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
-    around = ClusterObjects(nodes={"silent": bare})
-    assert checker_for(asking(containers=sized(cpu="4")), around).why_not(bare) is None
+    cluster_objects = ClusterObjects(nodes={"silent": bare})
+    assert checker_for(asking(containers=sized(cpu="4")), cluster_objects).why_not(bare) is None
 
 
 def test_a_terminating_pod_counts_as_gone() -> None:
     leaving = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
     going = [pod_of({**body, "metadata": {**body["metadata"], **leaving}}) for body in cases.RESIDENTS]
-    around = the_world(going)
-    assert checker_for(asking(containers=sized(cpu="4")), around).why_not(around.nodes["n0"]) is None
+    cluster_objects = the_world(going)
+    assert (
+        checker_for(asking(containers=sized(cpu="4")), cluster_objects).why_not(cluster_objects.nodes["n0"])
+        is None
+    )
 
 
 @settings(max_examples=40)
@@ -243,7 +246,10 @@ def test_a_hypothetically_placed_pod_counts_like_one_that_is_there(
 
 
 def test_pods_with_equal_node_requirements_share_one_verdict_and_others_do_not() -> None:
-    around = the_world()
+    cluster_objects = the_world()
     plain, tolerant = asking(tolerations=[]), asking()
-    assert (verdicts(plain, around)["n4"], verdicts(tolerant, around)["n4"]) == (TAINTED, None)
-    assert verdicts(plain, around) == verdicts(plain, the_world())
+    assert (verdicts(plain, cluster_objects)["n4"], verdicts(tolerant, cluster_objects)["n4"]) == (
+        TAINTED,
+        None,
+    )
+    assert verdicts(plain, cluster_objects) == verdicts(plain, the_world())

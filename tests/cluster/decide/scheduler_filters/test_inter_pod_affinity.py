@@ -39,7 +39,7 @@ def a_pod(name: str = "new", app: str = "", namespace: str = TEAM, **affinity: A
     return pod_of(cases.a_pod(name, namespace, labels, **({"affinity": affinity} if affinity else {})))
 
 
-def around(pods: Mapping[str, Iterable[Pod]] | None = None) -> ClusterObjects:
+def cluster_objects(pods: Mapping[str, Iterable[Pod]] | None = None) -> ClusterObjects:
     """The nodes with these pods on them."""
     nodes = {
         name: msgspec.convert({"metadata": {"name": name, "labels": labels or None}}, Node)
@@ -60,7 +60,7 @@ def verdicts(
     pod: Pod, pods: Mapping[str, Iterable[Pod]] | None = None, without: frozenset[str] = NO_PODS
 ) -> list[str | None]:
     """The verdict on each of the nodes."""
-    there = around(pods)
+    there = cluster_objects(pods)
     wanted = PodAffinity(pod, there)
     return [wanted.rejection(node, without) for node in there.nodes.values()]
 
@@ -94,7 +94,7 @@ def verdicts(
 def test_a_pod_is_checked_only_if_some_node_could_be_rejected(
     pod: Pod, pods: dict[str, list[Pod]], *, is_needed: bool
 ) -> None:
-    assert bool(PodAffinity(pod, around(pods))) == is_needed
+    assert bool(PodAffinity(pod, cluster_objects(pods))) == is_needed
 
 
 # --- affinity ----------------------------------------------------------------------------------------

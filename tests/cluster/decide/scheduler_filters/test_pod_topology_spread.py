@@ -40,7 +40,9 @@ def webs(count: int, node: str = "n", namespace: str = TEAM, **labels: str) -> l
     return [pod_of(cases.a_pod(f"web-{node}-{index}", namespace, body)) for index in range(count)]
 
 
-def around(pods: Mapping[str, Iterable[Pod]], taints: Mapping[str, list[cases.Json]]) -> ClusterObjects:
+def cluster_objects(
+    pods: Mapping[str, Iterable[Pod]], taints: Mapping[str, list[cases.Json]]
+) -> ClusterObjects:
     nodes = {
         name: msgspec.convert(
             {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints.get(name, [])}}, Node
@@ -60,7 +62,7 @@ def verdicts(
     taints: Mapping[str, list[cases.Json]] | None = None,
 ) -> list[str | None]:
     """The verdict on each of the nodes."""
-    there = around(pods or {}, taints or {})
+    there = cluster_objects(pods or {}, taints or {})
     spread = Spread(pod, there)
     return [spread.rejection(node, frozenset(without)) for node in there.nodes.values()]
 
@@ -75,7 +77,7 @@ def test_only_constraints_that_must_hold_are_checked(
     constraints: list[cases.Json], *, is_needed: bool
 ) -> None:
     pod = a_pod(*constraints)
-    assert bool(Spread(pod, around({}, {}))) == is_needed
+    assert bool(Spread(pod, cluster_objects({}, {}))) == is_needed
     crowded = {"n0": webs(9)}
     assert (UNEVEN in verdicts(pod, crowded)) == is_needed
 

@@ -53,7 +53,9 @@ def on(node: str) -> cases.Json:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
 
 
-def around(*objects: VolumeClaim | Volume, users: tuple[Pod, ...] = (), **classes: Any) -> ClusterObjects:
+def cluster_objects(
+    *objects: VolumeClaim | Volume, users: tuple[Pod, ...] = (), **classes: Any
+) -> ClusterObjects:
     kinds = {"local": {"provisioner": "kubernetes.io/no-provisioner"}, **classes}
     return ClusterObjects(
         nodes={"n0": a_node()},
@@ -87,7 +89,7 @@ def rejection(
     ],
 )
 def test_only_a_pod_that_mounts_a_claim_is_checked(*, volumes: list[cases.Json], mounts: bool) -> None:
-    assert bool(Volumes(pod_of(cases.a_pod("new", volumes=volumes)), around())) is mounts
+    assert bool(Volumes(pod_of(cases.a_pod("new", volumes=volumes)), cluster_objects())) is mounts
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_only_a_pod_that_mounts_a_claim_is_checked(*, volumes: list[cases.Json],
 def test_a_claim_finds_a_free_volume_that_is_large_enough_and_of_its_kind(
     volume: Volume, reason: str | None
 ) -> None:
-    assert rejection(around(a_claim(), volume)) == reason
+    assert rejection(cluster_objects(a_claim(), volume)) == reason
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_claim_finds_a_free_volume_that_is_large_enough_and_of_its_kind(
 def test_a_volume_must_meet_all_requirements_of_the_claim(
     claim: cases.Json, volume: cases.Json, reason: str | None
 ) -> None:
-    assert rejection(around(a_claim(**claim), a_volume(**volume))) == reason
+    assert rejection(cluster_objects(a_claim(**claim), a_volume(**volume))) == reason
 
 
 def test_a_volume_that_is_being_deleted_is_not_available() -> None:
@@ -146,12 +148,12 @@ def test_a_volume_that_is_being_deleted_is_not_available() -> None:
         Volume,
     )
 
-    assert rejection(around(a_claim(), going)) == NONE_TO_BIND
+    assert rejection(cluster_objects(a_claim(), going)) == NONE_TO_BIND
 
 
 def test_a_claim_takes_the_volume_reserved_for_it_instead_of_a_free_one() -> None:
     mine = a_volume("mine", claimRef={"namespace": cases.TEAM, "name": "data"}, nodeAffinity=on("n1"))
-    there = around(a_claim(), a_volume("free"), mine)
+    there = cluster_objects(a_claim(), a_volume("free"), mine)
 
     assert rejection(there) == NONE_TO_BIND
     assert rejection(there, node=a_node("n1", {cases.HOST: "n1"})) is None
@@ -167,11 +169,11 @@ def test_of_two_claims_the_smaller_one_gets_the_smaller_volume(
     claims = (a_claim("small", size="1Gi"), a_claim("large", size="8Gi"))
     volumes = [a_volume(f"pv-{number}", size=size) for number, size in enumerate(reversed(sizes))]
 
-    assert rejection(around(*claims, *volumes), *order) == reason
+    assert rejection(cluster_objects(*claims, *volumes), *order) == reason
 
 
 def test_one_volume_is_not_enough_for_two_claims() -> None:
-    there = around(a_claim("data"), a_claim("more"), a_volume(size="9Gi"))
+    there = cluster_objects(a_claim("data"), a_claim("more"), a_volume(size="9Gi"))
 
     assert rejection(there, "data", "more") == NONE_TO_BIND
 
@@ -201,7 +203,7 @@ IN_RACK_1 = [
 def test_a_volume_can_be_provisioned_where_the_class_allows_it(
     kind: cases.Json, labels: dict[str, str], reason: str | None
 ) -> None:
-    there = around(a_claim(storageClassName="made"), made=kind)
+    there = cluster_objects(a_claim(storageClassName="made"), made=kind)
 
     assert rejection(there, node=a_node(labels=labels)) == reason
 
@@ -212,17 +214,17 @@ def test_a_claim_whose_volume_is_being_provisioned_for_a_node_is_usable_only_the
 ) -> None:
     claim = a_claim(storageClassName="made", annotations={SELECTED_NODE: selected})
 
-    assert rejection(around(claim, made=MADE)) == reason
+    assert rejection(cluster_objects(claim, made=MADE)) == reason
 
 
 def test_a_volume_being_provisioned_for_a_node_is_not_replaced_by_a_free_one() -> None:
     claim = a_claim(annotations={SELECTED_NODE: "n0"})
 
-    assert rejection(around(claim, a_volume())) == NONE_TO_BIND
+    assert rejection(cluster_objects(claim, a_volume())) == NONE_TO_BIND
 
 
 def test_a_claim_that_names_a_volume_and_is_not_bound_yet_must_wait() -> None:
-    assert rejection(around(a_claim(volumeName="pv"), a_volume())) == UNBOUND
+    assert rejection(cluster_objects(a_claim(volumeName="pv"), a_volume())) == UNBOUND
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_claim_that_names_a_volume_and_is_not_bound_yet_must_wait() -> None:
 def test_a_bound_volume_can_be_used_in_its_zone(
     volume: dict[str, str], node: dict[str, str], reason: str | None
 ) -> None:
-    there = around(a_claim(volumeName="pv", annotations=BOUND), a_volume(labels=volume))
+    there = cluster_objects(a_claim(volumeName="pv", annotations=BOUND), a_volume(labels=volume))
 
     assert rejection(there, node=a_node(labels=node)) == reason
 
@@ -253,7 +255,7 @@ def test_a_claim_that_is_being_deleted_is_lost() -> None:
     claim = msgspec.to_builtins(a_claim())
     claim["metadata"]["deletionTimestamp"] = "2026-11-23T09:00:00Z"
 
-    assert rejection(around(msgspec.convert(claim, VolumeClaim), a_volume())) == LOST
+    assert rejection(cluster_objects(msgspec.convert(claim, VolumeClaim), a_volume())) == LOST
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_an_ephemeral_volume_has_a_claim_that_the_pod_controls(
     claim = msgspec.to_builtins(a_claim("new-scratch"))
     claim["metadata"]["ownerReferences"] = [owner] if owner else []
     pod = pod_of(cases.a_pod("new", volumes=[{"name": "scratch", "ephemeral": {}}]))
-    there = around(msgspec.convert(claim, VolumeClaim), a_volume())
+    there = cluster_objects(msgspec.convert(claim, VolumeClaim), a_volume())
 
     assert Volumes(pod, there).rejection(a_node(), NO_PODS) == reason
 
@@ -302,7 +304,7 @@ def user(name: str, claim: str = "data", namespace: str = cases.TEAM) -> Pod:
 def test_a_read_write_once_pod_claim_is_free_once_its_users_have_left(
     users: tuple[Pod, ...], without: frozenset[str], reason: str | None
 ) -> None:
-    there = around(
+    there = cluster_objects(
         a_claim(volumeName="pv", annotations=BOUND, accessModes=["ReadWriteOncePod"]),
         a_claim("more", volumeName="pv", annotations=BOUND),
         a_volume(),
@@ -313,6 +315,6 @@ def test_a_read_write_once_pod_claim_is_free_once_its_users_have_left(
 
 
 def test_a_claim_for_several_pods_can_be_shared() -> None:
-    there = around(a_claim(volumeName="pv", annotations=BOUND), a_volume(), users=(user("p"),))
+    there = cluster_objects(a_claim(volumeName="pv", annotations=BOUND), a_volume(), users=(user("p"),))
 
     assert rejection(there) is None

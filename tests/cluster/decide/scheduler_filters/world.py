@@ -44,7 +44,7 @@ def a_cache(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
 
 def the_world(pods: Sequence[Pod] = RESIDENTS) -> ClusterObjects:
     """All of the cases, with these pods on the nodes."""
-    return a_cache(pods).around()
+    return a_cache(pods).cluster_objects()
 
 
 def _all(bodies: Iterable[Json], kind: type[Any]) -> list[Any]:
