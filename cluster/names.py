@@ -331,13 +331,13 @@ def user_agent(component: str, version: str) -> str:
     return f"{component}/{version}"
 
 
-def host_of(service: str, namespace: str = NAMESPACE) -> str:
-    """The host name of a Service within a cluster.
+def host_of(service: str) -> str:
+    """The host name of one of our Services within a cluster.
 
     >>> host_of(EXTENDER)
     'gpu-booking-extender.gpu-booking.svc'
     """
-    return f"{service}.{namespace}.svc"
+    return f"{service}.{NAMESPACE}.svc"
 
 
 def node_lease(node: str) -> str:

@@ -37,6 +37,8 @@ UNKNOWN: Final = "Bookings cannot be read now, so this pod counts as not booked"
 IN_LINE: Final = (
     "No GPU that it may have is free: it waits in line, and is offered to the scheduler in its turn."
 )
+_LONGEST_KEY: Final = 60
+"""Characters of a key that a message shows."""
 HINT: Final = "Book a GPU, or create the pod again when one is free."
 
 
@@ -252,7 +254,7 @@ def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
     return Pod(metadata=meta, spec=pod.spec)
 
 
-def _ignored(keys: list[str], longest: int = 60) -> str:
-    first = keys[0] if len(keys[0]) <= longest else f"{keys[0][: longest - 1]}…"
+def _ignored(keys: list[str]) -> str:
+    first = keys[0] if len(keys[0]) <= _LONGEST_KEY else f"{keys[0][: _LONGEST_KEY - 1]}…"
     more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
     return f"{first}{more}: ignored, only GPU Booking writes such keys."

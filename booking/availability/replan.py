@@ -4,12 +4,12 @@ Nothing is cancelled. Where devices have disappeared, bookings keep their places
 were made, those with running pods before all others; the latest ones are at risk.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from booking.availability.calendars import Calendar, calendar_of, planned_booking, seconds
+from booking.availability.calendars import Calendar, planned_booking, seconds
 from booking.availability.current_plan import CurrentPlan, blocks_of, current_plan_of, follow
 from booking.capacity import Capacity
 from booking.records import Place, Record
@@ -40,27 +40,6 @@ class Outcome:
     """Booking id -> its new plan; those that keep theirs are left out."""
     at_risk: frozenset[str] = frozenset()
     """Bookings that cannot be honoured at present."""
-
-
-def at_risk(
-    records: Iterable[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block] = ()
-) -> frozenset[str]:
-    """Ids of the accepted bookings that cannot be honoured at present.
-
-    Args:
-        records: bookings of all users; past and cancelled ones are ignored.
-        capacity: the usable devices.
-        now: this instant.
-        blocks: maintenance.
-    """
-    of: dict[str, list[Record]] = {}
-    for record in records:
-        if record.cancelled is None and record.end > now:
-            of.setdefault(record.model, []).append(record)
-    found: set[str] = set()
-    for model, theirs in of.items():
-        found |= replanned(model, calendar_of(theirs), capacity, now, blocks=blocks).at_risk
-    return frozenset(found)
 
 
 def replanned(

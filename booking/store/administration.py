@@ -25,14 +25,11 @@ _LAST: Final = 2**62
 class AdministrationRead(Transaction):
     """Queries for blocks and exemptions. Every evaluation makes them: answers are cached while valid."""
 
-    def blocks(
-        self, *, start: datetime | None = None, end: datetime | None = None, node: str | None = None
-    ) -> list[Block]:
-        """Blocks with a moment in ``[start, end)``, of one node or all, by start and id."""
+    def blocks(self, *, start: datetime | None = None, end: datetime | None = None) -> list[Block]:
+        """Blocks with a moment in ``[start, end)``, by start and id."""
         since = _FIRST if start is None else floor(start.timestamp())
         before = _LAST if end is None else ceil(end.timestamp())
-        found = self._once(_BLOCKS, since, before, read=_block)
-        return [block for block in found if node in {None, block.node}]
+        return list(self._once(_BLOCKS, since, before, read=_block))
 
     def block(self, block_id: str) -> Block | None:
         """The block with this id; None if there is none."""

@@ -7,6 +7,7 @@ from cluster.kube.interface import EVERYTHING, Kube, Selection
 from cluster.kube.resources import Resource, T
 
 _PAGE = 500
+_MOST_NAMED = 5
 
 
 def everything(kube: Kube, resource: Resource[T], selection: Selection = EVERYTHING) -> tuple[list[T], str]:
@@ -35,6 +36,7 @@ def without(kube: Kube, resource: Resource[T], name: str, namespace: str | None 
     return False
 
 
-def some(found: list[str], most: int = 5) -> str:
+def some(found: list[str]) -> str:
     """The first of many, for a message."""
-    return ", ".join([*found[:most], *([f"and {len(found) - most} more"] if len(found) > most else [])])
+    more = [f"and {len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+    return ", ".join([*found[:_MOST_NAMED], *more])

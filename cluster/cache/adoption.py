@@ -45,7 +45,7 @@ class Adoption:
         whole, blocks = self._needs.whole(now), self._needs.blocks
         if not whole and not blocks:
             return NO_PAIRS
-        covered = self._cover.all(now, ())
+        covered = self._cover.all(now)
         new = tuple(
             (uid, pods[uid].metadata.resource_version, booking.name)
             for uid, booking in covered.items()
@@ -80,4 +80,4 @@ class Adoption:
             if not more:
                 return barred
             barred |= more
-            instant = replace(instant, cover=self._cover.all(instant.now, (), barred))
+            instant = replace(instant, cover=self._cover.all(instant.now, barred))

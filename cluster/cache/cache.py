@@ -19,7 +19,7 @@ from cluster.cache.placement_needs import PlacementNeeds
 from cluster.cache.scheduling_objects import SchedulingObjects
 from cluster.decide.adoption import Pair
 from cluster.decide.booking_plan.supply import GONE_AFTER, SupplySnapshot
-from cluster.decide.entitlement import Candidate, UserCoverage
+from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, AgentState, Liveness
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
@@ -161,15 +161,10 @@ class ClusterCache:
         """Name -> Booking; replaced, never changed."""
         return self._cover.bookings
 
-    def cover(self, now: datetime, *, more: Sequence[Candidate] = ()) -> dict[str, Booking]:
-        """Pod uid -> the booking that covers it at this instant.
-
-        Args:
-            now: the instant.
-            more: pods that do not exist yet (admission).
-        """
+    def cover(self, now: datetime) -> dict[str, Booking]:
+        """Pod uid -> the booking that covers it at this instant."""
         with self._lock:
-            return self._cover.all(now, more, self.barred(now))
+            return self._cover.all(now, self.barred(now))
 
     def cover_of(self, pod: Pod, now: datetime) -> Booking | None:
         """The booking that covers this pod at this instant."""

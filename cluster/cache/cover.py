@@ -57,24 +57,17 @@ class Cover:
         """Name -> Booking; replaced, never changed."""
         return self._bookings
 
-    def all(
-        self, now: datetime, more: Sequence[Candidate], barred: frozenset[Pair] = frozenset()
-    ) -> dict[str, Booking]:
+    def all(self, now: datetime, barred: frozenset[Pair] = frozenset()) -> dict[str, Booking]:
         """Pod uid -> the booking that covers it; considers pods of users with a running booking.
 
         Args:
             now: the instant.
-            more: pods that do not exist yet.
             barred: pods that a booking does not cover on their present node.
         """
         running: dict[str, list[Booking]] = {}
         for booking in self._bookings.values():
             if booking.is_running(now):
                 running.setdefault(booking.spec.user, []).append(booking)
-        if more:
-            theirs = (pod for user in sorted(running) for pod in self._pods_of.get(user, {}).values())
-            every = [booking for some in running.values() for booking in some]
-            return entitlement(every, [*self._candidates(theirs), *more], now, barred=barred)
         self._forget_what_changed()
         self._covered = {user: self._of_user(user, some, now, barred) for user, some in running.items()}
         return {uid: by for one in self._covered.values() for uid, by in one.found.items()}

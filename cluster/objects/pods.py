@@ -82,20 +82,6 @@ class PodSpec(Partial, frozen=True):
     init_containers: tuple[Container, ...] | None = None
 
 
-class ResourceHealth(Partial, frozen=True):
-    """One device in ``allocatedResourcesStatus``."""
-
-    resource_id: str = msgspec.field(name="resourceID", default="")
-    health: str | None = None
-
-
-class AllocatedResource(Partial, frozen=True):
-    """One resource in ``allocatedResourcesStatus``: what the kubelet gave to a container (KEP-4680)."""
-
-    name: str = ""
-    resources: tuple[ResourceHealth, ...] | None = None
-
-
 class Terminated(Partial, frozen=True):
     """``state.terminated`` of a container, which exists if it has ended."""
 
@@ -118,7 +104,6 @@ class ContainerStatus(Partial, frozen=True):
 
     name: str = ""
     state: ContainerState | None = None
-    allocated_resources_status: tuple[AllocatedResource, ...] | None = None
 
 
 class Condition(Partial, frozen=True):

@@ -177,7 +177,7 @@ def _links(route: Route[Any, Any], routes: Routes) -> Iterator[tuple[str, Json]]
     known = {each.name for each in routes}
     for link in route.links:
         if link.route in known:
-            parameters = {f"path.{link.parameter}": f"$response.body#{link.pointer}"}
+            parameters = {f"path.{link.parameter}": "$response.body#/id"}
             yield link.route, {"operationId": link.route, "parameters": parameters}
 
 

@@ -80,7 +80,6 @@ class Link:
 
     route: str
     parameter: str
-    pointer: str = "/id"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,13 @@
 """Which bookings keep their place when nodes change, which move, and which are at risk (law L5)."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pytest
 
 from booking.availability.calendars import calendar_of
-from booking.availability.replan import Outcome, at_risk, replanned
+from booking.availability.replan import Outcome, replanned
 from booking.capacity import Capacity, Grant
 from booking.records import Place, Record
 from booking.store_records import Block
@@ -56,6 +56,15 @@ def risks(*records: Record, **more: object) -> list[str]:
     return sorted(kept(*records, **more).at_risk)
 
 
+def at_risk(records: list[Record], capacity: Capacity, now: datetime, *blocks: Block) -> set[str]:
+    """Bookings at risk of all models."""
+    outcomes = [
+        replanned(model, calendar_of(r for r in records if r.model == model), capacity, now, blocks=blocks)
+        for model in sorted({record.model for record in records})
+    ]
+    return {name for outcome in outcomes for name in outcome.at_risk}
+
+
 # --- all bookings ---------------------------------------------------------------------------------------
 def test_bookings_of_each_model_are_judged_by_the_devices_of_that_model() -> None:
     records = [
@@ -80,8 +89,8 @@ def test_past_and_cancelled_bookings_are_not_at_risk_and_put_no_other_at_risk() 
 
 def test_maintenance_puts_bookings_at_risk() -> None:
     capacity = Capacity({A100: {"n0": 1}})
-    assert at_risk([booked("a")], capacity, hour(0), [a_block("n0", 3, 4)]) == {"a"}
-    assert at_risk([booked("a")], capacity, hour(0), [a_block("n0", 9, 12)]) == frozenset()
+    assert at_risk([booked("a")], capacity, hour(0), a_block("n0", 3, 4)) == {"a"}
+    assert at_risk([booked("a")], capacity, hour(0), a_block("n0", 9, 12)) == frozenset()
 
 
 def test_without_bookings_there_is_nothing_to_do() -> None:

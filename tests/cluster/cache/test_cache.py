@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.cache.cache import RECLAIMER_ANNOTATIONS
-from cluster.decide.entitlement import candidate
 from cluster.fake.clock import FakeClock
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
@@ -58,14 +57,6 @@ def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache
 
     assert not is_covered(cache, of_alice())
     assert covered(cache) == {"older"}
-
-
-def test_pods_that_do_not_exist_yet_can_be_asked_about_together(cache: ClusterCache) -> None:
-    coming = candidate(of_alice("coming", minutes=-1).obj, held=None, models={})
-    assert coming is not None
-    cache.apply_pod(of_alice().obj)
-
-    assert set(cache.cover(NOW, more=[coming])) == {"uid-coming"}
 
 
 @pytest.mark.parametrize("pod", [a_pod().asks(1), a_pod().of("bob").asks(1)])

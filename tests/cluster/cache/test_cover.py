@@ -168,7 +168,7 @@ class TestUserCoverage:
         found = cover.user_coverage(of_alice().obj, EPOCH)
         assert set(found.pods) == {"uid-p", "uid-younger"}
         assert set(found.covered) == {"uid-p"}
-        assert set(cover.all(EPOCH, ())) == {"uid-younger"}
+        assert set(cover.all(EPOCH)) == {"uid-younger"}
 
     @pytest.mark.parametrize("builder", [a_pod().asks(1), a_pod().asks(1).of("")])
     def test_a_pod_without_a_user_has_no_bookings_and_no_other_pods(
@@ -185,12 +185,12 @@ class TestUserCoverage:
         barred = frozenset({("uid-p", "now")})
         found = cover.user_coverage(of_alice().obj, EPOCH, barred)
         assert (set(found.covered), found.barred) == ({"uid-q"}, barred)
-        assert set(cover.all(EPOCH, (), barred)) == {"uid-q"}
-        assert set(cover.all(EPOCH, ())) == {"uid-p"}
+        assert set(cover.all(EPOCH, barred)) == {"uid-q"}
+        assert set(cover.all(EPOCH)) == {"uid-p"}
 
     def test_a_pod_that_is_barred_for_another_user_changes_nothing(self, cover: Cover) -> None:
         cover.list_pod(of_alice().obj)
-        assert set(cover.all(EPOCH, (), frozenset({("uid-x", "now"), ("uid-y", "other")}))) == {"uid-p"}
+        assert set(cover.all(EPOCH, frozenset({("uid-x", "now"), ("uid-y", "other")}))) == {"uid-p"}
 
     @pytest.mark.parametrize(
         ("hours", "may"),
@@ -205,16 +205,16 @@ class TestUserCoverage:
     def test_a_pod_that_changes_hands_counts_for_its_new_user(self, cover: Cover) -> None:
         before = of_alice().obj
         cover.list_pod(before)
-        assert {by.name for by in cover.all(EPOCH, ()).values()} == {"now"}
+        assert {by.name for by in cover.all(EPOCH).values()} == {"now"}
         cover.unlist_pod(before)
         cover.list_pod(of_alice().of("bob").at(2).obj)
-        assert {by.name for by in cover.all(EPOCH, ()).values()} == {"other"}
+        assert {by.name for by in cover.all(EPOCH).values()} == {"other"}
 
     def test_removing_a_pod_that_was_never_listed_changes_nothing(self, cover: Cover) -> None:
         cover.list_pod(of_alice("q").obj)
         cover.unlist_pod(of_alice("p").obj)
         cover.unlist_pod(a_pod("r").obj)
-        assert set(cover.all(EPOCH, ())) == {"uid-q"}
+        assert set(cover.all(EPOCH)) == {"uid-q"}
 
 
 class TestBookings:
@@ -267,4 +267,4 @@ class TestBookings:
         assert [cover.may_cover(pod, EPOCH) for pod in pods] == [True, False]
         cover.apply_booking(in_version(a_booking(user="bob"), 2))
         assert [cover.may_cover(pod, EPOCH) for pod in pods] == [False, True]
-        assert set(cover.all(EPOCH, ())) == {"uid-q"}
+        assert set(cover.all(EPOCH)) == {"uid-q"}

@@ -235,12 +235,6 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
                     {
                         "name": "main",
                         "state": {"running": {"startedAt": "2026-11-23T09:00:00Z"}},
-                        "allocatedResourcesStatus": [
-                            {
-                                "name": names.GPU_RESOURCE,
-                                "resources": [{"resourceID": "GPU-0", "health": "Healthy"}],
-                            }
-                        ],
                     }
                 ],
             },
@@ -249,8 +243,6 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
     )
     ((port,),) = [container.ports or () for container in pod.spec.containers or ()]
     (status,) = pod.status.container_statuses or ()
-    (allocated,) = status.allocated_resources_status or ()
-    (device,) = allocated.resources or ()
     spec = pod.spec
     assert (port.host_port, port.host_ip, port.protocol) == (80, "10.0.0.1", None)
     assert (spec.node_name, spec.scheduler_name, spec.priority_class_name) == (
@@ -263,7 +255,6 @@ def test_a_pod_is_read_as_an_api_server_writes_it() -> None:
     assert status.state is not None
     assert status.state.running is not None
     assert (status.state.running.started_at, status.state.terminated) == (EPOCH, None)
-    assert (allocated.name, device.resource_id, device.health) == (names.GPU_RESOURCE, "GPU-0", "Healthy")
 
 
 @pytest.mark.parametrize(("text", "number"), [("2", 2), ("2000m", 2), ("2k", 2000), ("0", 0), ("+3", 3)])
