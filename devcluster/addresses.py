@@ -1,8 +1,8 @@
 """Which IP addresses a cluster uses: one slot of a range that is never routed, cut into pieces.
 
-Every cluster has a network namespace of its own, so ports are constants; only what the host routes into
-the cluster has to differ between clusters. The range is 198.18.0.0/15, which RFC 2544
-sets aside for tests of network devices.
+Every cluster has its own network namespace, so ports are constants; only the addresses that the host routes
+into the cluster differ between clusters. The range is 198.18.0.0/15, which RFC 2544 sets aside for tests of
+network devices.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 RANGE = IPv4Network("198.18.0.0/15")
 _SLOT_PREFIX = 20
 LINKS = "gpub-"
-"""What the names of the host's ends of the clusters' links begin with."""
+"""Prefix of the names of the links' ends on the host."""
 _HOST_LINK, _SERVICES, _FIRST_NODE = 0, 1, 2
 
 SLOTS = 2 ** (_SLOT_PREFIX - RANGE.prefixlen)
@@ -32,7 +32,7 @@ class Addresses:
 
     @property
     def interface(self) -> str:
-        """The host's end of the link to the cluster."""
+        """Name of the host's end of the link to the cluster."""
         return f"{LINKS}{self.slot}"
 
     @property
@@ -47,7 +47,7 @@ class Addresses:
 
     @property
     def services(self) -> IPv4Network:
-        """ClusterIPs; the first 16 are for fixed ones."""
+        """The ClusterIPs of Services; the first 16 are for static ones."""
         return self._piece(_SERVICES)
 
     @property
@@ -56,7 +56,7 @@ class Addresses:
         return self.services[1]
 
     def pods(self, node: int) -> IPv4Network:
-        """The pods of the node with this index."""
+        """The addresses of the pods on the node with this index."""
         return self._piece(_FIRST_NODE + node)
 
     def node(self, node: int) -> IPv4Address:

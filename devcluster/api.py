@@ -1,4 +1,4 @@
-"""The few questions that a start asks the API server, as the administrator."""
+"""The few requests that a cluster's start sends to the API server, as the administrator."""
 
 import http.client
 import ssl
@@ -35,17 +35,17 @@ class _Nodes(msgspec.Struct):
 
 
 class Api:
-    """The API server of a cluster, asked with the administrator's token."""
+    """A client of a cluster's API server, with the administrator's token."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def ready(self) -> bool:
-        """Whether the API server says that it is ready."""
+        """Whether the API server's /readyz answers 200."""
         return self._get("/readyz") is not None
 
     def ready_nodes(self) -> set[str]:
-        """The names of the nodes whose kubelet says Ready; none where the API server does not answer."""
+        """The names of the nodes that are Ready; empty if the API server does not answer with 200."""
         body = self._get("/api/v1/nodes")
         if body is None:
             return set()
@@ -57,7 +57,7 @@ class Api:
         return self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
     def _get(self, path: str) -> bytes | None:
-        """The body, or None where there is no answer or another one than 200."""
+        """The body of the answer; None if there is no answer, or its status is not 200."""
         pki = self._plan.pki
         trust = ssl.create_default_context(cafile=str(pki.authority))
         host = str(self._plan.addresses.control_plane)

@@ -26,7 +26,10 @@ from devcluster.wait import poll
 _SECONDS = 120
 _QUICK = 0.02
 _FALLS = 5
-"""Times that such a daemon may end by itself during a start: a kubelet starts static pods again, too."""
+"""How often a daemon with `restarted_always` may be restarted during a start; its next end fails the start.
+
+A kubelet restarts the control plane's static pods, too.
+"""
 
 Report = Callable[[str], None]
 
@@ -46,7 +49,7 @@ class Boot:
         self._api = Api(running.plan)
 
     def run(self) -> None:
-        """All steps; ClusterError with the log of the process that failed."""
+        """Run all steps; ClusterError if one fails, with the ends of the logs that may explain it."""
         self._write_files()
         self._make_namespaces()
         start = self._running.start
@@ -60,7 +63,7 @@ class Boot:
         start(controller_manager.NAME, controller_manager.command(self._plan), restarted_always=True)
         start(scheduler.NAME, scheduler.command(self._plan), restarted_always=True)
         for node in self._plan.nodes:
-            # It ends where containerd is away at its start; on a machine systemd starts it again.
+            # A kubelet ends if containerd is away when it starts; on a real machine systemd restarts it.
             start("kubelet", kubelet.command(node), node=node.name, restarted_always=True)
         start(proxy.NAME, proxy.command(self._plan), restarted_always=True)
         names = {node.name for node in self._plan.nodes}
@@ -125,7 +128,7 @@ class Boot:
             self._control.make_node(node.name, namespaces.node_mounts(node))
 
     def _import_images(self) -> None:
-        """Give every node the images, as soon as its containerd answers."""
+        """Import the images on every node, as soon as its containerd answers."""
         for node in self._plan.nodes:
             problem = f"containerd of {node.name} does not answer"
             self._await(problem, partial(self._running.containerd_answers, node))
@@ -154,7 +157,13 @@ class Boot:
 
 
 def make_gpus(node: NodePlan) -> None:
-    """Fill a node's GPU folder; without GPUs it gets a driver that knows none, with real ones nothing."""
+    """Fill the folder of a node's simulated GPUs.
+
+    A node without GPUs gets a simulated driver that lists none; a node with real GPUs gets no folder.
+
+    Raises:
+        ClusterError: its device nodes cannot be made.
+    """
     if node.spec.real:
         return
     FakeNvml(node.gpu_folder).create(node.spec.gpus)

@@ -1,8 +1,8 @@
 """Control groups of a cluster, on hosts with version 1 (one tree per controller) and version 2 (one tree).
 
-A cluster has one group in which all its daemons live, so that they are found again whatever became of its
-files, and one group per node that its kubelet manages. `mark` is the name of the first; the others are
-`mark.NODE`.
+A cluster has one group for all its daemons, by which they are found whatever happened to the cluster's files,
+and one group per node, which that node's kubelet manages. `mark` is the name of the first; the others are
+called `mark.NODE`.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ class CgroupTree:
 
     @property
     def version(self) -> int:
-        """1 (hybrid hosts too) or 2."""
+        """1 (on hybrid hosts, too) or 2."""
         return _UNIFIED if (self.root / _CONTROLLERS).exists() else 1
 
     @property
     def hierarchies(self) -> list[Path]:
-        """The top folder of every tree in which groups are to be made."""
+        """The top folder of every tree in which groups are made."""
         if self.version == _UNIFIED:
             return [self.root]
         return sorted(
@@ -44,9 +44,9 @@ class CgroupTree:
         )
 
     def make_for_processes(self, mark: str) -> Path:
-        """Make the group of the cluster's daemons; the file into which a process writes its PID to join.
+        """Make the group of the cluster's daemons. Returns the file into which a process writes its PID.
 
-        Raises ClusterError where this host's control groups cannot be written.
+        Raises ClusterError if no control groups are mounted, or the group cannot be made.
         """
         hierarchies = self.hierarchies
         if not hierarchies:
@@ -63,9 +63,9 @@ class CgroupTree:
         return group / _PROCESSES
 
     def make_for_node(self, mark: str, node: str) -> str:
-        """Make a node's group in every tree; the kubelet's cgroupRoot.
+        """Make a node's group in every tree. Returns the kubelet's cgroupRoot.
 
-        Raises ClusterError where the group gets no controllers, of which kubelet and runc need some.
+        Raises ClusterError if the group lacks controllers that kubelet and runc need (version 2 only).
         """
         name = f"{mark}.{node}"
         if self.version == _UNIFIED:
@@ -89,20 +89,20 @@ class CgroupTree:
             )
 
     def processes(self, mark: str) -> set[int]:
-        """PIDs of all daemons and pods of a cluster."""
+        """PIDs of a cluster's daemons and of its pods' processes."""
         return {pid for group in self._groups(mark) for pid in processes_below(group)}
 
     def marks(self) -> set[str]:
-        """The marks of all clusters that have a group, known or not."""
+        """The marks of all clusters that have a group, even if nothing else is known of them."""
         folders = (folder.name for top in self.hierarchies for folder in top.glob(f"{names.MARK_PREFIX}*"))
         return {found[0] for name in folders if (found := _MARK.match(name))}
 
     def node_processes(self, mark: str, node: str) -> set[int]:
-        """PIDs of all pods' processes of a node."""
+        """PIDs of the processes of a node's pods."""
         return {pid for top in self.hierarchies for pid in processes_below(top / f"{mark}.{node}")}
 
     def remove(self, mark: str) -> list[Path]:
-        """Remove every group of a cluster that has no process any more; those that are left."""
+        """Remove a cluster's groups that have no process any more. Returns the groups that are left."""
         for group in self._groups(mark):
             for folder in sorted(_folders(group), reverse=True):
                 with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ class CgroupTree:
 
 
 def processes_below(group: Path) -> set[int]:
-    """PIDs in a group and all groups below it; groups that vanish meanwhile have none."""
+    """PIDs in a group and in all groups below it; groups that vanish meanwhile are skipped."""
     found: set[int] = set()
     for folder in _folders(group):
         with contextlib.suppress(OSError):
@@ -129,12 +129,12 @@ def processes_below(group: Path) -> set[int]:
 
 
 def _folders(group: Path) -> Iterator[Path]:
-    # Unlike rglob this passes over folders that vanish meanwhile.
+    # Unlike rglob, os.walk skips folders that vanish meanwhile.
     yield from (Path(folder) for folder, _, _ in os.walk(group))
 
 
 def _make_separate(hierarchy: Path, name: str) -> None:
-    """Version 1: a new group has no processors and no memory nodes at all until it is given some."""
+    """Version 1: make a group with the processors and memory nodes of its parent; a new group has none."""
     group = hierarchy / name
     group.mkdir(exist_ok=True)
     for file in ("cpuset.mems", "cpuset.cpus"):
@@ -145,6 +145,6 @@ def _make_separate(hierarchy: Path, name: str) -> None:
 def _delegate_controllers(group: Path) -> None:
     """Version 2: let groups below this one use every controller that it has itself."""
     for controller in (group / _CONTROLLERS).read_text().split():
-        # Some cannot be handed down on some machines; which of them matter is asked afterwards.
+        # Some machines cannot delegate some controllers; the caller checks for the needed ones afterwards.
         with contextlib.suppress(OSError):
             (group / _SUBTREE_CONTROL).write_text(f"+{controller}")

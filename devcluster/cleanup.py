@@ -1,4 +1,4 @@
-"""Removing everything of a cluster, in whatever state it was left: the same for a start and a stop."""
+"""Removing everything of a cluster, whatever state it is in: the same for a start and a stop."""
 
 import contextlib
 import os
@@ -19,8 +19,8 @@ _SECONDS = 30
 def clean(paths: Paths, tree: CgroupTree) -> None:
     """End every process of the cluster, then remove what would outlive them.
 
-    Processes are found by their control group, so this works where the files are gone or name PIDs that
-    belong to another process by now.
+    Processes are found by their control group, so this works even if the files are gone, or name PIDs that
+    now belong to other processes.
     """
     clean_kernel(paths.mark, tree)
     for mount in reversed(mounts_below(paths.state)):
@@ -34,7 +34,7 @@ def clean(paths: Paths, tree: CgroupTree) -> None:
 
 
 def clean_kernel(mark: str, tree: CgroupTree) -> None:
-    """End every process of the cluster with this mark, and remove what the kernel keeps of it.
+    """End every process of the cluster with this mark, and remove its control groups and links.
 
     Raises:
         ClusterError: a process does not end.
@@ -46,7 +46,7 @@ def clean_kernel(mark: str, tree: CgroupTree) -> None:
 
 
 def keep_logs(paths: Paths) -> Path | None:
-    """Copy the logs of a cluster, before it is cleaned, to where they stay; None where there are none."""
+    """Copy a cluster's logs to where they outlive it. Returns that folder; None if there are no logs."""
     if not paths.logs.exists():
         return None
     shutil.rmtree(paths.kept_logs, ignore_errors=True)
@@ -62,7 +62,7 @@ def mounts_below(folder: Path) -> list[str]:
 
 
 def _end(mark: str, tree: CgroupTree) -> bool:
-    """Kill whatever lives; whether nothing is left."""
+    """Kill every process that still runs. Returns whether no control group is left."""
     for pid in tree.processes(mark):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -47,7 +47,7 @@ def silent(_line: str) -> None:
 
 
 class Cluster:
-    """A cluster that runs. As a context manager it is stopped at the end; an error keeps its logs."""
+    """A running cluster. As a context manager it is stopped at the end; after an error its logs are kept."""
 
     def __init__(
         self, running: ClusterHandle, lockfile: Lockfile | None = None, owner: OwnerPipe | None = None
@@ -61,14 +61,15 @@ class Cluster:
     def start(
         cls, spec: ClusterSpec | None = None, *, report: Report = silent, root: Path | None = None
     ) -> Self:
-        """Start a cluster, wait until its nodes are Ready; what an earlier one of its name left is removed.
+        """Start a cluster and wait until its nodes are Ready.
 
-        The name stays taken until `stop`, `release` or the end of this process. Where this process ends
-        without either, the cluster ends with it, at once.
+        What an earlier cluster of this name left is removed first. The name stays taken until `stop`,
+        `release` or the end of this process. If this process ends without either, the cluster ends with it
+        at once.
 
         Raises:
-            ClusterError: with the last lines of the logs that matter; nothing is left then but these logs,
-                in `.devcluster/logs/NAME`.
+            ClusterError: with the last lines of the relevant logs; only the logs are kept then, in
+                `.devcluster/logs/NAME`.
 
         """
         checked_spec = checked(spec or ClusterSpec())
@@ -105,7 +106,7 @@ class Cluster:
 
     @classmethod
     def attach(cls, name: str = DEFAULT_NAME, *, root: Path | None = None) -> Self:
-        """A cluster that runs already, started by whomever; ClusterError where there is none."""
+        """A cluster that runs already, whichever process started it; ClusterError if there is none."""
         where = paths_of(name, root)
         try:
             record = msgspec.json.decode(where.record.read_bytes(), type=Record)
@@ -120,15 +121,15 @@ class Cluster:
         return cls(running)
 
     def stop(self) -> None:
-        """End the cluster and remove everything of it; ClusterError where another process owns it."""
+        """End the cluster and remove everything of it; ClusterError if another process owns it."""
         remove_at(self._plan.paths, self._lockfile)
         self._lockfile = None
         self._close_pipe()
 
     def release(self) -> None:
-        """Leave the cluster running, beyond this process, and give up its name: others may stop it."""
+        """Let the cluster outlive this process, and release its lock: other processes may then stop it."""
         if self._lockfile is not None:
-            with contextlib.suppress(ClusterError):  # it has ended already
+            with contextlib.suppress(ClusterError):  # the cluster has ended already
                 self._running.control.outlive()
             self._lockfile.release(remove=False)
             self._lockfile = None
@@ -176,7 +177,7 @@ class Cluster:
         return self._plan.paths.kubeconfig
 
     def publish_kubeconfig(self) -> None:
-        """Write the administrator's kubeconfig to its place in this checkout; a start does it in its own."""
+        """Write the administrator's kubeconfig to its path, in case another checkout started the cluster."""
         kubeconfig.write(self.kubeconfig, self.kubeconfig_text())
 
     @property
@@ -186,12 +187,12 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """The cluster's own IP address, reachable on the host: the API server's, and our parts'."""
+        """The cluster's own IP address, that of the API server and of our parts; reachable from the host."""
         return str(self._plan.addresses.control_plane)
 
     @property
     def host_address(self) -> str:
-        """The host's IP address, by which processes of the cluster reach what listens on the host."""
+        """The host's IP address, at which processes of the cluster reach servers on the host."""
         return str(self._plan.addresses.host)
 
     @property
@@ -201,7 +202,7 @@ class Cluster:
 
     @property
     def keys(self) -> Pki:
-        """Its keys and certificates."""
+        """The cluster's keys and certificates."""
         return self._plan.pki
 
     @property
@@ -211,7 +212,7 @@ class Cluster:
 
     @property
     def state(self) -> Path:
-        """Folder of everything that ends with the cluster; nodes see it too. Callers may add to `mine/`."""
+        """Folder of everything that ends with the cluster; nodes see it, too."""
         return self._plan.paths.state
 
     def program(self, name: str) -> Path:
@@ -229,7 +230,7 @@ class Cluster:
     # --- Kubernetes ------------------------------------------------------------------------------------
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
-        """What kubectl prints, as the administrator, given this standard input; ClusterError if it fails."""
+        """What kubectl prints, run as the administrator; ClusterError if it fails. `given` is its stdin."""
         argv, environment = self.kubectl_command(*words)
         return output(argv, given=given, env=environment)
 
@@ -248,14 +249,14 @@ class Cluster:
             namespace: of the account.
             name: of the account.
             seconds: how long it is valid.
-            node: the Node that it is bound to: the token names it, and ends with it.
+            node: the Node that the token is bound to: the token names it, and is invalid without it.
         """
         words = ["create", "token", name, f"--namespace={namespace}", f"--duration={seconds}s"]
         bound = ["--bound-object-kind=Node", f"--bound-object-name={node}"] if node else []
         return self.kubectl(*words, *bound).strip()
 
     def kubeconfig_text(self, token: str | None = None, user: str = ADMINISTRATOR) -> str:
-        """A kubeconfig for a token; the administrator's where none is given."""
+        """A kubeconfig for a token, by default the administrator's."""
         pki = self._plan.pki
         return kubeconfig.text(
             server=self.api_server,
@@ -280,20 +281,20 @@ class Cluster:
         node: str | None = None,
         restarted_always: bool = False,
     ) -> Daemon:
-        """Run a program of the host inside the cluster; with `node`, with that node's mounts as `NODE/NAME`.
+        """Run a program of the host inside the cluster; with `node`, in that node's mounts as `NODE/NAME`.
 
-        It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) changed by `env`.
-        It ends with the cluster, not with the caller. With `restarted_always` it is started again when it
-        ends by itself, as a kubelet does with containers.
+        It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) updated by `env`.
+        It ends with the cluster, not with the caller. With `restarted_always` it is restarted when it ends
+        by itself, as a kubelet restarts containers.
         """
         return self._running.start(
             name, argv, env={**_inherited(), **(env or {})}, node=node, restarted_always=restarted_always
         )
 
     def daemon(self, name: str) -> Daemon:
-        """A process by name: `etcd`, `kube-apiserver`, `node-a/kubelet`, whatever was spawned."""
+        """A process by name, such as `etcd`, `node-a/kubelet` or a spawned one; ClusterError if unknown."""
         daemon = self._running.daemon(name)
-        daemon.exited  # noqa: B018 - says which names there are
+        daemon.exited  # noqa: B018 - raises for an unknown name
         return daemon
 
     @property
@@ -306,27 +307,27 @@ class Cluster:
         return self._running.control.processes()
 
     def reset_restarts(self) -> None:
-        """Forget how often processes have ended by themselves and were started again."""
+        """Set the number of restarts of every process to 0."""
         self._running.control.reset_restarts()
 
     def log(self, name: str) -> str:
-        """What a process printed so far."""
+        """What a process has printed so far."""
         return self.daemon(name).log.read_text(errors="replace")
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """Send a signal to a process, or to everything on a node, pods included, as a power cut does."""
+        """Send a signal to a process, or to everything on a node, pods included; SIGKILL is a power cut."""
         self._faults.signal(name, number)
 
     def pause(self, name: str) -> None:
-        """Stop a process, or everything on a node, where it is."""
+        """Pause a process, or everything on a node (SIGSTOP)."""
         self._faults.signal(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """Let a paused process or node go on."""
+        """Let a paused process or node continue (SIGCONT)."""
         self._faults.signal(name, signal.SIGCONT)
 
     def restart(self, name: str, *, late: Collection[str] = ()) -> None:
-        """Kill a process, or everything on a node, and start its processes again as they were started.
+        """Kill a process, or everything on a node, and start its daemons again with the same command lines.
 
         Args:
             name: of a process or a node.
@@ -335,7 +336,7 @@ class Cluster:
         self._faults.restart(name, late=late)
 
     def configure_scheduler(self, configuration: Mapping[str, Any]) -> None:
-        """Give the cluster's own kube-scheduler another configuration and start it again with it.
+        """Restart the cluster's own kube-scheduler with another configuration.
 
         Args:
             configuration: like ``ClusterSpec.scheduler``, which it replaces.
@@ -347,7 +348,7 @@ class Cluster:
         self.restart(scheduler.NAME)
 
     def containerd_answers(self, node: str) -> bool:
-        """Whether a node's containerd takes orders."""
+        """Whether a node's containerd answers requests."""
         return self._running.containerd_answers(self._running.node(node))
 
     @property
@@ -358,14 +359,14 @@ class Cluster:
 def _inherited() -> dict[str, str]:
     """The caller's environment without an administrator's rights and without proxies, which lead nowhere.
 
-    Nor does it have the name of the test that starts the process: that differs from process to process.
+    The name of the test that starts the process is left out, too: it differs from process to process.
     """
     left_out = {"kubeconfig", "http_proxy", "https_proxy", "all_proxy", "pytest_current_test"}
     return {key: value for key, value in os.environ.items() if key.lower() not in left_out}
 
 
 def runs(name: str, *, root: Path | None = None) -> bool:
-    """Whether a cluster of this name is there and answers."""
+    """Whether a cluster of this name runs and answers."""
     try:
         Cluster.attach(name, root=root)
     except ClusterError:
@@ -374,17 +375,17 @@ def runs(name: str, *, root: Path | None = None) -> bool:
 
 
 def remove(name: str = DEFAULT_NAME, *, root: Path | None = None) -> bool:
-    """Remove everything of a cluster, whether it runs, was killed or never was; whether there was a state.
+    """Remove everything of a cluster, even if it was killed or never existed. Returns whether it had state.
 
     Raises:
-        ClusterError: another process owns it, or something of it does not go away.
+        ClusterError: another process owns it, or something of it cannot be removed.
 
     """
     return remove_at(paths_of(name, root))
 
 
 def remove_at(where: Paths, lockfile: Lockfile | None = None) -> bool:
-    """Remove the cluster that has these paths; lockfile: of the cluster, where the caller has it."""
+    """Remove the cluster with these paths, as `remove` does; `lockfile`: its lock, if the caller holds it."""
     requirements.check_user()
     held = lockfile or Lockfile(where)
     was = where.state.exists()

@@ -1,4 +1,4 @@
-"""Running a host command to its end, and saying clearly what went wrong with it."""
+"""Running a command of the host to its end, with a clear error if it fails."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from devcluster.errors import ClusterError
 
-# What a cluster runs besides its own binaries, and the Debian package that has it.
+# Commands that a cluster runs besides its own binaries -> the Debian packages that have them.
 NEEDED = {
     "ip": "iproute2",
     "nft": "nftables",
@@ -27,7 +27,7 @@ def missing() -> dict[str, str]:
 def output(
     argv: Sequence[str | Path], *, given: str | None = None, env: Mapping[str, str] | None = None
 ) -> str:
-    """What the command printed; ClusterError with its own words where it failed."""
+    """Run a command. Returns its standard output; ClusterError with the command's own words if it fails."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(words, input=given, env=env, text=True, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Speaking to PID 1 of a cluster (`devcluster.init`) through its unix socket."""
+"""A client of a cluster's PID 1 (`devcluster.init`), through its unix socket."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ import msgspec
 from devcluster.errors import ClusterError
 
 TRIES: Final = 3
-"""How often a request is made of which nothing was read."""
+"""How often a request is sent at most; it is sent again only if PID 1 has read nothing of it."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -22,18 +22,18 @@ class Request(msgspec.Struct, frozen=True):
     log: str
     node: str | None
     restarted_always: bool = False
-    """Whether it is started again when it ends by itself."""
+    """Whether it is restarted when it ends by itself."""
     env: dict[str, str] = {}
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process as PID 1 sees it: pid inside the cluster; exited is None while it runs, -N after signal N."""
+    """A process as PID 1 sees it: pid in the cluster; exited is None while it runs, and -N after signal N."""
 
     pid: int
     exited: int | None
     request: Request
     restarted: int = 0
-    """How often it has ended by itself and was restarted since it was started on request."""
+    """How often it was restarted after it ended by itself, since it was last started on request."""
 
 
 class _Processes(msgspec.Struct, frozen=True):
@@ -42,19 +42,19 @@ class _Processes(msgspec.Struct, frozen=True):
 
 
 class Control:
-    """A cluster's PID 1, asked through the socket at this path."""
+    """A cluster's PID 1, reached through the socket at this path."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def host_pid(self) -> int:
-        """The PID, on the host, of the cluster's first process; ClusterError where it does not answer."""
+        """The PID, on the host, of the cluster's first process; ClusterError if it does not answer."""
         with self._connect() as connection:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[0])
 
     def answers(self) -> bool:
-        """Whether the cluster's first process is there."""
+        """Whether the cluster's first process accepts connections."""
         try:
             self.host_pid()
         except ClusterError:
@@ -71,10 +71,10 @@ class Control:
         node: str | None,
         restarted_always: bool = False,
     ) -> Process:
-        """Start a process under a name that nothing running has.
+        """Start a process under a name that no running process has.
 
-        One that is `restarted_always` is started again a second after it has ended by itself; not after a
-        signal that ends it.
+        With `restarted_always` it is restarted a second after it has ended by itself, but not after
+        `signal` was used to end it.
         """
         request = {
             "name": name,
@@ -87,11 +87,11 @@ class Control:
         return msgspec.convert(self._ask({"do": "start", **request}), Process)
 
     def start_again(self, name: str) -> Process:
-        """Start what ran under this name, with the same command line."""
+        """Start the process of this name again, with the same command line."""
         return msgspec.convert(self._ask({"do": "again", "name": name}), Process)
 
     def signal(self, name: str, number: int) -> Process:
-        """Send a signal; one that has ended gets none, but is not started again after one that ends it."""
+        """Send a signal, unless it has ended. After any but SIGSTOP and SIGCONT it is not restarted."""
         return msgspec.convert(self._ask({"do": "signal", "name": name, "signal": number}), Process)
 
     def make_node(self, name: str, script: str) -> None:
@@ -103,7 +103,7 @@ class Control:
         self._ask({"do": "reset restarts"})
 
     def outlive(self) -> None:
-        """From now on the cluster stays when its owner ends."""
+        """Let the cluster outlive its owner from now on."""
         self._ask({"do": "outlive"})
 
     def processes(self) -> dict[str, Process]:
@@ -111,17 +111,17 @@ class Control:
         return self._list().processes
 
     def node_namespace(self, node: str) -> Path:
-        """A file, readable on the host, that is the node's mount namespace."""
+        """The file of a node's mount namespace, readable on the host."""
         return Path(f"/proc/{self.host_pid()}/fd/{self._list().nodes[node]}")
 
     def _list(self) -> _Processes:
         return msgspec.convert(self._ask({"do": "list"}), _Processes)
 
     def _exchange(self, request: bytes) -> bytes:
-        """The line that answers a line; one of which nothing was read is sent again.
+        """Send a line and return the line that answers it; a request that was not read is sent again.
 
-        The first process listens to one caller at a time, and to each for a few seconds: a caller that a busy
-        machine held up finds the connection closed.
+        The first process serves one caller at a time, and waits a few seconds for each one's request: a
+        caller that a busy machine delays finds the connection closed.
         """
         problem: OSError | None = None
         for _ in range(TRIES):

@@ -25,7 +25,7 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """The daemon's PID on the host; ClusterError where it has ended."""
+        """The daemon's PID on the host; ClusterError if it has ended."""
         inner = self._process().pid
         candidates = self.tree.processes(self.mark)
         found = host_pid(inner, init=self.control.host_pid(), candidates=candidates)
@@ -40,13 +40,13 @@ class Daemon:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it is stopped by `pause`."""
+        """Whether it is paused (SIGSTOP)."""
         fields = fields_of(self.pid)
         return fields is not None and fields[STATE] == "T"
 
     @property
     def restarted(self) -> int:
-        """How often it has ended by itself and was restarted since it was started on request."""
+        """How often it was restarted after it ended by itself, since it was last started on request."""
         return self._process().restarted
 
     @property
@@ -55,22 +55,22 @@ class Daemon:
         return Path(self._process().request.log)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal; nothing happens where it has ended. SIGKILL is waited for."""
+        """Send a signal, unless it has ended; after SIGKILL, wait until it has ended."""
         self._process()
         self.control.signal(self.name, number)
         if number == signal.SIGKILL and not poll(self._has_ended, seconds=_SECONDS, every=0.01):
             raise ClusterError(f"{self.name} does not end.")
 
     def pause(self) -> None:
-        """Stop it where it is, as a machine that hangs would."""
+        """Pause it (SIGSTOP), as if its machine hung."""
         self.kill(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a stopped daemon go on."""
+        """Let a paused daemon continue (SIGCONT)."""
         self.kill(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Kill it where it runs, and start it with the command line that it had."""
+        """Kill it if it runs, and start it again with the same command line."""
         self.kill()
         self.control.start_again(self.name)
 

@@ -1,4 +1,4 @@
-"""Faults of a whole node, and of single processes by the same names: signals and restarts."""
+"""Faults of single processes and of whole nodes, by name: signals and restarts."""
 
 import contextlib
 import os
@@ -33,7 +33,11 @@ class Faults:
                 os.kill(pid, number)
 
     def restart(self, name: str, *, late: Collection[str] = ()) -> None:
-        """Kill and start again: one process, or a node, its containerd first, all but those that are late."""
+        """Kill a process, or everything on a node, and start it again.
+
+        A node's daemons start in the order of their first start, those after containerd once it answers;
+        those in `late` are not started.
+        """
         node = self._node(name)
         if node is None:
             self.running.daemon(name).restart()
@@ -59,7 +63,7 @@ class Faults:
         return not self._pids(node)
 
     def _pids(self, node: NodePlan) -> set[int]:
-        """Every process that sees the node's mounts, and those of its pods."""
+        """PIDs of every process in the node's mount namespace, and of its pods' processes."""
         tree, mark = self.running.tree, self.running.plan.paths.mark
         mounts = namespace_of_file(self.running.control.node_namespace(node.name))
         own = {pid for pid in tree.processes(mark) if namespace_of(pid, "mnt") == mounts}

@@ -1,4 +1,4 @@
-"""A cluster that runs: its plan and its PID 1, and the operations that boot, faults and callers share."""
+"""A running cluster: its plan and its PID 1, and the operations that boot, faults and callers share."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ class ClusterHandle:
         return Control(self.plan.paths.control)
 
     def node(self, name: str) -> NodePlan:
-        """A node by name; ClusterError where there is none of that name."""
+        """A node by name; ClusterError if there is none of that name."""
         for node in self.plan.nodes:
             if node.name == name:
                 return node
@@ -45,7 +45,7 @@ class ClusterHandle:
         node: str | None = None,
         restarted_always: bool = False,
     ) -> Daemon:
-        """Start a process; on a node its name gets the node's in front (`node-a/kubelet`)."""
+        """Start a process; on a node its name is prefixed with the node's (`node-a/kubelet`)."""
         full = name if node is None or name.startswith(f"{node}/") else f"{node}/{name}"
         program = shutil.which(argv[0])
         if program is None:
@@ -65,7 +65,7 @@ class ClusterHandle:
         return self.daemon(full)
 
     def daemon(self, name: str) -> Daemon:
-        """A process by its full name, whether there is one or not."""
+        """A process by its full name; whether there is one is not checked."""
         return Daemon(name=name, mark=self.plan.paths.mark, control=self.control, tree=self.tree)
 
     @property
@@ -78,10 +78,10 @@ class ClusterHandle:
         return namespaces.enter_node(self.control.node_namespace(node.name), self.control.host_pid())
 
     def import_image(self, node: NodePlan, tar: Path) -> None:
-        """Give a node an image from an OCI or Docker archive."""
+        """Import an image from an OCI or Docker archive on a node."""
         output([*self.enter(node), *containerd.import_command(node, tar)])
 
     def containerd_answers(self, node: NodePlan) -> bool:
-        """Whether a node's containerd takes orders."""
+        """Whether a node's containerd answers requests."""
         ask = [*self.enter(node), *containerd.ask_command(node)]
         return subprocess.run(ask, capture_output=True, check=False).returncode == 0

@@ -1,9 +1,9 @@
 """What this machine must have before anything of the project is built or started, and how to get it.
 
-The first thing that `make run` calls, with the system's Python and before any virtual environment
-exists: `python3 -m devcluster.hostpackages [venv|cluster]`. It uses nothing but the standard library and
-no syntax newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError. When
-nothing is missing it is silent and fast; therefore slow modules are imported where they are used.
+`make run` calls it first, with the system's Python and before any virtual environment exists:
+`python3 -m devcluster.hostpackages [venv|cluster]`. It uses nothing but the standard library and no syntax
+newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError. When nothing is missing
+it is silent and fast; therefore slow modules are imported where they are used.
 
 `venv` is what tests without a cluster need; `cluster` (the default) is everything.
 """
@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 OLDEST_PYTHON = (3, 11)
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where Debian keeps `ip`, `nft` and `iptables`; not on everybody's PATH."""
+"""Where Debian keeps `ip`, `nft` and `iptables`; not on every user's PATH."""
 DATABASE_FOLDERS = "/usr/lib/postgresql"
-"""Debian keeps PostgreSQL's own programs below here, one folder a version, on nobody's PATH."""
+"""Debian keeps PostgreSQL's own programs below this folder, one folder per version, and not on PATH."""
 
 
 class Need(NamedTuple):
@@ -29,9 +29,9 @@ class Need(NamedTuple):
     kind: str
     """`command`, `file` or `module`."""
     name: str
-    """Of a file the path, with * as a wildcard."""
+    """For a file, its path, with * as a wildcard."""
     package: str
-    """The Debian package that gives it; `{python}` stands for python3.11 and the like."""
+    """The Debian package that provides it; `{python}` stands for python3.11 and the like."""
 
 
 VENV_NEEDS = (
@@ -58,7 +58,7 @@ CLUSTER_NEEDS = (
     Need("command", "chromium", "chromium"),
     Need("command", "buildah", "buildah"),
     Need("command", "mmdebstrap", "mmdebstrap"),
-    # By these mmdebstrap trusts Debian's packages where the machine is an Ubuntu. Newer ones end in .pgp.
+    # The keys with which mmdebstrap verifies Debian's packages on Ubuntu. Newer ones end in .pgp.
     Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
     Need("command", "gpg", "gpg"),
     Need("command", "findmnt", "util-linux"),
@@ -68,13 +68,13 @@ NEEDS = {"venv": VENV_NEEDS, "cluster": CLUSTER_NEEDS}
 
 
 class Facts(NamedTuple):
-    """What a machine is, as far as the plan depends on it."""
+    """The facts about a machine that the plan depends on."""
 
     linux: bool
     root: bool
     python: tuple[int, int]
     debian_like: bool
-    """Debian, Ubuntu or a system that calls itself like them, with apt-get."""
+    """Whether it is Debian, Ubuntu or a system that names itself like them, and has apt-get."""
     missing: tuple[Need, ...]
 
 
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
 
 
 def plan(facts: Facts, purpose: str = "cluster") -> Plan:
-    """The one decision: nothing to do, packages to install, or why it cannot go on."""
+    """Decide: nothing to do, packages to install, or a refusal with its reason."""
     if not facts.linux:
         return Plan(refusal="This project runs on Linux only: it needs namespaces and cgroups.")
     if facts.python < OLDEST_PYTHON:
@@ -113,7 +113,7 @@ def plan(facts: Facts, purpose: str = "cluster") -> Plan:
 
 
 def packages_for(facts: Facts) -> tuple[str, ...]:
-    """The Debian packages that give what is missing, each once, in a stable order."""
+    """The Debian packages that provide what is missing, each once, in a stable order."""
     python = "python{}.{}".format(*facts.python)
     return tuple(sorted({need.package.format(python=python) for need in facts.missing}))
 
@@ -126,7 +126,7 @@ def is_debian_like(os_release: str) -> bool:
 
 
 def is_there(need: Need, folders: list[str]) -> bool:
-    """Look for one need on this machine, commands in the given folders."""
+    """Whether this machine has what one need names; commands are looked for in the given folders."""
     if need.kind == "module":
         return importlib.util.find_spec(need.name) is not None
     if need.kind == "file":
@@ -135,7 +135,7 @@ def is_there(need: Need, folders: list[str]) -> bool:
 
 
 def survey(needs: tuple[Need, ...]) -> Facts:
-    """Look at this machine."""
+    """The facts about this machine, with those of the needs that it lacks."""
     databases = map(str, Path(DATABASE_FOLDERS).glob("*/bin"))
     folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS, *databases]
     try:
@@ -152,7 +152,7 @@ def survey(needs: tuple[Need, ...]) -> Facts:
 
 
 def install(packages: tuple[str, ...]) -> int:
-    """Install Debian packages without a question asked; apt's exit status."""
+    """Install Debian packages without asking questions. Returns apt-get's exit status."""
     import subprocess  # noqa: PLC0415 - slow, and not needed when nothing is missing
 
     print(f"Installing by apt-get: {' '.join(packages)}", flush=True)
@@ -169,7 +169,7 @@ def install(packages: tuple[str, ...]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Bring the machine to what a purpose needs; 0 when it is there."""
+    """Install what a purpose needs and the machine lacks. Returns 0 when everything is there."""
     purpose = arguments[0] if arguments else "cluster"
     if purpose not in NEEDS or len(arguments) > 1:
         print("usage: python3 -m devcluster.hostpackages [venv|cluster]", file=sys.stderr)

@@ -1,9 +1,9 @@
 """PID 1 of a cluster: starts processes on request, reaps every orphan, remembers how each ended.
 
-Run as a script inside the new namespaces (`init.py SOCKET PIPE`), with the standard library alone, so that
-it is there at once. `devcluster.control` speaks to it: one JSON object per connection and direction, each a
-line. Its death ends the whole cluster, because the kernel then ends every process of the PID namespace. It
-ends when the other end of the pipe, its owner's, is closed, unless a request made it outlive the owner.
+It runs as a script inside the new namespaces (`init.py SOCKET PIPE`), with the standard library alone, so
+that it starts at once. `devcluster.control` is its client: one JSON object per connection and direction, each
+on one line. When it ends, the whole cluster ends, because the kernel then ends every process of the PID
+namespace. It ends when its owner's end of the pipe is closed, unless a request made it outlive the owner.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _SECONDS = 5
 _PAUSE = 1
 """Seconds after which a crashed process is restarted."""
 _GOES_ON = (signal.SIGSTOP, signal.SIGCONT)
-"""Signals after which a process is not meant to end: one that ends later has crashed by itself."""
+"""Signals that are not meant to end a process: if it ends after one of them, it has crashed by itself."""
 
 
 class Init:
@@ -32,10 +32,10 @@ class Init:
         self._nodes: dict[str, int] = {}
         self._crashed: list[str] = []
         self.outlives = False
-        """Whether the cluster stays when its owner ends."""
+        """Whether the cluster outlives its owner."""
 
     def restart_crashed(self) -> None:
-        """Start processes again that have ended by themselves, where they are `restarted_always`."""
+        """Restart processes with `restarted_always` that ended by themselves and were not signalled since."""
         names, self._crashed = self._crashed, []
         for name in names:
             crashed = self._processes[name]
@@ -118,7 +118,7 @@ class Init:
         return self._processes[name]
 
     def _make_node(self, name: str, script: str) -> dict[str, Any]:
-        """Run the script in a new mount namespace, keep that namespace once it has printed a line."""
+        """Run the script in a new mount namespace, and keep that namespace if the script succeeds."""
         with subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script + "\necho ready\nread _"],
             stdin=subprocess.PIPE,
@@ -148,13 +148,18 @@ def _serve_one(init: Init, connection: socket.socket) -> None:
 
 
 def _prepare() -> None:
-    """What belongs to the namespaces as a whole."""
+    """Prepare the namespaces as a whole: an empty /run, and IP forwarding."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def serve(path: str, owner: int) -> None:
-    """Answer at this unix socket until the owner has closed the other end of this pipe."""
+    """Answer requests at this unix socket until the owner's end of this pipe is closed.
+
+    Args:
+        path: of the socket.
+        owner: file descriptor of the reading end; ignored once the cluster outlives its owner.
+    """
     os.set_inheritable(owner, False)
     wake, woken = socket.socketpair()
     woken.setblocking(False)

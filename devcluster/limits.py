@@ -1,9 +1,9 @@
-"""Limits of the machine that clusters use up, all clusters of a user together.
+"""Limits of the machine that all clusters of a user use up together.
 
-The one that is met first is `fs.inotify.max_user_instances`: 128 by default, of which a cluster of two nodes
+The first to be reached is `fs.inotify.max_user_instances`: 128 by default, of which a cluster of two nodes
 takes 22. Beyond it a kubelet ends with `inotify_init: too many open files`, long after the start and far from
-the cause, so a start checks the limit first. Where there is no room for some clusters it raises the limit;
-where it may not, and there is no room for one, it refuses.
+the cause, so a start checks the limits first. It raises a limit that leaves room for fewer than `AT_ONCE`
+clusters. If that is not possible and there is no room for a single one, it refuses.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from devcluster.errors import ClusterError
 Report = Callable[[str], None]
 PROC: Final = Path("/proc")
 GROUPS_OF_PROCESSES: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/pids"))
-"""The top group of this machine or container where it counts processes: version 2, version 1."""
+"""The top control group of this machine or container that counts processes: version 2, version 1."""
 AT_ONCE: Final = 8
-"""Clusters for which a start makes room: side by side runs, and those that were left behind."""
+"""Number of clusters for which a start makes room: parallel runs, and clusters that were left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Limit:
     """One limit of the kernel.
 
     Args:
-        name: as sysctl calls it; of what cannot be changed, in words.
-        cluster: how much of it a cluster of two nodes takes with some pods, measured (docs/testing.md) and
+        name: as sysctl calls it; in words for a limit that cannot be changed.
+        cluster: how much of it a cluster of two nodes with some pods takes, measured (docs/testing.md) and
             rounded up.
-        raised: what it is raised to; 0 where nothing can be.
+        raised: the value that it is raised to; 0 if it cannot be raised.
     """
 
     name: str
@@ -62,7 +62,7 @@ class State:
 
     @property
     def refusal(self) -> str:
-        """Why no cluster can be started; empty where one can."""
+        """Why no cluster can be started; empty if one can."""
         if self.clusters:
             return ""
         name, one = self.limit.name, self.limit.cluster
@@ -85,18 +85,18 @@ FILES: Final = Limit("fs.file-max", 5000, 1_000_000)
 GROUPS: Final = Limit("memory control groups", 100, 0)
 ADDRESSES: Final = Limit("slots for addresses", 1, 0)
 GROUPS_AT_MOST: Final = 65_535
-"""The kernel numbers them with 16 bits."""
+"""The kernel numbers memory's control groups with 16 bits."""
 _LINK: Final = re.compile(rf"^\s*{LINKS}\d+:", re.MULTILINE)
 """The host's end of a cluster's network (``Addresses.interface``), as in /proc/net/dev."""
 
 
 def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Report) -> None:
-    """Raise what is short.
+    """Raise the limits that are short.
 
     Args:
         states: of every limit.
-        write: raises a limit; the value that it has afterwards.
-        report: gets the limits that were raised.
+        write: raises a limit, and returns the value that it has afterwards.
+        report: called for each limit that was raised.
 
     Raises:
         ClusterError: there is no room for a cluster, and none could be made.
@@ -117,7 +117,7 @@ def ensure(report: Report) -> None:
 
 
 def in_use() -> list[str]:
-    """Every limit of this machine in a few words."""
+    """Every limit of this machine and its use, in a few words each."""
     return [f"{s.limit.name} {s.used} of {s.value}" for s in survey()]
 
 
@@ -147,7 +147,7 @@ def _surveyed(proc: Path) -> Iterator[State]:
 
 
 def _processes(groups: Iterable[Path]) -> Iterator[State]:
-    """Threads of all processes in the group that every cluster's groups lie in, where they are limited."""
+    """Threads of all processes in the group that contains every cluster's groups, if they are limited."""
     for group in groups:
         with contextlib.suppress(OSError, ValueError):  # "max" is not a number
             yield State(
@@ -158,7 +158,7 @@ def _processes(groups: Iterable[Path]) -> Iterator[State]:
 
 
 def _threads(loadavg: Path) -> int:
-    """Of all processes, from /proc/loadavg: three loads, running/all, the newest pid."""
+    """The number of all threads, from /proc/loadavg: three loads, running/all, the newest PID."""
     return int(loadavg.read_text().split()[3].partition("/")[2])
 
 

@@ -1,6 +1,6 @@
 """One owner per cluster: a file lock, held from start to stop or until the owner's process ends.
 
-The file says who the owner is and where the cluster's state lies, so that every cluster of a machine can be
+The file names the owner and the folder of the cluster's state, so that every cluster of a machine can be
 found, whichever checkout started it.
 """
 
@@ -23,9 +23,9 @@ class Owner(msgspec.Struct, frozen=True):
         name: of the cluster.
         root: folder in which its state lies.
         process: the owner's PID.
-        born: when that process was started, in ticks since boot: PIDs come again.
+        born: when that process was started, in ticks since boot: PIDs are reused.
         command: the owner's command line, shortened.
-        kept: whether the cluster outlives its owner, who has let go of it.
+        kept: whether the owner has released the cluster, which then outlives it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def lives(self) -> bool:
-        """Whether the owner's process is still there."""
+        """Whether the owner's process still runs."""
         return self.born == _born(self.process)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def owner_of(lock: Path) -> Owner | None:
-    """What a lock's file says; None where there is none, or nothing that can be read."""
+    """The owner that a lock's file names; None if there is no file, or its content cannot be read."""
     try:
         return msgspec.json.decode(lock.read_bytes(), type=Owner)
     except (OSError, msgspec.DecodeError):
@@ -54,11 +54,11 @@ def owner_of(lock: Path) -> Owner | None:
 
 
 class InUseError(ClusterError):
-    """Another process has the cluster's lock."""
+    """Another process holds the cluster's lock."""
 
 
 class Lockfile:
-    """The lock of a cluster; InUseError where another process has it."""
+    """The lock of a cluster, held from here on; InUseError if another process holds it."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
@@ -72,7 +72,7 @@ class Lockfile:
                 make_root(self._path.parent)
                 stream = self._path.open("a+")
             except FileNotFoundError:
-                continue  # the last owner of all removed the folder meanwhile
+                continue  # another process removed the empty folder meanwhile
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -102,7 +102,7 @@ class Lockfile:
             return False
 
     def release(self, *, remove: bool) -> None:
-        """Let go; remove the file where the cluster is gone, else say that it is there to stay."""
+        """Release the lock: remove its file if the cluster is gone, else mark the cluster there as kept."""
         if self._file is not None:
             if remove:
                 self._path.unlink(missing_ok=True)
@@ -113,11 +113,11 @@ class Lockfile:
 
 
 def _born(process: int) -> int | None:
-    """When a process was started, in ticks since boot; None where it does nothing any more."""
+    """When a process was started, in ticks since boot; None if it has ended."""
     fields = fields_of(process)
     return None if fields is None or fields[STATE] == "Z" else int(fields[BORN])
 
 
 def _command_line() -> str:
     words = Path("/proc/self/cmdline").read_bytes().decode(errors="replace").split("\0")
-    return " ".join(" ".join(words).split())[:100]  # in one line: a program in `python -c` may have many
+    return " ".join(" ".join(words).split())[:100]  # in one line: a program for `python -c` may have many

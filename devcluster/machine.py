@@ -1,4 +1,4 @@
-"""Every cluster of this machine, whichever checkout started it: which there are, and removing them."""
+"""Every cluster of this machine, whichever checkout started it: finding and removing them."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -19,11 +19,11 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A cluster of which something is there.
+    """A cluster that runs, or of which something is left.
 
     Args:
         paths: of its files.
-        owner: the process that started it last; None: not known.
+        owner: the process that started it last; None if unknown.
         runs: whether its first process answers.
     """
 
@@ -33,26 +33,29 @@ class Found:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether it is left behind: its owner is dead and did not mean it to stay."""
+        """Whether its owner is dead, and it was not kept or does not run.
+
+        If the owner is unknown: whether it does not run.
+        """
         if self.owner is None:
             return not self.runs
         return not self.owner.lives and not (self.owner.kept and self.runs)
 
     def __str__(self) -> str:
-        """The cluster's name, and its folder if that is not in this checkout."""
+        """The cluster's name, and the root of its state unless that is the default."""
         root = self.paths.root
         return self.paths.name if root == default_root().resolve() else f"{self.paths.name} in {root}"
 
 
 def stored_states() -> Iterator[Path]:
-    """Folders of state, of this checkout and of all that keep theirs in the folder for temporary files."""
+    """State folders of this checkout's clusters, and of every cluster in the folder for temporary files."""
     yield from (state for state in default_root().resolve().glob("*") if state.is_dir())
     others = Path(tempfile.gettempdir()).resolve().glob(f"{names.FOLDER_PREFIX}*/*/cluster.json")
     yield from (record.parent for record in others)
 
 
 def found(locks: Path = LOCKS, states: Callable[[], Iterable[Path]] = stored_states) -> list[Found]:
-    """Every cluster whose lock or state is there, by name."""
+    """Every cluster that has a lock or state, sorted by name."""
     there = {where.mark: where for where in (*_locked(locks), *_stored(locks, states()))}
     return sorted(
         (Found(where, owner_of(where.lock), _runs(where)) for where in there.values()),
@@ -67,13 +70,13 @@ def remove_left_behind(
     states: Callable[[], Iterable[Path]] = stored_states,
     remove: Callable[[Paths], object] = clusters.remove_at,
 ) -> None:
-    """Remove every cluster whose owner is dead.
+    """Remove every cluster that is left behind.
 
     Args:
-        report: called for each of them.
+        report: called for each that was removed, or could not be.
         locks: folder of the locks.
-        states: where state may be without a lock.
-        remove: removes one; InUseError where another process starts or removes it at this moment.
+        states: lists folders of state, which may have no lock.
+        remove: removes one; InUseError if another process starts or removes it at this moment.
     """
     for one in found(locks, states):
         if one.is_left_behind:
@@ -88,7 +91,7 @@ def remove_left_behind(
 
 
 def remove_all(report: Report) -> None:
-    """Remove every cluster of this machine, used or not; report: called for each of them."""
+    """Remove every cluster of this machine, even one in use; `report` is called for each of them."""
     groups = CgroupTree()
     for one in found():
         cleanup.clean(one.paths, groups)
@@ -105,15 +108,15 @@ def remove_all(report: Report) -> None:
 
 def _locked(locks: Path) -> Iterator[Paths]:
     if not is_own(locks):
-        return  # the process that reads it removes the cluster that it names
+        return  # another user could name any cluster in it, and have that removed
     for lock in locks.glob(f"{names.MARK_PREFIX}*.lock"):
         if owner := owner_of(lock):
-            with suppress(ClusterError):  # no name of a cluster
+            with suppress(ClusterError):  # not the name of a cluster
                 yield paths_of(owner.name, Path(owner.root), locks)
 
 
 def _stored(locks: Path, states: Iterable[Path]) -> Iterator[Paths]:
-    """Clusters whose state is there; their locks may have gone with a restart of the machine."""
+    """Clusters that have state; a restart of the machine may have removed their locks."""
     for state in states:
         with suppress(ClusterError):
             if is_own(state.parent):

@@ -19,7 +19,7 @@ _JOIN = 'echo $$ > "$1" && shift && exec "$@"'
 def start(*, join: Path, control: Path, log: Path, owner: OwnerPipe) -> None:
     """Start PID 1 of a cluster in new namespaces; it answers at `control` a moment later.
 
-    It ends with the process that holds the other end of the owner's pipe.
+    It ends with the process that holds the writing end of the owner's pipe.
     """
     argv = [
         "sh", "-c", _JOIN, "sh", str(join),
@@ -43,7 +43,7 @@ def start(*, join: Path, control: Path, log: Path, owner: OwnerPipe) -> None:
 
 
 def node_mounts(node: NodePlan) -> str:
-    """A shell script: what a node must not share with the host, because kubelet and containerd hard-wire it.
+    """A shell script that gives a node its own folders, where kubelet and containerd hard-wire the paths.
 
     Sockets and runc's state lie in /run, links to logs in /var/log, device plugins and checkpoints in
     /var/lib/kubelet, CNI's cache in /var/lib.
@@ -59,14 +59,14 @@ def node_mounts(node: NodePlan) -> str:
 
 
 def enter_node(namespace: Path, pid: int) -> list[str]:
-    """The beginning of a command line that runs in a node: its mounts, the cluster's other namespaces."""
+    """The beginning of a command line that runs in a node's mounts and the cluster's other namespaces."""
     shared = {"net": "net", "pid": "pid_for_children", "ipc": "ipc", "uts": "uts"}
     files = [f"--{option}=/proc/{pid}/ns/{file}" for option, file in shared.items()]
     return ["nsenter", f"--mount={namespace}", *files, "--"]
 
 
 def host_pid(inner: int, *, init: int, candidates: set[int]) -> int | None:
-    """The PID on the host of a process that the cluster calls `inner`; None where it is gone.
+    """The PID on the host of the process whose PID in the cluster is `inner`; None if it is gone.
 
     init: PID on the host of the cluster's first process. candidates: PIDs on the host to check.
     """
@@ -78,7 +78,7 @@ def host_pid(inner: int, *, init: int, candidates: set[int]) -> int | None:
 
 
 def namespace_of(pid: int, kind: str) -> str | None:
-    """The namespace of this kind in which a process is; None where it is gone."""
+    """The namespace of this kind that a process is in; None if the process is gone."""
     try:
         return namespace_of_file(Path(f"/proc/{pid}/ns/{kind}"))
     except OSError:
@@ -86,7 +86,7 @@ def namespace_of(pid: int, kind: str) -> str | None:
 
 
 def inner_pid(pid: int) -> int | None:
-    """The PID of a process in its own namespace; None where it is gone."""
+    """The PID of a process in its own namespace; None if the process is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -98,5 +98,5 @@ def inner_pid(pid: int) -> int | None:
 
 
 def namespace_of_file(path: Path) -> str:
-    """The identity of a namespace that a file is, as `namespace_of` gives it."""
+    """The identity of the namespace behind a file in /proc, as `namespace_of` returns it."""
     return str(path.readlink())

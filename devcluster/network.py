@@ -1,8 +1,8 @@
 """The link between the host and a cluster's network namespace, and what is inside that namespace.
 
-The host's end of the link is what reserves a slot: the kernel makes an interface of one name only once. Its
-MAC address says from its first moment whose it is. With the link everything of a cluster leaves the host's
-network: address and route belong to it.
+The host's end of the link reserves a slot: the kernel makes an interface of one name only once. Its MAC
+address identifies the cluster from the moment the link is made. Removing the link removes everything that the
+cluster has in the host's network, since address and route belong to it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Route(msgspec.Struct):
 
 
 def reserve(mark: str) -> Addresses:
-    """Take the first free slot by making its link; ClusterError where all are taken."""
+    """Take the first free slot by making its link; ClusterError if all are taken."""
     for addresses in free(_routes()):
         link = ["link", "add", addresses.interface, "address", owner_address(mark), "type", "veth"]
         try:
@@ -59,7 +59,7 @@ def free(routes: Sequence[Route]) -> Iterator[Addresses]:
 
 
 def connect(addresses: Addresses, *, pid: int, nodes: int) -> None:
-    """Give the namespace of this process its end of the link, one bridge per node, and the host the route."""
+    """Give this process's namespace its end of the link and a bridge per node; give the host the route."""
     output(["ip", "link", "set", _peer(addresses), "netns", str(pid), "name", _INSIDE])
     inside = [
         "link set lo up",
@@ -89,7 +89,7 @@ def remove(mark: str) -> None:
         try:
             output(["ip", "link", "del", name])
         except ClusterError:
-            if name in links(mark):  # it may go by itself, with its namespace
+            if name in links(mark):  # it may have vanished with its namespace
                 raise
 
 

@@ -1,7 +1,8 @@
-"""A pipe by which a cluster's first process notices that its owner has ended, however that came about.
+"""A pipe by which a cluster's first process notices that its owner has ended, however it ended.
 
-The owner holds the writing end and never writes: the kernel closes it with the owner. The first process waits
-for that at the reading end, and ends; the kernel then ends everything of the cluster (`devcluster.init`).
+The owner holds the writing end and never writes; the kernel closes it when the owner ends. The first process
+waits for that at the reading end and then ends; the kernel then ends everything of the cluster
+(`devcluster.init`).
 """
 
 import os
@@ -9,7 +10,7 @@ from typing import Self
 
 
 class OwnerPipe:
-    """Both ends, until the first process has its own. No process that the owner starts inherits one."""
+    """Both ends, until the first process has the reading one. No other child of the owner inherits one."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
@@ -22,7 +23,7 @@ class OwnerPipe:
         self.close()
 
     def hand_over(self) -> None:
-        """The first process has the reading end: it alone."""
+        """Close the reading end here: the first process alone has it from now on."""
         self._close(self.reading)
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """Where a cluster's files lie: short-lived state, the kubeconfig in the checkout, logs that were kept.
 
-Every checkout has a folder for the state of its clusters, so that two checkouts never mean the same cluster
-by one name. What the kernel keeps of a cluster carries name and folder; locks lie in one place per machine.
+Every checkout has its own folder for the state of its clusters, so that one name in two checkouts means two
+clusters. The kernel's objects of a cluster are marked with its name and a hash of that folder; the locks of
+all clusters of a machine are in one folder.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ class Paths:
 
     @property
     def state(self) -> Path:
-        """Everything that exists only while the cluster does."""
+        """Folder of everything that exists only while the cluster does."""
         return self.root / self.name
 
     @property
@@ -75,7 +76,7 @@ class Paths:
 
     @property
     def logs(self) -> Path:
-        """One file per daemon."""
+        """Folder of the logs, one file per daemon."""
         return self.state / "logs"
 
     def node(self, node: str) -> Path:
@@ -86,7 +87,7 @@ class Paths:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, at a path that stays the same: in the checkout.
 
-        Clusters whose state lies elsewhere keep it there, because their names may be taken here.
+        Clusters whose state is in another folder keep it there: this checkout may have one of the same name.
         """
         if not self._is_standard:
             return self.state / "kubeconfig"
@@ -95,11 +96,11 @@ class Paths:
 
     @property
     def kept_logs(self) -> Path:
-        """Where logs go when a start fails; logs of clusters of one name in different roots stay apart."""
+        """Folder of the logs that are kept after a failure; clusters of one name share none across roots."""
         return CHECKOUT / ".devcluster" / "logs" / (self.name if self._is_standard else self.mark)
 
     def remove_root_if_empty(self) -> None:
-        """Remove the folder of the state of clusters after the last one; not a folder of the caller's."""
+        """Remove the folder of the clusters' state once it is empty, unless the caller chose the folder."""
         if self._is_standard:
             with contextlib.suppress(OSError):
                 self.root.rmdir()
@@ -111,7 +112,7 @@ class Paths:
 
     @property
     def mark(self) -> str:
-        """What the kernel's objects of this cluster go by: control groups, the address of its link."""
+        """What identifies this cluster's objects in the kernel: its control groups, its link's address."""
         return f"{names.MARK_PREFIX}{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
 
 
@@ -121,13 +122,13 @@ def _standard_root() -> Path:
 
 
 def default_root() -> Path:
-    """The folder for state where none is asked for."""
+    """The folder for state if the caller names none."""
     own = os.environ.get(STATE_SETTING)
     return Path(own) if own else _standard_root()
 
 
 def paths_of(name: str, root: Path | None = None, locks: Path = LOCKS) -> Paths:
-    """The paths of a cluster; ClusterError where the name or the folder cannot be used."""
+    """The paths of a cluster; ClusterError if the name or the folder cannot be used."""
     found = Paths(checked_name(name), (root or default_root()).resolve(), locks)
     for folder in PRIVATE_TO_NODES:
         if found.root.is_relative_to(folder):
@@ -144,7 +145,7 @@ def paths_of(name: str, root: Path | None = None, locks: Path = LOCKS) -> Paths:
 
 
 def make_root(root: Path) -> None:
-    """Make a folder for state or locks; ClusterError where another user owns it.
+    """Make a folder for state or locks, unless it exists; ClusterError if another user owns it.
 
     Tokens are stored there, and its content is trusted.
     """

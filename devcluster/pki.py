@@ -51,12 +51,12 @@ class Pki:
 
     @property
     def service_account_key(self) -> Path:
-        """Signs the tokens of service accounts."""
+        """The key that signs the tokens of service accounts."""
         return self.folder / "service-accounts.key"
 
     @property
     def service_account_public_key(self) -> Path:
-        """Checks the tokens of service accounts."""
+        """The key that verifies the tokens of service accounts."""
         return self.folder / "service-accounts.pub"
 
     @property
@@ -65,7 +65,7 @@ class Pki:
         return self.folder / "tokens.csv"
 
     def token(self, bearer: str) -> str:
-        """The token of the administrator, a component or a node."""
+        """The token of the administrator, a component or a node; KeyError for any other bearer."""
         for line in self.tokens.read_text().splitlines():
             token, _, uid, _ = line.split(",")
             if uid == bearer:
@@ -74,7 +74,7 @@ class Pki:
 
 
 def make(folder: Path, addresses: Addresses, nodes: tuple[str, ...]) -> Pki:
-    """Make everything in an empty folder."""
+    """Make the keys, certificates and tokens of a cluster with these nodes, in a new folder."""
     folder.mkdir(mode=0o700)
     pki = Pki(folder)
     authority_key = folder / "ca.key"
@@ -100,7 +100,7 @@ def issue(pki: Pki, folder: Path, name: str, *, hosts: tuple[str, ...] = ()) -> 
         pki: the cluster's.
         folder: for the files, which are named after the certificate's name.
         name: its common name.
-        hosts: DNS names of a server; none makes it a client's.
+        hosts: DNS names of a server; without any it is a client's certificate.
     """
     stem = name.replace(":", "-")
     certificate, key = folder / f"{stem}.crt", folder / f"{stem}.key"

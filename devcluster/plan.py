@@ -50,7 +50,7 @@ class Plan:
         return [str(self.programs.path("kubebox")), command]
 
     def configuration(self, name: str) -> Path:
-        """A file of the control plane."""
+        """The path of a configuration file of the control plane."""
         return self.paths.configuration / name
 
     @property
@@ -102,12 +102,12 @@ class NodePlan:
 
     @property
     def kubelet_port(self) -> int:
-        """Nodes share a network namespace, so their ports differ."""
+        """The kubelet's port; nodes share a network namespace, so their ports differ."""
         return _KUBELET_PORT + self.index
 
     @property
     def kubelet_health_port(self) -> int:
-        """Answers /healthz inside the cluster."""
+        """The port at which the kubelet answers /healthz, inside the cluster."""
         return _KUBELET_HEALTH_PORT + self.index
 
     @property

@@ -95,7 +95,7 @@ def pod(
 
 
 def parse_sight(log: str) -> Sight | None:
-    """What the first line of a probe's log says; None while it is not there yet."""
+    """The first line of a probe's log, decoded; None while it is missing or incomplete."""
     line = log.partition("\n")[0]
     try:
         return msgspec.convert(json.loads(line), Sight)
@@ -106,7 +106,7 @@ def parse_sight(log: str) -> Sight | None:
 def read_sight(
     kubectl: Callable[..., str], *, namespace: str, name: str, container_name: str = "main"
 ) -> Sight | None:
-    """What a container has written; None when it has not written within a minute."""
+    """What a container has printed; None if it prints nothing within a minute."""
 
     def read() -> Sight | None:
         try:

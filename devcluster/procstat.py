@@ -1,19 +1,19 @@
-"""What the kernel says of a process in /proc/PID/stat, whatever its name is."""
+"""What the kernel reports about a process in /proc/PID/stat, whatever its name is."""
 
 from pathlib import Path
 from typing import Final
 
 STATE: Final = 0
-"""``Z``: it has ended and was not reaped; ``T``: it is stopped."""
+"""``Z``: it has ended and has not been reaped; ``T``: it is stopped."""
 PARENT: Final = 1
 USER_TICKS: Final = 11
 SYSTEM_TICKS: Final = 12
 BORN: Final = 19
-"""In ticks since boot: together with the PID it names a process for good."""
+"""Its start, in ticks since boot: together with the PID it identifies a process, since PIDs are reused."""
 
 
 def fields_of(process: int | str) -> tuple[str, ...] | None:
-    """The fields behind the name, which may hold blanks and brackets; None where there is no such process."""
+    """The fields after the name, which may contain blanks and brackets; None if there is no such process."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -22,6 +22,6 @@ def fields_of(process: int | str) -> tuple[str, ...] | None:
 
 
 def lives(process: int) -> bool:
-    """Whether a process still runs; one that has ended and was not reaped does not."""
+    """Whether a process still runs; one that has ended and has not been reaped does not."""
     fields = fields_of(process)
     return fields is not None and fields[STATE] not in ("Z", "X")

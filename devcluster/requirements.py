@@ -14,7 +14,7 @@ from devcluster.plan import Programs
 
 
 def check() -> None:
-    """ClusterError where this machine or this user cannot run a cluster."""
+    """ClusterError if this machine or this user cannot run a cluster."""
     check_user()
     if lacking := missing():
         packages = " ".join(sorted(set(lacking.values())))
@@ -27,20 +27,20 @@ def check() -> None:
 
 
 def check_user() -> None:
-    """ClusterError where this user may not do what a cluster needs."""
+    """ClusterError if this user may not do what a cluster needs."""
     if os.geteuid() != 0:
         raise ClusterError("A cluster needs root: it makes namespaces, mounts and control groups. Try sudo.")
 
 
 def programs() -> Programs:
-    """The cluster's binaries, built first where they are missing."""
+    """The cluster's binaries, built first if they are missing."""
     built = binaries.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
     _visible_on_nodes("The folder of the binaries", built.root)
     return Programs({name: str(built.path(name)) for name in binaries.NAMES})
 
 
 def images() -> tuple[Path, ...]:
-    """Archives of the images that every node gets."""
+    """Archives of the images that every node gets, built first if they are missing."""
     return tuple(
         image.tar for image in image_archives.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
     )

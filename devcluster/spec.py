@@ -1,4 +1,4 @@
-"""What a cluster shall be: values that a caller writes, checked before anything is touched."""
+"""The specification of a cluster: values that a caller writes, checked before anything is touched."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _RESERVED_NODES = {"pki", "etcd", "logs", "configuration"}
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One node: its name, its simulated GPUs, and labels that its kubelet sets.
 
-    real: it has this machine's driver and all its GPUs in place of simulated ones.
+    real: whether it has this machine's driver and all its GPUs in place of simulated ones.
     """
 
     name: str
@@ -34,9 +34,9 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: its name on this machine, at most 20 characters; two clusters of one name cannot run together.
     scheduler: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) without its clientConnection's
-        kubeconfig, or nothing for the default profile.
+        kubeconfig; empty for the default profile.
     apiserver_arguments: further command line arguments of kube-apiserver.
-    kubelet: fields of every kubelet's KubeletConfiguration that are to be others than usual here.
+    kubelet: fields that override those of every kubelet's KubeletConfiguration.
     """
 
     name: str = DEFAULT_NAME
@@ -60,7 +60,7 @@ def checked_name(name: str) -> str:
 
 
 def checked(spec: ClusterSpec) -> ClusterSpec:
-    """The specification as it came, or a ClusterError that names the first thing wrong with it."""
+    """The specification unchanged, or a ClusterError that names the first thing wrong with it."""
     checked_name(spec.name)
     names = [node.name for node in spec.nodes]
     if not 1 <= len(names) <= NODES_AT_MOST:

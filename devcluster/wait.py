@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: the only place of a cluster's start and faults with a clock."""
+"""Waiting for a condition with a deadline: the only module of a cluster's start and faults with a clock."""
 
 import threading
 from collections.abc import Callable
@@ -14,10 +14,10 @@ _CLOCK: Clock = SystemClock()
 def poll(
     condition: Callable[[], T | None], *, seconds: float, every: float = 0.05, clock: Clock = _CLOCK
 ) -> T | None:
-    """Ask until the condition gives something true; None when the seconds are over.
+    """Check the condition until it returns something true, and return that; None after the deadline.
 
-    The condition is asked at least once, and once more after the deadline, so that a machine that stood
-    still does not make a condition fail that holds.
+    The condition is checked at least once, and once more after the deadline, so that the wait does not fail
+    on a machine that stalled although the condition holds.
     """
     deadline = clock.monotonic() + seconds
     never = threading.Event()

@@ -1,10 +1,11 @@
 """The executables of a devcluster, built from pinned Go modules and kept outside the checkout.
 
-`ensure()` is what a cluster's start calls: immediate when they are there, ten to fifteen minutes on two
-cores the first time. `python -m devcluster.binaries` does the same and prints the folder.
+A cluster's start calls `ensure()`: it returns at once if they are there, and takes ten to fifteen minutes on
+two cores the first time. `python -m devcluster.binaries` does the same and prints the folder.
 
-Each tool is kept in a folder of its own, so that a new version of one builds that one. What callers get is a
-folder of links to them. `ensure_tool()` builds one alone: kwok, which only measurements need.
+Each tool is kept in a folder of its own, so that a new version of one rebuilds that one alone. Callers get a
+folder of links to all of them. `ensure_tool()` builds a single tool, such as kwok, which only measurements
+need.
 """
 
 import os
@@ -32,7 +33,7 @@ class Binaries:
     root: Path
 
     def path(self, name: str) -> Path:
-        """Where an executable lies.
+        """The path of an executable.
 
         Raises:
             BuildError: nothing of that name is built.
@@ -85,7 +86,7 @@ def _wait(subject: str, report: Report) -> None:
 
 
 def _keep(tool: Tool, place: Path, folder: Path, report: Report) -> None:
-    """One tool's executables in their place, built if they are not there yet."""
+    """Build one tool's executables into their place, unless they are there."""
 
     def make(draft: Path) -> None:
         build(tool, ensure_go(folder, report), draft, report)
@@ -96,7 +97,7 @@ def _keep(tool: Tool, place: Path, folder: Path, report: Report) -> None:
 
 
 def is_whole(place: Path) -> bool:
-    """Whether every executable is in a folder; a link to what is gone is none."""
+    """Whether a folder has every executable; a dangling link does not count."""
     return _has(place, NAMES)
 
 

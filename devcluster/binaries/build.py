@@ -12,7 +12,7 @@ from devcluster.binaries.toolchain import Toolchain
 
 
 def modules_known(go_sum: str) -> int:
-    """How many modules may have to be fetched at most: those whose contents go.sum pins."""
+    """How many modules must be fetched at most: those whose contents go.sum pins."""
     return len(re.findall(r"^\S+ v\S+(?<!/go\.mod) h1:", go_sum, flags=re.MULTILINE))
 
 
@@ -45,7 +45,7 @@ def build(tool: Tool, toolchain: Toolchain, folder: Path, report: Report) -> Non
 
 
 def _list_packages(go: Go, subject: str, arguments: list[str], report: Report) -> str:
-    """Fetch what is missing and list every package with whether it must be compiled."""
+    """Fetch missing modules, and list every package and whether it must be compiled."""
     go_sum = (MODULES / subject.split(" ", 1)[0] / "go.sum").read_text(encoding="utf-8")
     progress = Progress(subject, "reading packages")
 

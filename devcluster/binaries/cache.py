@@ -47,7 +47,7 @@ def kept(
     """The result at `place`, made by `make(draft folder)` if it is not there yet.
 
     `whole` says whether a folder at `place` can be used; a damaged one is built again.
-    `waiting` is called once when another process is making the same and has to be waited for.
+    `waiting` is called once if another process is making the same, before this one waits for it.
     """
     if whole(place):
         return place
@@ -65,10 +65,10 @@ def kept(
 
 
 def _make(place: Path, make: Callable[[Path], None]) -> None:
-    """Make a result while holding its lock, so that every other draft is one of a killed process."""
+    """Make a result. The caller holds its lock, so any other draft of it is of a killed process."""
     for left in place.parent.glob(f"{place.name}.*{DRAFT}"):
         shutil.rmtree(left, ignore_errors=True)
-    # A name of its own: children of a killed build may still be writing into theirs.
+    # A unique name: children of a killed build may still be writing into its draft.
     draft = Path(tempfile.mkdtemp(prefix=f"{place.name}.", suffix=DRAFT, dir=place.parent))
     try:
         draft.chmod(0o755)

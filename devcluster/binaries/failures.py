@@ -1,4 +1,4 @@
-"""From Go's own words to what a person can do about them."""
+"""Turns what Go prints when it fails into what a person can do about it."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ ADVICE: Final = {
         " there after a change of version."
     ),
 }
-"""What Go says, as a pattern, and what a person can do then."""
+"""A pattern of Go's output -> what a person can do about it."""
 
 
 def advice(output: str) -> str:

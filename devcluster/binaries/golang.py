@@ -1,4 +1,4 @@
-"""Runs Go with settings that a person's own cannot disturb, and hears what it says while it works."""
+"""Runs Go with settings that the user's own cannot disturb, and reads its output while it works."""
 
 import os
 import selectors
@@ -12,11 +12,11 @@ from devcluster.binaries.failures import message
 from devcluster.binaries.toolchain import Toolchain
 
 HEARTBEAT: Final = 1.0
-"""Seconds after which a silent Go counts as an empty line, so that a clock on the screen goes on."""
+"""Seconds of silence that count as an empty line, so that a clock on the screen keeps running."""
 
 
 def go_environment(toolchain: Toolchain, *, cgo: bool, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a Go run: proxies and caches are the person's, what changes the result is ours."""
+    """The environment of a Go run: proxies and caches are the user's, what changes the result is ours."""
     environment = dict(inherited)
     if toolchain.own:
         environment.pop("GOROOT", None)
@@ -38,10 +38,10 @@ class Go:
         self._environment = go_environment(toolchain, cgo=cgo, inherited=os.environ)
 
     def run(self, what: str, arguments: list[str], is_progress: Callable[[str], bool]) -> str:
-        """Run it to its end; its stdout.
+        """Run it to its end. Returns its stdout.
 
-        `is_progress` gets each line of stderr, and an empty one for a silent second. It says whether a line
-        was mere progress; all others explain a failure.
+        `is_progress` gets each line of stderr, and an empty line for each second of silence. It returns
+        whether a line was mere progress; all others explain a failure.
 
         Raises:
             BuildError: it failed, or there is no such command.
@@ -72,7 +72,7 @@ class Go:
 
 
 def _listen(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> bytes:
-    """Both outputs of a process until they end: stdout is gathered, stderr is passed on line by line."""
+    """Read both outputs of a process to their end. Returns stdout; stderr is passed on line by line."""
     output = bytearray()
     unfinished = b""
     for stream, data in _chunks([process.stdout, process.stderr]):
@@ -88,7 +88,7 @@ def _listen(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> by
 
 
 def _chunks(streams: list[IO[bytes] | None]) -> Iterator[tuple[IO[bytes] | None, bytes]]:
-    """What comes out of several pipes, in order of arrival; (None, nothing) for every second of silence."""
+    """What comes out of several pipes, in order of arrival; (None, empty) for every second of silence."""
     with selectors.DefaultSelector() as selector:
         for stream in streams:
             if stream is not None:

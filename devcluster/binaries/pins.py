@@ -54,7 +54,7 @@ class Tool:
 
 TOOLS = (
     Tool(name="etcd", module="go.etcd.io/etcd/server/v3", outputs=(("server", "etcd"),)),
-    # Without the seccomp tag runc starts no pod at all but privileged ones; the tag needs cgo and libseccomp.
+    # Without the seccomp tag runc starts only privileged pods; the tag needs cgo and libseccomp.
     Tool(
         name="runc",
         module="github.com/opencontainers/runc",
@@ -98,7 +98,7 @@ TOOLS = (
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
 """Simulates the kubelets of many nodes. No cluster needs it: tests that do ask for it separately."""
 KIND = Tool(name="kind", module="sigs.k8s.io/kind", outputs=(("kind", "kind"),))
-"""Makes clusters of Docker's containers. Here it reads `kind/cluster.yaml` for a test, and makes none."""
+"""Makes clusters of Docker containers. Here a test has it read `kind/cluster.yaml`, without a cluster."""
 
 
 def version(tool: Tool, modules: Path = MODULES) -> str:
@@ -134,7 +134,7 @@ def build_flags(tool: Tool, pinned: str) -> tuple[str, ...]:
 def key(tool: Tool, modules: Path = MODULES, *, machine: str = "") -> str:
     """The name under which a tool is kept: it changes when anything that decides its executables does.
 
-    Nothing of the other tools is in it, so that a new version of one leaves the others as they are.
+    It does not depend on the other tools, so that a new version of one leaves the others as they are.
     """
     pinned = version(tool, modules)
     digest = hashlib.sha256()

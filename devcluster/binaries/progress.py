@@ -24,14 +24,14 @@ class Progress:
     """`fetching modules`, `compiling`, `linking`, ... or, when it is over, `done`."""
     done: int = 0
     known: int = 0
-    """How many there are to do; 0 when that is not known."""
+    """How many there are in all; 0 if that is not known."""
     at_most: bool = False
-    """Whether fewer than `known` may do."""
+    """Whether `known` is only an upper bound."""
     cached: int = 0
     """How many need not be done, because Go's cache has them."""
 
     def __str__(self) -> str:
-        """The words without the time."""
+        """The text of the line, without the time."""
         amount = f" {self.done} of {'at most ' if self.at_most else ''}{self.known}" if self.known else ""
         skipped = f" ({self.cached} more from Go's cache)" if self.cached else ""
         return f"{self.subject}: {self.doing}{amount}{skipped}"
@@ -47,7 +47,7 @@ def silent(_progress: Progress) -> None:
 LISTING: Final = "{{.ImportPath}} {{.Stale}} {{.StaleReason}}"
 """The template for `go list -f` that Counter reads."""
 UNSAFE: Final = "unsafe false "
-"""The line of the package that the compiler has built in."""
+"""The listing's line of the package that is built into the compiler."""
 ONLY_TO_BE_LINKED: Final = "not installed but available in build cache"
 """Go's reason for calling a program stale whose package needs no compiling (cmd/go 1.26, work/buildid.go)."""
 
@@ -95,7 +95,7 @@ class ProgressLine:
         self._last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Show it, if it is time or something new began."""
+        """Show it; without a terminal only if a new step began or `PIPE_INTERVAL` is over."""
         now = self._clock.monotonic()
         last, self._last = self._last, progress
         if last is None or progress.subject != last.subject:

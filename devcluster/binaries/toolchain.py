@@ -27,7 +27,7 @@ class Toolchain:
 
     go: Path
     own: bool
-    """Whether it is ours: then a GOROOT that is set for another Go must not reach it."""
+    """Whether we installed it: then a GOROOT that is set for another Go must not reach it."""
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
@@ -37,7 +37,7 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 
 
 def good_enough(found: str | None, oldest: tuple[int, int, int]) -> bool:
-    """Whether the Go on PATH, by what it says its version is (None: there is none), can build everything."""
+    """Whether the Go on PATH can build everything, by the version that it reports (None: there is no Go)."""
     version = parse_version(found) if found is not None else None
     return version is not None and version >= oldest
 
@@ -51,7 +51,7 @@ def pinned_requirement(lock: str) -> str:
 
 
 def version_on_path(run: RunCommand) -> str | None:
-    """What the `go` on PATH says its version is, or None if there is none that answers."""
+    """The version that the `go` on PATH reports; None if there is none, or it fails."""
     if shutil.which("go") is None:
         return None
     answer = run(["go", "env", "GOVERSION"])
@@ -59,7 +59,7 @@ def version_on_path(run: RunCommand) -> str | None:
 
 
 def run_command(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end with its output kept."""
+    """Run a command to its end and capture its output."""
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 

@@ -1,5 +1,5 @@
-"""What a machine with a GPU needs to play tests/gpu: packed into a few files, for one without a network.
+"""What a machine with a GPU and no network needs to run tests/gpu, packed into a few files.
 
-``python -m devcluster.bundle`` writes them (``make gpu-bundle``); there, ``./run`` prints a report. The
-machine needs Linux, root, the NVIDIA driver and the Python whose version was named here.
+``python -m devcluster.bundle`` writes them (``make gpu-bundle``); on that machine ``./run`` prints a report.
+The machine needs Linux, root, the NVIDIA driver and the version of Python for which the files were packed.
 """

@@ -19,11 +19,11 @@ from devcluster.errors import ClusterError
 from devcluster.paths import CHECKOUT
 
 SOURCES = ("LICENSE", "pyproject.toml", "charts", "devcluster", "tests")
-"""What is played from the checkout; the product itself is among the packages."""
+"""What the tests need of the checkout; the product itself is among the packages."""
 
 
 def main() -> int:
-    """Write the files; the exit code."""
+    """Write the files. Returns the exit code."""
     arguments = _arguments()
     try:
         pack(Path(arguments.out).resolve(), python=arguments.python)
@@ -41,7 +41,7 @@ def pack(out: Path, *, python: str) -> None:
         python: the version on the machine with the GPU, as ``3.12``.
 
     Raises:
-        ClusterError: something cannot be had.
+        ClusterError: a package is missing, or a command fails.
         BuildError: a binary cannot be built.
     """
     built = binaries.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
@@ -69,7 +69,7 @@ def pack(out: Path, *, python: str) -> None:
 
 
 def _kept(*folders: Path) -> dict[str, Path]:
-    """The cache as it is found there: folders with what their links lead to."""
+    """The cache as that machine gets it: these folders, and those that their links lead to."""
     leading = {path.resolve().parent for folder in folders for path in folder.iterdir()}
     found = {*folders, *leading}
     return {f"cache/{names.PRODUCT}/{folder.relative_to(cache_folder())}": folder for folder in found}

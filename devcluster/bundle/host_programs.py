@@ -1,4 +1,4 @@
-"""Commands and libraries of this machine that the other one may lack; it gives them back after the run."""
+"""Commands and libraries of this machine that the other one may lack; they are removed after the run."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ def contents(runc: Path) -> dict[str, Path]:
     """Place in the bundle -> file of this machine.
 
     Args:
-        runc: the cluster's own, whose libraries are needed, too.
+        runc: the cluster's own; its libraries are needed, too.
     """
     commands = {name: Path(found).resolve() for name in COMMANDS if (found := shutil.which(name))}
     libraries = {lib.name: lib for program in (*commands.values(), runc) for lib in libraries_of(program)}
@@ -28,7 +28,7 @@ def contents(runc: Path) -> dict[str, Path]:
 
 
 def libraries_of(program: Path) -> tuple[Path, ...]:
-    """The libraries that a program is linked with, by the names that it asks for, but the C library's own."""
+    """The libraries that a program is linked with, by the names it asks for; not those of the C library."""
     listing = output(["ldd", program])
     found = ((match["name"], Path(match["path"])) for match in _FOUND.finditer(listing))
     return tuple(path.with_name(name) for name, path in found if not _EVERYWHERE.fullmatch(name))

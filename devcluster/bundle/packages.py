@@ -1,6 +1,6 @@
 """Python packages for the machine with the GPU: the locked ones of all parts, those of the tests, and ours.
 
-They are installed already, for the version of Python that is there: it needs neither pip nor a network.
+They are installed here, for the version of Python on that machine, which needs neither pip nor a network.
 """
 
 import re
@@ -18,7 +18,7 @@ TESTING: Final = (
     *("pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "hypothesis"),
     *("execnet", "iniconfig", "packaging", "pluggy", "pygments", "sortedcontainers"),
 )
-"""What tests/gpu runs by, from the lock for development, with what these need."""
+"""The packages that run tests/gpu, from the lock for development, with their dependencies."""
 LIBC: Final = "manylinux_2_28"
 """The oldest C library that packages may ask for: that of Debian 11 and Ubuntu 20.04 is newer."""
 
@@ -30,12 +30,12 @@ def install(folder: Path, *, python: str, machine: str) -> None:
     """Fill a folder with all packages for a version of Python.
 
     Args:
-        folder: of the packages; it is there.
+        folder: of the packages; it exists.
         python: as ``3.12``.
-        machine: as ``uname -m`` says.
+        machine: as ``uname -m`` prints it.
 
     Raises:
-        ClusterError: a package is not to be had for it, or the version is none.
+        ClusterError: there is no such version, or a package cannot be installed for it.
     """
     if not _VERSION.fullmatch(python):
         raise ClusterError(f"{python!r} is not a version of Python: it must be like 3.12.")

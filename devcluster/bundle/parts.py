@@ -1,4 +1,4 @@
-"""An archive in pieces that every way to carry a file takes: tar, packed by xz, cut by size."""
+"""An archive in pieces that are small enough to be carried anyhow: tar, packed by xz, cut by size."""
 
 import hashlib
 import io
@@ -11,7 +11,7 @@ from typing import Any, Final
 LARGEST: Final = 60 * 2**20
 """Bytes of one piece at most."""
 PRESET: Final = 2
-"""Of xz: six times as fast as the usual one, for a few MiB more."""
+"""Compression level of xz: six times as fast as the default, for a few MiB more."""
 
 
 class Pieces(io.RawIOBase):
@@ -21,8 +21,8 @@ class Pieces(io.RawIOBase):
         """Nothing is written yet.
 
         Args:
-            folder: where the files are put; it is there.
-            largest: bytes of one file.
+            folder: where the files are put; it exists.
+            largest: bytes of one file at most.
         """
         self._folder = folder
         self._largest = largest
@@ -39,7 +39,7 @@ class Pieces(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Keep these bytes, too; how many they are."""
+        """Append these bytes. Returns how many they are."""
         rest = memoryview(data)
         while rest:
             if not self._room:
@@ -53,7 +53,7 @@ class Pieces(io.RawIOBase):
 
 
 def write(pieces: Pieces, contents: Mapping[str, Path]) -> None:
-    """Pack files and whole folders; owners are left out, and what Python compiled.
+    """Pack files and whole folders, without their owners and without compiled Python.
 
     Args:
         pieces: where to.

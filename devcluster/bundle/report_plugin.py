@@ -1,4 +1,4 @@
-"""A plugin of pytest that notes what became of each test, a line of JSON each, for the bundle's report."""
+"""A pytest plugin that writes a line of JSON with the outcome of each test, for the bundle's report."""
 
 import json
 import os
@@ -11,7 +11,7 @@ _WORDS: Final = {"passed": "right", "failed": "wrong", "skipped": "not tested"}
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Called by pytest for each phase of a test: what it does counts, and what goes wrong around it."""
+    """Called by pytest for each phase of a test: the call counts, and whatever does not pass around it."""
     if report.when != "call" and report.outcome == "passed":
         return
     line = {

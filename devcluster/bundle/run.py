@@ -84,7 +84,7 @@ class Joined(io.RawIOBase):
 
 
 def check(manifest: dict[str, Any], folder: Path, here: Path, *, root: bool) -> None:
-    """See that this machine can play at all.
+    """Check that this machine can run the tests at all.
 
     Raises:
         CannotPlayError: it cannot.
@@ -109,7 +109,7 @@ def check(manifest: dict[str, Any], folder: Path, here: Path, *, root: bool) -> 
 
 
 def unpack(manifest: dict[str, Any], folder: Path, here: Path) -> None:
-    """Unpack everything into a folder, which is created again."""
+    """Unpack everything into a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     joined = io.BufferedReader(Joined([here / name for name in sorted(manifest["parts"])]))
@@ -119,7 +119,7 @@ def unpack(manifest: dict[str, Any], folder: Path, here: Path) -> None:
 
 
 def prepare(folder: Path) -> Path:
-    """A virtual environment over the packages that were unpacked; its Python."""
+    """Make a virtual environment with the unpacked packages. Returns its Python."""
     where = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(where)], check=True)
     (packages,) = where.glob("lib/python*/site-packages")
@@ -129,7 +129,7 @@ def prepare(folder: Path) -> Path:
 
 @contextmanager
 def lending(folder: Path) -> Iterator[list[str]]:
-    """Commands and libraries that the system lacks, until the end; what was lent."""
+    """Add commands and libraries that the system lacks, until the block ends. Yields their paths."""
     lent: list[Path] = []
     try:
         commands = sorted((folder / "lent/bin").glob("*"))
@@ -148,7 +148,7 @@ def lending(folder: Path) -> Iterator[list[str]]:
 
 
 def play(python: Path, folder: Path, chosen: tuple[str, ...]) -> list[Played]:
-    """Run tests, whose own output is shown as it comes; what became of each."""
+    """Run tests, and show their own output as it comes. Returns the outcome of each."""
     noted = folder / "noted"
     noted.unlink(missing_ok=True)
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "NOTED_TESTS": str(noted)}
@@ -161,7 +161,7 @@ def play(python: Path, folder: Path, chosen: tuple[str, ...]) -> list[Played]:
 
 
 def facts() -> dict[str, str]:
-    """What this machine is."""
+    """The facts about this machine, for the report."""
     release = Path("/etc/os-release")
     lines = release.read_text().splitlines() if release.exists() else []
     system = next(
@@ -192,7 +192,7 @@ def render(manifest: dict[str, Any], known: dict[str, str], played: dict[str, li
 
 
 def status(played: dict[str, list[Played]]) -> int:
-    """The exit status that these outcomes make."""
+    """The exit status for these outcomes."""
     tests = [test for some in played.values() for test in some]
     if any(test.outcome == "wrong" for test in tests):
         return WRONG
@@ -230,7 +230,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _as_it_is() -> dict[str, Any]:
-    """Of ``extract``, where this Python has such filters: our own archive, links and all."""
+    """Arguments of ``extract`` that trust our own archive, links and all; empty if Python has no filters."""
     return {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
 
 

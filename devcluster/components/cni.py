@@ -1,4 +1,4 @@
-"""The pods' network of one node: a bridge whose address is the node's, addresses by host-local."""
+"""The pod network of one node: a bridge that has the node's address, and pod addresses from host-local."""
 
 import json
 

@@ -13,7 +13,7 @@ SOCKET = "/run/containerd/containerd.sock"
 CDI_FOLDER = "/var/run/cdi"
 PAUSE_IMAGE = f"localhost/{names.PRODUCT}/pause:1"
 
-# Snapshotters that no pod of ours uses, tracing, and NRI: fewer warnings, a shorter start.
+# Snapshotters that none of our pods uses, tracing, and NRI: fewer warnings and a shorter start without them.
 _DISABLED = [
     "io.containerd.nri.v1.nri",
     "io.containerd.snapshotter.v1.blockfile",
@@ -76,12 +76,12 @@ disabled_plugins = {json.dumps(_DISABLED)}
 
 
 def import_command(node: NodePlan, tar: Path) -> list[str]:
-    """Load an image; to be run inside the node."""
+    """The command that imports an image, to be run inside the node."""
     return [*_ctr(node), "--namespace", "k8s.io", "images", "import", "--local", str(tar)]
 
 
 def ask_command(node: NodePlan) -> list[str]:
-    """Succeeds once containerd answers; to be run inside the node."""
+    """The command that succeeds once containerd answers, to be run inside the node."""
     return [*_ctr(node), "version"]
 
 

@@ -1,4 +1,4 @@
-"""etcd: where the API server keeps everything; without fsync, because it lives as long as the cluster."""
+"""etcd: the API server's store; without fsync, because its data need not outlive the cluster."""
 
 from devcluster.plan import Plan
 

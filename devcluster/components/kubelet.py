@@ -8,7 +8,7 @@ from devcluster.plan import NodePlan
 
 ROOT = "/var/lib/kubelet"
 LEASE_SECONDS = 16
-"""A kubelet renews its Lease four times in this: as long as it may be silent (controller_manager)."""
+"""A kubelet renews its Lease four times in this; kube-controller-manager waits as long for a silent one."""
 
 
 def command(node: NodePlan) -> list[str]:
@@ -39,7 +39,7 @@ def configuration(node: NodePlan) -> str:
             "healthzPort": node.kubelet_health_port,
             "readOnlyPort": 0,
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-            "authorization": {"mode": "AlwaysAllow"},  # nobody reaches this network but the host
+            "authorization": {"mode": "AlwaysAllow"},  # only the host reaches this network
             "containerRuntimeEndpoint": f"unix://{SOCKET}",
             "resolvConf": "",
             "makeIPTablesUtilChains": False,
@@ -58,7 +58,7 @@ def configuration(node: NodePlan) -> str:
 
 
 def _resources(node: NodePlan) -> dict[str, Any]:
-    """Control groups and eviction; kubelets from 1.35 refuse version 1 of cgroups by default."""
+    """Control groups and eviction; kubelets from 1.35 on refuse cgroups of version 1 by default."""
     return {
         **({"failCgroupV1": False} if node.cluster.cgroup_version == 1 else {}),
         "cgroupDriver": "cgroupfs",
@@ -66,7 +66,7 @@ def _resources(node: NodePlan) -> dict[str, Any]:
         "cgroupsPerQOS": True,
         "enforceNodeAllocatable": ["pods"],
         "failSwapOn": False,
-        # The next two ask for no right that a container without CAP_SYS_RESOURCE lacks.
+        # The next two need no right that a container without CAP_SYS_RESOURCE lacks.
         "oomScoreAdj": 0,
         "maxOpenFiles": 20000,
         "evictionHard": {
@@ -80,7 +80,7 @@ def _resources(node: NodePlan) -> dict[str, Any]:
 
 
 def _pace() -> dict[str, Any]:
-    """Short periods of its checks and reports, and no rate limit on reports."""
+    """Short periods between its checks and reports, and no rate limit on its Events."""
     return {
         "syncFrequency": "5s",
         "nodeLeaseDurationSeconds": LEASE_SECONDS,

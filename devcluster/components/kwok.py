@@ -10,7 +10,7 @@ from typing import Any, Final
 
 NAME: Final = "kwok"
 LABEL: Final = "simulated"
-"""Of the nodes that it plays, and of no others."""
+"""Label of the nodes whose kubelets it plays, and of no others."""
 _LEASE_SECONDS: Final = 40
 
 _NODE_STATUS: Final = """
@@ -50,7 +50,7 @@ def command(program: Path, *, kubeconfig: Path, configuration: Path) -> list[str
     Args:
         program: the executable.
         kubeconfig: with the rights of nodes; an administrator's will do.
-        configuration: a file with what `configuration()` says.
+        configuration: a file with the text that `configuration()` returns.
     """
     return [
         str(program),
@@ -64,7 +64,7 @@ def command(program: Path, *, kubeconfig: Path, configuration: Path) -> list[str
 
 
 def configuration() -> str:
-    """What nodes and pods go through. The executable knows nothing by itself (kwok 0.8.0)."""
+    """The stages that nodes and pods go through; the executable has none of its own (kwok 0.8.0)."""
     ready = {"key": _READY, "operator": "NotIn", "values": ["True"]}
     alive = {"key": _DELETED, "operator": "DoesNotExist"}
     pending = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}

@@ -22,11 +22,11 @@ def configuration(plan: Plan) -> str:
             "clientConnection": {"kubeconfig": str(plan.configuration(f"{NAME}.kubeconfig"))},
             "clusterCIDR": str(plan.addresses.network),
             "hostnameOverride": plan.nodes[0].name,
-            # Else NodePorts answer on the first node's address only.
+            # Otherwise NodePorts answer only at the first node's address.
             "nodePortAddresses": [str(plan.addresses.network)],
             "healthzBindAddress": "127.0.0.1:10256",
             "metricsBindAddress": "127.0.0.1:10249",
-            # Leaves alone the sysctls that are read-only in a network namespace.
+            # So that kube-proxy leaves alone the sysctls that are read-only in a network namespace.
             "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
             "nftables": {"minSyncPeriod": "50ms"},
         },

@@ -1,7 +1,7 @@
 """The container images of a devcluster: one static program of ours under two names, packed by ourselves.
 
-No registry is asked. A node gets them by `ctr --namespace k8s.io images import --local FILE`, pods name them
-with `imagePullPolicy: Never`.
+No registry is involved. A node gets them by `ctr --namespace k8s.io images import --local FILE`; pods name
+them with `imagePullPolicy: Never`.
 """
 
 import hashlib

@@ -10,11 +10,11 @@ from devcluster.binaries.progress import ProgressLine
 from devcluster.images.product import TARGETS, Target, build, compressed
 
 TARGET_MB: Final[dict[Target, int]] = {"node-agent": 120, "extender": 150, "booking": 150}
-"""What each may take, compressed, in MB."""
+"""The size that each may have at most, compressed, in MB."""
 
 
 def main() -> int:
-    """Build them; 1 where one is larger than it should be."""
+    """Build them. Returns 1 if that fails, or one is larger than it should be."""
     try:
         images = build(VERSION, ProgressLine(sys.stderr, SystemClock()))
     except BuildError as error:

@@ -1,6 +1,6 @@
-"""What builds the Dockerfile: Docker where its daemon answers, else buildah upon a Debian of our own.
+"""What builds the Dockerfile: Docker if its daemon answers, else buildah on a Debian of our own.
 
-Both lend the builder's certificate authorities to the steps that fetch packages, and put them into no layer.
+Both mount this machine's certificate authorities into the steps that fetch packages; no layer contains them.
 """
 
 import os
@@ -27,12 +27,12 @@ class Builder(Protocol):
     name: str
 
     def build(self, target: str, tag: str, tar: Path, *, file: str = "Dockerfile") -> None:
-        """Raises ``BuildError``, in the builder's own words."""
+        """Build the target; ``BuildError`` with the builder's own words if that fails."""
         ...
 
 
 class Docker:
-    """With BuildKit, upon the base image that the Dockerfile names."""
+    """Builds with Docker's BuildKit, on the base image that the Dockerfile names."""
 
     name = "docker"
 
@@ -50,7 +50,7 @@ class Docker:
 
 
 class Buildah:
-    """Without a daemon; its layers lie in a folder of ours."""
+    """Builds with buildah, which needs no daemon; its layers lie in a folder of ours."""
 
     name = "buildah"
 
@@ -67,9 +67,9 @@ class Buildah:
         ]
 
     def build(self, target: str, tag: str, tar: Path, *, file: str = "Dockerfile") -> None:
-        """Build it, upon the base, which is made first if it is not there."""
+        """Build it on our base image, which is made first if it is not there."""
         self._base()
-        # BuildKit finds a file's own by itself.
+        # BuildKit finds a Dockerfile's own ignore file by itself.
         own = self._context / f"{file}.dockerignore"
         ignored = [f"--ignorefile={own}"] if own.is_file() else []
         words = [f"--build-arg=BASE={BASE}", *ignored, *_common(target, tag)]
@@ -92,7 +92,7 @@ class Buildah:
         self._bud(place, "Dockerfile", [f"--tag={BASE}"], "base")
 
     def _bud(self, context: Path, file: str, words: list[str], target: str) -> None:
-        # chroot: a build's steps fetch packages by the host's network, and need no rights of their own.
+        # chroot: a build's steps fetch packages over the host's network, and need no rights of their own.
         command = [
             *self._buildah,
             "bud",
@@ -107,12 +107,12 @@ class Buildah:
 
 
 def choose(context: Path, folder: Path, answers: Answers | None = None) -> Builder:
-    """Docker with BuildKit where its daemon answers, else buildah.
+    """Docker with BuildKit if its daemon answers, else buildah.
 
     Args:
         context: the checkout.
         folder: for what buildah keeps.
-        answers: whether a command ends well.
+        answers: whether a command succeeds.
     """
     ends_well = answers or _ends_well
     if ends_well(["docker", "version"]) and ends_well(["docker", "buildx", "version"]):
@@ -132,7 +132,7 @@ def _common(target: str, tag: str) -> list[str]:
 
 
 def _driver(folder: Path) -> str:
-    """Overlay; where the folder is one itself, as in a container, the kernel stacks no other on it."""
+    """Overlay, or vfs if the folder is on an overlay itself, as in a container: those cannot be stacked."""
     folder.mkdir(parents=True, exist_ok=True)
     kind = run(
         ["findmnt", "-no", "FSTYPE", "-T", str(folder)], os.environ, what="Looking for room for images"

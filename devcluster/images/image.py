@@ -1,4 +1,4 @@
-"""A container image that lies in a file."""
+"""A container image in a file."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -34,12 +34,12 @@ def tag(target: Target, version: str) -> str:
 
 
 def build(version: str, report: Report = silent, *, builder: Builder | None = None) -> tuple[Image, ...]:
-    """Every image of the product, made first where it is not kept.
+    """Every image of the product, built first if the cache does not have it.
 
     Args:
         version: their tag.
         report: gets the progress.
-        builder: default: Docker or buildah, whichever there is.
+        builder: by default Docker, or buildah where Docker does not answer.
 
     Raises:
         BuildError: it could not be built; the message says why.
@@ -63,7 +63,7 @@ def build(version: str, report: Report = silent, *, builder: Builder | None = No
 
 
 def key(version: str, checkout: Path = CHECKOUT) -> str:
-    """The name under which a build is kept: it changes when anything that gets in does."""
+    """The name under which a build is kept: it changes when anything that gets into the images does."""
     digest = hashlib.sha256(f"{version} {recipe()}".encode())
     for path in _files(checkout):
         digest.update(f"{path.relative_to(checkout)} {path.stat().st_mode:o}\n".encode())
@@ -72,7 +72,7 @@ def key(version: str, checkout: Path = CHECKOUT) -> str:
 
 
 def compressed(tar: Path) -> int:
-    """Bytes of an image as a registry keeps it; layers that are compressed already stay as they are."""
+    """Bytes of an image as a registry keeps it; layers that are compressed already get no smaller."""
     packer, size = zlib.compressobj(wbits=31), 0
     with tar.open("rb") as file:
         while piece := file.read(_MEBI):
@@ -88,7 +88,7 @@ def _files(checkout: Path) -> Iterator[Path]:
 
 
 def _forget(folder: Path) -> None:
-    """Builds of a while ago: each change of the code makes another."""
+    """Remove all but the newest builds: each change of the code makes another."""
     builds = [place for place in folder.glob("product-*") if place.is_dir() and not place.suffix]
     for place in sorted(builds, key=lambda place: place.stat().st_mtime)[:-KEPT]:
         shutil.rmtree(place, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A small Debian to build upon where no base image can be pulled, made by mmdebstrap of Debian's packages."""
+"""A small Debian to build on where no base image can be pulled: mmdebstrap makes it of Debian's packages."""
 
 import subprocess
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def make(tar: Path, environment: Mapping[str, str]) -> None:
 
     Args:
         tar: the archive to write.
-        environment: with the PATH that the command is looked for on.
+        environment: of the command, with the PATH on which it is looked for.
 
     Raises:
         BuildError: mmdebstrap is missing, or it failed, in its own words.
@@ -34,7 +34,7 @@ def make(tar: Path, environment: Mapping[str, str]) -> None:
 
 
 def run(command: list[str], environment: Mapping[str, str], *, what: str, folder: Path | None = None) -> str:
-    """Run a builder's command to its end; what it printed.
+    """Run a builder's command to its end. Returns what it printed.
 
     Raises:
         BuildError: it is missing, or it failed: with the last lines that it wrote.

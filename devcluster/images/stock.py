@@ -1,6 +1,6 @@
 """The image of a stock kube-scheduler, packed from our own binary: none can be pulled here.
 
-In it lies what the cluster's version of Kubernetes releases, at the path where the released image has it.
+It contains the kube-scheduler of the cluster's version of Kubernetes, at the path of the released image's.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ _PROGRAM: Final = "usr/local/bin/kube-scheduler"
 
 
 def kube_scheduler(kubebox: Path) -> Image:
-    """The image, made first where it is not kept.
+    """The image, made first if the cache does not have it.
 
     Args:
-        kubebox: Kubernetes' programs in one, which knows by its name which of them it is.
+        kubebox: Kubernetes' programs in one executable, which acts as the program by whose name it is called.
     """
     with kubebox.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
