@@ -60,7 +60,7 @@ def main(name: str, *, once: bool, processes: bool) -> None:
 
 
 def _stay(cluster: Cluster, reporter: Reporter, parts: Deployed) -> None:
-    """Until Ctrl-C, with the page open."""
+    """Serve the page until Ctrl-C."""
     with page.opened(parts.booking_url) as address:
         token = f"create token alice --namespace {NAMESPACE} --audience {names.AUDIENCE}"
         reporter.chapter(
@@ -73,7 +73,7 @@ def _stay(cluster: Cluster, reporter: Reporter, parts: Deployed) -> None:
 
 
 def _kubectl(name: str) -> str:
-    """For a person's terminal: the machine may have no kubectl of its own."""
+    """The command of kubectl for a person's terminal: the machine may have no kubectl of its own."""
     which = "" if name == DEFAULT_NAME else f" --name {name}"
     return f".venv/bin/python -m devcluster kubectl{which}"
 

@@ -1,4 +1,4 @@
-"""Clients for a development cluster, the administrator's and people's: story and tests act with them."""
+"""Clients of a development cluster, for the administrator and for people: the story and tests use them."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 
 _TIMEOUTS: Final = Timeouts(connect=15.0)
-"""A machine that is busy with a whole cluster shakes hands late; our parts have the usual ones."""
+"""A TLS handshake takes long on a machine that is busy with a whole cluster; our parts keep the defaults."""
 
 
 class _Bearer:
-    """One token, for as long as it lasts."""
+    """One token, which is not renewed."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -24,7 +24,7 @@ class _Bearer:
         return self._token
 
     def invalidate(self) -> None:
-        """There is no other token to try."""
+        """Do nothing: there is no other token to try."""
 
 
 def administrator(cluster: Cluster) -> KubeClient:

@@ -1,4 +1,4 @@
-"""Alice at the booking server: what she asks for, and what she is answered, a line each."""
+"""Alice's requests to the booking server, and a line for each answer."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,14 +9,14 @@ from devcluster.wait import poll
 
 
 class BookingClient:
-    """Her requests; an answer that the story does not expect ends it."""
+    """Alice's requests; an answer that the story does not expect ends the story (StepError)."""
 
     def __init__(self, rest: Rest, reporter: Reporter) -> None:
         self._rest = rest
         self._reporter = reporter
 
     def book(self, *, model: str, duration: str) -> str:
-        """Book one GPU, starting now; the booking's id."""
+        """Book one GPU, starting now. Returns the booking's id."""
         answer = self._rest.book(model=model, count=1, duration=duration)
         booking = self._expect(answer, f"alice books 1 x {model} for {duration}")
         self._reporter.say(
@@ -25,7 +25,7 @@ class BookingClient:
         return str(booking["id"])
 
     def is_refused(self, expected: set[str], **request: object) -> None:
-        """Ask for a booking that breaks rules; every one of them is named, with the earliest start."""
+        """Ask for a booking that breaks rules; the answer must name them, and the earliest start."""
         answer = self._rest.book(**request)
         violations = answer.body.get("violations", [])
         broken = {violation["rule"] for violation in violations}
@@ -41,18 +41,18 @@ class BookingClient:
         self._reporter.say("alice", f"may start her next booking on {answer.body['earliest_start']}")
 
     def release(self, booking: str) -> None:
-        """Give a running booking back."""
+        """Release a running booking."""
         done = self._expect(self._rest.release(booking), "alice releases her booking")
         self._reporter.say("alice", f"releases {booking}: it ended at {done['end']}")
 
     def shorten(self, booking: str, *, seconds: float) -> None:
-        """Let a running booking end in so many seconds from now."""
+        """Let a running booking end this many seconds from now."""
         end = (self._reporter.now + timedelta(seconds=seconds)).isoformat(timespec="seconds")
         done = self._expect(self._rest.change(booking, end=end), "alice shortens her booking")
         self._reporter.say("alice", f"shortens {booking}: it ends at {done['end']}")
 
     def await_end(self, booking: str, *, seconds: float) -> None:
-        """Wait until a booking is over by its time."""
+        """Wait until a booking has reached its end."""
 
         def over() -> bool:
             return self._state(booking) == "ended"

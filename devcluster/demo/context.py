@@ -23,16 +23,16 @@ class Kubectl(Protocol):
 
 
 def _nothing(_name: str) -> None:
-    """The default for a step that nobody interrupts."""
+    """The default interlude: do nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the story plays on.
+    """What the steps of the story need.
 
-    people: user -> their client at the API server. rest: alice at the booking server. policy: starts the
-    booking server with another policy (environment). interlude: called with a name at the moments at which a
-    test may want to do harm.
+    people: user -> their client of the API server. rest: alice's client of the booking server. policy:
+    restarts the booking server with another policy (environment). interlude: called with a name at the
+    moments at which a test may inject a fault.
     """
 
     namespace: str
@@ -45,7 +45,7 @@ class Context:
     node_names: tuple[str, ...]
     interlude: Callable[[str], None] = _nothing
     patience: float = 60.0
-    """Seconds that every step may take."""
+    """Seconds that each step may take."""
 
 
 class Narrator:
@@ -59,19 +59,19 @@ class Narrator:
         """(pod, milestone) -> seconds since the story began, of the newest pod of that name."""
 
     def knows(self, device: Device) -> None:
-        """A device that has been published."""
+        """Remember the model of a device that has been published."""
         self._models[device.uuid] = device.model
 
     def begins(self, name: str) -> None:
-        """The pod is about to be created: from now on its time counts."""
+        """Start to measure the time of a pod that is about to be created."""
         self._since[name] = self._reporter.seconds
 
     def model(self, uuid: str) -> str:
-        """The model of a device."""
+        """The model of a device, or ``unknown``."""
         return self._models.get(uuid, "unknown")
 
     def devices(self, uuids: frozenset[str]) -> str:
-        """Devices by name, with their models."""
+        """Devices as text: their UUIDs, with their models."""
         return ", ".join(f"{u} ({self.model(u)})" for u in sorted(uuids)) or "no device"
 
     def report(self, milestone: str, pod: Pod) -> None:

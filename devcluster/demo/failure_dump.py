@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from devcluster.errors import ClusterError
 
 _LINES: Final = 25
-"""Of each answer, the last ones."""
+"""How many of the last lines of each answer are shown."""
 _COMMANDS: Final = (
     ("pods", "--all-namespaces", "--output=wide"),
     ("nodes",),

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 PORT: Final = 8080
-"""Where it is free; else any."""
+"""If it is free; else any other."""
 _HTTP: Final = 80
 _PIECE: Final = 65536
 _HERE: Final = "127.0.0.1"
@@ -17,13 +17,13 @@ _HERE: Final = "127.0.0.1"
 
 @contextmanager
 def opened(booking_url: str, *, port: int = PORT) -> Iterator[str]:
-    """The page's address, while this is entered: what comes there is passed on.
+    """Yields a local address of the page, which passes connections on until the block ends.
 
-    Browsers keep the session of a login only where there is TLS, or at an address of their own machine.
+    Browsers keep the session of a login only over TLS, or at an address of their own machine.
 
     Args:
         booking_url: where the booking server answers, without a path.
-        port: that is tried first.
+        port: tried first; if it is taken, any other is used.
     """
     there = urlsplit(booking_url)
     with _listening((there.hostname or "", there.port or _HTTP), port) as server:
@@ -38,7 +38,7 @@ def opened(booking_url: str, *, port: int = PORT) -> Iterator[str]:
 
 class _Server(ThreadingTCPServer):
     daemon_threads = True
-    # A browser keeps its connections: the end does not wait for them.
+    # A browser keeps its connections open: closing does not wait for them.
     block_on_close = False
     allow_reuse_address = True
 
@@ -54,7 +54,7 @@ class _PassingOn(BaseRequestHandler):
     request: socket.socket
 
     def handle(self) -> None:
-        """Pass on what comes, from both sides, until both have ended."""
+        """Pass on what either side sends, until both have ended."""
         with suppress(OSError), socket.create_connection(self.server.target) as there:
             back = threading.Thread(target=_pass, args=(there, self.request), daemon=True)
             back.start()

@@ -1,4 +1,4 @@
-"""Sets the stage for the story on a running cluster, and plays it. Used by ``make run`` and by tests."""
+"""Prepares the story on a running cluster, and plays it. Used by ``make run`` and by tests."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +28,11 @@ class Deployed(Protocol):
     people: People
 
     def deploy(self, report: Callable[[str], None]) -> None:
-        """Start all of it; returns when all of it is ready."""
+        """Start all parts; returns when they are ready."""
         ...
 
     def set_policy(self, settings: Mapping[str, str]) -> None:
-        """Start the booking server again with other settings; returns when it is ready."""
+        """Restart the booking server with other settings; returns when it is ready."""
         ...
 
     @property
@@ -49,14 +49,14 @@ def play(
     interlude: Callable[[str], None] | None = None,
     patience: float = 60.0,
 ) -> Deployed:
-    """Deploy our parts and play the story; the parts.
+    """Deploy our parts and play the story. Returns the parts.
 
     Args:
-        cluster: with two nodes of the usual simulated GPUs, and nothing of ours in it.
+        cluster: with two nodes of the default simulated GPUs, and nothing of ours in it.
         reporter: writes the lines.
-        parts: what is deployed; default: processes of the host.
-        interlude: called with a name at the moments at which a test may want to do harm.
-        patience: seconds that every step may take.
+        parts: what is deployed; by default processes of the host.
+        interlude: called with a name at the moments at which a test may inject a fault.
+        patience: seconds that each step may take.
 
     Raises:
         StepError: a step did not happen.

@@ -20,27 +20,27 @@ class ObjectCache(Generic[T]):
         self._lock = threading.Lock()
 
     def replace(self, items: Iterable[T], _version: str) -> None:
-        """All objects there are."""
+        """Store the objects of a list, which are all that there are."""
         with self._lock:
             self._objects = {item.metadata.name: item for item in items}
 
     def upsert(self, obj: T) -> None:
-        """A new or changed object."""
+        """Store a new or changed object."""
         with self._lock:
             self._objects[obj.metadata.name] = obj
 
     def remove(self, obj: T) -> None:
-        """An object was deleted."""
+        """Forget an object that was deleted."""
         with self._lock:
             self._objects.pop(obj.metadata.name, None)
 
     def get(self, name: str) -> T | None:
-        """The newest version, None where there is no such object."""
+        """The newest version; None if there is no such object."""
         with self._lock:
             return self._objects.get(name)
 
     def await_that(self, name: str, condition: Callable[[T], V | None], *, seconds: float) -> V | None:
-        """Wait until the condition gives something for this object; None when the seconds are over."""
+        """Wait until the condition returns something true for this object; None after the seconds."""
 
         def ask() -> V | None:
             found = self.get(name)
@@ -59,14 +59,14 @@ class PodCache(ObjectCache[Pod]):
         self._reported: set[tuple[str, str]] = set()
 
     def replace(self, items: Iterable[Pod], version: str) -> None:
-        """All pods: what happened to them while the watch was interrupted is reported now."""
+        """Store all pods, and report what happened to them while the watch was interrupted."""
         pods = tuple(items)
         super().replace(pods, version)
         for pod in pods:
             self._check(pod)
 
     def upsert(self, obj: Pod) -> None:
-        """A new or changed pod."""
+        """Store a new or changed pod, and report its new milestones."""
         super().upsert(obj)
         self._check(obj)
 

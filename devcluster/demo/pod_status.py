@@ -16,7 +16,7 @@ def node_of(pod: Pod) -> str | None:
 
 
 def devices(pod: Pod) -> frozenset[str]:
-    """The devices that the Binding carries; none where there is none or it cannot be read."""
+    """The devices that the Binding carries; none if there is no assignment, or it cannot be read."""
     try:
         return devices_of(assignment_of(pod) or {})
     except AssignmentError:
@@ -24,7 +24,7 @@ def devices(pod: Pod) -> frozenset[str]:
 
 
 def held(pod: Pod) -> frozenset[str]:
-    """The devices that are kept for the pod; none where there is no hold or it cannot be read."""
+    """The devices that are kept for the pod; none if there is no hold, or it cannot be read."""
     try:
         hold = hold_of(pod)
     except HoldError:
@@ -33,7 +33,7 @@ def held(pod: Pod) -> frozenset[str]:
 
 
 def notice(pod: Pod) -> str | None:
-    """The notice on a victim."""
+    """The notice on a victim; None if there is none."""
     return pod.metadata.annotation(names.NOTICE)
 
 
@@ -43,7 +43,7 @@ def is_evicted(pod: Pod) -> bool:
 
 
 def came_back_from(pod: Pod) -> str | None:
-    """Uid of the pod that it replaces."""
+    """UID of the pod from which it was recreated; None if it was not."""
     return pod.metadata.annotation(names.RECREATED_FROM)
 
 
@@ -58,7 +58,7 @@ def has_started(pod: Pod) -> bool:
 
 
 def worked_before(pod: Pod, now: datetime) -> bool:
-    """Whether its containers began before the second that is running now."""
+    """Whether it has running containers, and all of them started before the current second."""
     states = [status.state for status in pod.status.container_statuses or ()]
     began = [state.running.started_at for state in states if state and state.running]
     this_second = now.replace(microsecond=0)
@@ -66,7 +66,7 @@ def worked_before(pod: Pod, now: datetime) -> bool:
 
 
 def has_ended(pod: Pod) -> bool:
-    """Whether it has run to its end."""
+    """Whether it has succeeded or failed."""
     return is_terminal(pod)
 
 

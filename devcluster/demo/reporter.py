@@ -1,4 +1,4 @@
-"""Reports the story: a line for each step, with the time it took."""
+"""Prints the story: a line for each thing that happens, with the seconds since the start."""
 
 import sys
 import threading

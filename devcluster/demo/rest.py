@@ -22,12 +22,12 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it is a problem (RFC 9457)."""
+        """Whether its status is 400 or more: a problem (RFC 9457)."""
         return self.status >= HTTPStatus.BAD_REQUEST
 
 
 class Rest:
-    """One person at the API."""
+    """A client of the API with one person's token."""
 
     def __init__(self, url: str, token: str) -> None:
         """Args: url: of the server, without a path; token: for its audience."""
@@ -35,7 +35,7 @@ class Rest:
         self._headers = {"Authorization": f"Bearer {token}"}
 
     def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
-        """One request below ``/api/v1``.
+        """Send one request below ``/api/v1``.
 
         Raises:
             ClusterError: there is no answer, or one that is not JSON.

@@ -1,4 +1,4 @@
-"""Steps of which chapters are made: each waits for what it promises, or says what was seen instead."""
+"""The steps of the chapters: each waits for its outcome, or fails with what was seen instead."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -27,7 +27,7 @@ class Steps:
 
     # --- nodes ---------------------------------------------------------------------------------------
     def inventory(self, node: str) -> None:
-        """The node publishes its GPUs."""
+        """Wait until a node publishes its GPUs and the kubelet advertises them, and report them."""
         step = f"{node} publishes its GPUs and the kubelet advertises them"
         found = self._await_node(node, step)
         for device in found:
@@ -39,7 +39,7 @@ class Steps:
 
     # --- pods ----------------------------------------------------------------------------------------
     def create(self, name: str, *, user: str, model: str | None) -> None:
-        """Somebody creates a pod that asks for one GPU."""
+        """Create a pod that asks for one GPU, as this user."""
         body = probe.pod(name, [probe.container("main", gpus=1)], model=model)
         of_model = f" of model {model}" if model else ""
         self._reporter.say(name, f"is created by {user} and asks for one GPU{of_model}")
@@ -47,12 +47,12 @@ class Steps:
         self._context.people[user].create(PODS, body, namespace=self._context.namespace)
 
     def served(self, name: str, *, model: str | None, by: frozenset[str] | None = None) -> frozenset[str]:
-        """The pod runs; its container sees the one GPU that was chosen, and no other.
+        """Wait until a pod has run, and check that its container sees the GPU that was chosen, and no other.
 
         Args:
             name: of the pod.
-            model: that it must have, None for any.
-            by: the devices that it must have got.
+            model: that the GPU must have; None for any.
+            by: the devices that the pod must get; None for any.
         """
         given = self.wait(name, pod_status.devices, f"{name} is bound with its devices")
         wrong = [u for u in given if model is not None and self._narrator.model(u) != model]
@@ -66,15 +66,15 @@ class Steps:
         return given
 
     def waits(self, name: str) -> None:
-        """The pod finds no GPU, and says why."""
+        """Wait until the scheduler says why it cannot place the pod, and report that."""
         because = self.wait(name, pod_status.waiting_because, f"{name} waits and says why")
         self._reporter.say(name, f"waits: {because}")
 
     def checkpoint(self, name: str, *, user: str, others: tuple[str, ...]) -> None:
-        """The pod's owner writes down that its work is safe up to now; what the others did is not safe.
+        """Let the pod's owner record that its work is safe up to now; the work of the others is not.
 
-        Not before the others have done some work: instants have whole seconds, and a pod that began in this
-        second has lost as little.
+        It waits until the others have done some work: instants have whole seconds, and a pod that began in
+        this second would lose as little.
         """
         for other in others:
             self.wait(
@@ -90,7 +90,7 @@ class Steps:
         self._reporter.say(name, f"has written a checkpoint at {now}: an eviction would lose little")
 
     def comes_back(self, name: str, was: Pod) -> None:
-        """The pod was evicted and exists again, under its name, without a GPU, and runs."""
+        """Wait until an evicted pod exists again under its name and runs; check that it has no GPU."""
         uid = was.metadata.uid
 
         def back(pod: Pod) -> Pod | None:
@@ -122,12 +122,12 @@ class Steps:
         self._reporter.say("bob", f"keeps {', '.join(sorted(p.metadata.name for p in pods))}: untouched")
 
     def pod(self, name: str) -> Pod:
-        """The pod as it is now."""
+        """The pod as it is now; waits until there is one."""
         return self.wait(name, lambda p: p, f"there is a pod {name}")
 
     # --- waiting -------------------------------------------------------------------------------------
     def wait(self, name: str, condition: Callable[[Pod], V | None], step: str) -> V:
-        """Wait until the condition gives something about this pod."""
+        """Wait until the condition returns something for this pod, and return that; else StepError."""
         patience = self._context.patience
         found = self._context.pods.await_that(name, condition, seconds=patience)
         if found is None:

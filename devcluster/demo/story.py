@@ -12,7 +12,7 @@ A100 = "NVIDIA-A100-SXM4-80GB"
 SHORT = {names.setting("shortest_booking"): "PT10S", names.setting("cooldown"): "PT0S"}
 """The policy of the last chapter: a booking may be this short, and the next may begin without a pause."""
 _LAST_SECONDS = 10.0
-"""Of the last booking, once everything has been seen that happens while it runs."""
+"""How long the last booking still runs once everything has been seen that happens while it does."""
 
 
 class Story:
@@ -25,7 +25,7 @@ class Story:
         self._desk = BookingClient(context.rest, reporter)
 
     def play(self) -> None:
-        """Everything, from the nodes' GPUs to the end of the second booking."""
+        """Play all chapters, from the nodes' GPUs to the end of the second booking."""
         self._chapter_inventory()
         self._chapter_five_for_four()
         booking = self._chapter_alice_books()
@@ -47,7 +47,7 @@ class Story:
         four = [f"bob-{n}" for n in range(1, 5)]
         for name in four:
             self._steps.create(name, user="bob", model=A100)
-        for name in four:  # the pod that is served last waits: it shall be the fifth
+        for name in four:  # the pod that comes last waits: that must be the fifth
             self._steps.wait(name, pod_status.node_of, f"{name} is scheduled")
         self._steps.create("bob-5", user="bob", model=A100)
         for name in four:

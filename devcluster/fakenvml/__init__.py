@@ -1,4 +1,4 @@
-"""A simulated NVML: our own ``libnvidia-ml.so.1`` under the real pynvml, changed while programs run.
+"""A simulated NVML: our own ``libnvidia-ml.so.1`` under the real pynvml, with GPUs that change at run time.
 
 Tests and the development cluster use ``FakeNvml``; ``library`` compiles the C sources next to this file once
 per machine. The library's values follow a survey of a real H200. No shipped code imports it.

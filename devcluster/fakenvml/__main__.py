@@ -1,6 +1,7 @@
 """`python -m devcluster.fakenvml FOLDER NODE LIBRARY`: lays simulated GPUs into a folder of their node.
 
-Existing files stay: a test may have changed the GPUs, and the node may have started again.
+GPUs that are there stay as they are: a test may have changed them, and the node may have been restarted. The
+library is replaced.
 """
 
 import shutil
@@ -15,7 +16,7 @@ USAGE: Final = "usage: python -m devcluster.fakenvml FOLDER NODE LIBRARY"
 
 
 def main(words: list[str]) -> int:
-    """Lay out what node agents and containers see; 2 where the words make no sense."""
+    """Lay out what node agents and containers see. Returns 2 if the words are not three."""
     if words == ["--help"]:
         print(USAGE)
         return 0
@@ -30,7 +31,7 @@ def main(words: list[str]) -> int:
         simulated.create(gpus)
     (folder / "dev").mkdir(exist_ok=True)
     devicenodes.make(folder / "dev", gpus)
-    # In one step: an agent may be reading the one of before.
+    # Replaced in one step: an agent may be reading the old one.
     fresh = folder / f"{SONAME}.new"
     shutil.copy(compiled, fresh)
     fresh.replace(folder / SONAME)

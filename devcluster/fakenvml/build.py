@@ -10,7 +10,7 @@ from pathlib import Path
 from cluster import names
 
 SONAME = "libnvidia-ml.so.1"
-"""What pynvml asks the loader for: a library of this name that is loaded already is taken."""
+"""The name for which pynvml asks the loader: a library of this name that is loaded already is used."""
 
 _FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden")
 
@@ -25,7 +25,7 @@ def sources() -> tuple[Path, ...]:
 
 
 def cache_folder() -> Path:
-    """Where built things of this product live, shared by all checkouts: ``GPU_BOOKING_CACHE`` or XDG's."""
+    """The folder of what this product builds, shared by all checkouts: ``GPU_BOOKING_CACHE``, or XDG's."""
     if explicit := os.environ.get(names.setting("cache")):
         return Path(explicit)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / names.PRODUCT

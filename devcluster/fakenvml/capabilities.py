@@ -1,7 +1,7 @@
-"""What gives access to simulated MIG devices: files in ``proc``, and nodes in ``dev`` where that exists.
+"""What gives access to simulated MIG devices: files in ``proc``, and device nodes in ``dev`` if that exists.
 
-As the driver has it: ``/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access`` for a GPU instance, beneath it
-``ci0/access`` for a compute instance, and each names the minor number of ``/dev/nvidia-caps/nvidia-cap<n>``.
+As with the driver, ``/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access`` is for a GPU instance and
+``ci0/access`` beneath it for a compute instance; each has the number of ``/dev/nvidia-caps/nvidia-cap<n>``.
 """
 
 import os
@@ -17,19 +17,19 @@ FOLDER: Final = "nvidia-caps"
 PROC: Final = "proc/driver/nvidia/capabilities"
 _MAJOR: Final = 239
 _PER_GPU, _PER_INSTANCE, _FIRST = 256, 9, 3
-"""Numbers of a GPU, of a GPU instance, and the first of all: 1 and 2 are for the administration."""
+"""How many numbers a GPU has, and a GPU instance; the first of all: 1 and 2 are for MIG's administration."""
 
 
 def number(minor: int, gi: int, ci: int | None = None) -> int:
-    """Minor number of what gives access to a GPU instance, or to a compute instance of it."""
+    """Minor number of the device node for a GPU instance, or for a compute instance of it."""
     return _FIRST + minor * _PER_GPU + gi * _PER_INSTANCE + (0 if ci is None else 1 + ci)
 
 
 def lay_out(folder: Path, minor: int, devices: Sequence[MigSpec]) -> None:
-    """Make files and nodes of a GPU's MIG devices, instead of those there were.
+    """Make the files and device nodes of a GPU's MIG devices; files of earlier ones are removed.
 
     Raises:
-        OSError: there is a folder for device nodes, and no right to make them in it.
+        OSError: there is a folder for device nodes, but no right to make them in it.
     """
     mig = folder / PROC / f"gpu{minor}/mig"
     shutil.rmtree(mig, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Device nodes of simulated GPUs.
 
-Behind them is no driver (opening one fails), but they have the numbers of NVIDIA's, so that a container shows
-which GPUs it was given.
+There is no driver behind them (opening one fails), but they have the numbers of NVIDIA's, so that a container
+shows which GPUs it was given.
 """
 
 import os
@@ -16,10 +16,10 @@ _CONTROL_MINOR = 255
 
 
 def make(folder: Path, gpus: Sequence[GpuSpec]) -> None:
-    """Make those that are missing; a node without GPUs has none.
+    """Make the device nodes that are missing; a node without GPUs gets none.
 
     Raises:
-        OSError: no right to make them there, or a disk that takes none; ``filename`` says which.
+        OSError: they may not be made, or not on this disk; ``filename`` names the first that failed.
     """
     devices = {f"nvidia{gpu.minor}": (_NVIDIA, gpu.minor) for gpu in gpus}
     if devices:

@@ -23,7 +23,7 @@ CAPABILITIES_VARIABLE: Final = names.setting("mig_capabilities")
 """The node agent's setting ``mig_capabilities``."""
 
 MACHINE: Final = "Simulated Machine"
-"""What the firmware says that the node is."""
+"""The name of the node's model, as the firmware reports it."""
 
 _UNBOUND, _BOUND = 1, 2
 _XID, _MIG_CHANGE, _UNAVAILABLE, _RECOVERY = 0x8, 0x100, 0x4000, 0x8000
@@ -49,7 +49,7 @@ class FakeNvml:
         self.sys_root = folder / "sys"
 
     def create(self, gpus: Sequence[GpuSpec]) -> None:
-        """Start afresh with these GPUs: a loaded driver, no faults, no events."""
+        """Start over with these GPUs: a loaded driver, no faults, no events."""
         self.folder.mkdir(parents=True, exist_ok=True)
         Path(f"{self.state}.events").write_bytes(b"")
         Path(f"{self.state}.calls").unlink(missing_ok=True)
@@ -79,11 +79,11 @@ class FakeNvml:
         return tuple(state[f"gpu.{index}.uuid"] for index in statefile.indices(state))
 
     def stored(self) -> dict[str, str]:
-        """All that is set, to be set again by ``store``: GPUs, MIG devices, faults."""
+        """The whole state, which ``store`` can restore: GPUs, MIG devices, faults."""
         return statefile.read(self.state)
 
     def store(self, stored: Mapping[str, str]) -> None:
-        """Everything as it was; nothing is written, and no program notices, where it is."""
+        """Restore a state from ``stored``; if nothing differs, nothing is written and no program notices."""
         if self.stored() != stored:
             with statefile.editing(self.state) as state:
                 state.clear()
@@ -92,27 +92,27 @@ class FakeNvml:
     # --- events ---------------------------------------------------------------------------------------
 
     def xid(self, gpu: int | str, number: int, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU) -> None:
-        """An XID error, of the whole GPU or of one MIG instance."""
+        """Send the event of an XID error, of the whole GPU or of one MIG instance."""
         self.event(gpu, _XID, number, gi=gi, ci=ci)
 
     def unavailable(self, gpu: int | str) -> None:
-        """The event that the GPU is unavailable."""
+        """Send the event that the GPU is unavailable."""
         self.event(gpu, _UNAVAILABLE)
 
     def recovery_action(self, gpu: int | str, action: int) -> None:
-        """What the driver asks to be done (0 = nothing, -1 = the card does not know), and its event."""
+        """Set the action that the driver asks for (0: none, -1: unknown to the card), and send its event."""
         self._set(gpu, "recovery", action)
         self.event(gpu, _RECOVERY, max(action, 0))
 
     def rows(self, gpu: int | str, *, pending: bool = False, failed: bool = False) -> None:
-        """Memory rows that wait for a reset to be replaced, or that could not be."""
+        """Set whether memory rows wait for a reset to be replaced, and whether replacing some has failed."""
         self._set(gpu, "rows_pending", int(pending))
         self._set(gpu, "rows_failed", int(failed))
 
     def event(
         self, gpu: int | str, kind: int, data: int = 0, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU
     ) -> None:
-        """Any event, with the bit of its type."""
+        """Send any event; ``kind`` is the bit of its type."""
         uuid = self.uuids()[gpu] if isinstance(gpu, int) else gpu
         self._append(f"{uuid} {kind} {data} {gi} {ci}")
 
@@ -126,15 +126,15 @@ class FakeNvml:
     # --- GPUs -----------------------------------------------------------------------------------------
 
     def lose(self, gpu: int | str) -> None:
-        """The GPU falls off the bus: every call for it answers that it is lost."""
+        """Let the GPU fall off the bus: every call for it answers that it is lost."""
         self._set(gpu, "lost", 1)
 
     def recover(self, gpu: int | str) -> None:
-        """A lost GPU answers again."""
+        """Let a lost GPU answer again."""
         self._set(gpu, "lost", 0)
 
     def processes(self, gpu: int | str, *running: RunningProcess) -> None:
-        """The processes on the GPU, instead of those there were."""
+        """Replace the processes on the GPU."""
         with statefile.editing(self.state) as state:
             prefix = f"gpu.{statefile.index_of(state, gpu)}.process."
             statefile.drop(state, prefix)
@@ -142,14 +142,14 @@ class FakeNvml:
                 state[f"{prefix}{number}"] = f"{one.pid} {one.memory} {one.gi} {one.ci} {one.kind}"
 
     def used(self, gpu: int | str, *, percent: int, degrees: int, watts: int) -> None:
-        """How busy the GPU is: utilisation (of its memory half of it), temperature and power."""
+        """Set how busy the GPU is: utilisation (half as much of its memory), temperature and power."""
         self._set(gpu, "gpu_util", percent)
         self._set(gpu, "memory_util", percent // 2)
         self._set(gpu, "temperature", degrees)
         self._set(gpu, "power", watts * 1000)
 
     def memory_used(self, gpu: int | str, used: int) -> None:
-        """Bytes that programs hold on the GPU."""
+        """Set how many bytes programs hold on the GPU."""
         self._set(gpu, "used", used)
 
     def mig(self, gpu: int | str, devices: Sequence[MigSpec], *, with_event: bool = True) -> None:
@@ -166,15 +166,15 @@ class FakeNvml:
             self.event(gpu, _MIG_CHANGE)
 
     def bound(self) -> None:
-        """The event that a GPU was bound to the driver."""
+        """Send the event that a GPU was bound to the driver."""
         self._append(f"SYSTEM {_BOUND} 0 0 0")
 
     def unbound(self) -> None:
-        """The event that a GPU was taken from the driver."""
+        """Send the event that a GPU was unbound from the driver."""
         self._append(f"SYSTEM {_UNBOUND} 0 0 0")
 
     def add_gpu(self, spec: GpuSpec) -> None:
-        """A new GPU, after the last one: seen by processes that initialise NVML afterwards."""
+        """Add a GPU after the last one: processes that initialise NVML afterwards see it."""
         with statefile.editing(self.state) as state:
             index = max(statefile.indices(state), default=-1) + 1
             statefile.put_gpu(state, index, spec)
@@ -182,7 +182,7 @@ class FakeNvml:
         self._write_sysfs(spec)
 
     def remove_gpu(self, gpu: int | str) -> None:
-        """The GPU is gone; where NVML was initialised before, it is lost. The others move up."""
+        """Remove the GPU; to processes that initialised NVML before, it is lost. The others move up."""
         with statefile.editing(self.state) as state:
             gone = statefile.index_of(state, gpu)
             statefile.drop(state, f"gpu.{gone}.")
@@ -193,7 +193,7 @@ class FakeNvml:
     # --- faults ---------------------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """The driver's kernel module is loaded again."""
+        """Show the driver's kernel module in sysfs as loaded again."""
         module = self.sys_root / "module/nvidia"
         fresh = module.with_name("nvidia.fresh")
         fresh.mkdir(parents=True)
@@ -202,7 +202,7 @@ class FakeNvml:
         fresh.rename(module)
 
     def init_error(self, code: int) -> None:
-        """What nvmlInit answers from now on: 0 success, 9 driver not loaded, 17 blocked by the system."""
+        """Set what nvmlInit answers from now on: 0 success, 9 driver not loaded, 17 blocked by the system."""
         with statefile.editing(self.state) as state:
             state["init"] = str(code)
 
@@ -215,11 +215,11 @@ class FakeNvml:
         self._rule("nvmlDeviceGetFieldValues", "field", gpu, str(code))
 
     def delay(self, call: str, seconds: float, gpu: int | str | None = None) -> None:
-        """Let a call take that long."""
+        """Let a call take this many seconds."""
         self._rule(call, "delay", gpu, str(seconds))
 
     def hang(self, call: str, gpu: int | str | None = None) -> None:
-        """Let a call not come back until it is released."""
+        """Let a call block until it is released."""
         self._rule(call, "hang", gpu, "1")
 
     def release(self, call: str) -> None:
@@ -228,7 +228,7 @@ class FakeNvml:
             statefile.drop(state, f"call.{call}.")
 
     def clear(self) -> None:
-        """End every fault: injected ones, lost GPUs, wanted recovery actions, a missing driver."""
+        """End every fault: injected ones, lost GPUs, recovery actions, faults of rows, a missing driver."""
         with statefile.editing(self.state) as state:
             statefile.drop(state, "call.")
             state["init"] = "0"
@@ -238,7 +238,7 @@ class FakeNvml:
                 state[f"gpu.{index}.rows_pending"] = state[f"gpu.{index}.rows_failed"] = "0"
 
     def log_calls(self) -> None:
-        """Write down every call from now on (``calls``)."""
+        """Log every call from now on, for ``calls``."""
         with statefile.editing(self.state) as state:
             state["log"] = "1"
 

@@ -134,7 +134,7 @@ H200: Final = GpuProfile(
 
 
 def gpu(profile: GpuProfile, index: int, *, node: str = "node") -> GpuSpec:
-    """The GPU at a place of a node: its identity depends on nothing but node, index and model."""
+    """The GPU with this index on a node; its identity depends on nothing but node, index and model."""
     identity = uuid.uuid5(_NAMESPACE, f"{node}/{index}/{profile.name}")
     return GpuSpec(
         profile=profile,

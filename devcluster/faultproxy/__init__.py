@@ -1,7 +1,7 @@
-"""A proxy between our parts and the API server that makes answers go wrong on purpose.
+"""A proxy between our parts and the API server that injects faults.
 
-A part is pointed at it by its settings; everything passes, watches and their events too, until a rule says
-otherwise. `calls` reads requests, `rules` says what becomes of which call and writes them all down, both
+The settings of a part point it at the proxy; everything passes, watches and their events, too, until a rule
+says otherwise. `calls` reads requests, `rules` decides what happens to each call and records them all, both
 without sockets; `proxy` has the sockets. Used by the crash tests, which end a part at exactly one call.
 """
 

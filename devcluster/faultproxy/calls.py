@@ -16,7 +16,7 @@ WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 @dataclass(frozen=True)
 class Place:
-    """What a path of the API server names; empty where it does not say."""
+    """What a path of the API server names; a field that it does not name is empty."""
 
     resource: str = ""
     namespace: str = ""
@@ -25,7 +25,7 @@ class Place:
 
 
 def place_of(path: str) -> Place:
-    """Read ``/api/v1/namespaces/NS/pods/NAME/binding`` and its like; ``/readyz`` names no resource."""
+    """Read ``/api/v1/namespaces/NS/pods/NAME/binding`` and similar paths; ``/readyz`` names no resource."""
     match [unquote(part) for part in path.strip("/").split("/")]:
         case ["api", _, *rest] | ["apis", _, _, *rest] if rest:
             return _place(rest)
@@ -50,7 +50,7 @@ class Call:
     target: str
     """Path and query, as received."""
     caller: str = ""
-    """The component that asks: its User-Agent up to the first slash."""
+    """The component that calls: its User-Agent up to the first slash."""
     body: bytes = b""
 
     @cached_property
@@ -60,12 +60,12 @@ class Call:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """Parameters of its query; the last where one occurs more than once."""
+        """Parameters of its query; of one that occurs more than once, the last value."""
         return {key: values[-1] for key, values in parse_qs(urlsplit(self.target).query).items()}
 
     @property
     def is_watch(self) -> bool:
-        """Whether its answer does not end by itself."""
+        """Whether it is a watch, whose answer does not end by itself."""
         return self.query.get("watch") in {"true", "1"}
 
     @property
@@ -80,7 +80,7 @@ class Call:
 
     @cached_property
     def content(self) -> Json:
-        """The body, empty where it is not a JSON object."""
+        """The body; empty if it is not a JSON object."""
         try:
             return msgspec.json.decode(self.body or b"{}", type=Json)
         except msgspec.MsgspecError:
@@ -88,9 +88,9 @@ class Call:
 
     @cached_property
     def step(self) -> str:
-        """The kind of call without whose it is: ``PATCH pods +hold``, ``POST pods/eviction``.
+        """The kind of call, without caller and object: ``PATCH pods +hold``, ``POST pods/eviction``.
 
-        Of a patch it names every annotation, label and field that is set (+) or taken away (-).
+        For a patch it names every annotation, label and field that is set (+) or removed (-).
         """
         kind = "/".join(filter(None, (self.place.resource, self.place.subresource)))
         words = [self.verb, kind]

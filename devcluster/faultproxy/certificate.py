@@ -1,4 +1,4 @@
-"""A key and a certificate for one address, which is its own authority."""
+"""A key and a self-signed certificate for one address."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ class Identity:
 
     key: Path
     certificate: Path
-    """Also what a client must trust."""
+    """Clients must trust it: it is its own authority."""
 
 
 def make_identity(folder: Path, address: str) -> Identity:

@@ -1,4 +1,4 @@
-"""A running proxy: HTTPS in, HTTPS out. Bearer tokens, the API server's ``Date`` and its answers pass."""
+"""A running proxy: HTTPS in, HTTPS out. It passes on bearer tokens, the API server's ``Date`` and answers."""
 
 import ssl
 import threading
@@ -16,7 +16,7 @@ from devcluster.faultproxy.serving import Entrance, Way
 from devcluster.faultproxy.streams import Streams
 
 _CONNECTIONS: Final = 64
-"""To the API server that wait for the next call."""
+"""How many connections to the API server are kept for the next calls."""
 
 
 class FaultProxy:
@@ -29,7 +29,7 @@ class FaultProxy:
             server: URL of the API server.
             ca_file: certificate of its authority.
             folder: for our own key and certificate.
-            host: the IP address to listen on, by which clients know us.
+            host: the IP address to listen on, for which the certificate is made.
 
         Raises:
             ClusterError: no certificate could be made.
@@ -38,7 +38,7 @@ class FaultProxy:
         self.ca_file: Final = identity.certificate
         """The certificate that a client must trust."""
         self.rules: Final = Rules()
-        """The faults of calls; it can be set again at any time."""
+        """The faults to inject; they can be replaced at any time."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(identity.certificate, identity.key)
         self._streams = Streams()
@@ -59,11 +59,11 @@ class FaultProxy:
         self._thread.start()
 
     def watches(self, wanted: Callable[[Call], bool] = lambda _call: True) -> int:
-        """How many watches run."""
+        """How many of the wanted watches run."""
         return len(self._streams.running(wanted))
 
     def cut_watches(self, wanted: Callable[[Call], bool] = lambda _call: True) -> int:
-        """End running watches in the middle; how many there were."""
+        """End the wanted running watches in the middle. Returns how many there were."""
         streams = self._streams.running(wanted)
         for stream in streams:
             stream.end()

@@ -1,8 +1,8 @@
-"""What becomes of which call: rules as values, their counting, and the record of everything. Pure.
+"""What happens to which call: rules as values, how they count calls, and the record of all calls. Pure.
 
-A rule has a match and an action. It acts on the matching calls that it is meant for: ``after`` so many of
-them, on every ``every``-th, ``times`` times; they are counted together, or each kind of call (``per``) by
-itself. Of all rules that would act on a call the first does; the others have counted it all the same.
+A rule has a match and an action. Of the matching calls the first ``after`` pass; then it acts on every
+``every``-th, ``times`` times. Calls are counted together, or separately for each kind of call (``per``). If
+several rules would act on a call, the first of them does; the others have counted it, too.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Final
 from devcluster.faultproxy.calls import Call
 
 Meanwhile = Callable[[Call], object]
-"""What is done while a call is in the proxy's hands: a part ended, an object changed."""
+"""What is done while the proxy holds a call: a part is ended, an object is changed."""
 
 
 def nothing(_call: Call) -> None:
@@ -28,12 +28,12 @@ def altogether(_call: Call) -> Hashable:
 
 @dataclass(frozen=True)
 class Pass:
-    """Forward the call, bring the answer back."""
+    """Forward the call, and return the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Answer in the API server's stead, with a ``Status``; a watch hears 410 in its stream, as there."""
+    """Answer with a ``Status`` in place of the API server; as from that, a watch gets 410 in its stream."""
 
     code: int
     reason: str
@@ -51,7 +51,7 @@ class Refuse:
 
 @dataclass(frozen=True, kw_only=True)
 class Lose:
-    """Forward the call, and lose the answer: the connection ends without it, and so does a watch."""
+    """Forward the call, and lose the answer: the connection ends without it, also that of a watch."""
 
     meanwhile: Meanwhile = nothing
     """Done when the API server has answered."""
@@ -63,12 +63,12 @@ class Slow:
 
     seconds: float
     forwarded_late: bool = False
-    """The call itself reaches the API server late; otherwise only its answer is late."""
+    """Whether the call itself reaches the API server late; otherwise only its answer is late."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stall:
-    """A watch whose events are kept back for a while, once, and come all together then."""
+    """Hold back the events of a watch once, for a while; then all of them come together."""
 
     seconds: float
     events: int = 0
@@ -77,7 +77,7 @@ class Stall:
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A watch that ends in the middle: nothing more passes for a while, then the connection ends."""
+    """End a watch in the middle: nothing more passes for a while, then the connection ends."""
 
     seconds: float = 0.0
     """Seconds for which nothing passes."""
@@ -90,7 +90,7 @@ Action = Pass | Answer | Refuse | Lose | Slow | Stall | Cut
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Which calls: whatever is not said does not matter."""
+    """Which calls a rule is for; apart from ``watch``, a field that is not set matches every call."""
 
     callers: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
@@ -101,12 +101,12 @@ class Match:
     step: str | None = None
     """See ``Call.step``."""
     watch: bool = False
-    """Watches, or everything else."""
+    """True for watches alone, False for everything else."""
     also: Callable[[Call], bool] = field(default=lambda _call: True)
     """Any further condition, for example on the body."""
 
     def __call__(self, call: Call) -> bool:
-        """Whether it is one of these."""
+        """Whether a call matches."""
         place = call.place
         wanted = (self.resource, self.subresource, self.namespace, self.name, self.step)
         there = (place.resource, place.subresource, place.namespace, place.name, call.step)
@@ -128,11 +128,11 @@ class Rule:
     after: int = 0
     """Number of matching calls that pass first."""
     every: float = 1
-    """Of the following calls, the first and then every n-th; with 2.6 no loop can keep step."""
+    """Of the following calls, the first and then every n-th; with 2.6 no loop can stay in step."""
     times: int | None = 1
     """How often it acts; None: without limit."""
     per: Callable[[Call], Hashable] = altogether
-    """Calls for which this is the same are counted together, apart from all others."""
+    """Calls for which this returns the same are counted together, separately from all others."""
 
     def acts_on(self, number: int) -> bool:
         """Whether it acts on the matching call with this number; the first is 1."""
@@ -142,16 +142,16 @@ class Rule:
 
 @dataclass
 class Record:
-    """What was asked, and what became of it."""
+    """A call, and what happened to it."""
 
     call: Call
     action: Action
     status: int | None = None
-    """What the API server answered, or we in its stead; None while it is on its way, or without an answer."""
+    """Status of the API server's answer, or of ours; None while the call is under way, or if it got none."""
 
 
 class Rules:
-    """The rules of now, and the record. Safe for many threads."""
+    """The current rules, and the record of calls. Thread-safe."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._lock = threading.Lock()
@@ -168,7 +168,7 @@ class Rules:
             self._records.clear()
 
     def decide(self, call: Call) -> Record:
-        """What shall become of a call; it is on record from now on."""
+        """Decide what happens to a call, and record it."""
         with self._lock:
             acting = [rule for rule, counts in self._counts if _counted(rule, counts, call)]
             self._acted += acting[:1]
@@ -178,7 +178,7 @@ class Rules:
 
     @property
     def rules(self) -> Sequence[Rule]:
-        """The rules that hold now."""
+        """The current rules."""
         with self._lock:
             return tuple(rule for rule, _ in self._counts)
 
@@ -189,13 +189,13 @@ class Rules:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Everything that was asked since the rules were set, in the order in which it came."""
+        """All calls since the rules were set, in the order in which they came."""
         with self._lock:
             return tuple(self._records)
 
 
 def _counted(rule: Rule, counts: Counter[Hashable], call: Call) -> bool:
-    """Whether a rule would act on a call, which is counted where it matches."""
+    """Count a call if it matches. Returns whether the rule would act on it."""
     if not rule.match(call):
         return False
     kind = rule.per(call)

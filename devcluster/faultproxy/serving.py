@@ -1,7 +1,7 @@
-"""One request after the other on each connection of a client: asked of the rules, forwarded, answered.
+"""Serves the requests on each client's connection one by one: asks the rules, forwards, and answers.
 
-Where the API server cannot be reached the connection ends without an answer: the client sees what it would
-see without us.
+If the API server cannot be reached the connection ends without an answer: the client sees what it would see
+without the proxy.
 """
 
 import socket
@@ -25,17 +25,17 @@ from devcluster.faultproxy.streams import Gate, Stream, Streams
 _BETWEEN_TWO_ALONE: Final = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
 )
-"""Headers that are about one connection, not about the message."""
+"""Headers that concern one connection, not the message."""
 _CHUNK: Final = 65536
 _ANSWERED_WITHIN: Final = 60.0
 """Seconds that the API server may take for anything but a watch."""
 _BROKEN: Final = (OSError, HTTPError, ValueError, AttributeError)
-"""What a connection raises that ends while it is used, ours by another thread as well."""
+"""What a connection raises if it ends while it is used, even if another thread of ours ended it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """From the clients to the API server."""
+    """What calls need on their way from the clients to the API server."""
 
     server: str
     """URL of the API server."""
@@ -46,10 +46,10 @@ class Way:
 
 
 class Entrance(ThreadingHTTPServer):
-    """Where clients come in. Handshakes happen in the connection's own thread."""
+    """Accepts the clients' connections. TLS handshakes happen in the connection's own thread."""
 
     daemon_threads = True
-    # A client may keep its connection for as long as it likes: the end does not wait for it.
+    # A client may keep its connection for as long as it likes: closing does not wait for it.
     block_on_close = False
     request_queue_size = 128
 
@@ -60,7 +60,7 @@ class Entrance(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Speak TLS, then HTTP, until one of the two has enough."""
+        """Speak TLS, then HTTP, until either side ends the connection."""
         with suppress(*_BROKEN), self._context.wrap_socket(request, server_side=True) as connection:
             self._open.add(connection)
             try:
@@ -69,7 +69,7 @@ class Entrance(ThreadingHTTPServer):
                 self._open.discard(connection)
 
     def end_connections(self) -> None:
-        """End all of them in the middle."""
+        """End all open connections in the middle."""
         for connection in list(self._open):
             with suppress(*_BROKEN):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, *_words: object) -> None:
-        """Say nothing: the rules keep the record."""
+        """Log nothing: the rules keep the record."""
 
     def _serve(self) -> None:
         way = self.server.way
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._bring(answer)
 
     def _wait(self, seconds: float) -> None:
-        """The thread of one connection has nothing else to do."""
+        """Wait in the connection's own thread, which has nothing else to do; closing the proxy ends it."""
         way = self.server.way
         way.clock.wait(way.streams.closed, seconds)
 

@@ -1,4 +1,4 @@
-"""Watches that pass through the proxy: kept back, cut, and ended when their client has gone."""
+"""Watches that pass through the proxy: held back, cut, and ended when their client has gone."""
 
 import selectors
 import socket
@@ -54,7 +54,7 @@ class Gate:
 
 
 class Streams:
-    """All running watches. A client that is gone is noticed at once, as the API server would."""
+    """All running watches. They end soon after their client has gone, as at the API server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,12 +70,12 @@ class Streams:
             self._running.add(stream)
 
     def remove(self, stream: Stream) -> None:
-        """A stream has ended."""
+        """Forget a stream that has ended."""
         with self._lock:
             self._running.discard(stream)
 
     def running(self, wanted: Callable[[Call], bool]) -> list[Stream]:
-        """Running streams of certain calls."""
+        """The running streams of the wanted calls."""
         with self._lock:
             return [stream for stream in self._running if wanted(stream.call)]
 
@@ -87,7 +87,10 @@ class Streams:
             stream.end()
 
     def _notice(self) -> None:
-        """A client of a watch has nothing to say: when it can be read from, it is gone."""
+        """End the watches of clients that have gone.
+
+        A client sends nothing during a watch: if its connection can be read from, it has gone.
+        """
         while not self.closed.wait(_CHECK_EVERY):
             streams = self.running(lambda _call: True)
             for stream in _readable(streams):

@@ -2,7 +2,7 @@
 
 A node agent runs inside its node's mount namespace, the extender next to the GPU profile's kube-scheduler,
 booking server and controller behind the chart's Services. None of them has an administrator's token.
-`people.py` has their users.
+The people who use them are in `people.py`.
 """
 
 from devcluster.product.deploy import Parts

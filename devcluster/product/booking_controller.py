@@ -11,16 +11,16 @@ from devcluster.product.people import IDENTITY_RULES
 NAME: Final = "booking-controller"
 ACCOUNT: Final = names.CONTROLLER
 PORT: Final = 9443
-"""Of the webhook of the first one, to which the Service leads; the next ones have the ports after it."""
+"""Port of the first controller's webhook, to which the Service leads; others have the ports after it."""
 
 
 def part(*, name: str, number: int, settings: Mapping[str, str]) -> Part:
-    """A controller.
+    """How a controller is started.
 
     Args:
         name: of the daemon; a second controller needs another.
         number: 0 for the one to which the Service leads, 1 for the next ...
-        settings: environment that comes first: its account's, and what differs from the usual one.
+        settings: environment that has priority: its account's, and what differs from the default.
     """
     port = PORT + 2 * number
     environment = {

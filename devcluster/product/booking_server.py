@@ -16,11 +16,11 @@ _PROBES = 8081
 
 
 def part(*, database: Path, settings: Mapping[str, str]) -> Part:
-    """The booking server.
+    """How the booking server is started.
 
     Args:
-        database: the file, made where it is missing.
-        settings: environment that comes first: its account's, and what differs from the usual one.
+        database: the file, made if it is missing.
+        settings: environment that has priority: its account's, and what differs from the default.
     """
     environment = {
         names.setting("port"): str(PORT),

@@ -1,7 +1,7 @@
-"""Our chart in a development cluster: installed by Helm, as an administrator does it.
+"""Our chart in a development cluster: installed by Helm, as by an administrator.
 
 `helm upgrade --install` takes about as long as rendering and applying, makes the namespace, and applies on
-the server: what the controller wrote into the configuration of the webhook stays when it is done again.
+the server: what the controller wrote into the configuration of the webhook survives an upgrade.
 """
 
 import json
@@ -22,7 +22,7 @@ RELEASE = names.PRODUCT
 _BOOKINGS = f"{BOOKINGS.plural}.{BOOKINGS.group}"
 _SECONDS = 60
 SERVED = ("admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",)
-"""Kinds that our Kubernetes serves and that Helm, where it asks no cluster, does not know of."""
+"""Kinds that our Kubernetes serves, and that Helm does not know when it renders without a cluster."""
 
 
 class Administration(Protocol):
@@ -48,12 +48,12 @@ class Administration(Protocol):
 
 
 def external(address: str, port: int) -> dict[str, Any]:
-    """The value of a part that runs as a process of the host, like the API server."""
+    """The chart's value for a part that runs as a process of the host, like the API server."""
     return {"external": {"address": address, "port": port}}
 
 
 def external_values(address: str) -> dict[str, Any]:
-    """The values for a cluster in which every part of ours is a process of the host: the chart has no pod."""
+    """The chart's values if all of our parts are processes of the host: it then has no pods."""
     return {
         "server": external(address, booking_server.PORT),
         "controller": external(address, booking_controller.PORT),
@@ -63,12 +63,12 @@ def external_values(address: str) -> dict[str, Any]:
 
 
 def install(cluster: Administration, values: Mapping[str, Any]) -> None:
-    """Install the chart, or bring what is installed up to date; returns when the custom resource is served.
+    """Install or upgrade the chart; returns when the custom resource is served.
 
     Raises:
         ClusterError: in Helm's own words.
     """
-    # Without --reset-values Helm takes those of the last time where none are given.
+    # Without --reset-values Helm reuses the last values if none are given.
     arguments = ["upgrade", "--install", "--create-namespace", "--reset-values"]
     where = f"--kubeconfig={cluster.kubeconfig}"
     helm(cluster.program("helm"), cluster.state / "helm", *arguments, where, *_release(), values=values)
@@ -78,7 +78,7 @@ def install(cluster: Administration, values: Mapping[str, Any]) -> None:
 def await_established(cluster: Administration, kind: str) -> None:
     """Wait until the API server serves a kind.
 
-    ``kubectl wait`` ends with an error where it comes before the first condition.
+    ``kubectl wait`` fails if it runs before the first condition is there.
 
     Args:
         cluster: in which it was applied.
@@ -105,11 +105,11 @@ def render(
     *,
     kubernetes: str = "",
 ) -> str:
-    """The manifests as Helm renders them; no cluster is asked.
+    """The manifests as Helm renders them, without a cluster.
 
     Args:
         program: Helm.
-        folder: for what it keeps.
+        folder: for what Helm keeps for itself.
         values: of the chart.
         served: kinds of API that the cluster has besides those that Helm takes for granted.
         kubernetes: version of the cluster, as its API server reports it; default: Helm's own.
@@ -120,21 +120,21 @@ def render(
 
 
 def lint(program: Path, folder: Path) -> str:
-    """What Helm has to say about the chart.
+    """What Helm's linter prints about the chart.
 
     Raises:
-        ClusterError: there is an error or a warning in it.
+        ClusterError: it finds an error or a warning.
     """
     return helm(program, folder, "lint", "--strict", str(CHART), values={})
 
 
 def helm(program: Path, folder: Path, *words: str, values: Mapping[str, Any]) -> str:
-    """Run Helm; everything that it keeps for itself goes into a folder of ours.
+    """Run Helm; everything that it keeps for itself goes into a folder of ours. Returns what it prints.
 
     Raises:
         ClusterError: in Helm's own words.
     """
-    # HOME and KUBECACHEDIR: what it has learned of an API server would else lie in the folder that we run in.
+    # HOME and KUBECACHEDIR: Helm would otherwise cache what it learns of an API server in the current folder.
     kept = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HOME", "KUBECACHEDIR")
     homes = dict.fromkeys(kept, str(folder))
     environment = {"PATH": "/usr/bin:/bin", **homes}

@@ -44,8 +44,8 @@ class Parts:
 
         Args:
             cluster: where they run.
-            elects: whether kube-schedulers of ours elect a leader by a Lease, as the chart's do. A single one
-                that elects nobody does not end where a busy machine keeps it from renewing.
+            elects: whether our kube-schedulers elect a leader by a Lease, as the chart's do. A single one
+                without election does not end when a busy machine keeps it from renewing a Lease.
         """
         self._cluster = cluster
         self._elects = elects
@@ -66,13 +66,13 @@ class Parts:
         server: Settings | None = None,
         controller: Settings | None = None,
     ) -> None:
-        """Chart, people, and every part; returns when all of them are ready.
+        """Install the chart, create the people and start every part; returns when all of them are ready.
 
         Args:
-            report: called for each part that is ready.
+            report: called when the chart is installed, and when the parts are ready.
             mode: whose kube-scheduler asks the extender; of two extenders of mode `existing` one gets ready.
-            server: environment of the booking server that differs from the usual one.
-            controller: the same of the controller.
+            server: environment of the booking server that differs from the default.
+            controller: the same for the controller.
 
         Raises:
             ClusterError: the chart is refused, or a part does not get ready; with the end of its log.
@@ -94,10 +94,10 @@ class Parts:
         report("node agents, extender, GPU scheduler, booking server and controller are ready")
 
     def await_ready(self) -> None:
-        """Wait until all usual parts but kube-scheduler say that they are ready.
+        """Wait until all default parts except kube-scheduler report that they are ready.
 
         Raises:
-            ClusterError: one does not; with the end of its log.
+            ClusterError: one does not get ready; with the end of its log.
         """
         for name in self._usual():
             daemon = self._cluster.daemon(name)
@@ -121,12 +121,12 @@ class Parts:
         settings: Settings | None = None,
         program: Sequence[str] = node_agent.PROGRAM,
     ) -> Daemon:
-        """A node agent in its node.
+        """Start a node agent on its node.
 
         Args:
             node: the node's name.
             name: of the daemon; a second agent of one node needs another.
-            settings: environment that differs from the usual one.
+            settings: environment that differs from the default.
             program: command line of the agent.
         """
         port = node_agent.FIRST_PORT + self._agents
@@ -143,16 +143,16 @@ class Parts:
         )
 
     def start_server(self, settings: Settings | None = None) -> Daemon:
-        """The booking server; one that runs must be killed first.
+        """Start the booking server; one that runs must be killed first.
 
         Args:
-            settings: environment that differs from the usual one.
+            settings: environment that differs from the default.
         """
         merged = self._account(booking_server.ACCOUNT) | dict(settings or {})
         return self._start(booking_server.part(database=self.database, settings=merged))
 
     def set_policy(self, settings: Settings) -> None:
-        """The booking server again, with other settings; returns when it is ready."""
+        """Restart the booking server with other settings; returns when all parts are ready."""
         self.server().kill()
         self.start_server(settings)
         self.await_ready()
@@ -160,10 +160,10 @@ class Parts:
     def start_controller(
         self, settings: Settings | None = None, *, name: str = booking_controller.NAME
     ) -> Daemon:
-        """A controller. The Service leads to the usual one alone, so the others only reclaim.
+        """Start a controller. The Service leads to the default one alone, so the others only reclaim.
 
         Args:
-            settings: environment that differs from the usual one.
+            settings: environment that differs from the default.
             name: of the daemon; a second controller needs another.
         """
         if name == booking_controller.NAME:
@@ -175,7 +175,7 @@ class Parts:
         return self._start(booking_controller.part(name=name, number=number, settings=merged))
 
     def start_pair(self, number: int = 0) -> tuple[Daemon, Daemon]:
-        """An extender and the kube-scheduler that asks it (mode `dedicated`); of several pairs one leads."""
+        """Start an extender and the kube-scheduler that asks it (mode `dedicated`); one pair leads."""
         name = f"{extender.NAME}-{number}" if number else extender.NAME
         answering = self._start(extender.part(self.of_extender(), name=name, number=number))
         part = gpu_scheduler.part(
@@ -188,18 +188,18 @@ class Parts:
         return answering, self._start(part)
 
     def of_extender(self) -> dict[str, str]:
-        """The environment of an extender that runs in place of the usual one."""
+        """The environment of an extender that runs in place of the default one."""
         return self._account(extender.ACCOUNT) | extender.election(elects=self._elects)
 
     @contextmanager
     def electing(self) -> Iterator[None]:
-        """Inside, kube-scheduler elects a leader, as in the chart: for what is about its Lease."""
+        """Let kube-scheduler elect a leader inside the block, as in the chart: for tests of its Lease."""
         self._set_election(elects=True)
         try:
             yield
         finally:
             self._set_election(elects=False)
-            # An old one would say that the scheduler is away.
+            # A Lease that is left would make the scheduler seem to be away.
             lease = ("lease", names.SCHEDULER_LEASE, f"--namespace={names.NAMESPACE}")
             self._cluster.kubectl("delete", *lease, "--ignore-not-found")
 
@@ -242,7 +242,7 @@ class Parts:
         return (*agents, *deciding, booking_server.NAME, booking_controller.NAME)
 
     def restore(self) -> None:
-        """After whatever was done to them: every part runs, one of each, one agent a node; all are ready."""
+        """Kill additional parts and start default ones that have ended; returns when all are ready."""
         usual = self._usual()
         for name in self._ports.keys() - set(usual):
             self._cluster.daemon(name).kill()
@@ -253,16 +253,16 @@ class Parts:
         self.await_ready()
 
     def crashed(self) -> list[str]:
-        """Parts of ours that have ended by themselves since they were started: none ever should.
+        """Our parts that have ended by themselves since they were started: none ever should.
 
-        kube-scheduler does, when it cannot renew its Lease.
+        kube-scheduler is left out: it ends when it cannot renew its Lease.
         """
         daemons = (self._cluster.daemon(name) for name in self._ports)
         return [daemon.name for daemon in daemons if daemon.restarted]
 
     # --- seeing --------------------------------------------------------------------------------------
     def logs(self) -> dict[str, Path]:
-        """The log of every part of ours, by its daemon's name."""
+        """The log of each of our parts except kube-scheduler, by its daemon's name."""
         return {name: self._cluster.daemon(name).log for name in self._ports}
 
     @property
@@ -272,11 +272,11 @@ class Parts:
 
     @property
     def booking_url(self) -> str:
-        """Where the booking server answers, without a path; on the host and in pods."""
+        """URL of the booking server, without a path: the same on the host and in pods."""
         return f"http://{self._cluster.address}:{booking_server.PORT}"
 
     def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:
-        """Status and text of a part's own HTTP server; status 0 without an answer."""
+        """Status and text that a part's own HTTP server answers; status 0 and the error if it does not."""
         url = f"http://{self._cluster.address}:{self._ports[daemon.name]}{path}"
         try:
             answer = urllib3.request("GET", url, timeout=2.0, retries=False)
@@ -285,11 +285,11 @@ class Parts:
         return answer.status, answer.data.decode()
 
     def is_ready(self, daemon: Daemon) -> bool:
-        """Whether a part says that it is ready."""
+        """Whether a part reports that it is ready."""
         return self.ask(daemon, "/readyz")[0] == HTTPStatus.OK
 
     def metric(self, daemon: Daemon, name: str) -> float:
-        """The sum of all samples of a metric whose name ends so.
+        """The sum of all samples of metrics whose name ends with this one.
 
         Raises:
             ClusterError: it does not answer, or has no such sample; one with labels has none until its first
@@ -304,7 +304,7 @@ class Parts:
         return sum(found)
 
     def leads(self, daemon: Daemon) -> bool:
-        """Whether a controller answers and says that it is the one that reclaims."""
+        """Whether a controller answers and reports that it is the leader, which reclaims."""
         _, text = self.ask(daemon, "/metrics")
         return _samples(text, "_controller_leads") == [1]
 
@@ -334,6 +334,6 @@ class Parts:
 
 
 def _samples(text: str, name: str) -> list[float]:
-    """The values of all samples in a text of metrics whose name ends so."""
+    """The values of all samples in a text of metrics whose name ends with this one."""
     samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return [float(value) for key, _, value in samples if key.partition("{")[0].endswith(name)]

@@ -1,7 +1,7 @@
 """Mode ``existing`` in a development cluster: two extenders, asked by the cluster's own kube-scheduler.
 
-A kubelet and the endpoint controller do nothing for processes of the host: a test of this mode writes the
-endpoints of the Service itself (``endpoints``).
+Neither a kubelet nor the endpoint controller takes care of processes of the host: a test of this mode writes
+the endpoints of the Service itself (``endpoints``).
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ _CLIENT = "system:kube-scheduler"
 
 
 def replicas(keys: Pki, folder: Path, settings: Mapping[str, str]) -> tuple[Part, ...]:
-    """The extenders.
+    """How the extenders are started.
 
     Args:
         keys: the cluster's.
         folder: for their certificate.
-        settings: the environment of their account, and whatever else is set.
+        settings: the environment of their account, and anything else to be set.
     """
     shown = pki.issue(keys, folder, SERVICE, hosts=(SERVER_NAME,))
     return tuple(_replica(number, keys.authority, shown, settings) for number in range(len(NAMES)))
@@ -49,7 +49,7 @@ def _replica(number: int, authority: Path, shown: tuple[Path, Path], settings: M
 
 
 def asking(url: str, *, keys: Pki, folder: Path) -> dict[str, Any]:
-    """The configuration with which the cluster's kube-scheduler asks them."""
+    """The configuration with which the cluster's kube-scheduler asks the extenders."""
     certificate, key = pki.issue(keys, folder, _CLIENT)
     files = {"caFile": str(keys.authority), "certFile": str(certificate), "keyFile": str(key)}
     return scheduler_profile.existing(extender_url=url, server_name=SERVER_NAME, files=files)

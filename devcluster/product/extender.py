@@ -10,29 +10,29 @@ from devcluster.product.part import Part
 NAME: Final = "extender"
 ACCOUNT: Final = names.EXTENDER
 PORT: Final = 8880
-"""Of the verbs of the first one; the next ones have the ports after it."""
+"""Port of the first extender's verbs; others have the ports after it."""
 
 
 def scheduler(number: int) -> str:
-    """The name of an extender's kube-scheduler: of its daemon and of its host."""
+    """The name of an extender's kube-scheduler: its daemon's, and its host's."""
     return f"gpu-scheduler-{number}" if number else "gpu-scheduler"
 
 
 def port(number: int) -> int:
-    """Of an extender's verbs; that of its probes is the next one."""
+    """The port of an extender's verbs; its probes have the next one."""
     return PORT + 2 * number
 
 
 def election(*, elects: bool) -> dict[str, str]:
-    """The setting of an extender whose kube-scheduler elects a leader, or does not."""
+    """The setting that tells an extender whether its kube-scheduler elects a leader."""
     return {names.setting("leader_election"): str(elects).lower()}
 
 
 def part(settings: Mapping[str, str], *, name: str = NAME, number: int = 0) -> Part:
-    """An extender.
+    """How an extender is started.
 
     Args:
-        settings: the environment of its account, and whatever else is set.
+        settings: the environment of its account, and anything else to be set.
         name: of the daemon; a second one needs another.
         number: 0 for the first, 1 for the next ...
     """

@@ -14,9 +14,9 @@ _PORT = 10459
 
 
 def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elects: bool = True) -> Part:
-    """The scheduler; writes its configuration.
+    """How the scheduler is started; writes its configuration.
 
-    Where it elects it ends when it cannot renew its Lease; in the chart the kubelet starts it again.
+    If it elects a leader it ends when it cannot renew its Lease; in the chart the kubelet restarts it.
 
     Args:
         kubebox: Kubernetes' programs in one.
@@ -32,7 +32,7 @@ def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elec
     path = folder / f"{here}.json"
     path.write_text(json.dumps(profile, indent=1))
     command = [
-        # Its name in the Lease begins with the host's, and in the chart every pod has one of its own.
+        # Its name in the Lease begins with the host's name, and in the chart every pod has its own.
         *("unshare", "--uts", "sh", "-c", f'hostname {here} && exec "$@"', here),
         str(kubebox),
         "kube-scheduler",

@@ -1,4 +1,4 @@
-"""Identities of our parts: accounts and RBAC are the chart's, tokens come by TokenRequest."""
+"""Identities of our parts: accounts and RBAC are the chart's, tokens come from TokenRequest."""
 
 import json
 from pathlib import Path
@@ -33,13 +33,13 @@ class Administration(Protocol):
 def environment(
     cluster: Administration, folder: Path, account: str, *, node: str | None = None
 ) -> dict[str, str]:
-    """What a process of ours needs to speak to the API server as one of our ServiceAccounts.
+    """The environment in which a process of ours calls the API server as one of our ServiceAccounts.
 
     Args:
         cluster: it issues the tokens.
         folder: for the token's file.
         account: the ServiceAccount.
-        node: where the process runs, if its token is to say so, as the token of a pod does.
+        node: where the process runs, if its token shall name that Node, as the token of a pod does.
     """
     return {
         "PATH": PATH,
@@ -50,7 +50,10 @@ def environment(
 
 
 def write_token(cluster: Administration, folder: Path, account: str, *, node: str | None = None) -> Path:
-    """A token file for one of our ServiceAccounts, its owner's alone; bound to a Node if one is named."""
+    """Write a token of one of our ServiceAccounts, bound to a Node if one is named. Returns the file.
+
+    Only the file's owner can read it.
+    """
     path = folder / (f"{account}.{node}.token" if node else f"{account}.token")
     path.touch(mode=0o600)
     path.write_text(cluster.service_account_token(names.NAMESPACE, account, _TOKEN_SECONDS, node=node))
@@ -58,7 +61,7 @@ def write_token(cluster: Administration, folder: Path, account: str, *, node: st
 
 
 def write_kubeconfig(cluster: Administration, folder: Path, account: str) -> Path:
-    """A kubeconfig for a program that reads nothing else: kube-scheduler."""
+    """Write a kubeconfig for a program that reads nothing else: kube-scheduler."""
     server = {"server": cluster.api_server, "certificate-authority": str(cluster.ca_file)}
     token_file = str(write_token(cluster, folder, account))
     document = {

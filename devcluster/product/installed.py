@@ -1,7 +1,7 @@
 """The whole product in a development cluster as an administrator gets it: built images, and `helm install`.
 
-What a real cluster has and this one has not is given to it first: a volume for the database, and simulated
-GPUs, which the node agent finds through the chart's own values.
+The cluster first gets what it lacks compared with a real one: a volume for the database, and simulated GPUs,
+which the node agent finds through the chart's own values.
 """
 
 import json
@@ -23,7 +23,7 @@ from devcluster.product.people import IDENTITY_RULES, People
 from devcluster.wait import poll
 
 EXTENDERS: Final = f"deployment/{names.EXTENDER}"
-"""Of mode ``existing``: of its replicas the one that leads is Ready, and no other."""
+"""In mode ``existing``: only the replica that leads is Ready."""
 _SECONDS: Final = 180
 _EVERY: Final = 0.5
 _NODE: Final = f"$({names.setting('node_name')})"
@@ -57,7 +57,7 @@ class Installed:
         report("the chart is installed, and all of its pods are ready")
 
     def bring(self) -> None:
-        """Images and a volume: what an administrator has before the chart is installed.
+        """Provide images and a volume, which an administrator has before the chart is installed.
 
         Raises:
             BuildError: an image cannot be built.
@@ -68,23 +68,23 @@ class Installed:
         self._give_volume()
 
     def install(self) -> None:
-        """`helm upgrade --install` with today's values; returns when every pod is ready."""
+        """`helm upgrade --install` with the current values; returns when every pod is ready."""
         chart.install(self._cluster, self.values())
         self.await_ready()
-        # The Service has no address before: the command line finds it from the next installation on.
+        # The Service has no address before: the command line finds it after the next installation.
         self._url = self.booking_url
 
     def set_policy(self, settings: Mapping[str, str]) -> None:
-        """Settings of the booking server, as variables of its environment, from now on."""
+        """Upgrade the chart with these settings of the booking server, named as environment variables."""
         prefix = names.setting("")
         self._server = {name.removeprefix(prefix).lower(): value for name, value in settings.items()}
         self.install()
 
     def await_ready(self) -> None:
-        """Wait until what was installed last runs and is ready, and nothing older does.
+        """Wait until all pods are ready as last installed, and no older ones are left.
 
         Raises:
-            ClusterError: it does not.
+            ClusterError: that takes too long; with the pods and the ends of their logs.
         """
         where = f"--namespace={names.NAMESPACE}"
         for workload in self._workloads():
@@ -105,13 +105,13 @@ class Installed:
         return f"daemonset/{names.NODE_AGENT}", deciding, server, controller
 
     def _await_leader(self, where: str) -> None:
-        """`rollout status` would wait for all of them."""
+        """Wait until one replica is Ready: `rollout status` would wait for all of them."""
 
         def leads() -> bool:
             found = json.loads(self._cluster.kubectl("get", EXTENDERS, where, "--output=json"))
             status, replicas = found["status"], found["spec"]["replicas"]
             is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
-            # While those of before go, they count, too.
+            # Old pods count, too, until they are gone.
             counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "readyReplicas")]
             return is_seen and counts == [replicas, replicas, 1]
 
@@ -120,7 +120,7 @@ class Installed:
 
     @property
     def booking_url(self) -> str:
-        """Where the booking server answers, without a path; on the host and in pods."""
+        """URL of the booking server, without a path: the same on the host and in pods."""
         service = ("service", names.BOOKING_SERVER, f"--namespace={names.NAMESPACE}")
         address = self._cluster.kubectl("get", *service, "--output=jsonpath={.spec.clusterIP}")
         return f"http://{address}"
@@ -138,7 +138,7 @@ class Installed:
         return _merged(needed, self._given)
 
     def _simulated(self) -> dict[str, Any]:
-        """Each agent sees the folder of its node at the path that it has on the node."""
+        """Values with which each agent sees the folder of its node, at the path that it has on the node."""
         nodes = self._cluster.gpu_folder(self._cluster.nodes[0]).parent.parent
         found = FakeNvml(self._cluster.gpu_folder(self._cluster.nodes[0]))
         prefix, here = names.setting(""), str(found.folder)
@@ -160,7 +160,7 @@ class Installed:
         }
 
     def _give_volume(self) -> None:
-        """What a storage class would make: a folder of the first node."""
+        """Make the volume that a storage class would make: a folder of the first node."""
         folder = self.folder / "volume"
         folder.mkdir(exist_ok=True)
         node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._cluster.nodes[0]]}
@@ -180,7 +180,7 @@ class Installed:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as Helm merges them: mappings key by key, everything else by whole."""
+    """Values as Helm merges them: mappings key by key; everything else is replaced as a whole."""
     both = {
         key: _merged(below[key], above[key])
         for key in below.keys() & above.keys()

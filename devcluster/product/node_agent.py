@@ -16,21 +16,21 @@ ACCOUNT: Final = names.NODE_AGENT
 FIRST_PORT: Final = 9500
 """Agents of all nodes share the cluster's network, so each gets a port of its own from here on."""
 _RECOVERY_SECONDS = 3
-"""A simulated GPU is healthy again soon: the default would be a minute."""
+"""So that a simulated GPU is soon healthy again: the default would be a minute."""
 
 
 def part(
     *, node: str, name: str, port: int, program: Sequence[str], gpus: Path | None, settings: Mapping[str, str]
 ) -> Part:
-    """A node's agent.
+    """How a node's agent is started.
 
     Args:
         node: the node's name.
         name: of the daemon; a second agent of one node needs another.
         port: of its probes.
         program: its command line.
-        gpus: folder of the node's simulated GPUs; None: it has the machine's own.
-        settings: environment that comes first: its account's, and what differs from the usual one.
+        gpus: folder of the node's simulated GPUs; None if it has the machine's own.
+        settings: environment that has priority: its account's, and what differs from the default.
     """
     environment = {
         **({} if gpus is None else _simulated(gpus)),

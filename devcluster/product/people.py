@@ -18,8 +18,8 @@ IDENTITY_RULES: Final = json.dumps(
         {"source": "jupyterhub", "match": "|".join(USERS)},
     ]
 )
-"""Setting of booking server and controller: these accounts, and a hub's users of these names, are people, and
-nobody else is."""
+"""Setting of booking server and controller: these accounts, and a hub's users of these names, are the only
+people."""
 _TOKEN_SECONDS = 24 * 3600
 
 

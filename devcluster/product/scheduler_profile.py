@@ -1,7 +1,7 @@
 """KubeSchedulerConfigurations that ask our extender: a scheduler of our own, or the cluster's.
 
-Without any of these values pods are retried in a busy loop, wait indefinitely or are bound without devices
-(kube-scheduler 1.37): only names are sent (``nodeCacheCapable``), all nodes are considered
+If one of these values is missing, pods are retried in a busy loop, wait indefinitely or are bound without
+devices (kube-scheduler 1.37): only names are sent (``nodeCacheCapable``), all nodes are considered
 (``percentageOfNodesToScore: 100``), and a binder is never ``ignorable``.
 """
 
@@ -14,7 +14,7 @@ from cluster import names
 _VERBS = ("filter", "prioritize", "preempt", "bind")
 _SCHEDULE = {f"{verb}Verb": verb for verb in _VERBS}
 WEIGHT = 10
-"""Of the extender's scores relative to those of kube-scheduler's own plugins: as in the chart."""
+"""Weight of the extender's scores relative to those of kube-scheduler's own plugins, as in the chart."""
 _ELECTION = {
     "leaderElect": True,
     "resourceNamespace": names.NAMESPACE,
@@ -31,7 +31,7 @@ def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -
 
     Args:
         extender_url: of the Service, e.g. ``https://198.51.100.7:8880``.
-        server_name: that its certificate is for.
+        server_name: the name for which its certificate is made.
         files: ``caFile``, ``certFile``, ``keyFile``. Without a ``caFile`` kube-scheduler does not verify the
             server.
     """
@@ -43,12 +43,12 @@ def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -
 
 
 def configuration(*, kubeconfig: Path, extender_url: str, elects: bool = True) -> dict[str, Any]:
-    """The configuration as a document.
+    """The configuration of a scheduler of our own: mode ``dedicated``.
 
     Args:
         kubeconfig: of the scheduler's own ServiceAccount.
         extender_url: where the extender answers, e.g. ``http://127.0.0.1:8888``.
-        elects: whether it schedules only while it holds the Lease; where it is the only one it need not.
+        elects: whether it schedules only while it holds the Lease; a single scheduler need not.
     """
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
