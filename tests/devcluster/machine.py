@@ -1,4 +1,4 @@
-"""The state of a machine, so that a test can say that a cluster left nothing on it.
+"""The state of a machine, so that a test can check that a cluster left nothing on it.
 
 Other clusters may come and go meanwhile, so whatever carries the name of another one is left out.
 """
@@ -42,7 +42,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Process:
-    """A process by PID and the moment of its start, because PIDs come again."""
+    """A process by PID and the moment of its start, because PIDs are reused."""
 
     pid: int
     started: str
@@ -55,7 +55,7 @@ def processes_like(pid: int) -> frozenset[Process]:
 
 
 def alive(processes: frozenset[Process]) -> frozenset[Process]:
-    """Those that have not ended."""
+    """The processes of these that have not ended."""
     return processes & frozenset(_processes())
 
 
@@ -80,12 +80,12 @@ def _cgroups(mark: str) -> frozenset[str]:
 
 
 def _is_of(mark: str, group: str) -> bool:
-    """Whether a control group is this cluster's, or nobody's that we know."""
+    """Whether a control group is this cluster's, or no cluster's at all."""
     return not group.startswith(names.MARK_PREFIX) or group == mark or group.startswith(f"{mark}.")
 
 
 def _without_other_links(text: str) -> frozenset[str]:
-    """Lines without those of clusters; whether ours is gone is asked by its address."""
+    """Lines without those of clusters' links; whether ours is gone is checked by its address."""
     return frozenset(line for line in _lines(text) if LINKS not in line)
 
 

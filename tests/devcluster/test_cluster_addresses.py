@@ -1,4 +1,4 @@
-"""The addresses of clusters never meet."""
+"""The addresses of clusters never overlap."""
 
 from ipaddress import IPv4Network
 from itertools import combinations
@@ -28,7 +28,7 @@ def test_the_pieces_of_a_slot_share_no_address() -> None:
     assert not any(one.overlaps(other) for one, other in combinations(pieces, 2))
 
 
-def test_names_of_interfaces_are_as_short_as_the_kernel_wants_them() -> None:
+def test_interface_names_are_short_enough_for_the_kernel() -> None:
     # `-in` is added to the host's name while the link is being made.
     names = [f"{Addresses(SLOTS - 1).interface}-in", bridge(NODES_AT_MOST - 1)]
 

@@ -22,7 +22,7 @@ def hybrid(root: Path) -> CgroupTree:
 
 
 class Unified(CgroupTree):
-    """A host with one tree. Its groups get their files when they are made, as the kernel does it."""
+    """A host with one tree. Its groups have their files from the beginning, as the kernel's have."""
 
     def __init__(self, root: Path, controllers: str) -> None:
         super().__init__(root)

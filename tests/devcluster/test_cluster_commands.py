@@ -41,10 +41,10 @@ def test_a_wrong_name_is_refused_before_anything_is_done(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_clusters_are_listed_where_there_are_none(tmp_path: Path) -> None:
+def test_without_a_cluster_status_lists_none(tmp_path: Path) -> None:
     code, text = said(tmp_path, "status")
 
-    # Others of this machine are: it is not this test's alone.
+    # Clusters of others are listed: the machine is not this test's alone.
     assert code == 0
     assert text == "no clusters\n" or all(
         line.startswith("  ") or " in /" in line for line in text.splitlines()

@@ -75,7 +75,7 @@ def test_a_kubelet_renews_its_lease_four_times_before_it_is_missed(tmp_path: Pat
         for word in controller_manager.command(plan(tmp_path / "another"))
         if word.startswith("--node-monitor-grace-period")
     )
-    # A kubelet renews after a quarter of what it says.
+    # A kubelet renews its Lease after a quarter of the duration.
     assert (lease, grace) == (16, "16s")
 
 
@@ -85,7 +85,7 @@ def test_no_daemon_elects_a_leader(tmp_path: Path) -> None:
     assert written["leaderElection"] == {"leaderElect": False}
 
 
-def test_a_node_says_its_own_address_and_labels(tmp_path: Path) -> None:
+def test_a_kubelet_is_given_the_address_and_labels_of_its_node(tmp_path: Path) -> None:
     node = plan(tmp_path, nodes=(NodeSpec(name="node-a", labels={"b": "2", "a": "1"}),)).nodes[0]
 
     command = kubelet.command(node)
@@ -105,7 +105,7 @@ def test_containerd_reads_a_valid_configuration_with_cdi_private_to_the_node(tmp
     assert runtime["cni"]["conf_dir"] == str(node.folder / "cni" / "configuration")
 
 
-def test_pods_of_nodes_get_addresses_of_their_own_bridge(tmp_path: Path) -> None:
+def test_the_pods_of_each_node_get_addresses_from_a_bridge_of_its_own(tmp_path: Path) -> None:
     first, second = (json.loads(cni.configuration(node))["plugins"][0] for node in plan(tmp_path).nodes)
 
     assert first["bridge"] != second["bridge"]

@@ -25,7 +25,7 @@ _SCRIPT = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['serve'](sys.ar
 
 @dataclass(frozen=True)
 class First:
-    """A first process: how it is spoken to, the pipe of its owner, itself."""
+    """A first process: its client, its owner's pipe, and the process itself."""
 
     control: Control
     owner: OwnerPipe
@@ -71,7 +71,7 @@ def test_a_process_started_by_the_control_process_does_not_keep_it_alive(
 
         assert first.process.wait(30) == 0
     finally:
-        os.close(held)  # here it has no namespace of its own, whose end would end all
+        os.close(held)  # here the process is in no PID namespace, whose end would end it, too
 
 
 def test_the_control_process_outlives_its_owner_on_request(first: First, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_ended_process_is_started_again_with_the_same_command_and_log(
     assert (tmp_path / "log").read_text() == "again\nagain\n"
 
 
-def test_a_name_that_runs_is_not_started_twice(control: Control, tmp_path: Path) -> None:
+def test_a_running_process_is_not_started_twice(control: Control, tmp_path: Path) -> None:
     start(control, "one", "exec sleep 100", tmp_path)
 
     with pytest.raises(ClusterError, match="could not start one: ValueError: one runs already"):
@@ -164,7 +164,7 @@ def test_a_cluster_that_does_not_run_is_reported(tmp_path: Path) -> None:
 
 
 class Stalled(Control):
-    """A caller that is held up between its call and its request until nobody listens any more, so often."""
+    """A caller that is delayed, so many times, after it has connected, until the other side hangs up."""
 
     def __init__(self, path: Path, *, times: int) -> None:
         super().__init__(path)
@@ -188,12 +188,12 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 
 
 def hang_up(listener: socket.socket, *, times: int) -> None:
-    """Give up on so many callers, as a first process does that has had nothing from one for a while."""
+    """Hang up on so many callers, as a first process does if it gets no request for a while."""
     for _ in range(times):
         listener.accept()[0].close()
 
 
-def test_a_request_of_which_nothing_was_read_is_repeated(tmp_path: Path, listener: socket.socket) -> None:
+def test_a_request_that_was_not_read_is_sent_again(tmp_path: Path, listener: socket.socket) -> None:
     def answer() -> None:
         hang_up(listener, times=1)
         connection, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Which slots a cluster may take, and whose a link is."""
+"""Which slots a cluster may take, and to which cluster a link belongs."""
 
 from devcluster.addresses import SLOTS, Addresses
 from devcluster.network import Route, free, owner_address

@@ -65,7 +65,7 @@ def test_every_component_has_a_token_of_its_own_and_the_right_groups(keys: Pki) 
     assert keys.token("node-a") in keys.tokens.read_text()
 
 
-def test_nobody_else_reads_keys_and_tokens(keys: Pki, tmp_path: Path) -> None:
+def test_keys_and_tokens_are_readable_by_their_owner_alone(keys: Pki, tmp_path: Path) -> None:
     written = kubeconfig.write(tmp_path / "new" / "kubeconfig", "{}")
 
     assert keys.folder.stat().st_mode & 0o077 == 0

@@ -47,7 +47,7 @@ def test_another_distribution_gets_the_names_and_nothing_is_installed() -> None:
     assert "iproute2 python3.12-venv" in decided.refusal
 
 
-def test_somebody_who_is_not_root_gets_the_apt_command_for_the_virtual_environment() -> None:
+def test_a_user_who_is_not_root_gets_the_apt_command_for_the_virtual_environment() -> None:
     decided = plan(READY._replace(root=False, missing=(VENV,)), "venv")
     assert decided.install == ()
     assert "apt-get install --no-install-recommends python3.12-venv" in decided.refusal
@@ -78,7 +78,7 @@ def test_an_old_python_is_refused_before_anything_is_installed(
     assert "3.11 or newer" in decided.refusal
 
 
-def test_another_system_than_linux_is_refused() -> None:
+def test_a_system_other_than_linux_is_refused() -> None:
     decided = plan(READY._replace(linux=False, missing=(IP,)))
     assert "Linux only" in decided.refusal
     assert decided.install == ()
@@ -144,7 +144,7 @@ def test_packages_are_installed_without_questions_after_an_update_of_the_index(
     ]
 
 
-def test_a_failing_apt_ends_it_and_is_reported(
+def test_a_failing_apt_get_ends_the_installation_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apt_get = tmp_path / "apt-get"
@@ -155,7 +155,7 @@ def test_a_failing_apt_ends_it_and_is_reported(
     assert capsys.readouterr().err == "`apt-get update -q` failed with exit status 100.\n"
 
 
-def test_an_old_python_can_read_it_as_far_as_its_own_refusal() -> None:
+def test_the_module_can_be_parsed_by_an_old_python_that_it_refuses() -> None:
     source = Path(str(hostpackages.__file__)).read_text()
     assert ast.parse(source, feature_version=(3, 7))
 

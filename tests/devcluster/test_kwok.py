@@ -1,4 +1,4 @@
-"""kwok's command line and stages; that it makes nodes Ready and pods Running is seen by ``make bench``."""
+"""kwok's command line and stages; ``make bench`` shows that it makes nodes Ready and pods Running."""
 
 import json
 from pathlib import Path

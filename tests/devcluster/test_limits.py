@@ -1,4 +1,4 @@
-"""What a start does about the machine's limits, before anything of it runs."""
+"""What a start does about the machine's limits, before any of its processes run."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ SMALL = 128
 
 
 def raised(states: list[State], *, allowed: bool = True) -> list[str]:
-    """What a start says, where it may raise limits or not."""
+    """What a start reports, if it may raise limits or not."""
     said: list[str] = []
     before = {state.limit: state.value for state in states}
 

@@ -12,7 +12,7 @@ from devcluster.machine import Found, found, remove_left_behind
 from devcluster.paths import Paths
 
 BY_NOBODY = Owner("trial", "/srv/state", 4_194_304, 1, "make test")
-"""Its process has ended: Linux gives no such PID."""
+"""Its process cannot be alive: Linux gives no such PID."""
 
 
 def place(folder: Path, name: str = "trial") -> Paths:
@@ -20,12 +20,12 @@ def place(folder: Path, name: str = "trial") -> Paths:
 
 
 def no_others() -> tuple[Path, ...]:
-    """No state of this machine's: somebody else may have left a cluster at this moment."""
+    """No state of this machine: others may have left a cluster at this moment."""
     return ()
 
 
 def abandoned(where: Paths) -> None:
-    """What an owner leaves that was killed."""
+    """Make what an owner leaves that was killed."""
     where.state.mkdir(parents=True)
     where.locks.mkdir(exist_ok=True)
     owner = msgspec.structs.replace(BY_NOBODY, name=where.name, root=str(where.root))
@@ -36,7 +36,7 @@ def abandoned(where: Paths) -> None:
     ("kept", "runs", "left"),
     [(False, False, True), (False, True, True), (True, True, False), (True, False, True)],
 )
-def test_a_cluster_of_a_dead_owner_stays_where_it_was_kept_and_runs(
+def test_a_cluster_of_a_dead_owner_stays_only_if_it_was_kept_and_runs(
     tmp_path: Path, *, kept: bool, runs: bool, left: bool
 ) -> None:
     owner = msgspec.structs.replace(BY_NOBODY, kept=kept)

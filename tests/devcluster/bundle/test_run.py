@@ -41,7 +41,7 @@ def test_a_run_reports_why_it_cannot_start_here(
         run.check(manifest(tmp_path, **changed), tmp_path / "unpacked", tmp_path, root=True)
 
 
-def test_it_needs_root_and_a_folder_that_nodes_see(tmp_path: Path) -> None:
+def test_a_run_needs_root_and_a_folder_that_nodes_see(tmp_path: Path) -> None:
     with pytest.raises(CannotPlayError, match="root"):
         run.check(manifest(tmp_path), tmp_path / "unpacked", tmp_path, root=False)
     with pytest.raises(CannotPlayError, match="hidden"):

@@ -7,7 +7,7 @@ from devcluster.errors import ClusterError
 
 
 class Stands:
-    """A cluster with one pod, many events and an API server that does not know of nodes any more."""
+    """A cluster with one pod and many events, whose nodes cannot be read."""
 
     def kubectl(self, *words: str) -> str:
         if "nodes" in words:

@@ -12,7 +12,7 @@ from devcluster.demo import page
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Says by which host it was asked, and what it was sent."""
+    """Answers with the host and path of the request, and with what it was sent."""
 
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["Content-Length"]))

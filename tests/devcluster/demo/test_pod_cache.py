@@ -1,4 +1,4 @@
-"""What has happened to a pod is reported once, by whichever event it comes."""
+"""What has happened to a pod is reported once, whichever event brings it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +10,7 @@ from tests.fakes.objects import a_pod
 
 @dataclass
 class Reports:
-    """Which pods were reported to have reached what."""
+    """Records which pods were reported with which milestone."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Simulated GPUs as they are laid into a folder of a node, which kind's nodes get them by."""
+"""Simulated GPUs as they are laid into a folder of a node: the way by which kind's nodes get them."""
 
 import os
 import stat

@@ -1,7 +1,7 @@
 """The simulated library answers like a real H200: values, error classes, sizes of structures.
 
 ``tests/fixtures/nvml_h200.json`` is what a real card answered (driver 580.159.04). Every NVML call of the
-node agent must be in ``CALLS``, so that a new one cannot be simulated without a look at the hardware.
+node agent must be in ``CALLS``, so that a new one cannot be simulated without a check against the hardware.
 """
 
 import ast
@@ -95,7 +95,7 @@ NOT_SURVEYED = {
     "nvmlSystemEventSetWait",
     "nvmlSystemRegisterEvents",
 }
-"""What the card of the survey was not asked: it was not in MIG mode, and nobody took it from the driver."""
+"""Calls that the survey did not make: its card was not in MIG mode, and was not unbound from the driver."""
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def card(uninitialized: FakeNvml) -> Iterator[Any]:
 
 
 def plain(value: Any) -> Any:
-    """An answer as the survey has written it down; a handle or pointer by its kind."""
+    """An answer as the survey recorded it; a handle or pointer by its kind."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list | tuple | ctypes.Array):
@@ -162,14 +162,14 @@ def test_a_call_answers_as_the_real_card_did(card: Any, call: str) -> None:
     assert outcome(CALLS[call], card) == expected
 
 
-def test_before_initialisation_every_call_says_uninitialized(uninitialized: FakeNvml) -> None:
+def test_before_initialisation_every_call_reports_uninitialized(uninitialized: FakeNvml) -> None:
     assert uninitialized.state.exists()
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         pynvml._LoadNvmlLibrary() or pynvml.nvmlDeviceGetCount()
     assert ANSWERS["nvmlDeviceGetCount before init"]["error"] == "NVMLError_Uninitialized"
 
 
-def test_after_shutdown_every_call_says_uninitialized(uninitialized: FakeNvml) -> None:
+def test_after_shutdown_every_call_reports_uninitialized(uninitialized: FakeNvml) -> None:
     assert uninitialized.state.exists()
     assert pynvml.nvmlInit() is ANSWERS["nvmlInit"]["value"]
     card = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -187,7 +187,7 @@ def test_a_process_on_the_gpu_is_reported_as_by_the_real_card(card: Any, uniniti
     surveyed = SURVEY["second"]["compute processes"]
     uninitialized.processes(0, *(RunningProcess(one["pid"], one["usedGpuMemory"]) for one in surveyed))
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(card)
-    # The binding turns "no instance" into None; the survey wrote the raw number down.
+    # The binding turns "no instance" into None; the survey recorded the raw number.
     assert [(one.pid, one.usedGpuMemory) for one in processes] == [
         (one["pid"], one["usedGpuMemory"]) for one in surveyed
     ]

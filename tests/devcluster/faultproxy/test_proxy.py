@@ -1,4 +1,4 @@
-"""The proxy between a client and a real HTTPS server: our own client, because it is the one that matters."""
+"""The proxy between a client and a real HTTPS server; the client is our own, which the parts use."""
 
 import queue
 import threading
@@ -28,7 +28,7 @@ class Token:
         return "secret"
 
     def invalidate(self) -> None:
-        """There is no other."""
+        """Do nothing: there is no other token."""
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def event(number: int) -> bytes:
 
 
 class Watcher:
-    """Follows pods in a thread of its own."""
+    """Follows pods in its own thread."""
 
     def __init__(self, kube: KubeClient) -> None:
         self.seen: list[str] = []
@@ -227,7 +227,7 @@ def test_a_watch_does_not_open_and_the_next_one_does(
     with pytest.raises(error):
         kube.watch(PODS, options=WatchOptions(silence_seconds=20.0))
     assert (len(server.asked), proxy.watches()) == (arrived, 0)
-    # The server learns, by a byte that nobody takes, that the watch whose answer was lost is over.
+    # The server learns that the watch whose answer was lost is over when it can send no more events.
     if arrived:
         eventually(lambda: server.events.put(event(0)) or server.watch_broke.wait(0.01))
     server.events = queue.SimpleQueue()
@@ -280,7 +280,7 @@ def test_the_server_notices_at_once_that_a_client_has_gone(
     watcher.watch.close()
     assert watcher.ended() is None
     eventually(lambda: proxy.watches() == 0)
-    # The server also notices by a byte that nobody takes any more.
+    # The server also notices it when it can send no more events.
     eventually(lambda: server.events.put(event(1)) or server.watch_broke.wait(0.01))
 
 

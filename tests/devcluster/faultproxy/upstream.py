@@ -1,4 +1,4 @@
-"""A small HTTPS server in the API server's place: says what it was asked, and streams what a test sends."""
+"""A small HTTPS server in place of the API server: records its requests, and streams what a test sends."""
 
 import json
 import queue
@@ -16,7 +16,7 @@ DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 class Upstream(ThreadingHTTPServer):
-    """``events`` go to the running watch, one piece each; None ends it in good order."""
+    """``events`` go to the running watch, one piece each; None ends it cleanly."""
 
     daemon_threads = True
     block_on_close = False
@@ -40,7 +40,7 @@ class Upstream(ThreadingHTTPServer):
             _Handler(connection, client_address, self)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes is none."""
+        """Ignore it: a client that goes away is no error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, *_words: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -1,4 +1,4 @@
-"""The product's images: who builds them, what gets in, and when they are built again."""
+"""The product's images: what builds them, what gets into them, and when they are rebuilt."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ def _append(path: Path) -> None:
 
 
 class FakeBuilder:
-    """Writes what it was asked for."""
+    """Writes the target's name as its image, and records what it was asked for."""
 
     name = "fake"
 
@@ -55,7 +55,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_of_any_file_in_the_images_has_them_rebuilt(
+def test_a_change_of_any_file_in_the_images_changes_their_key(
     tree: Path, change: Callable[[Path], object]
 ) -> None:
     before = key("1.0", tree)
@@ -64,7 +64,7 @@ def test_a_change_of_any_file_in_the_images_has_them_rebuilt(
     assert key("1.0", tree) != before
 
 
-def test_compiled_code_next_to_a_module_does_not_have_the_images_rebuilt(tree: Path) -> None:
+def test_compiled_code_next_to_a_module_does_not_change_the_key(tree: Path) -> None:
     before = key("1.0", tree)
     (tree / "cluster" / "names.cpython-311.pyc").write_bytes(b"compiled")
     assert key("1.0", tree) == before

@@ -1,4 +1,4 @@
-"""Stands for a development cluster where parts ask for tokens and kubectl."""
+"""Stands in for a development cluster that gives parts their tokens and runs kubectl."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class FakeCluster:
-    """Serves every kind, answers every other kubectl with a token, and keeps what it was asked."""
+    """Serves every kind, answers every other kubectl with a token, and records the commands."""
 
     def __init__(self, folder: Path) -> None:
         self.state = folder

@@ -1,4 +1,4 @@
-"""Helm is called as an administrator would, with nothing of the person's who runs it."""
+"""Helm is called as by an administrator, with no settings of the person who runs it."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ exit 0
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> FakeCluster:
-    """A cluster whose helm writes down what it was called with, next to its folder."""
+    """A cluster whose helm records its arguments, environment and values next to its folder."""
     (tmp_path / "helm").write_text(SCRIPT)
     (tmp_path / "helm").chmod(0o755)
     return FakeCluster(tmp_path)

@@ -1,4 +1,4 @@
-"""What the parts of a running cluster are asked, and in which environment an extender runs."""
+"""What is read from the parts of a running cluster, and in which environment an extender runs."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ gpu_booking_controller_leads 1.0
 
 
 class Showing(BaseHTTPRequestHandler):
-    """A part's probes."""
+    """The HTTP server of a part: it serves metrics alone."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/metrics" else 404)
@@ -34,13 +34,13 @@ class Showing(BaseHTTPRequestHandler):
 
 
 class Here(FakeCluster):
-    """Its parts listen on this machine."""
+    """A cluster whose parts listen on this machine."""
 
     address = "127.0.0.1"
 
 
 class Named:
-    """A daemon of which only the name counts."""
+    """A daemon that has a name and nothing else."""
 
     def __init__(self, name: str) -> None:
         self.name = name

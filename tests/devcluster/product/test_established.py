@@ -1,4 +1,4 @@
-"""A kind is waited for from the moment at which it was applied."""
+"""The wait for a kind may begin as soon as it has been applied."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from devcluster.product.chart import Administration, await_established
 SERVED = [{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]
 
 
-def test_a_kind_without_a_condition_yet_is_asked_for_again() -> None:
+def test_a_kind_without_conditions_is_read_again_until_it_is_established() -> None:
     statuses: Iterator[dict[str, Any]] = iter(
         [
             {},

@@ -91,13 +91,13 @@ def test_settings_of_a_test_win_over_the_defaults(account: dict[str, str], tmp_p
     assert settings.probe_port == 7
 
 
-def test_a_token_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_token_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     path = identity.write_token(FakeCluster(tmp_path), tmp_path, names.BOOKING_SERVER)
     assert path.read_text().startswith("token of gpu-booking:gpu-booking-server")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_token_of_a_node_agent_says_where_it_runs(tmp_path: Path) -> None:
+def test_the_token_of_a_node_agent_is_bound_to_its_node(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     found = {
         Path(identity.environment(cluster, tmp_path, names.NODE_AGENT, node=node)[TOKEN]).read_text()

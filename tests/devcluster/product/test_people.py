@@ -30,12 +30,12 @@ def people(cluster: FakeCluster, tmp_path: Path) -> People:
         ("administrator", None),
     ],
 )
-def test_the_accounts_in_research_are_people_and_nobody_else_is(raw: str, user: str | None) -> None:
+def test_only_the_accounts_of_people_in_research_are_users(raw: str, user: str | None) -> None:
     rules = msgspec.json.decode(IDENTITY_RULES, type=tuple[Rule, ...])
     assert user_of("kubernetes", raw, rules) == user
 
 
-def test_everybody_gets_an_account_and_may_edit_in_their_own_namespace(
+def test_each_person_gets_an_account_and_may_edit_in_the_common_namespace(
     people: People, cluster: FakeCluster
 ) -> None:
     people.create()
@@ -48,7 +48,7 @@ def test_everybody_gets_an_account_and_may_edit_in_their_own_namespace(
     assert {binding["metadata"]["namespace"] for binding in bindings} == {NAMESPACE}
 
 
-def test_somebody_admitted_to_another_namespace_keeps_the_account(
+def test_a_person_admitted_to_another_namespace_keeps_the_account(
     people: People, cluster: FakeCluster
 ) -> None:
     people.admit("bob", "elsewhere")
@@ -67,7 +67,7 @@ def test_a_token_is_for_the_api_server_unless_an_audience_is_named(
     assert "--audience=gpu-booking" in ours
 
 
-def test_a_kubeconfig_is_its_owners_alone(people: People) -> None:
+def test_a_kubeconfig_is_readable_by_its_owner_alone(people: People) -> None:
     path = people.kubeconfig("alice")
     assert path.read_text() == "alice with a-token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
