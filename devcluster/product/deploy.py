@@ -242,7 +242,10 @@ class Parts:
         return (*agents, *deciding, booking_server.NAME, booking_controller.NAME)
 
     def restore(self) -> None:
-        """Kill additional parts and start default ones that have ended; returns when all are ready."""
+        """Kill additional parts, and start default ones that have ended; returns when these are ready.
+
+        Additional kube-schedulers are left alone.
+        """
         usual = self._usual()
         for name in self._ports.keys() - set(usual):
             self._cluster.daemon(name).kill()

@@ -71,7 +71,7 @@ def test_a_process_started_by_the_control_process_does_not_keep_it_alive(
 
         assert first.process.wait(30) == 0
     finally:
-        os.close(held)  # here the process is in no PID namespace, whose end would end it, too
+        os.close(held)  # without a PID namespace the started process outlives the first one
 
 
 def test_the_control_process_outlives_its_owner_on_request(first: First, tmp_path: Path) -> None:
