@@ -69,7 +69,7 @@ e2e: binaries ## The story and a test per law, on whole clusters with real kubel
 prove: binaries ## A test passes again and again, also with busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
-flakes: $(READY) ## Tests that fell and passed when they were repeated: defects to mend before the next feature
+flakes: $(READY) ## Tests that failed once and passed when repeated: defects to fix before the next feature
 	@$(BIN)/python -m tests.running.flakes
 
 soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)

@@ -176,7 +176,7 @@ def _reclaim(base: _Base) -> Reclaimer:
         name=names.CONTROLLER_LEASE,
         namespace=settings.namespace,
         holder=_holder(settings.instance),
-        place=settings.instance,
+        instance=settings.instance,
         unfit=clock_skew_reason(kube.skew),
     )
     reclaimer = Reclaimer(

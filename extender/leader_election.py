@@ -67,7 +67,7 @@ def _own_lease(settings: Settings, kube: Kube, *, clock: Clock, unfit: Sequence[
         name=names.EXTENDER_LEASE,
         namespace=settings.namespace,
         holder=f"{prefix}{uuid4()}",
-        place=prefix.rstrip("_"),
+        instance=prefix.rstrip("_"),
         timing=TIMING,
         # Not evaluated now, so that checks that are added later count, too.
         unfit=lambda: next((why for check in unfit if (why := check())), None),

@@ -74,7 +74,7 @@ class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that would be evicted, in its place."""
+    """A pod that would be evicted, in its position in the order."""
 
     namespace: str | None
     name: str | None
@@ -216,9 +216,9 @@ def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> Hol
 
 def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
     alive = [name for name, (_, agent) in snapshot.node_snapshots.items() if agent == "alive"]
-    place: dict[str, int] = {}
+    position: dict[str, int] = {}
     for one in order(snapshot, excluded=snapshot.outgoing, nodes=alive):
-        place[one.model] = place.get(one.model, 0) + 1
+        position[one.model] = position.get(one.model, 0) + 1
         pod = snapshot.pods[one.uid]
         is_seen = viewer.may_name(pod)
         yield NextNow(
@@ -228,7 +228,7 @@ def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
             model=one.model,
             gpus=one.gpus,
             node=one.node,
-            why=why(one, place=place[one.model]),
+            why=why(one, position=position[one.model]),
         )
 
 

@@ -19,7 +19,7 @@ _MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class NextVictim:
-    """A pod that may be evicted, in its place."""
+    """A pod that may be evicted, in its position in the order."""
 
     uid: str
     model: str
@@ -79,10 +79,10 @@ def _victims(
             yield victim_of(holder, holder.devices, now, restart=restart)
 
 
-def why(one: NextVictim, *, place: int) -> str:
-    """Why a pod is in its place of the order, the first being 1: a message."""
+def why(one: NextVictim, *, position: int) -> str:
+    """Why a pod is in its position in the order, the first being 1: a message."""
     rank = {1: "the least", 2: "the second least", 3: "the third least"}.get(
-        place, f"number {place} from the least"
+        position, f"number {position} from the least"
     )
     before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
     return (

@@ -111,7 +111,7 @@ class _OlderPods:
                 for model, booking in self._like.get(namespace, {}).items():
                     if is_of_model(pod, booking):
                         sizes = self._suiting.setdefault((namespace, model), {})
-                        insort(sizes.setdefault(pod.gpus, []), pod, key=_place)
+                        insort(sizes.setdefault(pod.gpus, []), pod, key=_age)
 
     def first_of(self, covering: Sequence[Booking]) -> Iterable[Candidate]:
         """Pods among which are all that these bookings cover together.
@@ -129,7 +129,7 @@ class _OlderPods:
         return found.values()
 
 
-def _place(pod: Candidate) -> tuple[datetime, str, str]:
+def _age(pod: Candidate) -> tuple[datetime, str, str]:
     return pod.first_created, pod.name, pod.uid
 
 

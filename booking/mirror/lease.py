@@ -34,7 +34,7 @@ class MirrorLease:
         """The resourceVersion of our newest write, None when the Lease must be read first."""
 
     @property
-    def place(self) -> str:
+    def kubectl_name(self) -> str:
         """The Lease as an argument of kubectl."""
         return f"{names.MIRROR_LEASE} -n {self._namespace}"
 

@@ -202,7 +202,7 @@ class Mirror:
             known = self._store.known(booking.name for booking in there)
             forgotten = (
                 unknown_among(there, known),
-                older_than_written(change, written, lease=self._lease.place),
+                older_than_written(change, written, lease=self._lease.kubectl_name),
             )
             problem = " ".join(filter(None, forgotten))
         if problem:

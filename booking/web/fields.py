@@ -243,7 +243,7 @@ Shape = Annotated[
 Ordered = Annotated[
     GpuOrder,
     msgspec.Meta(
-        description="Take it out of use for new pods, give it back, or say that it is mended.",
+        description="Take it out of use for new pods, give it back, or report that it is repaired.",
         extra={READ: lambda value: choice_of(value, get_args(GpuOrder))},
     ),
 ]

@@ -99,7 +99,7 @@ KUBELET_REJECTING: Final = Cause(
 )
 KUBELET_SHORT: Final = Cause(
     "kubelet-short",
-    "the kubelet of the node offers fewer GPUs than its agent has",
+    "the kubelet of the node reports fewer allocatable GPUs than its agent has",
     "the kubelet writes the Node's allocatable again, which takes up to 10 s",
 )
 TOO_MANY: Final = Cause(

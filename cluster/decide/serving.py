@@ -5,7 +5,7 @@ The Lease of its agent shows that, but may be wrong until the agent's death is n
 - a rejection bars the node until its agent has renewed the Lease afterwards and a pause is over, which
   doubles with each further rejection; once a later pod was admitted, nothing of it counts any more;
 - where renewals of Leases may have been missed for a while, a node counts after its next renewal;
-- a node whose kubelet offers fewer devices than its agent has healthy ones gets no pod;
+- a node whose kubelet reports fewer allocatable devices than its agent has healthy ones gets no pod;
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
   that the death of an agent costs one pod.
 
@@ -179,17 +179,17 @@ class Serving(Liveness):
 
 
 def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool:
-    """Whether the kubelet offers fewer devices than the node's agent has healthy ones.
+    """Whether the kubelet reports fewer allocatable devices than the node's agent has healthy ones.
 
     Args:
         view: the node's devices and their holders.
-        node: the node, whose ``status.allocatable`` is what its kubelet offers.
+        node: the node, whose ``status.allocatable`` its kubelet reports.
         pods: uid -> pod, of the holders there: a device that a pod has under a resource's former name is not
-            offered under the present one.
+            allocatable under the present one.
     """
-    offered = (node.status.allocatable if node else None) or {}
+    allocatable = (node.status.allocatable if node else None) or {}
     for resource, models in view.healthy_by_model.items():
-        missing = sum(map(len, models.values())) - _count(offered.get(resource, 0))
+        missing = sum(map(len, models.values())) - _count(allocatable.get(resource, 0))
         if missing > 0 and missing > _under_another_name(view, resource, pods):
             return True
     return False

@@ -60,7 +60,7 @@ class LeaderElector:
         name: str,
         holder: str,
         namespace: str = names.NAMESPACE,
-        place: str | None = None,
+        instance: str | None = None,
         unfit: Callable[[], str | None] = lambda: None,
         timing: LeaderElectionTiming | None = None,
     ) -> None:
@@ -72,8 +72,8 @@ class LeaderElector:
             name: the Lease's name, e.g. ``names.CONTROLLER_LEASE``.
             holder: our identity, a new one for every start of a process.
             namespace: the Lease's namespace.
-            place: where only one process runs at a time, such as a pod; ``holder`` begins with it and ``_``.
-                A holder there from before our start is dead, so we do not wait until its Lease expires.
+            instance: what has only one process at a time, such as a pod; ``holder`` begins with it and ``_``.
+                A holder of it from before our start is dead, so we do not wait until its Lease expires.
             unfit: returns why this process must not act although another could, such as a wrong clock: then
                 it leaves the Lease to others. None if it may lead.
             timing: the defaults are those of Kubernetes' own components.
@@ -83,7 +83,7 @@ class LeaderElector:
         self._name = name
         self._holder = holder
         self._namespace = namespace
-        self._place = place
+        self._instance = instance
         self._unfit = unfit
         self._timing = timing or LeaderElectionTiming()
         self._lock = threading.Lock()
@@ -199,9 +199,13 @@ class LeaderElector:
         return now - self._watched[1] >= (lease.spec.lease_duration_seconds or self._timing.duration)
 
     def _is_of_our_predecessor(self, lease: Lease) -> bool:
-        """Whether a process at our ``place`` took it before we started: we have taken none yet."""
+        """Whether a process of our ``instance`` took it before we started: we have taken none yet."""
         holder = lease.spec.holder_identity or ""
-        return self._place is not None and self._acquired_at is None and holder.startswith(f"{self._place}_")
+        return (
+            self._instance is not None
+            and self._acquired_at is None
+            and holder.startswith(f"{self._instance}_")
+        )
 
     def _create(self) -> None:
         self._renewed = None

@@ -56,7 +56,7 @@ class Narrator:
         self._models: dict[str, str] = {}
         self._since: dict[str, float] = {}
         self.moments: dict[tuple[str, str], float] = {}
-        """(pod, milestone) -> seconds since the story began, of the newest pod of that name."""
+        """(pod, transition) -> seconds since the story began, of the newest pod of that name."""
 
     def knows(self, device: Device) -> None:
         """Remember the model of a device that has been published."""
@@ -74,12 +74,12 @@ class Narrator:
         """Devices as text: their UUIDs, with their models."""
         return ", ".join(f"{u} ({self.model(u)})" for u in sorted(uuids)) or "no device"
 
-    def report(self, milestone: str, pod: Pod) -> None:
-        """Write one line for one milestone of a pod."""
+    def report(self, transition: str, pod: Pod) -> None:
+        """Write one line for one transition of a pod."""
         name, now = pod.metadata.name, self._reporter.seconds
-        if milestone == "returned":
+        if transition == "returned":
             self._since[name] = now
-        self.moments[name, milestone] = now
+        self.moments[name, transition] = now
         took = f"after {now - self._since.get(name, now):.2f} s"
         lines = {
             "returned": "comes back without a GPU",
@@ -91,4 +91,4 @@ class Narrator:
             "leaving": "has to leave",
             "ended": f"has ended {took}",
         }
-        self._reporter.say(name, lines[milestone])
+        self._reporter.say(name, lines[transition])

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from cluster.kube.resources import T
 from cluster.objects.pods import Pod
-from devcluster.demo.pod_status import MILESTONES
+from devcluster.demo.pod_status import TRANSITIONS
 from devcluster.wait import poll
 
 V = TypeVar("V")
@@ -50,10 +50,10 @@ class ObjectCache(Generic[T]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """The newest version of each pod; it reports each milestone of a pod once."""
+    """The newest version of each pod; it reports each transition of a pod once."""
 
     def __init__(self, report: Callable[[str, Pod], None]) -> None:
-        """Args: report: called once per pod and milestone, with the milestone's name, in their order."""
+        """Args: report: called once per pod and transition, with the transition's name, in their order."""
         super().__init__()
         self._report = report
         self._reported: set[tuple[str, str]] = set()
@@ -71,7 +71,7 @@ class PodCache(ObjectCache[Pod]):
         self._check(obj)
 
     def _check(self, obj: Pod) -> None:
-        for name, reached in MILESTONES.items():
+        for name, reached in TRANSITIONS.items():
             key = (obj.metadata.uid, name)
             if key not in self._reported and reached(obj):
                 self._reported.add(key)

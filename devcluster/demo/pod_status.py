@@ -90,7 +90,7 @@ def describe(pod: Pod | None) -> str:
     return ", ".join(facts)
 
 
-MILESTONES: Final[dict[str, Callable[[Pod], bool]]] = {
+TRANSITIONS: Final[dict[str, Callable[[Pod], bool]]] = {
     "returned": lambda pod: came_back_from(pod) is not None,
     "held": lambda pod: bool(held(pod)),
     "scheduled": lambda pod: node_of(pod) is not None,
@@ -100,4 +100,4 @@ MILESTONES: Final[dict[str, Callable[[Pod], bool]]] = {
     "leaving": is_evicted,
     "ended": has_ended,
 }
-"""The milestones that are reported of every pod, in the order in which they happen."""
+"""The transitions that are reported of every pod, in the order in which they happen."""

@@ -34,8 +34,8 @@ FAR: Final = 2
 CASES: Final = 10_000
 """Scores that are cached: a few kinds of machines, each with many ways to be half full."""
 
-Places = tuple[int, ...]
-Case = tuple[tuple[str, int, Places, Places], ...]
+Ordinals = tuple[int, ...]
+Case = tuple[tuple[str, int, Ordinals, Ordinals], ...]
 """For each resource: its name, the number that the pod needs, the free devices that it accepts, and all free
 ones: links to all of them count."""
 
@@ -45,26 +45,26 @@ def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     del reserved
     if not request.demand:
         return 0
-    case: list[tuple[str, int, Places, Places]] = []
+    case: list[tuple[str, int, Ordinals, Ordinals]] = []
     for resource, needed in request.demand.items():
         free = available(request, view, resource)
-        fits = _places(matching(free, request.selector), view)
+        fits = _ordinals(matching(free, request.selector), view)
         if largest_set(free, request) < needed:
             return 0
-        case.append((resource, needed, fits, _places(free, view)))
+        case.append((resource, needed, fits, _ordinals(free, view)))
     return _score(view.shape, tuple(case))
 
 
-def _places(free: ByModel, view: NodeView) -> Places:
-    places = view.places
-    return tuple([places[device.uuid] for found in free.values() for device in found])
+def _ordinals(free: ByModel, view: NodeView) -> Ordinals:
+    ordinals = view.ordinals
+    return tuple([ordinals[device.uuid] for found in free.values() for device in found])
 
 
 @lru_cache(CASES)
 def _score(shape: NodeShape, case: Case) -> int:
     """The score of every node of this shape with the same devices free."""
-    free = [shape.devices[place] for *_, places in case for place in places]
-    fits = [shape.devices[place] for _, _, places, _ in case for place in places]
+    free = [shape.devices[ordinal] for *_, ordinals in case for ordinal in ordinals]
+    fits = [shape.devices[ordinal] for _, _, ordinals, _ in case for ordinal in ordinals]
     uuids = _chosen(case, free, fits)
     taken = [device for device in free if device.uuid in uuids]
     left = [device for device in free if device.uuid not in uuids]

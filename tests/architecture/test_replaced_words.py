@@ -1,4 +1,4 @@
-"""Words that others have replaced (docs/vocabulary.md) are in no name of a test, function, class, module."""
+"""Words that others have replaced (docs/vocabulary.md) are in no name of the code."""
 
 import ast
 import re
@@ -24,6 +24,10 @@ REPLACED: Final = {
     "haters": "anti-affinity",
     "heard": "known, or responsive",
     "keeper": "controller",
+    "knob": "limit",
+    "knobs": "limits",
+    "milestone": "transition",
+    "milestones": "transitions",
     "obstacle": "rejection, or reason",
     "promise": "guarantee, plan, assignment, or grant of MAIA",
     "promised": "guaranteed, planned, assigned, or granted by MAIA",
@@ -40,31 +44,48 @@ REPLACED: Final = {
 }
 """A word, or some that follow each other, in small letters -> what is written instead."""
 
-THEIRS: Final = ("volume_claim",)
+THEIRS: Final = ("volume_claim", "volume_claims")
 """What Kubernetes calls so."""
 ALLOWED: Final = {
     "booking/store/migrations/0002_promises.py": "promises",  # databases have stored its name
     # Claims of a JSON Web Token.
-    "booking/web/login/id_tokens.py": "claims",
+    "booking/settings.py": "claim",
+    "booking/web/login/id_tokens.py": "claim claims",
+    "booking/web/login/oidc.py": "claim claims",
     "cluster/kube/token_request.py": "claims",
+    "tests/booking/cli/test_server_connection.py": "claims",
+    "tests/booking/web/login/entrance.py": "claims",
     "tests/booking/web/login/test_id_tokens.py": "claims",
+    "tests/cluster/kube/test_token_request.py": "claims",
     # PersistentVolumeClaims.
-    "cluster/decide/scheduler_filters/volume_binding.py": "claim",
+    "cluster/cache/scheduling_objects.py": "claims",
+    "cluster/decide/scheduler_filters/cluster_objects.py": "claims",
+    "cluster/decide/scheduler_filters/existing_pods.py": "claims",
+    "cluster/decide/scheduler_filters/volume_binding.py": "claim claims",
+    "cluster/names.py": "claim",
     "cluster/objects/volumes.py": "claim",
     "tests/cluster/cache/test_scheduling_objects.py": "claims",
     "tests/cluster/decide/explain/test_scheduler_message.py": "claims",
-    "tests/cluster/decide/scheduler_filters/cases.py": "claim",
+    "tests/cluster/decide/scheduler_filters/cases.py": "claim claims",
     "tests/cluster/decide/scheduler_filters/test_volume_binding.py": "claim claims",
+    "tests/long/charts/test_pods_rendered.py": "claim",
+    "tests/long/controlplane/scheduling.py": "claim",
+    "tests/long/controlplane/test_fitting.py": "claim claims",
 }
 """File -> words that its names may have."""
 
 
 def names_in(file: str, tree: ast.Module) -> Iterator[str]:
-    """Folders, module, classes and functions of a file."""
+    """Folders, module, classes, functions, parameters, variables and attributes that a file defines."""
     yield from PurePath(file).with_suffix("").parts
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
 
 
 def replaced_in(name: str) -> set[str]:
@@ -119,6 +140,19 @@ def test_a_replaced_word_is_found_as_a_whole_word_and_not_in_a_term_of_kubernete
     assert replaced_in(name) == words
 
 
-def test_names_of_folders_modules_classes_and_functions_are_collected() -> None:
-    tree = ast.parse("class A:\n    async def b(self):\n        def c(): ...\n")
-    assert list(names_in("room/module.py", tree)) == ["room", "module", "A", "b", "c"]
+def test_every_name_that_a_file_defines_is_collected() -> None:
+    tree = ast.parse(
+        "class A:\n    async def b(self, e, *, f):\n        def c(): ...\n        self.d = g = h.i\n"
+    )
+    assert {*names_in("room/module.py", tree)} == {
+        "room",
+        "module",
+        "A",
+        "b",
+        "c",
+        "self",
+        "e",
+        "f",
+        "d",
+        "g",
+    }

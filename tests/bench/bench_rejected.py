@@ -41,7 +41,7 @@ _IDLE: Final = Kind(
 _CALLED: Final = {
     percent: Kind(
         f"rejected-called-p{percent}",
-        f"a GPU is let go of to kube-scheduler called for whom that helps, p{percent} of {FREED}; {_SIZE}",
+        f"release of a GPU to requeueing of the pods that it helps, p{percent} of {FREED}; {_SIZE}",
         "ms",
         target=Target(value=100) if percent > 50 else None,
     )

@@ -19,7 +19,7 @@ from devcluster import probe
 from tests.e2e.playground import HOSTNAME
 
 JOB: Final = Path(__file__).with_name("cuda_job.py")
-FOR_EVER: Final = 100_000
+INDEFINITELY: Final = 100_000
 """Seconds."""
 _IN_POD: Final = "/job"
 _FROM_HOST: Final = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
@@ -49,7 +49,7 @@ class Work:
         name: str,
         *,
         gpus: int = 1,
-        seconds: int = FOR_EVER,
+        seconds: int = INDEFINITELY,
         node: str | None = None,
         model: str | None = None,
     ) -> dict[str, Any]:

@@ -34,9 +34,9 @@ def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: An
     namespace, name = namespace_and_name(server, pod)
     body = {"namespace": namespace, "pod": name, "reason": reason}
     made = ask(server, "POST", "evictions", body, dry_run=dry_run)
-    place = f"{namespace}/{name}"
-    message = _would_be_evicted(place, made) if dry_run else f"{place} is being evicted."
-    printed.print_result(made, output, name=place, message=message)
+    pod_name = f"{namespace}/{name}"
+    message = _would_be_evicted(pod_name, made) if dry_run else f"{pod_name} is being evicted."
+    printed.print_result(made, output, name=pod_name, message=message)
 
 
 def _on_gpu(command: Decorated) -> Decorated:
@@ -80,7 +80,7 @@ def clear(node: str, gpu: str, output: Format, **options: Any) -> None:
 
 
 def _order(
-    place: tuple[str, str],
+    address: tuple[str, str],
     order: str,
     output: Format,
     messages: tuple[str, str],
@@ -92,7 +92,7 @@ def _order(
     """Send an order about a GPU, or try it as a dry run.
 
     Args:
-        place: its node, and its number or UUID.
+        address: its node, and its number or UUID.
         order: the order.
         output: the format.
         messages: for an order that was carried out, and for a dry run.
@@ -100,17 +100,17 @@ def _order(
         dry_run: whether it is only tried.
         options: the connection options.
     """
-    node, gpu = place
+    node, gpu = address
     body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
     ordered = ask(connection_of(options), "POST", "gpu-orders", body, dry_run=dry_run)
     message = f"{ordered['gpu']} of {node} {messages[dry_run]}."
     printed.print_result(ordered, output, name=ordered["gpu"], message=message)
 
 
-def _would_be_evicted(place: str, pod: Row) -> str:
+def _would_be_evicted(pod_name: str, pod: Row) -> str:
     """The result of a dry run: the pod's owner, its devices, and what happens next."""
     whose = f"of {pod['user']}" if pod.get("user") else "of nobody"
     covered = f"the booking {pod['booking']} covers it" if pod.get("booking") else "no booking covers it"
     gpus = f"{wording.counted(pod['gpus'], 'GPU')} of {pod['node']}"
     after = f"{pod['controller']} would make another in its place." if pod.get("controller") else _BACK
-    return printed.printable(f"{place} {whose} would be evicted from {gpus}: {covered}. {after}")
+    return printed.printable(f"{pod_name} {whose} would be evicted from {gpus}: {covered}. {after}")

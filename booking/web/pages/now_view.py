@@ -106,7 +106,7 @@ class NodeCard:
 class Turn:
     """A pod in the order of eviction."""
 
-    place: int
+    position: int
     name: str
     address: str | None
     user: str
@@ -241,14 +241,14 @@ def _block(block: Block, clock: SiteClock) -> str:
 
 def _queues(following: Sequence[NextNow], user: str) -> Iterator[Queue]:
     for model, group in groupby(following, key=lambda one: one.model):
-        turns = [_turn(one, place, user) for place, one in enumerate(group, start=1)]
-        shown = [turn for turn in turns if turn.place <= _MOST or turn.is_mine]
+        turns = [_turn(one, position, user) for position, one in enumerate(group, start=1)]
+        shown = [turn for turn in turns if turn.position <= _MOST or turn.is_mine]
         yield Queue(model_title(model), tuple(shown), len(turns) - len(shown))
 
 
-def _turn(one: NextNow, place: int, user: str) -> Turn:
+def _turn(one: NextNow, position: int, user: str) -> Turn:
     return Turn(
-        place=place,
+        position=position,
         name=_name(one.namespace, one.name),
         address=_address(one.namespace, one.name),
         user=one.user or ("nobody" if one.name else "somebody"),

@@ -433,7 +433,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             method="POST",
             path="/admin/gpu-orders",
             name="order-gpu",
-            summary="Cordon a GPU, uncordon it, or say that it is mended; with dry_run=true only try it.",
+            summary="Cordon a GPU, uncordon it, or report its repair; with dry_run=true only try it.",
             view=views.order_gpu,
             query=requests.DryRun,
             body=requests.GpuOrderBody,

@@ -1,7 +1,7 @@
 """The shape of a node: its devices and their links, without UUIDs. Nodes of one kind have the same shape.
 
 What depends only on the shape, and on which devices are free, is computed once for all of them. A device is
-known by its place in the order of index and UUID.
+known by its position in the order of index and UUID.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ BUILDS: Final = 1_000
 """Number of shapes to cache: kinds of machines, and variants of them with failed links."""
 
 _Sketch = tuple[int, str, str | None, str | None, int | None, tuple[tuple[int, int], ...]]
-"""Index, model, profile, resource if one is named, NUMA node, and (place, links) of linked devices."""
+"""Index, model, profile, resource if one is named, NUMA node, and (position, links) of linked devices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,18 +26,18 @@ class NodeShape:
     """With names that sort alike in place of UUIDs; all of them healthy, and none a part of another."""
 
 
-def shape_of(devices: tuple[Device, ...], places: Mapping[str, int]) -> NodeShape:
+def shape_of(devices: tuple[Device, ...], ordinals: Mapping[str, int]) -> NodeShape:
     """The shape of a node with these devices.
 
     Args:
         devices: in the order of index and UUID.
-        places: UUID -> place in that order.
+        ordinals: UUID -> position in that order.
     """
-    return _shape(tuple(_sketch(device, places) for device in devices))
+    return _shape(tuple(_sketch(device, ordinals) for device in devices))
 
 
-def _sketch(device: Device, places: Mapping[str, int]) -> _Sketch:
-    links = [(places[uuid], count) for uuid, count in (device.links or {}).items() if uuid in places]
+def _sketch(device: Device, ordinals: Mapping[str, int]) -> _Sketch:
+    links = [(ordinals[uuid], count) for uuid, count in (device.links or {}).items() if uuid in ordinals]
     return device.index, device.model, device.profile, device.resource, device.numa, tuple(sorted(links))
 
 
@@ -46,7 +46,7 @@ def _shape(sketches: tuple[_Sketch, ...]) -> NodeShape:
     return NodeShape(
         tuple(
             Device(
-                uuid=_name(place),
+                uuid=_name(ordinal),
                 index=index,
                 model=model,
                 profile=profile,
@@ -54,10 +54,10 @@ def _shape(sketches: tuple[_Sketch, ...]) -> NodeShape:
                 numa=numa,
                 links={_name(other): count for other, count in links},
             )
-            for place, (index, model, profile, resource, numa, links) in enumerate(sketches)
+            for ordinal, (index, model, profile, resource, numa, links) in enumerate(sketches)
         )
     )
 
 
-def _name(place: int) -> str:
-    return f"{place:06d}"
+def _name(ordinal: int) -> str:
+    return f"{ordinal:06d}"

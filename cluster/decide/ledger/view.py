@@ -66,14 +66,16 @@ class NodeView:
         return {device.uuid: device.model for device in self.devices}
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """UUID -> place of every device in the order of index and UUID."""
-        return {device.uuid: place for place, device in enumerate(sorted(self.devices, key=_place))}
+    def ordinals(self) -> dict[str, int]:
+        """UUID -> position of every device in the order of index and UUID."""
+        return {
+            device.uuid: ordinal for ordinal, device in enumerate(sorted(self.devices, key=_index_and_uuid))
+        }
 
     @cached_property
     def shape(self) -> NodeShape:
         """Its devices and their links without UUIDs: the same object for nodes that are built alike."""
-        return shape_of(tuple(sorted(self.devices, key=_place)), self.places)
+        return shape_of(tuple(sorted(self.devices, key=_index_and_uuid)), self.ordinals)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def _summed(holdings: Iterable[Holding]) -> tuple[Amounts, dict[str, int]]:
 
 def _grouped(devices: Iterable[Device]) -> dict[str, ByModel]:
     groups: dict[str, dict[str, list[Device]]] = {}
-    for device in sorted(devices, key=_place):
+    for device in sorted(devices, key=_index_and_uuid):
         groups.setdefault(resource_of(device), {}).setdefault(device.model, []).append(device)
     return {
         resource: {model: tuple(found) for model, found in models.items()}
@@ -155,7 +157,7 @@ def _grouped(devices: Iterable[Device]) -> dict[str, ByModel]:
     }
 
 
-def _place(device: Device) -> tuple[int, str]:
+def _index_and_uuid(device: Device) -> tuple[int, str]:
     return device.index, device.uuid
 
 

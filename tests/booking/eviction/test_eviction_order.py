@@ -36,7 +36,7 @@ def test_for_each_model_the_pod_that_loses_least_is_first() -> None:
     found = following(cluster)
     assert (uids(found), uids(found, A6000)) == (["short", "long"], ["other"])
     assert [one.free for one in found if one.model == A100] == [2, 2]
-    assert why(found[0], place=1) == (
+    assert why(found[0], position=1) == (
         "No booking covers it, and its eviction would lose 1 hour of GPU time: the least."
     )
 
@@ -47,7 +47,7 @@ def test_among_equal_pods_the_one_evicted_less_often_is_first_and_the_message_sa
     cluster.run("lucky", "n1", 0)
     found = following(cluster)
     assert uids(found) == ["lucky", "unlucky"]
-    assert why(found[1], place=2).endswith("the second least. It was evicted 2 times before.")
+    assert why(found[1], position=2).endswith("the second least. It was evicted 2 times before.")
 
 
 def test_booked_pods_and_those_that_leave_already_are_not_in_the_order() -> None:
@@ -118,7 +118,7 @@ def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_o
 
 
 @pytest.mark.parametrize(
-    ("place", "rank"),
+    ("position", "rank"),
     [
         (1, "the least"),
         (2, "the second least"),
@@ -127,11 +127,11 @@ def test_a_pod_whose_devices_are_all_unhealthy_frees_nothing_and_is_not_in_the_o
         (11, "number 11 from the least"),
     ],
 )
-def test_each_place_in_the_order_has_its_own_wording(place: int, rank: str) -> None:
+def test_each_place_in_the_order_has_its_own_wording(position: int, rank: str) -> None:
     cluster = FakeCluster()
     cluster.run("one", "n0", 0, evictions=1)
     (found,) = following(cluster)
-    assert why(found, place=place) == (
+    assert why(found, position=position) == (
         f"No booking covers it, and its eviction would lose 1 hour of GPU time: {rank}. "
         "It was evicted 1 time before."
     )

@@ -188,7 +188,7 @@ def test_a_subset_of_the_devices_has_its_holders_and_the_gpus_that_they_free() -
 
 
 # --- what is read again --------------------------------------------------------------------------------
-def a_stage() -> FakeCluster:
+def two_used_nodes() -> FakeCluster:
     """Alice runs on both nodes, without a booking."""
     cluster = FakeCluster()
     cluster.run("one", "n0", 0)
@@ -212,14 +212,14 @@ def read_again(before: StatusSnapshot, now: StatusSnapshot) -> list[str]:
 
 
 def test_without_changes_nothing_is_read_again_however_late_it_is() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     before = cluster.now()
     cluster.clock.advance(86_400)
     assert read_again(before, cluster.now()) == []
 
 
 def test_a_node_whose_holders_change_is_read_again() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     before = cluster.now()
     cluster.run("three", "n1", 1)
     assert read_again(before, cluster.now()) == ["n1"]
@@ -227,7 +227,7 @@ def test_a_node_whose_holders_change_is_read_again() -> None:
 
 @pytest.mark.parametrize("uid", ["uid-two", "uid-three"])
 def test_a_node_is_read_again_when_the_object_of_one_of_its_pods_is_replaced(uid: str) -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     cluster.run("three", "n1", 1)
     before = cluster.now()
     pod = msgspec.structs.replace(before.pods[uid])
@@ -235,7 +235,7 @@ def test_a_node_is_read_again_when_the_object_of_one_of_its_pods_is_replaced(uid
 
 
 def test_a_node_is_read_again_when_its_holder_is_no_longer_known_and_when_it_is_known_again() -> None:
-    before = a_stage().now()
+    before = two_used_nodes().now()
     without = replace(before, pods={"uid-one": before.pods["uid-one"]})
     then, found = after(before, without)
     assert names_of(then["n1"].by_model[A100]) == ["two"]
@@ -246,7 +246,7 @@ def test_a_node_is_read_again_when_its_holder_is_no_longer_known_and_when_it_is_
 
 
 def test_nodes_come_and_go() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     before = cluster.now()
     cluster.cache.remove_node(a_node("n0", version=9))
     cluster.cache.apply_node(a_node("n2", a6000(0, "n2")))
@@ -256,7 +256,7 @@ def test_nodes_come_and_go() -> None:
 
 
 def test_a_node_is_read_again_when_its_pod_becomes_booked_and_when_it_no_longer_is() -> None:
-    free, booking = a_stage().now(), a_booking()
+    free, booking = two_used_nodes().now(), a_booking()
     booked = replace(free, cover={"uid-one": booking, "uid-elsewhere": booking})
     assert read_again(free, booked) == ["n0"]
     assert read_again(booked, free) == ["n0"]
@@ -264,7 +264,7 @@ def test_a_node_is_read_again_when_its_pod_becomes_booked_and_when_it_no_longer_
 
 
 def test_a_node_is_read_again_when_another_of_its_pods_is_booked() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     cluster.run("three", "n0", 1)
     free, booking = cluster.now(), a_booking()
     first, second, both = (
@@ -275,7 +275,7 @@ def test_a_node_is_read_again_when_another_of_its_pods_is_booked() -> None:
 
 
 def test_a_node_is_not_read_again_when_its_booked_pods_are_covered_by_another_booking() -> None:
-    free = a_stage().now()
+    free = two_used_nodes().now()
     first, second = (replace(free, cover={"uid-one": a_booking(name)}) for name in ("b-1", "b-2"))
     assert read_again(first, second) == []
 
@@ -290,7 +290,7 @@ def with_namespace(snapshot: StatusSnapshot, **protected: bool) -> StatusSnapsho
 
 
 def test_l2_everything_is_read_again_when_a_namespace_is_protected_and_when_it_no_longer_is() -> None:
-    free = a_stage().now()
+    free = two_used_nodes().now()
     protected = with_namespace(free, default=True)
     then, found = after(free, protected)
     assert evictable(then["n0"].by_model[A100]) == ["one"]
@@ -300,13 +300,13 @@ def test_l2_everything_is_read_again_when_a_namespace_is_protected_and_when_it_n
 
 
 def test_nothing_is_read_again_when_namespaces_change_and_the_same_are_protected() -> None:
-    free = a_stage().now()
+    free = two_used_nodes().now()
     assert read_again(free, with_namespace(free, default=False)) == []
     assert read_again(with_namespace(free, vision=True), with_namespace(free, vision=True, new=False)) == []
 
 
 def test_a_newly_protected_namespace_is_noticed_after_a_change_without_effect() -> None:
-    free, cache = a_stage().now(), HolderCache()
+    free, cache = two_used_nodes().now(), HolderCache()
     for snapshot in (free, with_namespace(free, vision=False), with_namespace(free, default=True)):
         found = cache.at(snapshot)
     assert evictable(found["n0"].by_model[A100]) == []
@@ -320,12 +320,12 @@ def test_a_newly_protected_namespace_is_noticed_after_a_change_without_effect() 
 def test_everything_is_read_again_when_the_relevant_settings_change(
     terms: EvictionSettings, expected: list[str]
 ) -> None:
-    before = a_stage().now()
+    before = two_used_nodes().now()
     assert read_again(before, replace(before, terms=terms)) == expected
 
 
 def test_changed_settings_cause_one_new_read() -> None:
-    before, cache = a_stage().now(), HolderCache()
+    before, cache = two_used_nodes().now(), HolderCache()
     cache.at(before)
     now = replace(before, terms=EvictionSettings(namespace="default"))
     found = dict(cache.at(now))
@@ -348,7 +348,7 @@ def granted(cluster: FakeCluster, *, hours: float = 1) -> None:
 def test_a_node_is_read_again_at_the_instant_at_which_its_pod_counts_differently(
     happens: Callable[[FakeCluster], None], after: timedelta
 ) -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     happens(cluster)
     before = cluster.now(EvictionSettings(maia=True))
     assert HolderCache().at(before)["n0"].until == EPOCH + after
@@ -360,7 +360,7 @@ def test_a_node_is_read_again_at_the_instant_at_which_its_pod_counts_differently
 
 
 def test_the_next_of_several_such_instants_counts() -> None:
-    cluster, terms = a_stage(), EvictionSettings(maia=True)
+    cluster, terms = two_used_nodes(), EvictionSettings(maia=True)
     for number, hours in enumerate((3, 1, 2)):
         until = (EPOCH + hours * HOUR).isoformat()
         pod = holding(f"p{number}", "n0", number).with_annotation(names.TERMINATE_AT, until)
@@ -371,13 +371,13 @@ def test_the_next_of_several_such_instants_counts() -> None:
 
 
 def test_the_ends_of_maias_grants_matter_only_where_grants_count() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     granted(cluster)
     assert HolderCache().at(cluster.now())["n0"].until is None
 
 
 def test_a_terminating_pod_with_a_grant_counts_differently_at_the_earlier_instant() -> None:
-    cluster = a_stage()
+    cluster = two_used_nodes()
     until = (EPOCH + HOUR).isoformat()
     cluster.cache.apply_pod(
         holding("one", "n0", 0).with_annotation(names.TERMINATE_AT, until).terminating().obj

@@ -25,9 +25,9 @@ class World:
         self.kube = FakeKube(self.clock)
 
     def candidate(
-        self, holder: str, clock: FakeClock | None = None, place: str | None = None
+        self, holder: str, clock: FakeClock | None = None, instance: str | None = None
     ) -> LeaderElector:
-        return LeaderElector(self.kube, clock or self.clock, name=NAME, holder=holder, place=place)
+        return LeaderElector(self.kube, clock or self.clock, name=NAME, holder=holder, instance=instance)
 
     @property
     def lease(self) -> Lease:
@@ -200,21 +200,21 @@ def test_another_process_of_the_same_name_is_another_candidate(world: World) -> 
 
 
 def test_a_process_that_starts_in_the_place_of_a_killed_leader_leads_at_once(world: World) -> None:
-    world.candidate("pod-1_a", place="pod-1").attempt()
-    assert not world.candidate("pod-2_b", place="pod-2").attempt()
-    assert world.candidate("pod-1_c", place="pod-1").attempt()
+    world.candidate("pod-1_a", instance="pod-1").attempt()
+    assert not world.candidate("pod-2_b", instance="pod-2").attempt()
+    assert world.candidate("pod-1_c", instance="pod-1").attempt()
     assert world.lease.spec.holder_identity == "pod-1_c"
 
 
-@pytest.mark.parametrize("place", [None, "pod", "pod-1_a"])
-def test_a_holder_whose_name_only_begins_alike_is_no_predecessor(world: World, place: str | None) -> None:
-    world.candidate("pod-1_a", place="pod-1").attempt()
-    assert not world.candidate(f"{place}_b", place=place).attempt()
+@pytest.mark.parametrize("instance", [None, "pod", "pod-1_a"])
+def test_a_holder_whose_name_only_begins_alike_is_no_predecessor(world: World, instance: str | None) -> None:
+    world.candidate("pod-1_a", instance="pod-1").attempt()
+    assert not world.candidate(f"{instance}_b", instance=instance).attempt()
 
 
 def test_law_l6_neither_of_two_processes_in_one_place_takes_the_lease_back(world: World) -> None:
-    """A place should have one process only: one that has led there before waits like any other."""
-    first, second = (world.candidate(f"pod-1_{one}", place="pod-1") for one in "ab")
+    """An instance should have one process only: one that has led before waits like any other."""
+    first, second = (world.candidate(f"pod-1_{one}", instance="pod-1") for one in "ab")
     assert first.attempt()
     assert second.attempt()
     with suppress(Conflict):

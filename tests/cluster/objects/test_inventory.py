@@ -168,8 +168,8 @@ def test_a_mig_device_is_read_back_with_missing_values_taken_from_its_gpu(
         assert all(getattr(found, key) == getattr(device, key) for key in kept)
         assert found.index == (whole.index if device.index == -1 else device.index)
         assert found.numa == (whole.numa if device.numa is None else device.numa)
-        sick = whole if device.is_healthy else device
-        assert (found.health, found.reason) == (sick.health, sick.reason)
+        expected = whole if device.is_healthy else device
+        assert (found.health, found.reason) == (expected.health, expected.reason)
 
 
 @given(nodes())

@@ -10,12 +10,12 @@ from tests.fakes.objects import a_pod
 
 @dataclass
 class Reports:
-    """Records which pods were reported with which milestone."""
+    """Records which pods were reported with which transition."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 
-    def __call__(self, milestone: str, pod: Pod) -> None:
-        self.lines.append((pod.metadata.name, milestone))
+    def __call__(self, transition: str, pod: Pod) -> None:
+        self.lines.append((pod.metadata.name, transition))
 
 
 def test_changes_while_no_watch_ran_are_reported_by_the_next_list() -> None:

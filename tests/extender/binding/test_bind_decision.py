@@ -164,7 +164,7 @@ def _be_cordoned(cluster: Cluster) -> None:
     cluster.nodes.upsert(msgspec.structs.replace(node, metadata=meta, spec=spec))
 
 
-def _offer_fewer(cluster: Cluster) -> None:
+def _report_fewer(cluster: Cluster) -> None:
     node = a_node("n0", a100(0), a100(1), version=99)
     status = msgspec.structs.replace(node.status, allocatable={names.GPU_RESOURCE: "1"})
     cluster.nodes.upsert(msgspec.structs.replace(node, status=status))
@@ -185,7 +185,7 @@ HAPPENINGS = {
     "is unresponsive": _stop_renewing,
     "are healthy": _become_unhealthy,
     "is cordoned": _be_cordoned,
-    "offers fewer GPUs than its agent has": _offer_fewer,
+    "reports fewer allocatable GPUs than its agent has": _report_fewer,
     "drift": _write_unreadable_drift,
     "are kept for a booked pod": _keep_for_another,
 }

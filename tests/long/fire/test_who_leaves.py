@@ -61,7 +61,7 @@ class EnoughError(Exception):
     """The victim is back: no more is to be seen here."""
 
 
-class Stage:
+class StoryContext:
     """A cluster in memory, and all who act on it: at each moment they do what is due until the next."""
 
     name = "alice and bob"
@@ -115,17 +115,19 @@ class Stage:
         self.cluster.kube.put(PODS, merged(self.cluster.kube.raw(PODS, name, namespace="default"), more))
 
 
-def story_on(stage: Stage) -> ShortStory:
+def story_on(context: StoryContext) -> ShortStory:
     """The short story, played there, in which anybody may leave."""
-    ground = Playground(stage.cluster.kube, lambda *_: "", namespace="default", laws=cast("LiveWatch", stage))
-    persons = (cast("Person", stage), cast("Person", stage))
+    ground = Playground(
+        context.cluster.kube, lambda *_: "", namespace="default", laws=cast("LiveWatch", context)
+    )
+    persons = (cast("Person", context), cast("Person", context))
     everybody = (VICTIM, *ELSEWHERE)
-    return ShortStory(*persons, ground, interlude=stage.interlude, rival=False, may_leave=everybody)
+    return ShortStory(*persons, ground, interlude=context.interlude, rival=False, may_leave=everybody)
 
 
 @pytest.mark.parametrize("victim", [VICTIM, *ELSEWHERE])
 def test_the_story_goes_on_with_the_pod_that_has_to_leave(victim: str) -> None:
-    short = story_on(Stage(victim))
+    short = story_on(StoryContext(victim))
     with pytest.raises(EnoughError):
         short.play()
     assert short.victim == victim

@@ -159,9 +159,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ):
         parts = AsDocumented(cluster, tmp_path_factory.mktemp("control-plane"))
         play(cluster, Reporter(written), parts=parts, patience=PATIENCE)
-        stage = Playground(administrator(cluster), cluster.kubectl, namespace=NAMESPACE, laws=laws)
-        schedulers = {pod.spec.scheduler_name for pod in stage.pods()}
-        stage.clear()
+        playground = Playground(administrator(cluster), cluster.kubectl, namespace=NAMESPACE, laws=laws)
+        schedulers = {pod.spec.scheduler_name for pod in playground.pods()}
+        playground.clear()
         yield Site(cluster, parts, laws, written.getvalue(), schedulers)
         laws.finish()
 

@@ -230,20 +230,20 @@ def test_a_pod_that_came_back_and_leaves_again_is_a_victim_itself(seen: Comeback
 def test_each_watch_event_triggers_every_callback_once_and_our_own_writes_trigger_none(
     seen: ComebackCache, kind: str
 ) -> None:
-    heard: list[str] = []
-    seen.on_change(lambda: heard.append("first"))
-    seen.on_change(lambda: heard.append("second"))
+    notified: list[str] = []
+    seen.on_change(lambda: notified.append("first"))
+    seen.on_change(lambda: notified.append("second"))
     handler: Any = getattr(seen, kind)
     one: Any = pod() if kind == "pods" else template()
     for event in (lambda: handler.upsert(one), lambda: handler.remove(one), lambda: handler.replace([], "1")):
         event()
-        assert heard == ["first", "second"]
-        heard.clear()
+        assert notified == ["first", "second"]
+        notified.clear()
     seen.wrote_pod(pod())
     seen.put_template(template(uid="u"))
     seen.drop_template(template(uid="u"))
     seen.drop_pod("v")
-    assert heard == []
+    assert notified == []
 
 
 @given(

@@ -21,7 +21,7 @@ from tests.fakes.objects import A6000, PodBuilder, a100, a_booking, a_lease, a_n
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
-NOTHING_PROMISED: Final = datetime(1900, 1, 1, tzinfo=UTC)
+NO_GUARANTEE: Final = datetime(1900, 1, 1, tzinfo=UTC)
 """What MAIA's webhook writes there."""
 
 
@@ -137,7 +137,7 @@ def test_a_pod_that_maia_has_granted_a_gpu_is_granted_until_then_where_maia_is_e
         now = served.clock.now()
         pods = [
             of_maia(served, f"p{index}", index, until)
-            for index, until in enumerate((now + HOUR, now - HOUR, NOTHING_PROMISED))
+            for index, until in enumerate((now + HOUR, now - HOUR, NO_GUARANTEE))
         ]
         cluster(served, *pods)
         assert classes(served) == ["granted", "expired", "opportunistic"]

@@ -45,6 +45,6 @@ def test_another_model_number_of_links_or_numa_node_is_another_shape() -> None:
 def test_the_devices_of_a_shape_are_in_the_order_of_the_node_s_devices() -> None:
     view = a_view("n0", a100(3, uuid="GPU-a", numa=1), a100(0, uuid="GPU-b", links={"GPU-a": 2}))
 
-    assert view.places == {"GPU-b": 0, "GPU-a": 1}
+    assert view.ordinals == {"GPU-b": 0, "GPU-a": 1}
     first, second = view.shape.devices
     assert (first.index, first.links, second.index, second.numa) == (0, {second.uuid: 2}, 3, 1)

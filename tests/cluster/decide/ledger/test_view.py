@@ -47,7 +47,7 @@ def test_a_node_without_devices_has_no_device_in_any_group() -> None:
     view = a_view()
 
     assert view.all_by_model == view.free_by_model == {}
-    assert view.places == {}
+    assert view.ordinals == {}
     assert view.models == {}
     assert view.conflicts == ()
     assert view.shape.devices == ()
@@ -66,7 +66,7 @@ def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_the
         GPU: {A100: ["GPU-a", "GPU-b"], A6000: ["GPU-c"]},
         MIG: {"1g.10gb": ["MIG-a"]},
     }
-    assert view.places == {"MIG-a": 0, "GPU-a": 1, "GPU-b": 2, "GPU-c": 3, "GPU-d": 4}
+    assert view.ordinals == {"MIG-a": 0, "GPU-a": 1, "GPU-b": 2, "GPU-c": 3, "GPU-d": 4}
     assert view.models["GPU-c"] == A6000
 
 
