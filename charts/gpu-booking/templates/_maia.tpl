@@ -1,10 +1,10 @@
-{{/* Whether MAIA is served: by our own value, or by one of the values that MAIA's chart has. "true" or "false". */}}
+{{/* Whether MAIA is served, because our own value or one of the values of MAIA's chart is set. "true" or "false". */}}
 {{- define "gpu-booking.maia" -}}
 {{- $v := .Values }}
 {{- or $v.maia.enabled (ne $v.apiUrl "") (ne $v.gpuStatsUrl "") (ne $v.apiToken "") }}
 {{- end }}
 
-{{/* The Secret with the token that MAIA shows; empty: none. */}}
+{{/* The Secret with the token that MAIA's webhook sends; empty: none. */}}
 {{- define "gpu-booking.maiaTokenSecret" -}}
 {{- .Values.apiToken | empty | ternary .Values.maia.tokenSecret "gpu-booking-maia" }}
 {{- end }}

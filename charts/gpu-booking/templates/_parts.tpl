@@ -17,7 +17,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .part }}
 {{- end }}
 
-{{/* A part's ServiceAccount. Arguments: root, account; values, if it has any of its own. */}}
+{{/* A part's ServiceAccount. Arguments: root, account; values (of the part), if there are any. */}}
 {{- define "gpu-booking.account" -}}
 apiVersion: v1
 kind: ServiceAccount

@@ -8,7 +8,7 @@
 {{/* What every pod of ours begins with. Arguments: root, part, values (of the part), account. */}}
 {{- define "gpu-booking.podSpec" -}}
 serviceAccountName: {{ .account }}
-# Or a Service of this namespace called gpu-booking would set GPU_BOOKING_PORT, which is a setting.
+# Otherwise a Service of this namespace called gpu-booking would set GPU_BOOKING_PORT, which is a setting.
 enableServiceLinks: false
 priorityClassName: {{ .values.priorityClassName }}
 {{- with .root.Values.imagePullSecrets }}
@@ -54,7 +54,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* How many pods of a part may be away at once while nodes are drained. Arguments: root, part, values, name. */}}
+{{/* How many pods of a part may be unavailable at once while nodes are drained. Arguments: root, part, values, name. */}}
 {{- define "gpu-booking.disruptionBudget" -}}
 {{- if .values.podDisruptionBudget.enabled }}
 apiVersion: policy/v1
@@ -64,23 +64,23 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "gpu-booking.labels" .root | nindent 4 }}
 spec:
-  # Not minAvailable: with one replica, or where one of several is ever Ready, no node could be drained.
+  # Not minAvailable: with one replica, or where only one of several is ever Ready, no node could be drained.
   maxUnavailable: {{ .values.podDisruptionBudget.maxUnavailable }}
-  # A pod that does not get ready must not keep a node from being drained.
+  # A pod that does not become ready must not keep a node from being drained.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "gpu-booking.selector" . | nindent 6 }}
 {{- end }}
 {{- end }}
 
-{{/* A container's image and rights: what Pod Security calls restricted. Arguments: root, part. */}}
+{{/* A container's image and securityContext, as Pod Security's level restricted wants it. Arguments: root, part. */}}
 {{- define "gpu-booking.container" -}}
 image: {{ include "gpu-booking.image" . }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext: {{- include "gpu-booking.restricted" . | nindent 2 }}
 {{- end }}
 
-{{/* Rights of a container that needs none. */}}
+{{/* The securityContext of a container that needs no rights. */}}
 {{- define "gpu-booking.restricted" -}}
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
@@ -108,8 +108,8 @@ readinessProbe:
 {{- end }}
 
 {{/*
-The environment of a part: its settings, those of the values' `settings` last, and `extraEnv`. What has no value is left
-out, so that the part's own default holds. Arguments: given (setting -> value), values (of the part).
+The environment of a part: the settings given, overridden by the values' `settings`, and `extraEnv`. A setting without a
+value is left out, so that the part's own default holds. Arguments: given (setting -> value), values (of the part).
 */}}
 {{- define "gpu-booking.environment" -}}
 {{- $given := dict }}

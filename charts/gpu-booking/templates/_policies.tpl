@@ -1,4 +1,4 @@
-{{/* The head of a policy: it binds nothing by itself. Arguments: root, name. Keys of `spec` follow, indented by two. */}}
+{{/* The head of a policy without effect until it is bound. Arguments: root, name. Keys of `spec` follow, indented by two. */}}
 {{- define "gpu-booking.policy" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -10,7 +10,7 @@ spec:
 {{- end }}
 
 {{/*
-Puts a policy into force: whatever it refuses is in the API server's audit log, too, with the policy's name.
+Puts a policy into force: what it refuses is also recorded in the API server's audit log, with the policy's name.
 Arguments: root, name.
 */}}
 {{- define "gpu-booking.in-force" -}}
@@ -24,7 +24,7 @@ spec:
   validationActions: [Deny, Audit]
 {{- end }}
 
-{{/* Where the webhook is asked, and so where pods carry its annotations. Argument: the root context. */}}
+{{/* Namespaces for which the webhook is called, so that pods there have its annotations. Argument: the root context. */}}
 {{- define "gpu-booking.where-the-webhook-is-asked" -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name
@@ -42,7 +42,7 @@ matchExpressions:
 authorizer.group('gpu-booking.io').resource('bookings').check('administer').allowed()
 {{- end }}
 
-{{/* What every refusal ends with that spares administrators: how one becomes one. */}}
+{{/* The end of every refusal from which administrators are exempt: how somebody becomes one. */}}
 {{- define "gpu-booking.administrators" -}}
 Administrators may: RBAC gives them the verb administer on bookings.gpu-booking.io.
 {{- end }}
@@ -53,9 +53,9 @@ Administrators may: RBAC gives them the verb administer on bookings.gpu-booking.
 {{- end }}
 
 {{/*
-CEL: our keys that an update adds, changes or removes: annotations, labels and finalizers, as a list. What is the same as
-before is not gone through: for a pod with tens of thousands of keys the API server would count for half a minute, at
-each write of its kubelet.
+CEL: our keys that an update adds, changes or removes: annotations, labels and finalizers, as a list. A map or list that has
+not changed is skipped: for a pod with tens of thousands of keys the API server would otherwise compute for half a minute at
+each write of the pod's kubelet.
 */}}
 {{- define "gpu-booking.changed" -}}
 {{- range $part := list "annotations" "labels" -}}
@@ -73,7 +73,7 @@ each write of its kubelet.
   && !(k in object.metadata.?finalizers.orValue([])))))
 {{- end }}
 
-{{/* CEL: whether a pod asks for GPUs, as cluster/names.py and the webhook say it; an amount of 0 asks for none. */}}
+{{/* CEL: whether a pod asks for GPUs, as cluster/names.py and the webhook define it; an amount of 0 asks for none. */}}
 {{- define "gpu-booking.asks-for-gpus" -}}
 (dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
   [c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(amounts,
@@ -81,7 +81,7 @@ each write of its kubelet.
       && quantity(amounts[r]).compareTo(quantity('0')) != 0)))
 {{- end }}
 
-{{/* CEL: how a message names the pod. */}}
+{{/* CEL: the words by which a message names the pod. */}}
 {{- define "gpu-booking.pod" -}}
 'Pod ' + object.metadata.?name.orValue(object.metadata.?generateName.orValue('without a name'))
 {{- end }}

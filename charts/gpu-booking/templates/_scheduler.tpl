@@ -1,6 +1,6 @@
 {{/* The configuration of a kube-scheduler that asks the extender about pods with GPUs. Arguments: root, url. */}}
 {{- define "gpu-booking.asking" -}}
-# Or the only node with a free GPU may not be among those that are looked at.
+# With fewer, the only node with a free GPU may not be among those that kube-scheduler examines.
 percentageOfNodesToScore: 100
 extenders:
   - urlPrefix: {{ .url }}
@@ -9,13 +9,13 @@ extenders:
     preemptVerb: preempt
     bindVerb: bind
     weight: {{ .root.Values.scheduler.weight }}
-    # A bind is answered within 4 s, whatever it waits for.
+    # The extender answers a bind within 4 s, whatever it waits for.
     httpTimeout: 5s
-    # Names are sent, not whole Nodes: the extender answers nothing else.
+    # Names are sent, not whole Nodes: the extender accepts nothing else.
     nodeCacheCapable: true
-    # Or pods are bound without devices while the extender is away.
+    # Otherwise pods would be bound without devices while the extender is unavailable.
     ignorable: false
-    # kube-scheduler counts GPUs too, as the kubelet will.
+    # kube-scheduler counts GPUs, too, as the kubelet will.
     managedResources:
       - name: nvidia.com/gpu
         ignoredByScheduler: false
@@ -31,12 +31,12 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 # 50 requests per second, the default, are too few for a burst of pods.
 clientConnection: {qps: 1000, burst: 2000}
-# Two schedulers of one profile would decide about the same pod.
+# Two schedulers with the same profile would decide about the same pod.
 leaderElection:
   leaderElect: true
   resourceNamespace: {{ .Release.Namespace }}
   resourceName: gpu-booking-scheduler
-  # Who is killed is replaced after some twelve seconds, and not some eighteen.
+  # A leader that is killed is replaced after about twelve seconds; with the defaults it would be about eighteen.
   leaseDuration: 10s
   renewDeadline: 7s
   retryPeriod: 1s
@@ -46,8 +46,8 @@ profiles:
 {{- end }}
 
 {{/*
-Mode existing: the configuration of the cluster's own kube-scheduler, whole, as one of kubeadm's needs it. Who has one takes
-over what begins with percentageOfNodesToScore. Argument: the root context.
+Mode existing: a whole configuration for the cluster's own kube-scheduler, as a scheduler set up by kubeadm needs it. An
+administrator who already has one copies the part from percentageOfNodesToScore on. Argument: the root context.
 */}}
 {{- define "gpu-booking.existingScheduler" -}}
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -55,7 +55,7 @@ kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}
 leaderElection: {leaderElect: true}
 {{ include "gpu-booking.asking" (dict "root" . "url" "https://CLUSTER-IP:8880") }}
-    # Without a caFile kube-scheduler would believe anybody.
+    # Without a caFile kube-scheduler would trust any server.
     enableHTTPS: true
     tlsConfig:
       serverName: gpu-booking-extender.{{ .Release.Namespace }}.svc
