@@ -83,7 +83,9 @@ class Views(ABC):
 
     def finish(self) -> Response:
         """``GET /login/callback``: back from the provider."""
-        return self._page("Nobody sends you here.", status=HTTPStatus.NOT_FOUND)
+        return self._page(
+            "This address is only for the way back from an identity provider.", status=HTTPStatus.NOT_FOUND
+        )
 
     def leave(self) -> Response:
         """``POST /logout``: the session ends, in the browser and in the database."""

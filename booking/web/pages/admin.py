@@ -43,14 +43,14 @@ _DONE: Final = {
     "booked": "Booked. It is guaranteed from now on; its owner sees who has booked it.",
     _STORED: f"The booking {UNWRITTEN}",
     "blocked": "The maintenance is planned. The bookings that it affects show it.",
-    "unblocked": "The maintenance is taken back.",
-    "exempted": "The exemption holds.",
+    "unblocked": "The maintenance is removed.",
+    "exempted": "The exemption is granted.",
     "unexempted": "The exemption has ended.",
     _ENDED: "The booking has ended; its owner sees your reason.",
     _UNENDED: "The booking's end is stored, but not written to the cluster yet: the Kubernetes API server"
     " does not answer in time. Until it does, nothing changes for pods.",
-    "cancelled": "The booking is taken back; its owner sees your reason.",
-    "evicted": "The pod is ordered to go; its owner sees your reason.",
+    "cancelled": "The booking is cancelled; its owner sees your reason.",
+    "evicted": "The eviction is ordered; the owner of the pod sees your reason.",
 }
 _PAGE: Final = 50
 _POLICIES: Final = 20

@@ -178,7 +178,7 @@ class BookingPages:
             return unreadable(form_request.errors)
         problem = self._parts.unknown_capacity()
         if problem:
-            return Answer("bad", f"Nothing can be said now. {problem}")
+            return Answer("bad", f"No answer is possible now. {problem}")
         try:
             decision = self._parts.bookings.dry_run(visit.who, form_request.request, user=form_request.user)
         except RefusedError as error:  # for a user who cannot exist

@@ -169,8 +169,8 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
             verb="release",
             title="Release",
             button="Release now",
-            hint=f"It ends at once and cannot be taken back. {end_effects.before(terms)}"
-            " Waiting for your next booking counts from now.",
+            hint=f"It ends at once, and that cannot be undone. {end_effects.before(terms)}"
+            " The wait for your next booking counts from now.",
             is_critical=True,
         )
         return length, resize, end
@@ -181,13 +181,13 @@ def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSetting
         field="start",
         label="New start",
         value=clock.field(record.start),
-        hint=f"It stays as long as it is: {clock.length(record.start, record.end)}.",
+        hint=f"Its length stays the same: {clock.length(record.start, record.end)}.",
     )
     cancel = Act(
         verb="cancel",
         title="Cancel",
         button="Cancel this booking",
-        hint="It is taken back, and its GPUs are free for others. That does not count as a booking of yours.",
+        hint="Its GPUs become free for others, and it does not count as a booking of yours.",
         is_critical=True,
     )
     return length, move, resize, cancel

@@ -166,7 +166,7 @@ def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
     """
     if earliest_start is None:
         return ""
-    return f"The earliest valid start for it is {clock.moment(earliest_start)}, asked for then."
+    return f"The earliest valid start for it is {clock.moment(earliest_start)}, if you ask for it then."
 
 
 def unreadable(errors: Mapping[str, list[str]]) -> Answer:

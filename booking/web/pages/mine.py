@@ -134,7 +134,7 @@ class MinePages:
             return change
         problem = self._parts.unknown_capacity()
         if problem:
-            return Answer("bad", f"Nothing can be said now. {problem}")
+            return Answer("bad", f"No answer is possible now. {problem}")
         try:
             decision = self._parts.bookings.dry_run_change(visit.who, booking_id, change)
         except RefusedError as error:

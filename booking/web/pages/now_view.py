@@ -260,7 +260,7 @@ def _turn(one: NextNow, position: int, user: str) -> Turn:
 
 
 def _name(namespace: str | None, name: str | None) -> str:
-    return f"{namespace}/{name}" if name else "a pod of somebody's"
+    return f"{namespace}/{name}" if name else "somebody's pod"
 
 
 def _address(namespace: str | None, name: str | None) -> str | None:

@@ -13,7 +13,7 @@ from booking.store_records import Block
 from booking.web.pages.form_result import WHY, Answer, gpus, why_of
 from booking.web.pages.site_clock import SiteClock, utc_seconds
 
-_STAYS: Final = "Nothing is cancelled by itself."
+_STAYS: Final = "Nothing is cancelled automatically."
 _MOST_GPUS: Final = 6
 """Digits of a number of GPUs at most."""
 

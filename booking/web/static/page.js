@@ -1,4 +1,4 @@
-// What htmx cannot: arrow keys in a row of days, countdowns, forms that are sent once, and what is wrong.
+// What htmx cannot do: arrow keys in a row of days, countdowns, forms that are sent only once, marks on wrong fields.
 "use strict";
 
 {
@@ -7,7 +7,7 @@
 
   const MOVES = { ArrowLeft: -1, ArrowRight: 1, PageUp: -7, PageDown: 7 };
 
-  // A row of days is one stop of the Tab key; arrows move in it, up and down to the next model.
+  // A row of days is one stop of the Tab key; arrow keys move within it, and up and down to other models.
   const stopOnce = (row) => {
     [...row.children].forEach((day, place) => { day.tabIndex = place === 0 ? 0 : -1; });
   };
@@ -74,11 +74,11 @@
     const answer = event.target.querySelector && event.target.querySelector(".answer");
     const warning = document.createElement("p");
     warning.className = "verdict bad";
-    warning.textContent = "The booking server does not answer. What you have typed is not judged.";
+    warning.textContent = "The booking server does not answer. What you have typed has not been checked.";
     if (answer) answer.replaceChildren(warning);
   });
 
-  // A second click sends nothing; who comes back to the page may send again.
+  // A second click sends nothing; a user who comes back to the page may send again.
   document.addEventListener("submit", (event) => {
     if ("sent" in event.target.dataset) event.preventDefault();
     else event.target.dataset.sent = "yes";

@@ -359,7 +359,7 @@ def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
     text = said(site.send("POST", "/check", data=form))
     assert (
         "Nothing like it would be accepted now. The earliest valid start for it is Sun 22 Mar 10:00,"
-        " asked for then." in text
+        " if you ask for it then." in text
     )
     assert "Nothing like it" not in said(
         site.send(

@@ -171,7 +171,7 @@ def test_after_a_change_the_same_page_is_shown(site: Site) -> None:
 @pytest.mark.parametrize(
     ("address", "action", "word"),
     [
-        ("/admin", f"/admin/blocks/k-{PAGE:03}/remove", "The maintenance is taken back."),
+        ("/admin", f"/admin/blocks/k-{PAGE:03}/remove", "The maintenance is removed."),
         ("/admin/exemptions", f"/admin/exemptions/e-{PAGE:03}/remove", "The exemption has ended."),
     ],
 )

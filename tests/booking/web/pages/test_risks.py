@@ -92,7 +92,7 @@ def test_a_page_without_offers_says_what_can_be_done(site: Site) -> None:
     site.capacity = Capacity({A6000: {"node-a": 0}})
     text = said(site.see("/mine"))
     assert "At risk. " in text
-    assert "There is nothing else now that it could be changed to and kept" in text
+    assert "At present no change would make it possible to keep it" in text
 
 
 @pytest.mark.parametrize(
