@@ -1,14 +1,14 @@
 # The product's images, one target each: node-agent, extender, booking. `make image` builds all three.
 #
-# BASE is anything with Python 3.11 to 3.14 as `python3`, the usual certificate authorities and the time zones.
-# Where it lacks Python's venv it is Debian's kind, so that apt-get can add that to what is only built with.
+# BASE is any image with Python 3.11 to 3.14 as `python3`, the usual certificate authorities and the time zones.
+# If it lacks Python's venv, it must be of Debian's kind, so that apt-get can add venv to the build stages.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS tools
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
     || { apt-get update -q && apt-get install -q -y --no-install-recommends python3-venv; }
 WORKDIR /build
-# A company's own authorities may be among those that the builder trusts: they are lent, and stay out of every layer.
+# A company's own authorities may be among those that the builder trusts: they are a secret mount, and get into no layer.
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 UV_REQUIRE_HASHES=1 UV_LINK_MODE=copy
 COPY requirements/uv.txt requirements/
@@ -46,16 +46,16 @@ COPY cluster /opt/gpu-booking/cluster
 COPY booking /opt/gpu-booking/booking
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/gpu-booking/cluster /opt/gpu-booking/booking
 
-# What all three run in: nothing is written, so the root file system may be read-only.
+# What all three run in. They write nothing there, so the root file system may be read-only.
 FROM ${BASE} AS runtime
-# Nor byte code: what the base leaves uncompiled of Python's own library would be compiled again at every start.
+# They write no byte code either: what the base has not compiled of Python's own library would be compiled at every start.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash -x '(site|dist)-packages' \
     "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 ENV PYTHONPATH=/opt/gpu-booking PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /
 USER 65532:65532
 
-# Root, because the kubelet's sockets and the devices are root's; it needs no capability.
+# Root, because the kubelet's sockets and the devices belong to root; it needs no capability.
 FROM runtime AS node-agent
 USER 0:0
 COPY --from=node-agent-files /opt/gpu-booking /opt/gpu-booking
@@ -65,7 +65,7 @@ FROM runtime AS extender
 COPY --from=extender-files /opt/gpu-booking /opt/gpu-booking
 ENTRYPOINT ["python3", "-m", "extender"]
 
-# Booking server and controller, and the administrator's own commands (`gpu-booking backup`).
+# Booking server and controller, and the commands for administrators (`gpu-booking backup`).
 FROM runtime AS booking
 COPY --from=booking-files /opt/gpu-booking /opt/gpu-booking
 ENTRYPOINT ["python3", "-m"]

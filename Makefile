@@ -1,4 +1,4 @@
-# What people do here. `make` alone prints this.
+# The commands of this checkout. `make` alone lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -6,18 +6,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-# Unit tests run in so many processes; a module stays in one of them.
+# In how many processes unit tests run; a module stays in one of them.
 WORKERS ?= 2
-# Whatever is drawn at random is drawn again each time, but where a landing is judged (.ci/run).
+# What tests draw at random, they draw again each time; only .ci/run, which judges a change, gives fixed seeds here.
 DRAWS ?=
-# tests/long plays whole clusters for as long as it takes: make test-long.
+# tests/long runs on whole clusters for as long as it takes: make test-long.
 JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
-# What starts clusters ends with make, also where make alone is killed and can end nothing any more.
+# Commands that start clusters end with make, even if make alone is killed and cannot stop them any more.
 WITH_MAKE := setpriv --pdeathsig TERM --
-# Compiled once: hundreds of processes of one run import the same modules.
+# Byte code is written, because hundreds of processes of one run import the same modules.
 unexport PYTHONDONTWRITEBYTECODE
-# uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
+# uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
 .PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
@@ -29,17 +29,17 @@ run: binaries ## Install the product on a Kubernetes with simulated GPUs and pla
 cluster: binaries ## Start the development cluster with our parts as processes of the host (NAME=default)
 	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts
 
-cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default; ALL=1: every one of this machine)
+cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default; ALL=1: all clusters of this machine)
 	@$(BIN)/python -m devcluster down $(if $(ALL),--all,$(if $(NAME),--name $(NAME)))
 
-kind: ## A kind cluster with simulated GPUs and our parts in it, for a laptop with Docker
+kind: ## Start a kind cluster with simulated GPUs and our parts in it, for a laptop with Docker
 	@kind/up.sh
 
 kind-down: ## Delete the kind cluster
 	@kind delete cluster --name gpu-booking
 
 ##@ Test it
-test: binaries ## The gate: check, unit, component, controlplane, e2e; the first that is red ends it
+test: binaries ## The gate: check, unit, component, controlplane, e2e; the first failure ends it
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.gate
 
 test-long: binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
@@ -66,22 +66,22 @@ controlplane: binaries ## Tests against a real API server
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
-prove: binaries ## A test passes again and again, also with busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
+prove: binaries ## Run a test again and again, also beside busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
-flakes: $(READY) ## Tests that failed once and passed when repeated: defects to fix before the next feature
+flakes: $(READY) ## List tests that failed and passed when repeated: defects to fix before the next feature
 	@$(BIN)/python -m tests.running.flakes
 
-soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
+soak: binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
 	  tests/booking/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 
-chaos: binaries ## The chart's product under load while everything below and in it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
+chaos: binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos
 
-bench: binaries ## Measure, each with a floor in the same run, and describe the machine
+bench: binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
 	@$(WITH_MAKE) $(BIN)/python -m tests.bench
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
@@ -90,21 +90,21 @@ profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame
 test-gpu: $(READY) ## Tests that need a real NVIDIA GPU and its driver
 	@$(PYTEST) -q -m gpu
 
-gpu-bundle: binaries ## What a GPU host without a network needs for test-gpu, in files of 60 MiB (GPU_PYTHON=3.12)
+gpu-bundle: binaries ## Pack what a GPU host without a network needs for test-gpu, in files of 60 MiB (GPU_PYTHON=3.12)
 	@$(BIN)/python -m devcluster.bundle $(if $(GPU_PYTHON),--python $(GPU_PYTHON))
 
 ##@ Ship it
-image: host $(READY) ## The three images, by Docker or, where there is none, by buildah
+image: host $(READY) ## Build the three images with Docker or, if there is none, with buildah
 	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
-docs: $(READY) ## Write the generated tables and pictures of the documents again
+docs: $(READY) ## Regenerate the tables and pictures of the documents
 	@$(BIN)/python -m docs.generate
 
 proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
-lock: $(READY) ## Resolve the locks in requirements/ again, with hashes and without any address
+lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and without any address
 	@for extra in booking deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
@@ -113,16 +113,16 @@ lock: $(READY) ## Resolve the locks in requirements/ again, with hashes and with
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  requirements/uv.in -o requirements/uv.txt
 
-##@ Prepare it (the goals above do this by themselves)
-host: ## Install by apt what the machine lacks, or name it
+##@ Prepare it (the commands above do this by themselves)
+host: ## Install with apt what the machine lacks, or name it
 	@$(PYTHON) -m devcluster.hostpackages cluster
 
 host-venv:
 	@$(PYTHON) -m devcluster.hostpackages venv
 
-venv: $(READY) ## The virtual environment, from the hash-pinned lock
+venv: $(READY) ## Make the virtual environment from the hash-pinned lock file
 
-binaries: host $(READY) ## Kubernetes, etcd, containerd, runc, CNI and Helm from pinned Go modules, once per machine
+binaries: host $(READY) ## Build Kubernetes, etcd, containerd, runc, CNI and Helm from pinned Go modules, once per machine
 	@$(BIN)/python -m devcluster.binaries
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
@@ -133,7 +133,7 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@touch $@
 
-help: ## This list
+help: ## Print this list
 	@awk 'BEGIN {FS = ":.*##"} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z0-9-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A kind cluster with simulated GPUs and our parts in it: `make kind`. Again after a change of our parts: what changed is replaced.
+# A kind cluster with simulated GPUs and our parts in it: `make kind`. Run again after a change, it replaces the parts that changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,8 +17,8 @@ need() {
   docker info >/dev/null 2>&1 || { echo "Docker is installed, but its daemon does not answer." >&2; exit 1; }
 }
 
-# Where there is a company's own authority, it is lent to the steps that fetch packages. Without provenance: kind cannot
-# load what Docker attaches to an image for that.
+# The steps that fetch packages get this machine's certificate authorities, among them a company's own. No provenance: kind
+# cannot load the attestations that Docker would attach to an image.
 build() {
   local file=$1 target=$2 tag=$3 authorities=/etc/ssl/certs/ca-certificates.crt
   set -- docker buildx build --load --provenance=false "--file=$file" "--target=$target" "--tag=$tag"
@@ -26,7 +26,7 @@ build() {
   "$@" .
 }
 
-# A pod is replaced when its image is another one, though its name is the same.
+# As an annotation this replaces a pod when its image has changed, though the image's name is the same.
 identity() { docker image inspect --format '{{.Id}}' "localhost/gpu-booking/$1:$VERSION"; }
 
 need
