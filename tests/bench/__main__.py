@@ -1,8 +1,9 @@
 """``make bench``: describes the machine, measures, prints one table.
 
-A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (without what needs root
-and a Kubernetes) and ``--only`` only print; with ``--keep`` their rows also replace those of the last whole
-run, which is refused on another machine than that run's. A missed target is reported, and is no failure.
+A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (which leaves out what
+needs root and Kubernetes) and ``--only`` only print; with ``--keep`` their rows also replace those of the
+last whole run, which is refused if that ran on another machine. A missed target is reported, but is no
+failure.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The node agent as its image has it: the packages of its lock, compiled, and nothing that developers have.
+"""The node agent as in its image: the packages of its lock file, compiled, and no developers' packages.
 
-What is installed decides what is loaded: structlog, say, takes rich where there is one.
+Which packages are installed decides what is loaded: structlog, for example, loads rich if it is installed.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ from devcluster.commands import output
 from devcluster.paths import CHECKOUT
 
 PYTHON: Final = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
-"""The one that the virtual environment was made of."""
+"""The interpreter from which the virtual environment was made."""
 LOCK: Final = CHECKOUT / "requirements/deviceplugin.txt"
 PACKAGES: Final = ("cluster", "deviceplugin")
 FLOOR: Final = "import grpc, google.protobuf.message, google.protobuf.descriptor_pool, pynvml"
-"""What nobody can save who speaks to the kubelet and to NVML in Python."""
+"""What every program must load that speaks to the kubelet and to NVML in Python."""
 
 
 def libraries() -> Path:
-    """The folder of the locked packages, made first if it is not in the cache."""
+    """The folder of the locked packages; it is built first if it is not in the cache."""
     digest = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
 
     def make(draft: Path) -> None:
@@ -36,10 +36,10 @@ def libraries() -> Path:
 
 @contextmanager
 def image(folder: Path) -> Iterator[dict[str, str]]:
-    """The environment in which ``PYTHON -m deviceplugin`` is the image's, until the end.
+    """The environment in which ``PYTHON -m deviceplugin`` runs as in the image.
 
     Args:
-        folder: for a copy of the product; it is not there yet, and gone afterwards.
+        folder: where the product is copied to; it must not exist, and is removed at the end.
     """
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")

@@ -1,7 +1,7 @@
 """A cluster of simulated nodes whose pods a real kube-scheduler places, with our extender or without it.
 
-Each kube-scheduler has the profile of mode ``dedicated``; without our extender only its entry is left out,
-and its process does not run.
+Each kube-scheduler has the profile of mode ``dedicated``. Without our extender only the extender's entry is
+left out of it, and its process does not run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,14 +37,14 @@ from tests.bench.simulated import in_parallel, simulated
 from tests.clusters import own
 
 QPS: Final = 1000
-"""Of kube-scheduler, where its own limit is not to be seen; its burst is twice that."""
+"""Of a kube-scheduler whose own limit must not show in the result; its burst is twice that."""
 ALICE: Final = "alice"
 _READY_SECONDS: Final = 60.0
 
 
 @contextmanager
 def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[Arena]":
-    """A cluster of so many nodes of eight GPUs, and ``larger`` ones: name -> GPUs."""
+    """A cluster of this many nodes with eight GPUs each, and of the ``larger`` ones: name -> GPUs."""
     with ExitStack() as stack:
         audit = stack.enter_context(audited(service_account(extender.ACCOUNT)))
         spec = ClusterSpec(
@@ -58,8 +58,8 @@ def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[A
 
 
 def _install(cluster: Cluster) -> None:
-    """Accounts and rights of our parts; nobody answers for the webhook: it and the policies are left out."""
-    # The policies refuse pods with GPUs that did not come by the webhook.
+    """Accounts and rights of our parts, but neither the policies nor the webhook: no controller runs."""
+    # The policies refuse pods with GPUs that the webhook has not seen.
     chart.install(cluster, chart.external_values(cluster.address) | {"policies": {"enabled": False}})
     cluster.kubectl("delete", "mutatingwebhookconfigurations", "--all")
     cluster.kubectl("create", "namespace", NAMESPACE)
@@ -67,19 +67,19 @@ def _install(cluster: Cluster) -> None:
 
 @dataclass
 class Arena:
-    """The cluster, and who schedules in it."""
+    """The cluster, and what schedules its pods."""
 
     cluster: Cluster
     kube: KubeClient
     sightings: Sightings
     audit: AuditLog
     nodes: Sequence[str]
-    """Those of eight GPUs."""
+    """Names of the nodes with eight GPUs."""
     _started: int = field(default=0, init=False)
 
     @contextmanager
     def scheduling(self, qps: int = QPS, *, ours: bool = True) -> Iterator[None]:
-        """While a kube-scheduler of its own places pods, with our extender or without."""
+        """While it lasts, a kube-scheduler of its own places pods, with our extender or without it."""
         self._started += 1
         with ExitStack() as stack:
             if ours:
@@ -88,7 +88,7 @@ class Arena:
             yield
 
     def create(self, bodies: Iterable[dict[str, Any]]) -> None:
-        """Pods, as fast as we can."""
+        """Create pods as fast as possible."""
         in_parallel([partial(self.kube.create, PODS, body, namespace=NAMESPACE) for body in bodies])
 
     def remove(self, pods: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ class Arena:
 
     @contextmanager
     def _scheduler(self, qps: int, *, ours: bool) -> Iterator[None]:
-        """A kube-scheduler that leads at once, with the profile that we ship or that without extenders."""
+        """A kube-scheduler that leads at once, with the profile that we ship or one without extenders."""
         with suppress(NotFound):
             self.kube.delete(LEASES, names.SCHEDULER_LEASE, namespace=names.NAMESPACE)
         part = gpu_scheduler.part(
@@ -128,9 +128,9 @@ class Arena:
         profile["clientConnection"] |= {"qps": qps, "burst": 2 * qps}
         if not ours:
             del profile["extenders"]
-        # In the place of the one that it has written itself.
+        # Replaces the configuration that the part has written itself.
         (self._folder / f"{part.name}.json").write_bytes(msgspec.json.encode(profile))
-        # It ends when it loses its Lease; in the chart the kubelet starts it again.
+        # A scheduler that loses its Lease exits; in the chart the kubelet starts it again.
         daemon = self.cluster.spawn(f"{part.name}-{self._started}", part.program, restarted_always=True)
         yield
         daemon.kill()
@@ -156,12 +156,12 @@ def _is_ready(url: str) -> bool:
 def gpu_pod(
     name: str, *, node: str | None = None, model: str | None = None, booked: bool = False
 ) -> dict[str, Any]:
-    """A pod with one GPU, for any of the nodes or for one.
+    """The body of a pod with one GPU, for any node or for a certain one.
 
     Args:
-        name: of the pod.
-        node: where it must go.
-        model: the only model that it takes.
+        name: the pod's name.
+        node: the only node on which it may run.
+        model: the only model that it accepts.
         booked: whether it is alice's, who has a booking; otherwise it is opportunistic.
     """
     where = {"kubernetes.io/hostname": node} if node else {}

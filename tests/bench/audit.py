@@ -1,4 +1,4 @@
-"""What one account asks of the API server, counted in the API server's own audit log."""
+"""The requests of one account to the API server, counted in the API server's own audit log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +14,15 @@ _LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def service_account(name: str) -> str:
-    """How the API server calls a ServiceAccount of ours."""
+    """The API server's name for one of our ServiceAccounts."""
     return f"system:serviceaccount:{names.NAMESPACE}:{name}"
 
 
 class AuditLog:
-    """The log; begins to count where it was last asked."""
+    """The log; each count begins where the last one ended."""
 
     def __init__(self, folder: Path, user: str) -> None:
-        """Args: folder: for policy and log, there before the cluster starts; user: the one it records."""
+        """Args: folder: for policy and log, exists before the cluster starts; user: whose requests count."""
         self._policy, self._log = folder / "policy.json", folder / "audit.log"
         self._read = 0
         rules = [{"level": "Metadata", "users": [user]}, {"level": "None"}]
@@ -31,11 +31,11 @@ class AuditLog:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Of kube-apiserver."""
+        """Arguments of kube-apiserver."""
         return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
 
     def calls(self) -> int:
-        """How many requests were answered since the last time; watches, which go on, are none."""
+        """How many requests were answered since the last count; watches are not counted, as they go on."""
         with self._log.open("rb") as log:
             log.seek(self._read)
             text = log.read()
@@ -51,6 +51,6 @@ def _is_call(line: bytes) -> bool:
 
 @contextmanager
 def audited(user: str) -> Iterator[AuditLog]:
-    """A log for a cluster that is about to start."""
+    """A log for a cluster that will be started."""
     with TemporaryDirectory() as folder:
         yield AuditLog(Path(folder), user)

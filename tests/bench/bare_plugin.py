@@ -1,4 +1,4 @@
-"""A device plugin that could not be smaller: ``bare_plugin DEVICES``, run inside a node."""
+"""The smallest possible device plugin: ``bare_plugin DEVICES``, run inside a node."""
 
 import sys
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ FOLDER = Path("/var/lib/kubelet/device-plugins")
 
 
 class BarePlugin(rpc.DevicePluginServicer):
-    """Healthy devices, the first ones first, by an environment variable."""
+    """Its devices are always healthy; it prefers the first ones, and injects an environment variable."""
 
     def __init__(self, devices: list[str]) -> None:
         self._devices = devices
 
     def GetDevicePluginOptions(self, request: object, context: object) -> api.DevicePluginOptions:
-        """As our agent's, but for the gate before a container's start."""
+        """The options of our agent, without the call before a container's start."""
         del request, context
         return api.DevicePluginOptions(get_preferred_allocation_available=True)
 
     def ListAndWatch(self, request: object, context: object) -> Iterator[api.ListAndWatchResponse]:
-        """Once; then silence."""
+        """Report the devices once, and nothing after that."""
         del request, context
         yield api.ListAndWatchResponse(
             devices=[api.Device(ID=one, health="Healthy") for one in self._devices]
@@ -37,7 +37,7 @@ class BarePlugin(rpc.DevicePluginServicer):
     def GetPreferredAllocation(
         self, request: api.PreferredAllocationRequest, context: object
     ) -> api.PreferredAllocationResponse:
-        """The first ones."""
+        """Prefer the first devices."""
         del context
         chosen = [
             sorted(asked.available_deviceIDs)[: asked.allocation_size] for asked in request.container_requests
@@ -46,7 +46,7 @@ class BarePlugin(rpc.DevicePluginServicer):
         return api.PreferredAllocationResponse(container_responses=answers)
 
     def Allocate(self, request: api.AllocateRequest, context: object) -> api.AllocateResponse:
-        """Their names."""
+        """Inject the names of the devices."""
         del context
         given = [
             {names.DEVICES_VARIABLE: ",".join(asked.devices_ids)} for asked in request.container_requests
@@ -56,7 +56,7 @@ class BarePlugin(rpc.DevicePluginServicer):
 
 
 def main(devices: str) -> None:
-    """Serve, register, stay."""
+    """Serve, register, and stay."""
     endpoint = "bare.sock"
     FOLDER.joinpath(endpoint).unlink(missing_ok=True)
     server = grpc.server(ThreadPoolExecutor(8))

@@ -1,6 +1,6 @@
-"""What the webhook adds to the creation of a pod, next to a webhook that lets everything through unread.
+"""What the webhook adds to the creation of a pod, compared with a webhook that admits everything unread.
 
-Both are asked by the same API server about dry runs, in turns; the empty one is served by this process.
+The same API server calls both, in turns, for dry runs; this process serves the empty one.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ _ADDED: Final = Kind(
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Dry runs of pods, with a GPU and without, in turns."""
+    """Dry runs of pods, with a GPU and without one, in turns."""
     cluster, clock = lab.standing.cluster, SystemClock()
     times: dict[bool, list[float]] = {True: [], False: []}
     with closing(administrator(cluster)) as kube, _empty_webhook(cluster, kube, clock):
@@ -73,7 +73,7 @@ def _create(kube: Kube, *, gpu: bool) -> None:
 
 
 class _Empty:
-    """Lets everything through; says whether it is asked."""
+    """Admits everything; counts its calls."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -87,7 +87,7 @@ class _Empty:
 
 @contextmanager
 def _empty_webhook(cluster: Cluster, kube: Kube, clock: SystemClock) -> Iterator[None]:
-    """Asked about pods with a label of its own, until it is removed."""
+    """A webhook that is called for pods with a label of its own, until it is removed."""
     host, empty = address_towards(cluster.address), _Empty()
     authority = new_authority(clock.now())
     server = TlsServer(Endpoint(empty, clock, Metrics(CollectorRegistry())), clock, host=host, port=0)
@@ -103,7 +103,7 @@ def _empty_webhook(cluster: Cluster, kube: Kube, clock: SystemClock) -> Iterator
 
 
 def _await_asked(kube: Kube, empty: _Empty, clock: SystemClock) -> None:
-    """The API server reads its webhooks by a watch."""
+    """Wait until it is called: the API server learns of webhooks by a watch."""
     deadline = clock.monotonic() + 60
     while not empty.times:
         if clock.monotonic() > deadline:

@@ -40,14 +40,14 @@ _AFTER_KUBELET: Final = Kind(
 
 
 class _Line(msgspec.Struct):
-    """What a line of the log must have to be of interest."""
+    """The fields of a log line that are evaluated."""
 
     event: str = ""
     time: datetime | None = None
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Kill the agent of a node, then its kubelet, and start them again, some times."""
+    """Kill and restart the agent of a node, then its kubelet, several times."""
     cluster, node = lab.standing.cluster, NODES[0]
     agent, kubelet = cluster.daemon(f"{node}/{AGENT}"), cluster.daemon(f"{node}/kubelet")
     starts = [(_again(agent, agent)[1], _loading()) for _ in range(TIMES)]
@@ -60,7 +60,7 @@ def measure(lab: Lab) -> Iterator[Row]:
 
 
 def _again(victim: Daemon, agent: Daemon) -> tuple[datetime, float]:
-    """Kill a process and start it again: when that was, and seconds until the agent was registered."""
+    """Kill a process and start it again: the time of that, and seconds until the agent was registered."""
     victim.kill()
     lines = len(agent.log.read_text(errors="replace").splitlines())
     begin = SystemClock().now()
@@ -79,7 +79,7 @@ def _again(victim: Daemon, agent: Daemon) -> tuple[datetime, float]:
 
 
 def _after_kubelet(agent: Daemon, kubelet: Daemon) -> tuple[float, float]:
-    """Seconds from the kubelet's start to the registration, and to the kubelet's socket."""
+    """Seconds from the kubelet's start until the registration, and until the kubelet's socket exists."""
     begin, registered = _again(kubelet, agent)
     made = Path(f"/proc/{kubelet.pid}/root", KUBELET_SOCKET).stat().st_ctime
     return registered, (datetime.fromtimestamp(made, UTC) - begin).total_seconds()

@@ -1,6 +1,6 @@
 """How much memory a node agent takes a minute after its start: eight GPUs, a real kubelet and API server.
 
-It runs with the packages of its image, on a node of the cluster, in the place of the usual agent. A part of
+It runs with the packages of its image on a node of the cluster, in place of the usual agent. A part of
 ``bench_agent``.
 """
 
@@ -34,7 +34,7 @@ KINDS: Final = (_MEMORY,)
 
 
 def measure(lab: Lab, node: str) -> Iterator[Row]:
-    """One agent, one minute."""
+    """One agent for one minute."""
     with _another_agent(lab.standing.parts, lab.standing.cluster.state, node) as pid:
         SystemClock().wait(threading.Event(), MINUTE)
         yield _MEMORY.row(_resident(pid), _floor())
@@ -42,7 +42,7 @@ def measure(lab: Lab, node: str) -> Iterator[Row]:
 
 @contextmanager
 def _another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
-    """The image's agent on a node; gives its PID as soon as it is ready, and the usual one its place back."""
+    """The image's agent on a node: its PID as soon as it is ready. Afterwards the usual agent runs again."""
     folder = state / "bench-gpus"
     fake = FakeNvml(folder)
     fake.create(GPUS)
@@ -69,7 +69,7 @@ def _resident(pid: int) -> float:
 
 
 def _floor() -> float:
-    """MiB of a bare process."""
+    """MiB that a bare process takes."""
     program = f"{agent_image.FLOOR}\nprint(open('/proc/self/status').read())"
     said = subprocess.run(
         [agent_image.PYTHON, "-c", program],

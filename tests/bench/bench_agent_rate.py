@@ -1,7 +1,7 @@
-"""How fast a kubelet admits pods with a GPU: by our agent, and by a plugin that could not be smaller.
+"""How fast a kubelet admits pods with a GPU: with our agent, and with the smallest possible plugin.
 
-The pods are static, so that nothing is between their files and the kubelet, and wait for a volume that
-never comes, so that no container's start is measured. A part of ``bench_agent``.
+The pods are static, so that nothing is between their files and the kubelet. They wait for a volume that never
+appears, so that no start of a container is measured. A part of ``bench_agent``.
 """
 
 import json
@@ -40,7 +40,7 @@ KINDS: Final = (_RATE,)
 
 
 def measure(lab: Lab, node: str) -> Iterator[Row]:
-    """In turns, after each other's end."""
+    """The two plugins in turns; one begins when the other has ended."""
     cluster, parts = lab.standing.cluster, lab.standing.parts
     gpus = tuple(_gpu(index) for index in range(PODS))
     fake, row = FakeNvml(cluster.state / "bench-crowd"), _Row(cluster, node)
@@ -73,15 +73,15 @@ class _Row:
         self._clock = SystemClock()
 
     def await_gpus(self, count: int) -> None:
-        """Wait until the node reports so many GPUs: of none, before another plugin brings them."""
+        """Wait until the node reports this many GPUs: none, before another plugin advertises its own."""
         self._await(f"{count} GPUs are allocatable", lambda: self._allocatable() == count)
 
     def rate(self, name: str) -> float:
-        """Pods a second, between the first one and the last one that got its device."""
+        """Pods per second, between the first and the last pod that got its device."""
         self.await_gpus(PODS)
         files = [self._manifests / f"{name}-{number}.json" for number in range(PODS)]
         for number, file in enumerate(files):
-            # The kubelet reads files that do not begin with a dot; all of them together.
+            # The kubelet ignores files that begin with a dot, so that all of them appear together.
             file.with_name(f".{file.name}").write_text(json.dumps(_pod(name, number)))
         for file in files:
             file.with_name(f".{file.name}").rename(file)
@@ -94,7 +94,7 @@ class _Row:
             self._await(f"the pods of {name} are gone", lambda: not self._left(name))
 
     def _served(self, name: str, count: int) -> float:
-        """When so many of them had devices."""
+        """When this many of them had devices."""
 
         def enough() -> bool:
             entries = json.loads(self._record.read_text() or "{}")["Data"]["PodDeviceEntries"] or []

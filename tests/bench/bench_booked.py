@@ -1,6 +1,6 @@
-"""How soon a booked pod runs when a GPU must be taken back for it.
+"""How soon a booked pod runs if a GPU must be taken back for it.
 
-The floor is what nobody can save: the kubelet's end of an equal pod, and the start of one without a booking.
+The floor cannot be avoided: the kubelet ends an equal pod, and starts one without a booking.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ ROUNDS: Final = 10
 OTHERS: Final = 3
 PERCENTS: Final = (50, 95)
 _SAFE: Final = {names.CHECKPOINT_AT: "2100-01-01T00:00:00Z"}
-"""Counts as now: this pod loses nothing, and is the victim."""
+"""A checkpoint in the future counts as one of now: this pod loses nothing, and is the victim."""
 _DECIDED: Final = Kind(
     "booked-decided-p50",
     f"booked pod seen by the controller to its victim given notice, p50 of {ROUNDS}",
@@ -52,7 +52,7 @@ _MEMORY: Final = Kind("memory-controller", "memory of the controller after all t
 @dataclass
 class _Times:
     decided: list[float] = field(default_factory=list)
-    """By the controller's own clock."""
+    """Seconds by the controller's own clock."""
     noticed: list[float] = field(default_factory=list)
     running: list[float] = field(default_factory=list)
     floor: list[float] = field(default_factory=list)
@@ -109,14 +109,14 @@ def _round(ground: Ground, alice: Kube, number: int, times: _Times) -> None:
 
 
 def _decisions(parts: Parts) -> tuple[float, float]:
-    """How many decisions the controller has measured, and their seconds."""
+    """The number of decisions that the controller has measured, and their total seconds."""
     name = "gpu_booking_reclaimer_decision_seconds"
     controller = parts.controller()
     return parts.metric(controller, f"{name}_count"), parts.metric(controller, f"{name}_sum")
 
 
 def body(name: str, *, safe: bool = False) -> dict[str, Any]:
-    """One A100; safe: its eviction destroys nothing."""
+    """The body of a pod with one A100; ``safe``: its eviction loses no work."""
     body = probe.pod(name, [probe.container("main", gpus=1)], model=A100)
     body["metadata"]["annotations"].update(_SAFE if safe else {})
     return body

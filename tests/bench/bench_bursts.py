@@ -1,7 +1,7 @@
-"""Bursts of pods onto exactly as many devices of two models: which pods are sent to a taken device.
+"""Bursts of pods onto exactly as many devices of two models: how many pods are sent to a taken device.
 
-kube-scheduler asks filter about a pod before the bind of the one before has arrived. Whoever is refused waits
-out a backoff. Counted are the times that filter is asked about a pod beyond the first.
+kube-scheduler asks filter about a pod before the bind of the previous one has arrived. A pod that is refused
+waits for its backoff. The calls of filter beyond the first of each pod are counted.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from tests.bench.simulated import GPUS, program
 from tests.fakes.objects import A100, A6000, a100, a6000
 
 SIZES: Final = (8, 16, 32)
-"""Pods of a burst."""
+"""Pods per burst."""
 HOSTS: Final = 4
 """Nodes, each with as many devices of one model as of the other."""
 TURNS: Final = 5
@@ -57,7 +57,7 @@ _BOUND: Final = {
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """All sizes with our extender, then without."""
+    """All sizes, first with our extender, then without it."""
     with arena(HOSTS) as place:
         _describe(place)
         bursts = Bursts(place)
@@ -73,23 +73,23 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """One that was played."""
+    """The result of one burst."""
 
     seconds: float
-    """From the first pod's creation to the last one's bind."""
+    """From the creation of the first pod to the bind of the last one."""
     questions: int
-    """How often filter was asked meanwhile; 0 where nobody counted."""
+    """How often filter was called meanwhile; 0 if that was not counted."""
 
 
 @dataclass
 class Bursts:
-    """Played one after the other."""
+    """Plays bursts one after the other."""
 
     place: Arena
     _numbers: Iterator[int] = field(default_factory=count, init=False)
 
     def play(self, size: int, *, counts: bool = False) -> Burst:
-        """Fill what the burst is not meant to have, and play it; everything is gone afterwards."""
+        """Fill the devices that are not meant for the burst, and play it; all pods are removed afterwards."""
         number = next(self._numbers)
         others = [
             (f"other-{number}-{node}-{model.lower()}-{index}", node, model)
@@ -118,7 +118,7 @@ class Bursts:
 
 
 def _describe(place: Arena) -> None:
-    """Every node has as many devices of each model."""
+    """Give every node as many devices of one model as of the other."""
     for name in place.nodes:
         half = GPUS // 2
         devices = [a100(index, name) for index in range(half)]

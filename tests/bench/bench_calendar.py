@@ -1,6 +1,6 @@
 """The earliest slot in a full calendar: 50,000 bookings, gaps everywhere, none of them long enough.
 
-Asked as the service asks: the calendar was read before, the room is made for the question.
+As in the service, the calendar was read before, and ``PlannedCapacity`` is built for each request.
 """
 
 from collections.abc import Iterator
@@ -49,22 +49,22 @@ _CHANGE: Final = Kind(
 
 @dataclass(frozen=True)
 class Lasting:
-    """Any start, for so long."""
+    """Allows any start, with this length."""
 
     length: timedelta
     not_before: datetime = START
 
     def start_at(self, moment: datetime) -> datetime:
-        """Itself."""
+        """The moment itself."""
         return moment
 
     def end_of(self, start: datetime) -> datetime:
-        """So much later."""
+        """The start plus the length."""
         return start + self.length
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Both questions, and what keeps their answers fast."""
+    """Both requests, and the update of the calendar that keeps their answers fast."""
     for kind, wanted, length, is_paired in (
         (_ANY, CapacityRequest(count=1, topology="any"), timedelta(days=14), False),
         (_WHOLE, CapacityRequest(count=4, topology="single-node"), timedelta(days=7), True),
@@ -99,7 +99,7 @@ def _free_capacity(calendar: Calendar) -> PlannedCapacity:
 
 
 def _full(*, is_paired: bool) -> list[Record]:
-    """One booking after the other on every GPU, or pair of GPUs, with short gaps between them."""
+    """Bookings one after the other on every GPU, or pair of GPUs, with short gaps between them."""
     size = 2 if is_paired else 1
     lanes = [(START, f"n{node}") for node in range(NODES) for _ in range(GPUS // size)]
     records: list[Record] = []

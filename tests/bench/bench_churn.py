@@ -1,7 +1,7 @@
-"""How soon a part of ours acts again while the churn goes on: 1,200 pods come and go on 125 simulated nodes.
+"""How soon a part of ours works again during the churn: 1,200 pods come and go on 125 simulated nodes.
 
-Everybody is killed at a random moment, and what is struck otherwise is struck, too. The floor is started when
-the part is back, at the same load: it loads the same program and reads all pods.
+Every part is killed at a random moment, together with the other faults of the churn. The floor is started
+when the part is back, under the same load: it loads the same program and reads all pods.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.long.churn.ground import ground
 from tests.long.churn.recoveries import slowest
 
 SEED: Final = "bench"
-"""Every run the same moments."""
+"""The same moments in every run."""
 ROUNDS: Final = 2
 SCALE: Final = Scale(nodes=125, crowd=1000, booked=200, seconds=(ROUNDS - 1) * ROUND + 1)
 _KIND: Final = Kind(

@@ -1,4 +1,4 @@
-"""A whole Kubernetes: how soon it is up, and how soon all our parts are ready in it."""
+"""A whole Kubernetes cluster: how soon it is up, and how soon all our parts are ready in it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -19,7 +19,7 @@ _PARTS: Final = Kind(
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Start it, if that has not been done yet."""
+    """Start it if it has not been started yet."""
     standing = lab.standing
     yield _START.row(standing.started)
     yield _PARTS.row(standing.deployed, standing.loading)

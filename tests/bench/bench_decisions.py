@@ -1,4 +1,4 @@
-"""What deciding costs by itself, without HTTP: filter per node, bind's choice, the ledger's events."""
+"""What decisions cost by themselves, without HTTP: filter per node, bind's choice, the ledger's events."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -38,7 +38,7 @@ _SIZE: Final = Kind("ledger-memory", f"memory of the ledger, {PODS} pods", "MiB"
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """All rows without HTTP."""
+    """All rows that need no HTTP."""
     yield _filter()
     yield from _choose()
     yield _ledger()

@@ -1,9 +1,9 @@
-"""How often the controller asks a real API server because of one eviction, from the hold to the end of it.
+"""How many calls to a real API server the controller makes for one eviction, from the hold to its end.
 
-Counted at a proxy between the two are all calls about pods, PodTemplates and Bookings, reads and refused ones
-as well: not its watches and Leases, and not Events, which another thread writes and which have their own row.
-The booked pod's are the hold, the look at all Bookings, and what is tried again: its hold is refused once
-where kube-scheduler writes to the new pod at the same moment.
+A proxy between the two counts all calls for pods, PodTemplates and Bookings, reads and refused ones as
+well. It does not count watches and Leases, nor Events, which another thread writes and which have their own
+row. Calls for the booked pod are the hold, the reading of all Bookings, and repeated attempts: its hold is
+refused once if kube-scheduler writes to the new pod at the same moment.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ _EVENTS: Final = Kind("eviction-events", "writes of Events because of one evicte
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Bob's pod goes for alice's, again and again: a bare one, and one with a controller."""
+    """Bob's pod leaves for alice's, again and again: a bare one, and one with a controller."""
     standing = lab.standing
     with _proxied(standing) as proxy, _booked(standing) as alice:
         bare = [_round(standing, alice, proxy, number, owned=False) for number in range(ROUNDS)]
@@ -62,7 +62,7 @@ def measure(lab: Lab) -> Iterator[Row]:
 
 @contextmanager
 def _proxied(standing: Standing) -> Iterator[FaultProxy]:
-    """The controller behind a proxy."""
+    """The controller, connected through a proxy."""
     cluster, parts = standing.cluster, standing.parts
     folder = parts.folder / "proxy"
     with FaultProxy(cluster.api_server, cluster.ca_file, folder, host=cluster.host_address) as proxy:
@@ -80,7 +80,7 @@ def _proxied(standing: Standing) -> Iterator[FaultProxy]:
 
 @contextmanager
 def _booked(standing: Standing) -> Iterator[Kube]:
-    """Alice, who has booked one of four A100s; bob has the other three."""
+    """Alice, who has booked one of four A100s; bob's pods hold the other three."""
     parts, ground = standing.parts, standing.ground
     parts.people.admit("alice", NAMESPACE)
     alice = person(standing.cluster, parts.people.token("alice"))
@@ -101,7 +101,7 @@ def _booked(standing: Standing) -> Iterator[Kube]:
 def _round(
     standing: Standing, alice: Kube, proxy: FaultProxy, number: int, *, owned: bool
 ) -> Mapping[str, int]:
-    """The calls of one eviction."""
+    """The numbers of calls of one eviction."""
     ground, kind = standing.ground, "owned" if owned else "bare"
     victim, hers = f"goes-{kind}-{number}", f"hers-{kind}-{number}"
     ground.bear(_owned(standing, victim) if owned else body(victim, safe=True))
@@ -130,7 +130,7 @@ def _counted(calls: list[Call], hers: str) -> Mapping[str, int]:
 
 
 def _owned(standing: Standing, name: str) -> dict[str, Any]:
-    """A pod with a controller that makes no other."""
+    """The body of a pod whose controller creates no replacement."""
     kubectl = standing.cluster.kubectl
     kubectl("create", "configmap", f"{OWNER}-{name}", "--namespace", NAMESPACE)
     words = (

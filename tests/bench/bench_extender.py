@@ -1,6 +1,6 @@
-"""The extender as it is shipped, next to a simulated API server: its start, its size, its log.
+"""The extender as it is shipped, with a simulated API server: its start, its size, its log.
 
-And how filter answers while the cluster changes and is listed again.
+Also how fast filter answers while the cluster changes and is listed again.
 """
 
 import http.client
@@ -32,22 +32,22 @@ from tests.bench.timing import seconds
 from tests.extender.settings import free_port
 
 PROGRAM: Final = ("extender",)
-"""Module and arguments."""
+"""The module and its arguments."""
 NODES: Final = 1_000
 SIZE: Final = f"{NODES} nodes, {NODES * GPUS} pods"
 MIB: Final = 2**20
 STARTS_WITHIN: Final = 60.0
-"""Seconds; what takes longer is broken."""
+"""Seconds; an extender that takes longer is broken."""
 QUESTIONS: Final = 100
 EVENTS: Final = 1_000
 """Per second."""
 SPAN: Final = 10.0
-"""Seconds for which filter is asked, idle and busy."""
+"""Seconds during which filter is asked, idle and busy."""
 RELISTED_EVERY: Final = 2.0
 LISTED_EVERY: Final = 1.0
-"""Seconds: a list takes about as long."""
+"""Seconds: a list takes about this long."""
 BETWEEN: Final = 0.005
-"""Seconds between two questions: more than a scheduler manages."""
+"""Seconds between two requests: they come faster than a scheduler could send them."""
 
 _START: Final = Kind(
     "extender-cold-start",
@@ -77,7 +77,7 @@ _LISTED: Final = Kind(
     target=Target(ratio=3),
 )
 BINDS: Final = 200
-"""At one time, more than may have threads; kube-scheduler sets no limit."""
+"""At a time: more than there may be threads for; kube-scheduler sets no limit."""
 SLOW_SECONDS: Final = 3.0
 _SLOW: Final = Kind(
     "filter-slow-api-p99",
@@ -89,7 +89,7 @@ _SLOW: Final = Kind(
 
 
 class Extender:
-    """The process and its client."""
+    """The extender's process, and a client of it."""
 
     def __init__(
         self, server: int, folder: Path, program: Sequence[str] = PROGRAM, *, nodes: int = NODES
@@ -118,7 +118,7 @@ class Extender:
         self.scheduler = Scheduler(port, nodes)
 
     def await_first_answer(self) -> None:
-        """Ask until it answers."""
+        """Ask filter until it answers."""
         never, begin = Event(), self._clock.monotonic()
         while self._clock.monotonic() - begin < STARTS_WITHIN:
             try:
@@ -131,35 +131,35 @@ class Extender:
         raise RuntimeError(f"The extender does not answer: {self._log.read_text()[-1000:]}")
 
     def memory(self) -> int:
-        """Bytes of it that are in memory."""
+        """Bytes of memory that the process uses."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return 1024 * int(status.partition("VmRSS:")[2].split()[0])
 
     def logged(self) -> int:
-        """Bytes that it has logged so far."""
+        """The number of bytes that it has logged so far."""
         return self._log.stat().st_size
 
     def processor_seconds(self) -> float:
-        """That it has used so far."""
+        """Seconds of processor time that it has used so far."""
         return processor_seconds(self._process.pid)
 
     def log(self) -> str:
-        """What it has logged so far."""
+        """The log so far."""
         return self._log.read_text()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the process a signal."""
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         self.scheduler.close()
         self._process.terminate()
         self._process.wait(STARTS_WITHIN)
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Start it, then ask it."""
+    """Start the extender, then ask filter."""
     with child("tests.bench.canned_server", str(NODES)) as port, an_extender(int(port)) as extender:
         starting = seconds(extender.await_first_answer)
         yield _START.row(starting, seconds(lambda: _list_in_pages(int(port))))
@@ -183,7 +183,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 @contextmanager
 def an_extender(server: int, program: Sequence[str] = PROGRAM, *, nodes: int = NODES) -> Iterator[Extender]:
-    """One that follows a server on this port."""
+    """An extender that follows the API server on this port."""
     with TemporaryDirectory() as folder:
         extender = Extender(server, Path(folder), program, nodes=nodes)
         try:
@@ -212,7 +212,7 @@ def _logged(extender: Extender) -> float:
 
 @contextmanager
 def _binding(extender: Extender, server: int) -> Iterator[None]:
-    """Binds, as many as there may be at a time, of pods that have to be read first."""
+    """``BINDS`` binds at a time, of pods that the extender has to read first."""
     want(server, "/delay", int(1000 * SLOW_SECONDS))
     try:
         with child("tests.bench.binders", str(extender.port), str(BINDS), str(SLOW_SECONDS)):
@@ -222,7 +222,7 @@ def _binding(extender: Extender, server: int) -> Iterator[None]:
 
 
 def _asked(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:
-    """Seconds of each answer, while so much happens."""
+    """Seconds of each answer, under this many events and lists."""
     every = relisted_every or (RELISTED_EVERY if events else 2 * SPAN)
     clock, never = SystemClock(), Event()
     want(server, "/rate", events)
@@ -239,7 +239,7 @@ def _asked(extender: Extender, server: int, *, events: int, relisted_every: floa
 
 
 def want(server: int, path: str, number: int) -> bytes:
-    """Tell the API server that is played what is wanted; what it answers."""
+    """Set what the simulated API server does; its answer."""
     connection = http.client.HTTPConnection("127.0.0.1", server)
     connection.request("POST", path, str(number))
     answer = connection.getresponse().read()

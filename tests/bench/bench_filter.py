@@ -1,8 +1,8 @@
-"""The verb filter over HTTP, as kube-scheduler asks it: one connection that is kept, on loopback.
+"""The verb filter over HTTP, as kube-scheduler calls it: on one persistent connection, on loopback.
 
-Two floors in turns with it: the codec alone (reading the request and writing the names, in this process),
-and the same server echoing the names, so that what is left is the decision. The names come in another order
-each time, as they do from a scheduler that filters nodes in parallel.
+Two floors take turns with it: the codec alone (reading the request and writing the names, in this process),
+and the same server echoing the names, so that the difference is the decision. The names come in another
+order each time, as they do from a scheduler that filters nodes in parallel.
 """
 
 import itertools
@@ -57,9 +57,9 @@ AGAINST_ECHO: Final = {
 
 
 class Scheduler:
-    """Asks as kube-scheduler does: head and body in one piece, on a connection that is kept.
+    """Asks as kube-scheduler does: head and body in one piece, on a persistent connection.
 
-    By a bare socket, since Python's own client takes longer to read a head than the server to answer.
+    It uses a bare socket, since Python's own client takes longer to read a head than the server to answer.
     """
 
     def __init__(self, port: int, nodes: int) -> None:
@@ -68,7 +68,7 @@ class Scheduler:
         self._requests = itertools.cycle(filter_requests(nodes))
 
     def request(self) -> bytes:
-        """The next one."""
+        """The next request."""
         return next(self._requests)
 
     def ask(self, path: str, body: bytes | None = None) -> bytes:
@@ -79,8 +79,8 @@ class Scheduler:
             body: the request; by default the next one.
 
         Raises:
-            OSError: nobody listens, or the connection has ended.
-            RuntimeError: the answer is a refusal.
+            OSError: nothing listens, or the connection has ended.
+            RuntimeError: the request was refused.
         """
         body = body or self.request()
         length = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
@@ -94,7 +94,7 @@ class Scheduler:
         return content
 
     def close(self) -> None:
-        """No more requests on this connection."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -141,10 +141,10 @@ def _size(scheduler: Scheduler, nodes: int) -> Iterator[Row]:
 
 
 def checked(content: bytes, nodes: int) -> None:
-    """See that an answer is the one that is to be measured.
+    """Check that the answer is the expected one.
 
     Raises:
-        RuntimeError: it is another.
+        RuntimeError: it is another one.
     """
     answer = msgspec.json.decode(content, type=ExtenderFilterResult)
     if answer.error:

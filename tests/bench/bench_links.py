@@ -1,6 +1,6 @@
-"""How long the kubelet waits for the choice of GPUs that go best together, where we have not decided.
+"""How long the kubelet waits for the choice of GPUs that fit together best, if the scheduler has chosen none.
 
-The scores are all different: machines as they are built have few different ones, and none is slower for it.
+All scores differ. Real machines have few different ones, and none is slower because of that.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _KIND: Final = Kind(
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """The size of which there are most sets."""
+    """The number of GPUs for which there are most sets."""
     gpus = [f"GPU-{number:02}" for number in range(EXACT)]
     scores = _scores(gpus)
     if tuple(best_effort(scores, gpus, frozenset(), COUNT)) != _tried_out(scores, gpus):
@@ -41,7 +41,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 def _scores(gpus: list[str]) -> Scores:
     found: dict[str, dict[str, int]] = {gpu: {} for gpu in gpus}
     for number, (one, other) in enumerate(combinations(gpus, 2)):
-        # 379 and 1000 have no divisor in common: no two scores are the same, and they rise and fall.
+        # 379 and 1000 have no common divisor: no two scores are equal, and they rise and fall.
         found[one][other] = found[other][one] = 10 * (1 + number * 379 % 1000)
     return found
 

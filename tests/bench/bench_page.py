@@ -1,6 +1,6 @@
-"""The page *Availability* over HTTP, as a browser asks for it: one connection that is kept, on loopback.
+"""The page *Availability* over HTTP, as a browser requests it: on one persistent connection, on loopback.
 
-The floor, in turns with it, is a file of the same server that is answered from memory.
+The floor, in turns with it, is a file that the same server answers from memory.
 """
 
 import http.client
@@ -46,7 +46,7 @@ class Reader:
         return content
 
     def close(self) -> None:
-        """No more questions."""
+        """Close the connection."""
         self._connection.close()
 
 

@@ -1,4 +1,4 @@
-"""Planning at the largest size that is supported: 5,000 nodes, 40,000 pods with a GPU each, none free.
+"""Planning at the largest supported size: 5,000 nodes, 40,000 pods with a GPU each, none of them free.
 
 Measured in a process of its own (``tests.bench.planner``), whose memory is that of the whole cache.
 """

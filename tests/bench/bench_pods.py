@@ -1,6 +1,6 @@
 """Pods through our chain on a real cluster: one after the other, and eight at once.
 
-The floor are pods without GPU that the default scheduler binds, in turns with ours, on the same nodes.
+The floor is pods without a GPU that the default scheduler binds, in turns with ours, on the same nodes.
 """
 
 import os
@@ -57,7 +57,7 @@ _MEMORY: Final = (
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """All of it."""
+    """All rows."""
     parts, ground = lab.standing.parts, lab.standing.ground
     yield from _one_by_one(ground, [parts.extender().pid, *(parts.agent(node).pid for node in NODES)])
     yield from _burst(ground)
@@ -92,7 +92,7 @@ def _times(ours: Sequence[Birth], floor: Sequence[Birth]) -> Iterator[Row]:
 
 
 def processor_seconds(pid: int) -> float:
-    """Processor time that a process has taken so far (to 10 ms)."""
+    """Processor time that a process has used so far (to 10 ms)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -108,7 +108,7 @@ def _burst(ground: Ground) -> Iterator[Row]:
 
 
 def _inside(parts: Parts) -> Iterator[Row]:
-    """What our parts took of it, by their own clocks: means over all pods above."""
+    """What our parts took of that time, by their own clocks: means over all pods above."""
     extender = parts.extender()
     agents = [parts.agent(node) for node in NODES]
     pods = WARM_UP + PODS + BURSTS * BURST

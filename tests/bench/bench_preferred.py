@@ -1,8 +1,8 @@
-"""The kubelet's three questions about a container with a GPU, while its Pods API knows a hundred pods.
+"""The kubelet's three calls for a container with a GPU, while its Pods API has a hundred pods.
 
-This process plays the kubelet: its registration, its Pods API with an answer made beforehand, its checkpoint,
-its calls. The agent that answers is a whole one, with eight simulated GPUs; for the rows of a driver that
-hangs one of them does not answer NVML any more.
+This process plays the kubelet: its registration, its Pods API with a prepared answer, its checkpoint, its
+calls. A whole agent answers, with eight simulated GPUs; for the rows of a driver that hangs, NVML does not
+answer for one of them any more.
 """
 
 import json
@@ -71,7 +71,7 @@ _PRE_START: Final = Kind(
 
 
 class _Pods(pods_api_grpc.PodsServicer):
-    """Always the same pods."""
+    """A Pods API that always has the same pods."""
 
     def __init__(self, answer: pods_api.ListPodsResponse) -> None:
         self._answer = answer
@@ -79,34 +79,34 @@ class _Pods(pods_api_grpc.PodsServicer):
     def ListPods(
         self, request: pods_api.ListPodsRequest, context: grpc.ServicerContext
     ) -> pods_api.ListPodsResponse:
-        """All of them."""
+        """All pods."""
         del request, context
         return self._answer
 
     def GetPod(
         self, request: pods_api.GetPodRequest, context: grpc.ServicerContext
     ) -> pods_api.GetPodResponse:
-        """Nobody asks."""
+        """Refused: the agent does not call it."""
         del request
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "only ListPods is measured")
         raise AssertionError
 
 
 class _Registration(dp_grpc.RegistrationServicer):
-    """Whoever registers is the agent."""
+    """Only the agent registers here."""
 
     def __init__(self) -> None:
         self.endpoints: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def Register(self, request: dp.RegisterRequest, context: grpc.ServicerContext) -> dp.Empty:
-        """Under which socket it serves."""
+        """Note the socket at which it serves."""
         del context
         self.endpoints.put(request.endpoint)
         return dp.Empty()
 
 
 class _Stream:
-    """What the agent says of its devices, as the kubelet gets it: without a stream it registers again."""
+    """The agent's devices, as the kubelet receives them: an agent without a stream registers again."""
 
     def __init__(self, agent: dp_grpc.DevicePluginStub) -> None:
         self._call = agent.ListAndWatch(dp.Empty())
@@ -119,7 +119,7 @@ class _Stream:
                 self.health = {device.ID: device.health for device in update.devices}
 
     def close(self) -> None:
-        """No more updates."""
+        """End the stream."""
         self._call.cancel()
 
     def await_that(self, uuid: str, health: str) -> None:
@@ -201,7 +201,7 @@ def _rows(kinds: Mapping[int, Kind], ours: Work, floor: Work) -> Iterator[Row]:
 
 @contextmanager
 def _kubelet(root: Path) -> Iterator[_Registration]:
-    """Seven pods with a GPU, one that is being admitted, and many without."""
+    """A kubelet with seven pods that have a GPU, one that is being admitted, and many without a GPU."""
     for name in ("device-plugins", "pod-resources", "pods-api"):
         (root / name).mkdir()
     held = {f"uid-{index}": [one.uuid] for index, one in enumerate(GPUS[:-1])}
@@ -225,7 +225,7 @@ def _kubelet(root: Path) -> Iterator[_Registration]:
 
 
 def _pod(uid: str, devices: list[str], *, started: bool) -> FakePod:
-    # What kubectl leaves on a pod: two kilobytes that the agent has to read past.
+    # What kubectl leaves on a pod: two kilobytes that the agent has to skip.
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 2048}
     if devices:
         annotations[names.ASSIGNED] = json.dumps({"main": devices})

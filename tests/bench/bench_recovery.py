@@ -1,6 +1,6 @@
-"""How soon a part of ours acts again that was killed and started at once.
+"""How soon a part of ours works again that was killed and restarted at once.
 
-The floor is what nobody can save: Python loading the program of a part.
+The floor cannot be avoided: Python loads the program of the part.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.bench.rows import Kind, Row, Target
 ROUNDS: Final = 3
 PATIENCE: Final = 120.0
 _PROGRAMS: Final = 5
-"""Of which the lab has measured the loading, one after the other."""
+"""The number of programs whose loading the lab has measured, one after the other."""
 _KIND: Final = Kind(
     "recovery",
     f"a part killed (-9) and started again: to ready, and the controller to reclaiming; the slowest of four"
@@ -50,7 +50,7 @@ def _median(daemon: Daemon, acts: Callable[[Daemon], bool]) -> float:
 
 
 def _once(daemon: Daemon, acts: Callable[[Daemon], bool]) -> float:
-    """Seconds from the start to its acting."""
+    """Seconds from the start until it works."""
     if not poll(lambda: acts(daemon), seconds=PATIENCE):
         raise RuntimeError(f"{daemon.name} did not act before it was killed; its log is {daemon.log}.")
     watch = Stopwatch()

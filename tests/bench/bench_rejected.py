@@ -1,7 +1,7 @@
-"""Many pods that filter has rejected: what they cost while nothing changes, and how soon one is called.
+"""Many pods that filter has rejected: what they cost while nothing changes, and how soon they are requeued.
 
-The extender as it is shipped, next to a simulated API server. Half of the pods wait for two GPUs of a
-node, half for four; every node has one, and now and then one has two.
+The extender as it is shipped, with a simulated API server. Half of the pods wait for two GPUs of a node, half
+for four; every node has one free, and now and then one node has two.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ _CALLED: Final = {
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Turn them all down, then wait, then let go of one GPU after the other."""
+    """Reject all pods, then wait, then free one GPU after the other."""
     with (
         child("tests.bench.canned_server", str(NODES), str(PODS)) as port,
         an_extender(int(port)) as extender,
@@ -59,7 +59,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
         _turn_down(extender)
         SystemClock().wait(Event(), SETTLES)
         yield _IDLE.row(100 * _used(extender) / SPAN)
-        # Every second node has the model that is waited for.
+        # Every second node has the model that the pods wait for.
         freed = [msgspec.json.decode(want(int(port), "/free", 2 * n), type=float) for n in range(FREED)]
         yield _MEMORY.row(extender.memory() / MIB)
         _check(extender)
@@ -77,7 +77,7 @@ def _turn_down(extender: Extender) -> None:
 
 
 def _used(extender: Extender) -> float:
-    """Seconds of processor time."""
+    """Seconds of processor time that the extender uses in that span."""
     before = extender.processor_seconds()
     SystemClock().wait(Event(), SPAN)
     return extender.processor_seconds() - before
@@ -87,7 +87,7 @@ def _check(extender: Extender) -> None:
     """Check that kube-scheduler was called for the pods that a second GPU helps, and for no others.
 
     Raises:
-        RuntimeError: it was not.
+        RuntimeError: it was called for others.
     """
     lines = [line for line in extender.log().splitlines() if "was made to requeue" in line]
     called = {msgspec.json.decode(line)["pods"] for line in lines}

@@ -1,7 +1,7 @@
 """Pods per second through the real kube-scheduler on simulated nodes, with our extender and without one.
 
-Both ways take turns in one cluster, one cluster for each number of nodes. kube-scheduler's own limit on API
-calls (qps) hides what an extender costs, so it is measured far above, and once at its default.
+The two ways take turns in one cluster, one cluster per number of nodes. kube-scheduler's own limit on API
+calls (qps) would hide what an extender costs, so the limit is far above that, and once at its default.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from tests.bench.rows import Kind, Row, Target
 from tests.bench.simulated import GPUS, program
 
 SIZES: Final = {100: 3, 1000: 3}
-"""Nodes -> turns of each way, at a qps that leaves the processors alone to decide."""
+"""Nodes -> turns of each way, at a qps at which only the processors limit the rate."""
 DEFAULT_QPS: Final = 50
 PODS_OF_A_TURN: Final = 300
 WARM_UP: Final = 20
 CROWDED: Final = "simulated-crowded"
 CROWD: Final = 40
-"""GPUs of that node, and pods that go there at once."""
+"""GPUs of that node, and the number of pods that go there at once."""
 CROWDS: Final = 3
-"""Of each turn."""
+"""Per turn."""
 _FLOOR: Final = "the same without our extender"
 
 
@@ -60,7 +60,7 @@ _CALLS: Final = Kind(
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Both sizes, each in turns with and without our extender."""
+    """Both sizes, each in turns with our extender and without it."""
     for nodes, turns in SIZES.items():
         with arena(nodes, larger={CROWDED: CROWD}) as place:
             taken = Turns(place)
@@ -76,31 +76,31 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 @dataclass
 class Turns:
-    """Both ways, one after the other in one cluster."""
+    """The two ways, one after the other in one cluster."""
 
     arena: Arena
     prefix: str = "turn"
-    """Of the pods' names: no two turns of a cluster have pods of the same name."""
+    """Of the pods' names: no two turns of a cluster have pods with the same name."""
     results: dict[tuple[str, bool], list[float]] = field(default_factory=dict, init=False)
-    """What was measured, with our extender or without -> one number per turn, or per crowd."""
+    """(what was measured, whether with our extender) -> one number per turn, or per crowd."""
     calls: int = field(default=0, init=False)
-    """Requests of our extender while pods were bound."""
+    """The number of requests that our extender sent while pods were bound."""
     bound: int = field(default=0, init=False)
-    """These pods."""
+    """The number of these pods."""
     _number: int = field(default=0, init=False)
 
     def take(self, qps: int, turns: int) -> None:
-        """Each way so many times, one after the other."""
+        """Take this many turns of each way, alternately."""
         for _ in range(turns):
             for ours in (True, False):
                 self._turn(qps, ours=ours)
 
     def medians(self, what: str) -> tuple[float, float]:
-        """With our extender, and without."""
+        """The medians with our extender, and without it."""
         return median(self.results[what, True]), median(self.results[what, False])
 
     def _turn(self, qps: int, *, ours: bool) -> None:
-        """Pods everywhere, then crowds on one node: created to bound, the first to the last."""
+        """Pods anywhere, then crowds on one node: from the creation of the first to the bind of the last."""
         self._number += 1
         with self.arena.scheduling(qps, ours=ours):
             self._bind(WARM_UP, "warm")
@@ -116,7 +116,7 @@ class Turns:
         self.results.setdefault((what, ours), []).append(found)
 
     def _bind(self, count: int, what: str, node: str | None = None) -> float:
-        """Seconds until so many pods were bound; they are gone afterwards."""
+        """Seconds until this many pods were bound; they are removed afterwards."""
         pods = [f"{self.prefix}-{self._number}-{what}-{number}" for number in range(count)]
         begin = SystemClock().monotonic()
         self.arena.create(gpu_pod(pod, node=node) for pod in pods)

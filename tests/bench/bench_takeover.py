@@ -1,6 +1,6 @@
 """How soon pods are scheduled again when the leading pair of kube-scheduler and extender is killed.
 
-The floor is the Lease of the dead leader, which has to run out before anybody else may lead. The other
+The floor is the Lease of the dead leader, which has to expire before another one may lead. The other
 scheduler checks it every one to two seconds.
 """
 
@@ -37,7 +37,7 @@ Pair = tuple[Daemon, Daemon]
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """A second pair is started; each round the one that leads is killed, and started again."""
+    """With a second pair, the leading pair is killed and restarted in each round."""
     standing = lab.standing
     parts, kube = standing.parts, administrator(standing.cluster)
     pairs = [(parts.extender(), parts.scheduler()), parts.start_pair(1)]

@@ -1,8 +1,8 @@
 """How soon a booked pod is bound while many others wait for a model that is full, and pods change.
 
-Every change of any pod makes kube-scheduler try all pods again that an extender has rejected. Booked pods
-have the higher priority, so that none of them waits for more than the one that is being tried. Measured while
-nobody waits, too: what the changes themselves cost; and while all but a few wait behind our scheduling gate.
+Every change of any pod makes kube-scheduler retry all pods that an extender has rejected. Booked pods have
+the higher priority, so that each waits at most for the one that is being tried. Also measured while no pod
+waits, which is the cost of the changes themselves, and while all but a few wait behind our scheduling gate.
 """
 
 import threading
@@ -34,16 +34,16 @@ from tests.bench.table import percentile
 from tests.fakes.objects import A100, A6000, a6000
 
 OF_EACH: Final = 50
-"""Nodes of the model that is full, and of the one that is free."""
+"""Nodes of the full model, and nodes of the free one."""
 WAITING: Final = 500
 EVENTS: Final = 100
 """Changes of pods per second."""
 WRITERS: Final = 4
-"""Who make them: one would wait for its answers."""
+"""Threads that make the changes: one alone would be slowed by waiting for answers."""
 BOOKED: Final = 150
-"""Pods that are measured, idle and then busy."""
+"""Pods that are measured, first idle and then busy."""
 BETWEEN: Final = 0.05
-"""Seconds between a booked pod that is bound and the next one."""
+"""Seconds between the bind of a booked pod and the creation of the next one."""
 _NOTE: Final = "example.com/note"
 _SCENARIO: Final = (
     f"while {WAITING} pods wait for a full model, another one is free and {EVENTS} changes of pods arrive"
@@ -69,7 +69,7 @@ _RATE: Final = Kind("waiting-changes", "the changes of pods that did arrive then
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Idle, then with everybody who waits and everything that changes."""
+    """Idle, then with pods that wait and pods that change."""
     with arena(2 * OF_EACH) as place, place.scheduling():
         running = _fill(place)
         idle = _bound(place, "idle")
@@ -91,7 +91,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 @contextmanager
 def _queueing(place: Arena) -> Iterator[None]:
-    """As many that wait behind our gate, as admission would set it, and the controller that lets them go."""
+    """As many pods behind our gate, set as admission would set it, and the controller that removes it."""
     queued = [f"queued-{number}" for number in range(WAITING)]
     gate = {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}
     place.create(merged(gpu_pod(name, model=A100), gate) for name in queued)
@@ -102,10 +102,7 @@ def _queueing(place: Arena) -> Iterator[None]:
 
 
 def _fill(place: Arena) -> list[str]:
-    """Half of the nodes get another model, which alice books, the others all pods that they have room for.
-
-    Gives these pods.
-    """
+    """Give half of the nodes another model, which alice books, and fill the others with pods; these pods."""
     for name in place.nodes[OF_EACH:]:
         inventory = encode_inventory(tuple(a6000(index, name) for index in range(GPUS)))
         place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
@@ -121,10 +118,10 @@ def _fill(place: Arena) -> list[str]:
 
 
 def _bound(place: Arena, prefix: str) -> list[float]:
-    """Seconds from created to bound of booked pods, one after the other; they are gone afterwards."""
+    """Seconds from creation to bind of booked pods, one after the other; they are removed afterwards."""
     clock, never = SystemClock(), threading.Event()
     pods, found = [f"{prefix}-{number}" for number in range(BOOKED)], []
-    # As admission annotates them, so that no controller has to.
+    # Annotated as by admission, so that no controller has to do it.
     annotated = {"metadata": {"annotations": cover_annotations_of(place.kube.get(BOOKINGS, "booked"))}}
     for name in pods:
         clock.wait(never, BETWEEN)
@@ -138,7 +135,7 @@ def _bound(place: Arena, prefix: str) -> list[float]:
 
 @contextmanager
 def _changing(kube: Kube, pods: Sequence[str]) -> Iterator[list[float]]:
-    """Somebody writes on pods again and again; at the end, how often per second each writer did."""
+    """Writers change pods again and again; at the end, the rate of each writer per second."""
     stop, rates = threading.Event(), list[float]()
     with ThreadPoolExecutor(WRITERS) as pool:
         writers = [pool.submit(_change, kube, pods[first::WRITERS], stop) for first in range(WRITERS)]
@@ -150,7 +147,7 @@ def _changing(kube: Kube, pods: Sequence[str]) -> Iterator[list[float]]:
 
 
 def _change(kube: Kube, pods: Sequence[str], stop: threading.Event) -> float:
-    """Write on one pod after the other until stopped; how often per second that was."""
+    """Write on one pod after the other until stopped; the number of writes per second."""
     clock = SystemClock()
     begin, every = clock.monotonic(), WRITERS / EVENTS
     for made in count():

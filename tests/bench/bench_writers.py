@@ -1,6 +1,7 @@
-"""Sixteen writers book at once: the service over its database, and the whole REST server, without a cluster.
+"""Sixteen writers book at once: through the service with its database, and the whole REST server, no cluster.
 
-Afterwards the calendar is full to the last GPU, exactly what was answered is stored, and one more is refused.
+Afterwards the calendar is full to the last GPU, exactly the answered bookings are stored, and one more is
+refused.
 """
 
 import http.client
@@ -31,7 +32,7 @@ from tests.fakes.objects import A100
 from tests.fakes.principals import somebody
 
 EACH: Final = 10
-"""Bookings of each writer in a turn."""
+"""Bookings of each writer per turn."""
 TURNS: Final = 3
 GPUS: Final = WRITERS * EACH * TURNS
 CAPACITY: Final = Capacity({A100: {"n0": GPUS}})
@@ -43,7 +44,7 @@ _HTTP: Final = kinds_of("http", f"{WRITERS} writers book over HTTP: the same beh
 
 
 def measure(_lab: Lab) -> Iterator[Row]:
-    """Every way, each in turns with its floor."""
+    """Every way to book, each in turns with its floor."""
     with tempfile.TemporaryDirectory() as folder:
         yield from rows_of(_SERVICE, *_by_service(url(Path(folder)), Path(folder)))
     with closing(PostgresServer(durable=True)) as server:
@@ -89,17 +90,17 @@ def _over_http(folder: Path) -> tuple[Written, Written]:
 
 
 def url(folder: Path) -> str:
-    """Of the database in a folder."""
+    """The URL of the database in a folder."""
     return f"sqlite:///{folder / 'bookings.db'}"
 
 
 def request() -> BookingRequest:
-    """One GPU, now, for two days."""
+    """A request for one GPU, now, for two days."""
     return BookingRequest(model=A100, end=SystemClock().now() + timedelta(days=2))
 
 
 def check(store: Store) -> None:
-    """See that all bookings are stored and none is guaranteed what another one has (law L5)."""
+    """Check that all bookings are stored, and that no two of them are guaranteed the same GPU (law L5)."""
     records = store.records_ending_after(SystemClock().now())
     most = max(peak(records, record.start, record.end) for record in records)
     if len(records) != GPUS or most > GPUS:

@@ -1,7 +1,7 @@
 """Sixteen writers book at once through the whole booking server in a real cluster.
 
-Each booking is another person's, whose token the API server is asked about, and each answer waits until its
-Booking object is written. The calendar is full afterwards, in the cluster too, and one more is refused.
+Each booking is another user's, whose token the API server reviews, and each answer waits until its Booking
+object is written. Afterwards the calendar is full, in the cluster too, and one more booking is refused.
 """
 
 import http.client
@@ -35,7 +35,7 @@ EACH: Final = 4
 TURNS: Final = 2
 ALL: Final = WRITERS * EACH * TURNS
 GPUS: Final = 4
-"""A100s in the cluster: so many bookings share a day."""
+"""A100s in the cluster: this many bookings share a day."""
 LATE: Final = f"user-{ALL}"
 _RULES: Final = [{"source": "kubernetes", "match": f"system:serviceaccount:{NAMESPACE}:(.+)", "user": r"\1"}]
 _KINDS: Final = kinds_of(
@@ -60,7 +60,7 @@ def _let_everybody_book(standing: Standing) -> None:
 
 
 def _people(cluster: Cluster, people: list[str]) -> dict[str, str]:
-    """Accounts, and their tokens for the booking server."""
+    """Create accounts; their tokens for the booking server."""
     tokens: dict[str, str] = {}
     with urllib3.PoolManager(ca_certs=str(cluster.ca_file), maxsize=WRITERS) as pool:
         url = f"{cluster.api_server}/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -100,7 +100,7 @@ def _request(day: int) -> dict[str, object]:
 
 
 def _check(cluster: Cluster) -> None:
-    """See that every booking is in the cluster and no GPU is booked twice (law L5)."""
+    """Check that every booking is in the cluster, and that no GPU is booked twice (law L5)."""
     now = SystemClock().now()
     kube = administrator(cluster)
     specs = [booking.spec for booking in kube.list(BOOKINGS).items if booking.spec.start > now]

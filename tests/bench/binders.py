@@ -1,7 +1,7 @@
-"""Many binds at a time: ``python -m tests.bench.binders PORT NUMBER SECONDS``, until its standard input ends.
+"""Many binds at a time: ``python -m tests.bench.binders PORT NUMBER SECONDS``, until standard input ends.
 
-They come one after the other, as kube-scheduler places pods, so that each second brings as many; each comes
-again a second after its answer. ``SECONDS`` is what an answer takes.
+They begin one after the other, as kube-scheduler places pods, so that each second has the same number. Each
+is repeated a second after its answer. An answer takes ``SECONDS``.
 """
 
 import http.client
@@ -14,7 +14,7 @@ from cluster.process.clock import SystemClock
 from tests.bench.child import announce, await_end
 
 BACKOFF_SECONDS: Final = 1.0
-"""After which kube-scheduler tries a pod again."""
+"""After this time kube-scheduler tries a pod again."""
 
 
 def main(port: int, number: int, lasts: float) -> None:

@@ -1,10 +1,10 @@
-"""An API server that knows one cluster of N nodes by heart: lists, watches, and as many events as are wanted.
+"""An API server with one prepared cluster of N nodes: lists, watches, and any number of events.
 
 Run by ``bench_extender`` in a process of its own; its first line is the port. ``POST /rate`` with a number
 sets how many events of pods it sends per second, ``POST /expire`` ends the watch of pods with 410, so that
-they are listed again, ``POST /delay`` sets the milliseconds after which it answers about single objects.
-``POST /free`` lets go of a GPU of the node with that number, whose last one to be let go of is taken again
-before, and answers with the milliseconds until the extender has called kube-scheduler.
+they are listed again, ``POST /delay`` sets the milliseconds after which it answers for single objects.
+``POST /free`` frees a GPU of the node with that number, takes the GPU that was freed before, and answers with
+the milliseconds until the extender has called kube-scheduler.
 """
 
 import itertools
@@ -30,17 +30,17 @@ Objects = list[dict[str, Any]]
 PER_BATCH: Final = 20
 """Events that are sent in one piece."""
 REQUEUED_WITHIN: Final = 10.0
-"""Seconds; what takes longer is broken."""
+"""Seconds; an extender that takes longer is broken."""
 GONE: Final = {"code": HTTPStatus.GONE.value, "reason": "Expired", "message": "the bench wants another list"}
 
 
 @dataclass
 class Cluster:
-    """What there is, and what is wanted."""
+    """The prepared objects, and what was ordered by POST."""
 
     nodes: int
     waiting: int = 0
-    """Pods that fit nowhere."""
+    """The number of pods that fit nowhere."""
     rate: int = 0
     delay: float = 0.0
     """Seconds."""
@@ -48,7 +48,7 @@ class Cluster:
     queued: "SimpleQueue[bytes]" = field(default_factory=SimpleQueue)
     """Events of pods that are sent at once."""
     written: float = 0.0
-    """When the last of these was."""
+    """When the last of these was sent."""
     requeued: threading.Event = field(default_factory=threading.Event)
     """Set when the extender has called kube-scheduler."""
 
@@ -72,7 +72,7 @@ class Cluster:
         self._free: dict[str, Any] | None = None
 
     def release(self, node: int) -> float:
-        """A GPU of a node becomes free, the one before is taken: milliseconds until somebody is called."""
+        """Free a GPU of a node, and take the one before: milliseconds until kube-scheduler is called."""
         if self._free is not None:
             self.queued.put(_frame("ADDED", self._free))
         pod = self.objects["pods"][node * GPUS]
@@ -91,13 +91,13 @@ class Cluster:
         return found
 
     def events(self) -> Iterator[bytes]:
-        """One change after the other: mostly something that nobody needs, now and then a GPU is let go of."""
+        """Changes one after the other: most of them are irrelevant, and now and then a GPU is freed."""
         for number in itertools.count():
             pod = self.objects["pods"][7919 * number % len(self.objects["pods"])]
             changes = ("DELETED", "ADDED") if number % 10 == 0 else ("MODIFIED",)
             for change in changes:
                 meta = pod["metadata"] | {"resourceVersion": str(next(self._versions))}
-                # A pod that is gone does not come back under its uid.
+                # A pod that is recreated has another uid.
                 if change == "ADDED":
                     meta |= {"uid": f"{pod['metadata']['name']}-{number}"}
                 pod["metadata"] = meta
@@ -105,7 +105,7 @@ class Cluster:
 
 
 def _pods(node: str) -> Objects:
-    """Eight pods of a node, with as much besides what we read as pods usually have."""
+    """Eight pods of a node, with as many fields that we do not read as pods usually have."""
     padding = [{"name": f"SETTING_{number}", "value": "x" * 60} for number in range(40)]
     made = [
         a_pod(f"p-{node}-{index}").asks(1).on(node, {"main": (uuid,)}).raw
@@ -119,7 +119,7 @@ def _pods(node: str) -> Objects:
 
 
 def waiting_pod(number: int) -> dict[str, Any]:
-    """One of many that wait: half of them for two GPUs of a node, half for four."""
+    """One of many pods that wait: half of them for two GPUs of a node, half for four."""
     pod = a_pod(f"waiting-{number:06d}").asks(2 if number % 2 == 0 else 4).wants(A100).unschedulable().raw
     return dict(pod)
 
@@ -129,7 +129,7 @@ def _frame(change: str, thing: object) -> bytes:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers."""
+    """Answers the requests."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -149,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
             self._list(kind, int(query.get("limit", "500")), int(query.get("continue", "0")))
 
     def do_POST(self) -> None:
-        """What is wanted from now on; or an Event, which nobody reads."""
+        """Do what the bench orders; an Event is accepted and ignored."""
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         if self.path == "/rate":
             self.cluster.rate = int(body)
@@ -163,13 +163,13 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(b"{}")
 
     def do_PATCH(self) -> None:
-        """The extender calls kube-scheduler."""
+        """A write by which the extender makes kube-scheduler requeue pods."""
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.cluster.requeued.set()
         self._answer(b'{"metadata":{}}')
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def _list(self, kind: str, limit: int, begin: int) -> None:
         every = self.cluster.objects[kind]

@@ -1,4 +1,4 @@
-"""A chart of rows over a size, as SVG: what grows, and how. Pure."""
+"""A chart of rows by size as SVG, which shows how values grow. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,17 +17,17 @@ _HEAD: Final = (
 )
 
 Line = Sequence[tuple[float, float]]
-"""(size, value), by size."""
+"""(size, value), sorted by size."""
 
 
 def chart(lines: Mapping[str, Line], *, title: str, across: str, up: str) -> str:
     """The chart of some lines.
 
     Args:
-        lines: what is shown -> its points.
-        title: what it is all about, for who cannot see it.
-        across: what sizes are.
-        up: what values are.
+        lines: name of a line -> its points.
+        title: what the chart shows, for people who cannot see it.
+        across: what the sizes are.
+        up: what the values are.
     """
     points = [point for line in lines.values() for point in line]
     widest = max((x for x, _ in points), default=1) or 1
@@ -69,7 +69,7 @@ def _drawn(name: str, places: Sequence[tuple[float, float]], colour: str) -> lis
 
 
 def _round_up(value: float) -> float:
-    """The next number that is easily read."""
+    """The next round number."""
     if value <= 0:
         return 1
     power = 1.0

@@ -12,9 +12,9 @@ _SECONDS = 10
 
 @contextmanager
 def child(module: str, *arguments: str) -> Iterator[str]:
-    """Run ``python -m <module>``; gives its first line and ends it by closing its standard input.
+    """Run ``python -m <module>``: its first line. At the end its standard input is closed, which ends it.
 
-    Its log goes nowhere, but is written as it would be.
+    Its log is discarded, but written as usual.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -41,10 +41,10 @@ def child(module: str, *arguments: str) -> Iterator[str]:
 
 
 def announce(line: str) -> None:
-    """The child's first line: it is ready."""
+    """Print the child's first line, which says that it is ready."""
     print(line, flush=True)
 
 
 def await_end() -> None:
-    """The child waits until its standard input ends."""
+    """Wait, in the child, until its standard input ends."""
     sys.stdin.read()

@@ -1,4 +1,4 @@
-"""The largest cluster that planning is measured on: every GPU of every node held by a pod of its own."""
+"""The largest cluster that planning is measured on: every GPU of every node is held by a pod of its own."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ _SIZE = {"cpu": "64", "memory": "512Gi", "pods": "110"}
 
 
 def text(what: dict[str, Any]) -> bytes:
-    """As it comes from the API server."""
+    """An object as it comes from the API server."""
     return msgspec.json.encode(what)
 
 
@@ -32,7 +32,7 @@ def a_node_text(name: str) -> bytes:
 
 
 def a_pod_text(number: int) -> bytes:
-    """One of bob's pods, which has a GPU and runs since some minute or other."""
+    """One of bob's pods, which has a GPU and started within the last day."""
     raw = bound_pod(number).of("bob").raw
     started = EPOCH - timedelta(seconds=60 + (number * 7919) % 86_400)
     raw["status"] = {"phase": "Running", "startTime": started}
@@ -42,7 +42,7 @@ def a_pod_text(number: int) -> bytes:
 
 
 def a_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
-    """A cache of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
+    """A cache of the cluster as the planner needs it, with alice's booking and none of her pods."""
     clock = FakeClock(EPOCH)
     cache = ClusterCache(clock)
     cache.keep_scheduling_objects()

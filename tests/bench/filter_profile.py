@@ -1,7 +1,7 @@
 """``make profile``: a flame graph of the extender while it answers filters, 1,000 nodes and 8,000 pods.
 
-Its stacks lie next to the graph. Of a change make one graph before it and one after; frames are in the
-order of their names, and the title says what an answer has cost.
+Its stacks are stored next to the graph. To judge a change, make one graph before it and one after it: frames
+are sorted by name, and the title says what an answer costs.
 """
 
 import argparse

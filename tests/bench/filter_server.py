@@ -39,7 +39,7 @@ LONGEST_BODY = 8 * 2**20
 
 
 def _echo(arguments: ExtenderArgs) -> ExtenderFilterResult:
-    """Decides nothing: every node fits."""
+    """Decide nothing: every node fits."""
     return ExtenderFilterResult(node_names=list(arguments.node_names or ()))
 
 
@@ -74,7 +74,7 @@ def main(nodes: int) -> None:
     """Serve until standard input ends."""
     logs.configure(level="info")
     ours, echo = _app(Filter(a_state(nodes)).answer_logged), _app(_echo)
-    # As the extender does after its first synchronisation (extender/__main__.py).
+    # As in the extender after its first synchronisation (extender/__main__.py).
     gc.collect()
     gc.freeze()
 

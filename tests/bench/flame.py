@@ -11,9 +11,9 @@ WIDTH: Final = 1200
 ROW: Final = 17
 TOP: Final = 40
 LETTER: Final = 6.6
-"""Width of one, in the units of the graph."""
+"""Width of a letter, in the units of the graph."""
 NARROWEST: Final = 0.5
-"""What is not as wide is left out."""
+"""Narrower frames are left out."""
 OURS: Final = ("cluster.", "extender.")
 _HEAD: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
@@ -27,7 +27,7 @@ class Frame:
 
     name: str
     spent: float = 0
-    """In it and in what it calls."""
+    """The time spent in it and in what it calls."""
     calls: "dict[str, Frame]" = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ def _tree(stacks: Mapping[Stack, float]) -> Frame:
 
 
 def _boxes(frame: Frame, depth: int, left: float, scale: float) -> Iterator[Box]:
-    """A frame, and below it what it calls, by name: two graphs are compared more easily so."""
+    """A frame, and below it what it calls, sorted by name, so that two graphs can be compared."""
     width = frame.spent * scale
     if width < NARROWEST:
         return

@@ -18,7 +18,7 @@ _HEAD: Final = (
 
 
 def table(rows: Iterable[Row]) -> str:
-    """One line for each size that was measured."""
+    """One line per measured size."""
     found = {row.name: row for row in rows}
     lines = [_HEAD, tuple("---" for _ in _HEAD)]
     for nodes in CALLS:

@@ -1,4 +1,4 @@
-"""The cluster that several measures share, started when the first of them asks for it.
+"""The cluster that several measures share, started when the first of them needs it.
 
 Needs root and the binaries (``make binaries``). The cluster is called ``bench``.
 """
@@ -20,12 +20,12 @@ from tests.clusters import own
 
 NODES: Final = ("node-a", "node-b")
 POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S"}
-"""Of the booking server: one bench after the other."""
+"""Settings of the booking server: the measures book one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """The cluster with all our parts in it, and how long that took, in seconds."""
+    """The cluster with all our parts in it, and how many seconds that took."""
 
     cluster: Cluster
     parts: Parts
@@ -35,11 +35,11 @@ class Standing:
     deployed: float
     """Until all our parts were ready."""
     loading: float
-    """Python loading the programs of our parts, one after the other."""
+    """Until Python had loaded the programs of our parts, one after the other."""
 
 
 class Lab:
-    """What measures run on; ends with a ``with``."""
+    """What measures run on; a context manager that stops the cluster."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()

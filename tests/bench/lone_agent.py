@@ -15,11 +15,11 @@ from devcluster.paths import CHECKOUT
 
 @contextmanager
 def lone_agent(root: Path, gpus: FakeNvml) -> Iterator[None]:
-    """A process of its own, until the end.
+    """A node agent in a process of its own, until the end of the ``with``.
 
     Args:
-        root: the kubelet's folder, in which the agent keeps what it writes, too.
-        gpus: what its driver shows.
+        root: the kubelet's folder, which is also where the agent writes its files.
+        gpus: the GPUs that its driver has.
     """
     dev, token = root / "dev", root / "token"
     dev.mkdir()

@@ -1,4 +1,4 @@
-"""What the numbers were measured on, in words."""
+"""The machine on which the numbers were measured, in words."""
 
 import os
 import platform
@@ -10,11 +10,11 @@ from devcluster.binaries.pins import KWOK, TOOLS, version
 from devcluster.cgroups import CgroupTree
 
 LOAD: Final = "load before"
-"""The one fact that is about the moment, not about the machine."""
+"""The one fact that describes the moment and not the machine."""
 
 
 def describe() -> dict[str, str]:
-    """Name of a fact -> the fact."""
+    """Name of a fact -> its value."""
     (kubernetes,) = (tool for tool in TOOLS if tool.name == "kubernetes")
     return {
         "CPU": f"{_field('/proc/cpuinfo', 'model name')}, {len(os.sched_getaffinity(0))} cores usable",
@@ -29,7 +29,7 @@ def describe() -> dict[str, str]:
 
 
 def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What is another machine, kernel or version than that of the kept rows: a clause for each fact. Pure."""
+    """The facts in which machine, kernel or versions differ from those of the kept rows, as clauses. Pure."""
     return [
         f"{fact} was {kept.get(fact, 'not recorded')} and is {now.get(fact, 'not recorded')}"
         for fact in dict.fromkeys((*kept, *now))

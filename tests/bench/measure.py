@@ -1,4 +1,4 @@
-"""One thing that is measured by itself: its rows, what it needs, and how it is done."""
+"""One measure: its rows, what it needs, and the function that runs it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class Measure:
     """One measure."""
 
     name: str
-    """For ``--only``."""
+    """Its name for ``--only``."""
     kinds: tuple[Kind, ...]
-    """Of all rows that it gives."""
+    """The kinds of all its rows."""
     run: Callable[[Lab], Iterable[Row]]
     on_cluster: bool = False
     """Whether it needs root and Kubernetes' binaries."""
     prepare: Callable[[], object] = lambda: None
-    """Called before anything is measured: what may take long or fail, such as a build."""
+    """Called before anything is measured, for what may take long or fail, such as a build."""

@@ -1,6 +1,6 @@
-"""The clusters that decisions are measured on: nodes of eight GPUs and eight pods each, one GPU free.
+"""The clusters on which decisions are measured: nodes with eight GPUs and eight pods each, one GPU free.
 
-Every second node has another model than the one that is requested, so that it is rejected with a reason.
+Every second node has another model than the requested one, so that it is rejected with a reason.
 """
 
 from itertools import count, islice
@@ -18,7 +18,7 @@ from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_lease, a_node, 
 
 GPUS = 8
 HELD = 7
-"""GPUs of a node that are held, by as many pods."""
+"""GPUs of a node that are held, each by a pod of its own."""
 
 
 def node_names(nodes: int) -> list[str]:
@@ -27,13 +27,13 @@ def node_names(nodes: int) -> list[str]:
 
 
 def gpus(node: str) -> tuple[Device, ...]:
-    """Eight GPUs, each joined with each other by NVLink."""
+    """Eight GPUs, each connected to every other by NVLink."""
     uuids = uuids_of(node)
     return tuple(a100(i, node, links={u: 12 for u in uuids if u != uuids[i]}) for i in range(GPUS))
 
 
 def gpus_of(node: str, number: int) -> tuple[Device, ...]:
-    """Those of a node of the cluster: every second one has another model."""
+    """The GPUs of a node of the cluster: every second node has another model."""
     return gpus(node) if number % 2 == 0 else tuple(a6000(index, node) for index in range(GPUS))
 
 
@@ -43,7 +43,7 @@ def uuids_of(node: str) -> list[str]:
 
 
 def a_state(nodes: int) -> ClusterState:
-    """The extender's cache of such a cluster, all agents alive."""
+    """The extender's cache of such a cluster, in which all agents are alive."""
     clock = SystemClock()
     state = ClusterState(clock)
     for number, name in enumerate(node_names(nodes)):
@@ -56,7 +56,7 @@ def a_state(nodes: int) -> ClusterState:
 
 
 def filter_request(nodes: int) -> bytes:
-    """What kube-scheduler sends to filter: a pod as captured from it, and the names of all nodes."""
+    """What kube-scheduler sends to filter: a pod that was captured from it, and the names of all nodes."""
     captured = CHECKOUT / "tests" / "fixtures" / "scheduler" / "filter.json"
     asked: dict[str, Any] = msgspec.json.decode(captured.read_bytes())
     asked["Pod"]["metadata"].setdefault("annotations", {})[names.MODEL] = A100
@@ -75,6 +75,6 @@ def filter_requests(nodes: int, orders: int = 16) -> list[bytes]:
 
 
 def bound_pod(number: int) -> PodBuilder:
-    """One of many bound pods, eight on a node, each with one GPU."""
+    """One of many bound pods, eight per node, each with one GPU."""
     node, index = f"gpu-node-with-a-long-name-{number // GPUS:06d}", number % GPUS
     return a_pod(f"training-run-{number:06d}").asks(1).on(node, {"main": (f"GPU-{node}-{index}",)})

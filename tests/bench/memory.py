@@ -1,4 +1,4 @@
-"""How much memory many pods take: in the ledger, or just kept. A process of its own; prints bytes."""
+"""How much memory many pods take: in the ledger, or just kept. A process of its own that prints bytes."""
 
 import gc
 import resource
@@ -14,7 +14,7 @@ from tests.bench.measured_cluster import bound_pod
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Bytes of memory that this process uses."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 

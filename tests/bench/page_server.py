@@ -27,9 +27,9 @@ MODELS: Final = (
 )
 NODES: Final = 16
 GPUS: Final = 8
-"""Of each node; a node has one model."""
+"""Per node; a node has one model."""
 LENGTH: Final = timedelta(hours=61)
-"""Of a booking: as many as this fit one after the other into four weeks of all GPUs."""
+"""Length of a booking: this many fit one after the other into four weeks of all GPUs."""
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _fill(writing: Writing, site: Site, count: int) -> None:
-    """Every GPU has one booking after the other; one in fifty is alice's."""
+    """Bookings one after the other on every GPU; one in fifty is alice's."""
     begin = site.clock.now().replace(second=0, microsecond=0) - DAY
     devices = len(MODELS) * NODES * GPUS
     for number in range(count):

@@ -1,4 +1,4 @@
-"""A process that plans on the largest cluster; prints what it took. See ``bench_plan``."""
+"""A process that plans on the largest cluster, and prints what that took. See ``bench_plan``."""
 
 import sys
 
@@ -27,7 +27,7 @@ def structs(nodes: int) -> int:
 
 
 def measured(nodes: int, booked: int) -> Measured:
-    """Every time with the snapshot that the plan is made from."""
+    """Every time includes taking the snapshot from which the plan is made."""
     cache, clock = a_crowd(nodes)
     holder_cache = HolderCache()
 

@@ -1,4 +1,4 @@
-"""Pods that come and go on a real cluster, and when a watch saw them become something."""
+"""Pods that come and go on a real cluster, and the moments at which a watch saw their states."""
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ PATIENCE = 180.0
 
 @dataclass(frozen=True)
 class Birth:
-    """Seconds since a pod was created."""
+    """Seconds from a pod's creation until it was bound, and until it ran."""
 
     bound: float
     running: float
@@ -37,7 +37,7 @@ class Sightings:
         self._changed = threading.Condition()
 
     def replace(self, items: Sequence[Pod], _version: str, /) -> None:
-        """All pods there are."""
+        """All existing pods."""
         for pod in items:
             self.upsert(pod)
 
@@ -59,7 +59,7 @@ class Sightings:
         self._note(obj.metadata.name, "gone")
 
     def at(self, name: str, state: str) -> float:
-        """When the pod was first seen so, on the monotonic clock; waits for it."""
+        """When the pod was first seen in this state, on the monotonic clock; waits for it."""
         with self._changed:
             if not self._changed.wait_for(lambda: (name, state) in self._seen, PATIENCE):
                 seen = [known for pod, known in self._seen if pod == name]
@@ -97,7 +97,7 @@ class Ground:
         ]
 
     def remove(self, name: str) -> float:
-        """Delete a pod and wait until it is gone; the seconds that it took."""
+        """Delete a pod and wait until it is gone; the seconds that this took."""
         asked = self._clock.monotonic()
         self._kube.delete(PODS, name, namespace=NAMESPACE)
         return self._sightings.at(name, "gone") - asked
@@ -108,21 +108,21 @@ class Ground:
             list(pool.map(self.remove, names))
 
     def born(self, name: str) -> float:
-        """When the pod's creation was asked for, on the monotonic clock."""
+        """When the pod's creation was requested, on the monotonic clock."""
         return self._born[name]
 
     def left(self, name: str) -> float:
-        """When the pod was first seen to be leaving."""
+        """When the pod was first seen to be terminating."""
         return self._sightings.at(name, "leaving")
 
     def await_return(self, name: str) -> None:
-        """Wait until a pod that was taken away runs again."""
+        """Wait until a pod that was evicted runs again."""
         self._sightings.at(name, "returned")
 
 
 @contextmanager
 def sighted(kube: Kube, namespace: str = NAMESPACE) -> Iterator[Sightings]:
-    """The pods of a namespace, while they are watched."""
+    """The states of a namespace's pods, while they are watched."""
     stop, sightings = threading.Event(), Sightings()
     reflector = Reflector(kube, PODS, sightings, SystemClock(), namespace=namespace)
     thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)

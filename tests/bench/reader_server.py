@@ -1,4 +1,4 @@
-"""The least that answering the kubelet costs: a call that reads the kubelet's pods and answers nothing.
+"""The minimal cost of an answer to the kubelet: a call that reads the kubelet's pods and answers nothing.
 
 Run by ``bench_preferred`` in a process of its own: ``reader_server FOLDER``, the kubelet's root folder.
 """
@@ -19,7 +19,7 @@ SOCKET = "floor.sock"
 
 
 class Reader(api_pb2_grpc.DevicePluginServicer):
-    """One read of the kubelet's Pods API, whose pods stay bytes, and an empty answer."""
+    """Each call reads the kubelet's Pods API once, without decoding the pods, and gives an empty answer."""
 
     def __init__(self, kubelet: grpc.Channel) -> None:
         self._pods = pods_pb2_grpc.PodsStub(kubelet)
@@ -27,7 +27,7 @@ class Reader(api_pb2_grpc.DevicePluginServicer):
     def GetPreferredAllocation(
         self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreferredAllocationResponse:
-        """The floor."""
+        """The floor of this call."""
         del request, context
         self._pods.ListPods(pods_pb2.ListPodsRequest())
         return api_pb2.PreferredAllocationResponse()
@@ -35,7 +35,7 @@ class Reader(api_pb2_grpc.DevicePluginServicer):
     def Allocate(
         self, request: api_pb2.AllocateRequest, context: grpc.ServicerContext
     ) -> api_pb2.AllocateResponse:
-        """The floor."""
+        """The floor of this call."""
         del request, context
         self._pods.ListPods(pods_pb2.ListPodsRequest())
         return api_pb2.AllocateResponse()

@@ -1,4 +1,4 @@
-"""What a whole run leaves behind: bench/results.json, a list of rows, and bench/machine.json."""
+"""What a whole run stores: bench/results.json, a list of rows, and bench/machine.json."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,29 +16,29 @@ _MACHINE: Final = "machine.json"
 
 
 class OtherMachineError(Exception):
-    """The kept rows are of another machine; a message."""
+    """The kept rows were measured on another machine; the text is a message."""
 
 
 def write(rows: Sequence[Row], machine: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """Keep the numbers of a whole run and what they were measured on."""
+    """Store the numbers of a whole run and the description of its machine."""
     folder.mkdir(exist_ok=True)
     _write(folder / _RESULTS, rows)
     _write(folder / _MACHINE, machine)
 
 
 def write_merged(rows: Sequence[Row], order: Iterable[str], folder: Path = FOLDER) -> None:
-    """Keep new rows with those of the last whole run; the description stays, which is theirs.
+    """Store new rows with those of the last whole run, whose description of the machine stays.
 
     Args:
         rows: measured on the machine of the description (``check_machine``).
-        order: names of all rows that there are.
-        folder: where they are kept.
+        order: names of all existing rows.
+        folder: where they are stored.
     """
     _write(folder / _RESULTS, merged(read_rows(folder), rows, order))
 
 
 def check_machine(machine: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """See that the kept rows were measured on such a machine: one description is for all of them.
+    """Check that the kept rows were measured on such a machine: one description applies to all of them.
 
     Raises:
         OtherMachineError: they were not; says what differs, and what to do.
@@ -64,5 +64,5 @@ def read_rows(folder: Path = FOLDER) -> list[Row]:
 
 
 def read_machine(folder: Path = FOLDER) -> dict[str, str]:
-    """What they were measured on."""
+    """The machine on which they were measured."""
     return msgspec.json.decode((folder / _MACHINE).read_bytes(), type=dict[str, str])

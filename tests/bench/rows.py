@@ -1,4 +1,4 @@
-"""What is measured: kinds of rows, known before anything runs, and rows, which have numbers. Pure."""
+"""What is measured: kinds of rows, which are known before a run, and rows with their numbers. Pure."""
 
 from collections.abc import Iterable
 
@@ -6,15 +6,15 @@ import msgspec
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """How good a value shall be: in the unit of its row, in times of its floor, or both."""
+    """How good a value must be: in the unit of its row, as a multiple of its floor, or both."""
 
     value: float | None = None
     ratio: float | None = None
     at_least: bool = False
-    """Whether more is better."""
+    """Whether larger values are better."""
 
     def bound(self, floor: float | None) -> float | None:
-        """The value that is just good enough, in the unit of the row; None where it cannot be known."""
+        """The value that is just good enough, in the unit of the row; None if it cannot be known."""
         bounds = [] if self.value is None else [self.value]
         if self.ratio is not None:
             if floor is None:
@@ -32,7 +32,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One line of bench/results.json. Numbers have four digits that matter."""
+    """One line of bench/results.json. Numbers have four significant digits."""
 
     name: str
     value: float
@@ -40,7 +40,7 @@ class Row(msgspec.Struct, frozen=True):
     floor: float | None
     """In the unit of the value, from the same run."""
     ratio: float | None
-    """The value in times of the floor."""
+    """The value as a multiple of the floor."""
     target: float | None
     """The value that would be just good enough, in the same unit."""
     holds: bool | None
@@ -54,14 +54,14 @@ class Kind(msgspec.Struct, frozen=True):
     what: str
     unit: str
     floor: str = ""
-    """What the floor is; empty where there is none."""
+    """What the floor is; empty if there is none."""
     target: Target | None = None
 
     def row(self, value: float, floor: float | None = None) -> Row:
         """The row with its numbers.
 
         Raises:
-            ValueError: a floor for a kind that has none, or none for one that has.
+            ValueError: there is a floor for a kind without one, or none for a kind with one.
         """
         if (floor is None) == bool(self.floor):
             raise ValueError(
@@ -83,21 +83,21 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def rounded(value: float) -> float:
-    """Four digits that matter."""
+    """A number with four significant digits."""
     return float(f"{value:.4g}")
 
 
 def merged(kept: Iterable[Row], new: Iterable[Row], order: Iterable[str]) -> list[Row]:
-    """The kept rows with new ones in their places, in the order of these names; others are left out."""
+    """The kept rows, with new ones in place of theirs, in the order of these names; others are left out."""
     found = {row.name: row for row in (*kept, *new)}
     return [found[name] for name in order if name in found]
 
 
 def complete(kinds: Iterable[Kind], rows: Iterable[Row]) -> None:
-    """See that everything that was to be measured was, once.
+    """Check that every row was measured exactly once.
 
     Raises:
-        ValueError: with the names that are missing, unknown, or there twice.
+        ValueError: with the names that are missing, unknown, or present twice.
     """
     wanted, got = sorted(kind.name for kind in kinds), sorted(row.name for row in rows)
     if wanted != got:

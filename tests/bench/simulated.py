@@ -1,4 +1,4 @@
-"""Nodes without a machine: kwok plays their kubelets, and we write what their node agents would."""
+"""Nodes without a machine: kwok plays their kubelets, and we write what their node agents would write."""
 
 import sys
 import threading
@@ -26,17 +26,17 @@ from tests.fakes.objects import a100
 GPUS: Final = 8
 THREADS: Final = 8
 RENEW_SECONDS: Final = 10.0
-"""As often as node agents do."""
+"""As often as node agents renew their Leases."""
 _SECONDS: Final = 600.0
 
 
 def node_names(count: int) -> list[str]:
-    """Their names."""
+    """Names of simulated nodes."""
     return [f"simulated-{number:04d}" for number in range(count)]
 
 
 def program() -> Path:
-    """The executable of kwok, built first if it is not in the cache; a minute or two then."""
+    """The executable of kwok; if it is not in the cache, it is built first, which takes a minute or two."""
     return ensure_tool(KWOK, ProgressLine(sys.stderr, SystemClock())) / kwok.NAME
 
 
@@ -44,7 +44,7 @@ def program() -> Path:
 def simulated(
     cluster: Cluster, kube: KubeClient, count: int, *, larger: Mapping[str, int] | None = None
 ) -> Iterator[list[str]]:
-    """So many Ready nodes of eight GPUs, whose agents live; and ``larger`` ones: name -> GPUs."""
+    """This many Ready nodes with eight GPUs and live agents, and the ``larger`` ones: name -> GPUs."""
     sizes = {**dict.fromkeys(node_names(count), GPUS), **(larger or {})}
     nodes, configuration = list(sizes), cluster.state / "kwok.yaml"
     configuration.write_text(kwok.configuration())
@@ -82,7 +82,7 @@ def _agents(kube: KubeClient, nodes: list[str]) -> Iterator[None]:
 
 
 def in_parallel(calls: list[Any]) -> None:
-    """Make many API calls as fast as we can."""
+    """Make many API calls as fast as possible."""
     with ThreadPoolExecutor(THREADS) as pool:
         for future in [pool.submit(call) for call in calls]:
             future.result()

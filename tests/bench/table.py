@@ -11,7 +11,7 @@ _HOLDS: Final = {None: "-", True: "yes", False: "**no**"}
 
 
 def percentile(times: Iterable[float], percent: int) -> float:
-    """A percentile between measured values: 50 is the median.
+    """A percentile, interpolated between measured values: 50 is the median.
 
     Args:
         times: at least one.
@@ -24,7 +24,7 @@ def percentile(times: Iterable[float], percent: int) -> float:
 
 
 def number(value: float) -> str:
-    """Three digits that matter: ``0.0123``, ``4.56``, ``1234``."""
+    """A number with three significant digits: ``0.0123``, ``4.56``, ``1234``."""
     if value == 0:
         return "0"
     digits = 0
@@ -46,7 +46,7 @@ def render(kinds: Mapping[str, Kind], rows: Iterable[Row]) -> str:
     """The rows as a Markdown table with aligned columns.
 
     Args:
-        kinds: by name; rows of no kind that there is are left out.
+        kinds: by name; rows of an unknown kind are left out.
         rows: in their order.
     """
     texts = [HEADER, *(cells(kinds[row.name], row) for row in rows if row.name in kinds)]
@@ -57,7 +57,7 @@ def render(kinds: Mapping[str, Kind], rows: Iterable[Row]) -> str:
 
 
 def failures(rows: Iterable[Row]) -> list[str]:
-    """A message for each target that is missed."""
+    """A message for each missed target."""
     return [
         f"{row.name}: {number(row.value)} {row.unit}, and the target is {number(row.target)}."
         for row in rows

@@ -39,7 +39,7 @@ class Drawing:
 
     @property
     def boxes(self) -> dict[str, tuple[float, float, float]]:
-        """What a tooltip says -> left, top, width of the box that it is of."""
+        """Text of a tooltip -> left, top and width of its box."""
         return {
             title.text: tuple(float(box.attributes[key]) for key in ("x", "y", "width"))
             for title, box in pairwise(self.elements[2:])

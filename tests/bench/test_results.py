@@ -1,4 +1,4 @@
-"""What a whole run leaves behind, and that the tree's documents say the same."""
+"""What a whole run stores, and that the tree's documents agree with it."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_the_chart_is_written_next_to_the_document(tmp_path: Path) -> None:
 
 
 def near(number: float | None) -> object:
-    """As good as the same: both were rounded to four digits."""
+    """Equal, considering that both were rounded to four digits."""
     return None if number is None else pytest.approx(number, rel=2e-3)
 
 
@@ -107,7 +107,7 @@ class TestTheTree:
             assert row.unit == again.unit
             assert row.ratio == near(again.ratio)
             assert row.target == near(again.target)
-            # Four digits are kept: of a value that is its target this cannot be seen.
+            # Four digits are kept: for a value that is just at its target this cannot be checked.
             assert row.holds == again.holds or row.value == row.target
 
     def test_the_document_shows_these_rows(self) -> None:

@@ -1,4 +1,4 @@
-"""A tracer reports in which function under which callers a thread has spent its time."""
+"""A tracer reports in which function, and under which callers, a thread has spent its time."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from tests.bench.tracing import Stack, Tracer, read, write
 
 
 class Processor:
-    """Time passes only where one of its functions spends some."""
+    """Time passes only while one of its functions spends some."""
 
     def __init__(self) -> None:
         self.spent = 0
@@ -44,7 +44,7 @@ def run_followed(tracer: Tracer, work: Callable[[], None]) -> None:
 
 
 def followed(processor: Processor, work: Callable[[], None], *, cost: int = 0) -> dict[Stack, int]:
-    """What a tracer says of a thread that works."""
+    """What a tracer reports of a thread that works."""
     tracer = Tracer(lambda: processor.spent, cost)
     run_followed(tracer, work)
     return {

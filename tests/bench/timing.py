@@ -1,4 +1,4 @@
-"""How long calls take, measured in turns so that a loaded machine slows the thing and its floors alike."""
+"""How long calls take, measured in turns so that a loaded machine slows a call and its floors alike."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def seconds(work: Work) -> float:
 
 
 def in_turns(count: int, *works: Work) -> tuple[list[float], ...]:
-    """Seconds of ``count`` calls of each, one after the other, after some that are not counted."""
+    """Seconds of ``count`` calls of each, in turns, after some calls that are not counted."""
     for _ in range(max(3, count // 10)):
         for work in works:
             work()

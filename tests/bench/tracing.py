@@ -1,9 +1,9 @@
 """Where the threads of a Python process spend their processor time.
 
-``python -m tests.bench.tracing FILE MODULE`` runs a module. SIGUSR1 begins to count (again), and at the
-module's end FILE gets one line a stack: frames from the outermost, separated by ``;``, then nanoseconds.
+``python -m tests.bench.tracing FILE MODULE`` runs a module. SIGUSR1 starts the count (again), and at the
+module's end FILE gets one line per stack: frames from the outermost, separated by ``;``, then nanoseconds.
 
-Every call is followed. A thread that samples would see others only where they give up Python's lock, so that
+Every call is traced. A sampling thread would see the others only where they release Python's lock, so that
 all work would seem to be done by system calls.
 """
 
@@ -21,7 +21,7 @@ from typing import Final
 Stack = tuple[str, ...]
 """Frames, the outermost first: the thread's name without its number, then ``module.function``."""
 CALIBRATING: Final = 10_000
-"""Calls by which it is found out what following one costs."""
+"""The number of calls by which the cost of tracing one is measured."""
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class Node:
     """A function under its callers."""
 
     spent: int = 0
-    """Nanoseconds in itself, without what it calls."""
+    """Nanoseconds spent in itself, without its callees."""
     calls: "dict[str, Node]" = field(default_factory=dict)
 
     def under(self, name: str) -> "Node":
-        """What it calls by this name."""
+        """Its callee with this name."""
         found = self.calls.get(name)
         if found is None:
             found = self.calls[name] = Node()
@@ -41,17 +41,17 @@ class Node:
 
 
 class Tracer:
-    """Follows threads that start after ``follow``, once it has begun."""
+    """Traces threads that start after ``follow``, and counts once it has begun."""
 
     def __init__(self, clock: Callable[[], int] = time.thread_time_ns, cost: int = 0) -> None:
-        """Args: clock: processor time of the calling thread; cost: of following one event, taken off."""
+        """Args: clock: processor time of the calling thread; cost: of tracing one event, is subtracted."""
         self._clock = clock
         self._cost = cost
         self._root = Node()
         self._has_begun = False
 
     def follow(self) -> None:
-        """Every thread that starts from now on."""
+        """Trace every thread that starts from now on."""
         threading.setprofile(self._idle)
 
     def _idle(self, _frame: FrameType, _what: str, _function: object) -> None:
@@ -59,7 +59,7 @@ class Tracer:
             sys.setprofile(self.walk())
 
     def walk(self) -> "Callable[[FrameType, str, object], None]":
-        """For ``sys.setprofile``: follows the thread that calls this."""
+        """A function for ``sys.setprofile``, which traces the calling thread."""
         node = self._root.under(threading.current_thread().name.rstrip("-0123456789"))
         above, last = [node], self._clock()
 
@@ -76,7 +76,7 @@ class Tracer:
         return event
 
     def begin(self) -> None:
-        """Count from now on; the caller of this is not followed."""
+        """Count from now on; the thread that calls this is not traced."""
         self._has_begun = True
         for _, node in _all((), self._root):
             node.spent = 0
@@ -88,7 +88,7 @@ class Tracer:
 
 
 def cost() -> int:
-    """Nanoseconds that following one event takes here, of those that it cannot see itself."""
+    """Nanoseconds per event that tracing itself adds to what is counted here."""
     tracer, nothing = Tracer(), Node().under
     sys.setprofile(tracer.walk())
     for _ in range(CALIBRATING):
@@ -98,12 +98,12 @@ def cost() -> int:
 
 
 def write(stacks: Mapping[Stack, int], path: Path) -> None:
-    """One line a stack."""
+    """Write one line per stack."""
     path.write_text("".join(f"{';'.join(stack)} {spent}\n" for stack, spent in stacks.items()))
 
 
 def read(path: Path) -> dict[Stack, int]:
-    """What ``write`` has written."""
+    """Read what ``write`` has written."""
     lines = [line.rpartition(" ") for line in path.read_text().splitlines()]
     return {tuple(stack.split(";")): int(spent) for stack, _, spent in lines}
 
@@ -123,7 +123,7 @@ def _name(frame: FrameType, builtin: object) -> str:
 
 
 def main(path: Path, module: str) -> None:
-    """Run the module as the program; whatever it exits with is ours."""
+    """Run the module as the main program; its exit code is ours."""
     tracer = Tracer(cost=cost())
     signal.signal(signal.SIGUSR1, lambda *_: tracer.begin())
     tracer.follow()

@@ -1,8 +1,8 @@
 """Sixteen writers at once, in turns with a floor: the same transaction with a bare INSERT of equal rows.
 
-The floor is on the same kind of database with the same settings and has as many threads, whose connections
-stay open. On SQLite one lock of the process comes before the transaction, as its own waiting would be unfair;
-on PostgreSQL it locks the store's row and counts the change, as every writing transaction does.
+The floor uses the same kind of database with the same settings, and as many threads, whose connections stay
+open. On SQLite the transaction waits for a lock of the process, since SQLite's own waiting would be unfair.
+On PostgreSQL it locks the store's row and counts the change, as every writing transaction does.
 """
 
 import http.client
@@ -36,7 +36,7 @@ _LOCK: Final = "SELECT change FROM meta WHERE id = 1 FOR UPDATE"
 _COUNT: Final = "UPDATE meta SET change = change + 1 WHERE id = 1"
 
 Write = Callable[[int, int], object]
-"""One write, by the number of its writer and its own; raises where it is refused."""
+"""One write, by the numbers of its writer and of the write; raises if it is refused."""
 
 
 def kinds_of(name: str, what: str) -> dict[str, Kind]:
@@ -51,7 +51,7 @@ def kinds_of(name: str, what: str) -> dict[str, Kind]:
 
 
 def ask(line: http.client.HTTPConnection, token: str, **request: object) -> int:
-    """Ask the booking server's REST API for a booking; the status of the answer."""
+    """Request a booking from the booking server's REST API; the status of the answer."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     line.request("POST", "/api/v1/bookings", json.dumps(request), headers)
     answer = line.getresponse()
@@ -61,7 +61,7 @@ def ask(line: http.client.HTTPConnection, token: str, **request: object) -> int:
 
 @dataclass
 class Written:
-    """What was measured of one way to write, over all turns."""
+    """The measurements of one way to write, over all turns."""
 
     spans: list[float] = field(default_factory=list)
     """Seconds of each turn."""
@@ -85,13 +85,13 @@ def rows_of(kinds: Mapping[str, Kind], ours: Written, floor: Written) -> Iterato
 def in_turns_with_inserts(
     floor_of: Path | str, write: Write, *, turns: int, each: int
 ) -> tuple[Written, Written]:
-    """Ours and the floor, one turn after the other.
+    """Our way and the floor, alternately.
 
     Args:
         floor_of: a folder for the floor's database on the same disk as ours, or the URL of one on a server.
-        write: given numbers that never come twice.
-        turns: how many of each.
-        each: writes of a writer in a turn.
+        write: gets numbers that never repeat.
+        turns: the number of turns of each.
+        each: writes of each writer per turn.
     """
     ours, floor = Written(), Written()
     floors = RowsOfServer(floor_of) if isinstance(floor_of, str) else Inserts(floor_of / "floor.db")
@@ -104,7 +104,7 @@ def in_turns_with_inserts(
 
 
 def _all_write(write: Write, numbers: range, written: Written) -> None:
-    """All writers at once, each one write after the other."""
+    """All writers at once, each of which makes one write after the other."""
     together = threading.Barrier(WRITERS + 1)
 
     def writer(number: int) -> list[float]:
@@ -134,7 +134,7 @@ class RowsOfServer:
         connection.execute("COMMIT")
 
     def close(self) -> None:
-        """No more writes."""
+        """Close the connections."""
         for connection in self._connections:
             connection.close()
 
@@ -156,7 +156,7 @@ class Inserts:
             connection.execute("COMMIT")
 
     def close(self) -> None:
-        """No more writes."""
+        """Close the connections."""
         for connection in self._connections:
             connection.close()
 

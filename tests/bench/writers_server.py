@@ -1,4 +1,4 @@
-"""The booking server's REST API over a real database; tokens are names, and the mirror has always written.
+"""The booking server's REST API over a real database; tokens are names, and the mirror is always up to date.
 
 Run by ``bench_writers`` in a process of its own: ``writers_server FOLDER``; its first line is the port.
 """
@@ -36,22 +36,22 @@ from tests.bench.child import announce, await_end
 from tests.fakes.bearers import BearerTokens
 
 UNLIMITED = 10**9
-"""Requests: writers are to be as fast as they can."""
+"""Requests: writers must not be limited."""
 
 
 class Names:
-    """Every token is its person's name."""
+    """Every token is its user's name."""
 
     def owner_of(self, token: str) -> Subject:
-        """Whose it is."""
+        """The token's user."""
         return Subject(token)
 
 
 class NoRoles:
-    """Nobody administers anything."""
+    """Nobody is an administrator."""
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
-        """They may not."""
+        """False."""
         del who, verb, group, resource
         return False
 
@@ -60,10 +60,10 @@ class Written:
     """A mirror that is never behind."""
 
     def trigger(self) -> None:
-        """Nothing is to do."""
+        """There is nothing to do."""
 
     def written(self, change: int, timeout: float) -> bool:
-        """It is."""
+        """True."""
         del change, timeout
         return True
 
