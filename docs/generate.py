@@ -1,7 +1,7 @@
 """Rewrites the tables and diagrams of the documents from the code: ``make docs``.
 
-A table is between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Values come from the running code,
-texts from its docstrings. tests/architecture fails where a file differs from what this would write.
+A table is between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Values come from the running code, texts
+from its docstrings. tests/architecture fails if a file differs from what this module would write.
 """
 
 import re
@@ -44,14 +44,14 @@ _MARKED: Final = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)
 
 
 class UnknownTableError(ValueError):
-    """A marker names a table that there is not."""
+    """A marker names a table that does not exist."""
 
 
 def render(text: str) -> str:
-    """The document with every table generated again.
+    """The document with every table regenerated.
 
     Raises:
-        UnknownTableError: with the names that there are.
+        UnknownTableError: a marker names no table; the message lists those that exist.
     """
 
     def replaced(found: re.Match[str]) -> str:
@@ -64,10 +64,10 @@ def render(text: str) -> str:
 
 
 def names_table() -> str:
-    """Every key and name of ours that is used in the cluster."""
+    """Every key and name of ours in the cluster."""
     meanings = docstrings(ROOT / "cluster" / "names.py")
     spelled = ((getattr(names, name), text) for name, text in meanings.items())
-    # Groups of them are no names themselves.
+    # Groups of names are not names themselves.
     rows = ((code(name), prose(text)) for name, text in spelled if isinstance(name, str))
     return table(("name", "meaning"), rows)
 
@@ -107,7 +107,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
 
 
 def main() -> int:
-    """Write the documents; the exit code."""
+    """Write the documents and diagrams; the exit code."""
     logs.configure(level="error", style="console")
     for document in DOCUMENTS:
         text = document.read_text()

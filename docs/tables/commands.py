@@ -1,4 +1,4 @@
-"""The words of the command line, from the commands themselves."""
+"""The commands and options of the command line, from the commands themselves."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from docs.tables.markdown import code, prose, table
 
 
 def commands_table() -> str:
-    """Every command, its words and what it does."""
+    """Every command, its options and what it does."""
     return table(
         ("command", "options", "what it does"),
         (
@@ -49,7 +49,7 @@ def _commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def _shared() -> list[click.Option]:
-    """Those that two very different commands have in common."""
+    """The options that two very different commands have in common, and so every command."""
     listed = [parameter.name for parameter in gpu.commands["why"].params]
     return [p for p in gpu.commands["status"].params if isinstance(p, click.Option) and p.name in listed]
 

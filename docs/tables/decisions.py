@@ -16,7 +16,7 @@ _HEAD: Final = re.compile(
 
 
 class HeadError(ValueError):
-    """A decision does not begin as decisions do."""
+    """A decision does not begin as decisions must."""
 
 
 @dataclass(frozen=True, order=True)
@@ -31,10 +31,10 @@ class Decision:
 
 
 def decisions(folder: Path = FOLDER) -> Iterator[Decision]:
-    """All decisions, by their files' names.
+    """All decisions, sorted by their files' names.
 
     Raises:
-        HeadError: a file says no number and title, or below them no state and date.
+        HeadError: a file has no number and title, or no state and date below them.
     """
     for path in sorted(folder.glob("[0-9]*.md")):
         head = _HEAD.match(path.read_text())
@@ -44,6 +44,6 @@ def decisions(folder: Path = FOLDER) -> Iterator[Decision]:
 
 
 def decisions_table() -> str:
-    """The index."""
+    """The index of decisions."""
     rows = ((f"[{d.number}]({d.file})", d.title, d.state, d.date) for d in sorted(decisions()))
     return table(("ADR", "decision", "state", "date"), rows)

@@ -10,7 +10,7 @@ _SOURCE: Final = ROOT / "deviceplugin" / "nvml" / "health.py"
 
 
 def health_table() -> str:
-    """Signal by state: the state after it."""
+    """Signal by state: the state that follows."""
     meanings = docstrings(_SOURCE, "HealthSignal")
     return table(
         ("signal", *(code(state.value) for state in State), "what it is"),
@@ -26,7 +26,7 @@ def health_table() -> str:
 
 
 def health_states_table() -> str:
-    """Every state."""
+    """Every state of a GPU's health."""
     meanings = docstrings(_SOURCE, "State")
     return table(("state", "what it is"), ((code(s.value), prose(meanings[s.name])) for s in State))
 

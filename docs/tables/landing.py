@@ -1,6 +1,7 @@
 """Where pods land by each policy: a small cluster, one pod after the other, decided by the extender's code.
 
-The data of the diagrams. No other plugin of kube-scheduler scores here; of equal nodes the first is taken.
+The data of the diagrams. No other plugin of kube-scheduler scores here; of equally good nodes the first is
+chosen.
 """
 
 from collections.abc import Sequence
@@ -28,36 +29,36 @@ from extender.verbs.prioritize import POLICIES
 MODEL: Final = "NVIDIA-A100-SXM4-80GB"
 NODES: Final = ("node-1", "node-2", "node-3", "node-4")
 GPUS: Final = 4
-"""Of each node; 0 and 1 are joined by NVLink and on one NUMA node, 2 and 3 as well."""
+"""Of each node. GPUs 0 and 1 are joined by NVLink and on one NUMA node, and so are 2 and 3."""
 SITS: Final = (("early", "node-2", (0,)), ("older", "node-3", (0, 2)))
-"""Who is there already."""
+"""Pods that run already: name, node, GPUs."""
 PLANNED: Final = ("node-2", 2)
-"""Where a running booking has devices whose pods have not come yet, and how many."""
+"""A node where a running booking has devices planned whose pods have not come yet, and how many."""
 ARRIVING: Final = (1, 1, 2, 1, 4)
-"""GPUs of the pods that come, none of them booked."""
+"""GPUs of the pods that arrive, none of them booked."""
 _NOW: Final = datetime(2026, 11, 23, 9, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What has become of a pod."""
+    """The result of placing a pod."""
 
     pod: str
     gpus: int
     node: str | None
-    """None where no node had room for it."""
+    """None if no node had room for it."""
     devices: tuple[int, ...] = ()
     """Indexes."""
     scores: tuple[tuple[str, int], ...] = ()
-    """Of the nodes that had room."""
+    """Of the nodes that had room: name, score."""
 
 
 def landings(placement: str, arriving: Sequence[int] = ARRIVING) -> tuple[Landing, ...]:
-    """Where pods of so many GPUs land, in the order in which they come.
+    """Where pods with these numbers of GPUs land, in the order of their arrival.
 
     Args:
         placement: one of ``names.PLACEMENTS``.
-        arriving: GPUs of each.
+        arriving: the number of GPUs of each pod.
     """
     ledger = Ledger()
     for node in NODES:

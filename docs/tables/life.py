@@ -22,21 +22,21 @@ _OURS: Final = Condition(type=names.DISRUPTION_TARGET, status="True", reason=nam
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What there is of a pod that we take away."""
+    """The state of a pod that we take away, and of what brings it back."""
 
     victim: Victim = "live"
-    """``leaving``: by our hand; ``deleted``: by its user's."""
+    """``leaving``: deleted by us; ``deleted``: deleted by its user."""
     wanted: bool = True
     """Whether it must leave."""
     has_finalizer: bool = False
-    """Our finalizer is on it."""
+    """Whether our finalizer is on it."""
     template: Literal["", "stored", "due"] = ""
     returning: Literal["", "finalizer", "free"] = ""
-    """The pod in its place, with our finalizer or without."""
+    """The pod that replaces it, with our finalizer or without it."""
     is_name_taken: bool = False
-    """Somebody else's pod has its name."""
+    """Whether somebody else's pod has its name."""
     marked: bool = False
-    """It says that we take it away, and nobody has deleted it yet."""
+    """Whether its condition says that we take it away, while nobody has deleted it yet."""
 
 
 RUNS: Final = State(wanted=False)
@@ -53,7 +53,7 @@ AROUND: Final = (
     ("back", "[*]", "it goes on without a GPU"),
     ("gone", "[*]", ""),
 )
-"""From, to, why: before and after what ``next_step`` is about."""
+"""(from, to, why): what comes before and after the steps of ``next_step``."""
 
 Move = Callable[[State], State | None]
 MOVES: Final[tuple[tuple[str, Move], ...]] = (
@@ -66,7 +66,7 @@ MOVES: Final[tuple[tuple[str, Move], ...]] = (
     ("its containers end", lambda s: replace(s, victim="ended") if s.victim == "leaving" else None),
     ("its name is taken", lambda s: replace(s, is_name_taken=True) if _is_nameless(s) else None),
 )
-"""What others do, and what comes of it; None where it makes no difference."""
+"""What others do -> the state after it; None if it makes no difference."""
 
 EFFECTS: Final[dict[Step, Move]] = {
     "store": lambda s: replace(s, template="stored"),
@@ -80,7 +80,7 @@ EFFECTS: Final[dict[Step, Move]] = {
     "create": lambda s: replace(s, returning="finalizer"),
     "release": lambda s: replace(s, returning="free"),
 }
-"""What our steps change."""
+"""Our step -> the state after it."""
 
 
 def _may_stay(state: State) -> bool:
@@ -88,7 +88,7 @@ def _may_stay(state: State) -> bool:
 
 
 def _is_deletable(state: State) -> bool:
-    """Whether a deletion is plainly its user's, and we have something to undo then."""
+    """Whether a deletion is clearly its user's, and leaves us something to undo."""
     return _may_stay(state) and state.has_finalizer and not state.marked
 
 
@@ -135,7 +135,7 @@ def _template(state: State) -> PodTemplate | None:
 
 
 def edges(start: State = MUST_LEAVE) -> Iterator[tuple[State, State, str]]:
-    """From, to, why, of all that can come of a pod that must leave; our steps by their names."""
+    """(from, to, why) of everything that can happen to a pod that must leave; our steps by their names."""
     known, queue = {start}, [start]
     while queue:
         state = queue.pop(0)
@@ -181,5 +181,5 @@ def life_diagram() -> str:
 
 
 def steps_table() -> str:
-    """What each of our steps is."""
+    """The meaning of each of our steps."""
     return table(("step", "what we do"), ((code(step), meaning) for step, meaning in MEANINGS.items()))

@@ -14,13 +14,13 @@ Row = tuple[str, ...]
 
 
 def table(header: Row, rows: Iterable[Row]) -> str:
-    """A table; one line for each row."""
+    """A table with one line per row."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def code(text: str) -> str:
-    """A text as it is typed; nothing for an empty one."""
+    """A text as code; empty for an empty text."""
     return f"`{text}`".replace("|", r"\|") if text else ""
 
 
@@ -35,7 +35,7 @@ def prose(text: str) -> str:
 
 
 def docstrings(path: Path, class_name: str | None = None) -> dict[str, str]:
-    """Name -> the docstring below its assignment, of a module's or a class's names that have one."""
+    """Name -> the docstring below its assignment, for all documented names of a module or class."""
     body: list[ast.stmt] = ast.parse(path.read_text()).body
     if class_name is not None:
         body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name)
@@ -52,7 +52,7 @@ def docstrings(path: Path, class_name: str | None = None) -> dict[str, str]:
 
 
 def _target(statement: ast.stmt) -> str | None:
-    """The name that an annotated assignment, or a member of an enumeration, is to."""
+    """The name that an annotated assignment, or a member of an enumeration, assigns to."""
     match statement:
         case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
             return name
@@ -61,7 +61,7 @@ def _target(statement: ast.stmt) -> str | None:
 
 
 def template(node: ast.expr, known: Mapping[str, ast.expr] | None = None) -> str:
-    """A message with "…" for the values that are known only at run time.
+    """A message with "…" in place of the values that are known only at run time.
 
     known: the values assigned to names nearby; a text among them is read, too.
     """

@@ -1,4 +1,4 @@
-"""Metrics: what each part registers when it is really built, with the labels that the code gives them."""
+"""Metrics: what each part registers when it is actually built, with the labels that the code gives them."""
 
 import ast
 import tempfile
@@ -16,11 +16,11 @@ from docs.tables.parts import Part
 SHIPPED: Final = ("booking", "cluster", "deviceplugin", "extender")
 KINDS: Final = ("Counter", "Gauge", "Histogram", "Info", "Summary")
 ON_DEMAND: Final = ("measured", "measured_each", "counted_each")
-"""What is read when somebody asks: ``(registry, name, documentation, read)``, and ``label``."""
+"""Functions for metrics that each scrape reads: ``(registry, name, documentation, read)`` and ``label``."""
 
 
 def metrics_table(part: Part) -> str:
-    """Name, kind, labels and meaning of every metric of ours that a part registers, by name."""
+    """Name, kind, labels and meaning of every metric of ours that a part registers, sorted by name."""
     rows = [
         (
             code(exposed_name(metric)),
@@ -35,7 +35,7 @@ def metrics_table(part: Part) -> str:
 
 @cache
 def metrics_of(part: Part) -> tuple[Metric, ...]:
-    """The metrics of a part, besides those of every Python process."""
+    """The metrics of a part, without those of every Python process."""
     with tempfile.TemporaryDirectory() as folder:
         registry = part.build(Path(folder))
     return tuple(m for m in registry.collect() if m.name.startswith(f"{names.METRICS_PREFIX}_"))
@@ -53,7 +53,7 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 @cache
 def made_in_code() -> dict[str, tuple[str, ...]]:
-    """Name without prefix and "_total" -> labels, of every metric that a call in shipped code makes."""
+    """Name without prefix and "_total" -> labels, for every metric that a call in shipped code registers."""
     files = [path for package in SHIPPED for path in sorted((ROOT / package).rglob("*.py"))]
     return dict(found for path in files for found in _made_in(ast.parse(path.read_text())))
 

@@ -1,4 +1,4 @@
-"""The parts of the product as they are really built, with settings under which nothing is reached."""
+"""The parts of the product as they are actually built, with settings under which they reach nothing."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ KUBE: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Program:
-    """What has settings: its composition root and these."""
+    """A program with settings: its composition root and its settings."""
 
     name: str
     root: str
@@ -41,20 +41,20 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part(Program):
-    """A part: a program that runs on and counts what it does."""
+    """A part: a program that keeps running and has metrics."""
 
     given: Mapping[str, str] = field(default_factory=dict)
-    """What has to be set for a build that listens on free ports and keeps its files in ``{folder}``."""
+    """Settings that a build needs to listen on free ports and to keep its files in ``{folder}``."""
     make: Callable[[Any, CollectorRegistry], Process]
 
     def variables(self, folder: Path) -> dict[str, str]:
-        """The environment of a build; the folder gets what the settings name."""
+        """The environment of a build; the files that the settings name are written into the folder."""
         (folder / "token").write_text("t")
         given = {**KUBE, **self.given}
         return {names.setting(name): value.format(folder=folder) for name, value in given.items()}
 
     def build(self, folder: Path) -> CollectorRegistry:
-        """Build the part, end it at once, and give what it counts."""
+        """Build the part and stop it at once; the registry of its metrics."""
         registry = CollectorRegistry(auto_describe=True)
         process = self.make(load(self.settings, self.variables(folder)), registry)
         process.stop.set()

@@ -8,7 +8,7 @@ from docs.tables.landing import GPUS, NODES, PLANNED, SITS, Landing, landings
 _CELL: Final = 44
 _GAP: Final = 6
 _PAIR: Final = 10
-"""More between two pairs than within one: they are not joined by NVLink."""
+"""Additional space between two pairs: their GPUs are not joined by NVLink."""
 _LEFT: Final = 16
 _TOP: Final = 54
 _COLUMN: Final = 2 * _CELL + _GAP + 34
@@ -36,7 +36,7 @@ MEANS: Final[dict[str, str]] = {
 
 
 def diagrams() -> dict[str, str]:
-    """File name -> SVG, one for each policy."""
+    """File name -> SVG, one per policy."""
     return {f"placement-{placement}.svg": diagram(placement) for placement in names.PLACEMENTS}
 
 
@@ -61,7 +61,7 @@ def _in_words(one: Landing) -> str:
 
 
 def diagram(placement: str) -> str:
-    """The cluster after all pods have come, as SVG."""
+    """The cluster after all pods have arrived, as SVG."""
     found = landings(placement)
     holders = {(node, index): "" for _, node, devices in SITS for index in devices}
     for number, one in enumerate(found, start=1):
@@ -100,7 +100,7 @@ def diagram(placement: str) -> str:
 
 
 def _is_planned(node: str, index: int, holders: dict[tuple[str, int], str]) -> bool:
-    """The plan names a node and a number: the last free GPUs of the node represent it."""
+    """Whether a GPU is drawn as planned: the plan names a number, for which a node's last free GPUs stand."""
     name, count = PLANNED
     free = [other for other in range(GPUS) if (name, other) not in holders]
     return node == name and index in free[-count:]

@@ -17,11 +17,11 @@ from docs.tables.markdown import ROOT, code, docstrings, prose, table
 
 FOLDER: Final = ROOT / "booking" / "rules"
 BY_CASE: Final = {"counted": "scope", "is_spontaneous": "spontaneous"}
-"""What a case answers by a limit."""
+"""Properties of a case -> the limit that they evaluate."""
 
 
 def states_table() -> str:
-    """What each verb makes of a booking in each state."""
+    """What each verb does to a booking in each state."""
     return table(
         ("state", *(code(verb) for verb in VERBS)),
         ((code(state), *(_became(TABLE[state][verb]) for verb in VERBS)) for state in STATES),
@@ -35,7 +35,7 @@ def _became(found: Next | Why) -> str:
 
 
 def limits_table() -> str:
-    """Every limit: its default, what may be written, what it means, which rules ask for it."""
+    """Every limit: its default, what may be written, what it means, which rules use it."""
     meanings = docstrings(ROOT / "booking" / "policy" / "limits.py", "Limits")
     fields = {field.name: field for field in msgspec.structs.fields(Limits)}
     return table(
@@ -54,7 +54,7 @@ def limits_table() -> str:
 
 
 def booking_rules_table() -> str:
-    """Every rule: what breaks it, and the limits that it asks for."""
+    """Every rule: what breaks it, and the limits that it uses."""
     return table(
         ("rule", "what breaks it", "limits"),
         ((code(rule), meaning, ", ".join(map(code, limits))) for rule, meaning, limits in _rules()),
@@ -63,7 +63,7 @@ def booking_rules_table() -> str:
 
 @cache
 def _rules() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """(name, meaning, limits) of each rule, in the order in which they are asked."""
+    """(name, meaning, limits) of each rule, in the order in which they are evaluated."""
     return tuple(_read(FOLDER / f"{rule.__name__}.py", rule.__name__) for rule in RULES)
 
 
@@ -76,7 +76,7 @@ def _read(path: Path, function: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _limits(node: ast.Attribute) -> set[str]:
-    """What is read of the limits there, or by the case itself."""
+    """The limits that are read there, directly or through properties of the case."""
     of_case = isinstance(node.value, ast.Name) and node.value.id == "case"
     return {BY_CASE[node.attr]} if of_case and node.attr in BY_CASE else {node.attr}
 

@@ -24,7 +24,7 @@ _ABOUT: Final = ("rule", "message")
 
 
 class UnreadableError(ValueError):
-    """Code that says a reason in a way that cannot be read here."""
+    """Code that reports a reason in a way that this module cannot read."""
 
 
 def events_table() -> str:
@@ -38,7 +38,7 @@ def events_table() -> str:
 
 
 def event_reasons() -> dict[str, str]:
-    """Constant in names.py -> its docstring, of all that are a reason of Events."""
+    """Constant in names.py -> its docstring, for all that are a reason of Events."""
     said = docstrings(ROOT / "cluster" / "names.py")
     return {name: meaning for name, meaning in said.items() if meaning.startswith(_MARK)}
 
@@ -50,20 +50,20 @@ def problems_table() -> str:
 
 
 def problem_kinds() -> set[Kind]:
-    """Kinds in any module of the web."""
+    """The kinds of problems in all modules of the web."""
     found = pkgutil.iter_modules(booking.web.__path__, f"{booking.web.__name__}.")
     modules: list[ModuleType] = [importlib.import_module(module.name) for module in found]
     return {value for module in modules for _, value in inspect.getmembers(module) if isinstance(value, Kind)}
 
 
 def rules_table() -> str:
-    """Every ``rule`` of a violation, with what is said."""
+    """Every ``rule`` of a violation, with its message."""
     return table(("rule", "what is said"), ((code(rule), _cell(text)) for rule, text in rules().items()))
 
 
 @cache
 def rules() -> dict[str, str]:
-    """Rule -> its message, of every violation that the booking server may report."""
+    """Rule -> its message, for every violation that the booking server may report."""
     functions = [
         node
         for path in sorted((ROOT / "booking").rglob("*.py"))
@@ -86,9 +86,9 @@ class _Taker:
 
     name: str
     places: dict[str, int] = field(default_factory=dict)
-    """Parameter -> its place."""
+    """Parameter -> its position."""
     frame: str = "…"
-    """The text that it builds; the message replaces its last "…"."""
+    """The text that it builds, in which the message replaces the last "…"."""
 
 
 MADE: Final = (_Taker("Violation"), _Taker("ProblemViolation"))
@@ -102,7 +102,7 @@ def _of_states() -> list[Why]:
 
 
 def _hands_on(function: ast.FunctionDef) -> bool:
-    """Whether a function makes a violation of the rule that it is given."""
+    """Whether a function builds a violation of the rule that is passed to it."""
     given = {argument.arg for argument in function.args.args}
     return "rule" in given and any(name in {"Violation", "ProblemViolation"} for name, _ in _calls(function))
 
@@ -127,7 +127,7 @@ def _said(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[t
             before, _, after = taker.frame.rpartition("…")
             yield str(rule.value), f"{before}{text}{after}"
         elif name not in _MADE and not isinstance(rule, ast.Name):
-            continue  # another function of that name
+            continue  # Another function of that name.
         elif function.name not in takers and function.name not in TABLED:
             raise UnreadableError(f"{function.name} breaks which rule? {ast.unparse(call)}")
 
@@ -138,7 +138,7 @@ def _calls(function: ast.FunctionDef) -> list[tuple[str, ast.Call]]:
 
 
 def _assigned(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """The first thing that is assigned to each name of a function."""
+    """The first value that is assigned to each name of a function."""
     found: dict[str, ast.expr] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -9,13 +9,13 @@ from docs.tables.markdown import ROOT
 WIDE: Final = 44
 """Letters in one line of a box."""
 DEVELOPERS: Final = "devcluster"
-"""What nothing that is shipped may import; itself it may import everything."""
+"""The package that nothing shipped may import; it may import everything itself."""
 BESIDE: Final = " | "
-"""Between neighbours on one floor, in a contract."""
+"""The separator of neighbours on one floor, in a contract."""
 
 
 def rooms_diagram() -> str:
-    """Every package as a frame, its floors as boxes, in Mermaid; an arrow leads to what may be imported."""
+    """Every package as a frame with its floors as boxes, in Mermaid; arrows lead to what may be imported."""
     contracts = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]["contracts"]
     upper, lower = _parts(contracts)
     lines = [line for package in (DEVELOPERS, *upper, *lower) for line in _frame(package, contracts)]
@@ -25,7 +25,7 @@ def rooms_diagram() -> str:
 
 
 def _parts(contracts: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """The parts, and what they all build on."""
+    """The parts, and the packages that all of them build on."""
     (found,) = (one for one in contracts if one["type"] == "layers" and not one.get("containers"))
     upper, lower = found["layers"]
     return upper.split(BESIDE), lower.split(BESIDE)
@@ -43,7 +43,7 @@ def _frame(package: str, contracts: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _broken(rooms: Sequence[str]) -> str:
-    """Names with dots between, in lines of a bearable length."""
+    """Names with dots between them, in lines of a limited length."""
     lines = [rooms[0]]
     for room in rooms[1:]:
         if len(lines[-1]) + len(room) > WIDE:

@@ -12,7 +12,7 @@ _FOLDER: Final = f"/etc/kubernetes/{names.PRODUCT}"
 
 
 def dedicated() -> str:
-    """Of our own scheduler: what the chart's ConfigMap holds."""
+    """For our own scheduler: what the chart's ConfigMap contains."""
     made = scheduler_profile.configuration(
         kubeconfig=Path("scheduler.conf"), extender_url="http://127.0.0.1:8880"
     )

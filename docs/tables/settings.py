@@ -1,4 +1,4 @@
-"""Settings as an administrator writes them: variables of the environment and the texts in them."""
+"""Settings as an administrator writes them: environment variables and their values."""
 
 import enum
 import sys
@@ -61,7 +61,7 @@ def _choices(kind: Any) -> str:
 
 
 def _range(kind: Any) -> str:
-    """Of a number, where it has one."""
+    """The bounds of a number, if it has any."""
     for limits in getattr(kind, "__metadata__", ()):
         if isinstance(limits, msgspec.Meta) and limits.ge is not None:
             least = f"{limits.ge:g}"
