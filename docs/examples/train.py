@@ -1,6 +1,6 @@
-"""A training that survives being evicted: what docs/examples/job.yaml runs. Nothing but the standard library.
+"""A training that survives an eviction: what docs/examples/job.yaml runs. It needs only the standard library.
 
-It saves its state every so often, at a notice, and at SIGTERM, and goes on from there when it starts again.
+It saves its state regularly, at a notice, and at SIGTERM, and continues from there when it starts again.
 In place of real work it counts steps; ``work``, ``save`` and ``resume`` are what you replace.
 """
 
@@ -21,10 +21,10 @@ STEPS = int(os.environ.get("STEPS", "100000"))
 STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "1"))
 SAVE_EVERY = int(os.environ.get("SAVE_EVERY", "100"))
 NOTICE = Path("/podinfo/notice")
-"""The annotation with the notice, by a downward-API volume: empty while there is none."""
+"""The notice's annotation, in a downward-API volume: empty while there is no notice."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 UNFINISHED = 75
-"""Exit code: what is left is done by the next pod. With 0 the Job would count this one as completed."""
+"""Exit code if the next pod must do the rest. With 0 the Job would count this pod as completed."""
 
 log = logging.getLogger("training")
 
@@ -56,14 +56,14 @@ def work(stop: Event) -> None:
 
 
 def save(step: int) -> None:
-    """Your checkpoint. Whoever is killed in the middle of it must still find the one before."""
+    """Your checkpoint. A pod that is killed while it writes one must still find the previous one."""
     fresh = STATE.with_suffix(".new")
     fresh.write_text(json.dumps({"step": step}))
     fresh.replace(STATE)
 
 
 def resume() -> int:
-    """The step of the newest checkpoint, 0 where there is none."""
+    """The step of the newest checkpoint, 0 if there is none."""
     return int(json.loads(STATE.read_text())["step"]) if STATE.exists() else 0
 
 
@@ -73,14 +73,14 @@ def has_notice() -> bool:
 
 
 def wait(stop: Event) -> None:
-    """All is saved, so nothing is begun that would be lost; a notice may be withdrawn, and work goes on."""
+    """Begin nothing that would be lost, as everything is saved. If the notice is withdrawn, work goes on."""
     log.info("has saved its work, and waits: %s", NOTICE.read_text())
     while has_notice() and not stop.is_set():
         stop.wait(1)
 
 
 def annotate(variable: str) -> None:
-    """Report how much of the work is safe, by an annotation on this very pod with the instant.
+    """Report that the work is safe up to now, by an annotation on this very pod.
 
     It makes an eviction cheaper (``checkpoint-at``) or sooner (``checkpoint-done``), and must never be the
     reason why a training fails.
