@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A kind cluster with simulated GPUs and our parts in it: `make kind`. Run again after a change, it replaces the parts that changed.
+# A kind cluster with simulated GPUs and our parts in it: `make kind`. Run again, it replaces the parts that have changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
