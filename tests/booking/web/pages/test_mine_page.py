@@ -1,5 +1,6 @@
 """*My bookings*, requested without a browser."""
 
+import re
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -65,6 +66,17 @@ def test_the_hint_for_a_booking_on_one_node_does_not_mention_several_pods(site: 
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", count=2, node="node-a")
     assert "several pods" not in said(site.see("/mine"))
+
+
+def test_only_the_buttons_that_end_a_booking_look_dangerous(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now - DAY, now + DAY, user="alice", node="node-a")
+    site.add(now + 2 * DAY, now + 3 * DAY, user="alice", node="node-a")
+    text = site.see("/mine").text
+    openers = re.findall(r'<summary class="button small danger">([^<]+)', text)
+    assert openers == ["Release", "Cancel"]
+    senders = re.findall(r'<button class="button danger" type="submit">([^<]+)', text)
+    assert senders == ["Release now", "Cancel this booking"]
 
 
 STAY: Final = "stay, but must leave whenever a booked pod needs their GPUs."
