@@ -1,6 +1,7 @@
 """The pages over a real service and a real SQLite file; the cluster, tokens and mirror are fakes."""
 
 import re
+from dataclasses import is_dataclass
 from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -9,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from flask import Flask
+from jinja2 import Undefined, UndefinedError
 from werkzeug.test import TestResponse
 
 from booking.eviction_settings import EvictionSettings
@@ -33,6 +35,15 @@ ZONE = "Europe/Stockholm"
 DAY = timedelta(days=1)
 MANY = 1_000_000
 """Requests of one user that are answered at once."""
+
+
+class UndefinedFieldFails(Undefined):
+    """A template that reads a field which our object does not have fails: people would see an empty text."""
+
+    def __init__(self, hint: str | None = None, obj: Any = None, *more: Any, **named: Any) -> None:
+        super().__init__(hint, obj, *more, **named)
+        if is_dataclass(obj) or isinstance(obj, msgspec.Struct):
+            raise UndefinedError(self._undefined_message)
 
 
 class Site(Served):
@@ -69,7 +80,9 @@ class Site(Served):
 
     def _app(self) -> Flask:
         parts = self.page_parts(self.guard, UserTokens(b"one key for all tests"))
-        return create_app(self.parts, self.guard, audience="gpu-booking", blueprints=[pages(parts)])
+        app = create_app(self.parts, self.guard, audience="gpu-booking", blueprints=[pages(parts)])
+        app.jinja_env.undefined = UndefinedFieldFails
+        return app
 
     def page_parts(self, guard: RequestGuard, csrf: CsrfProtection) -> PageParts:
         """The parts that the pages are built from."""
