@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.inventory import Device
@@ -21,15 +22,21 @@ def devices(links: dict[int, dict[int, int]], numa: list[int | None]) -> tuple[D
     )
 
 
-def view(has: tuple[Device, ...], held: frozenset[int] = frozenset(), *, unknown: int = 0) -> NodeView:
-    """A node with some held devices, and ``unknown`` more that are held but not identified."""
+def view(
+    has: tuple[Device, ...],
+    held: frozenset[int] = frozenset(),
+    *,
+    unknown: int = 0,
+    unknown_of: str = names.GPU_RESOURCE,
+) -> NodeView:
+    """A node with some held devices, and ``unknown`` more of a resource that are held but not identified."""
     ledger = Ledger()
     ledger.apply_node(a_node("n", *has))
     if held:
         taken = {"main": tuple(f"GPU-n-{index}" for index in sorted(held))}
         ledger.apply_pod(a_pod("holds").asks(len(held)).on("n", taken).obj)
     if unknown:
-        ledger.apply_pod(a_pod("stranger").asks(unknown).on("n").obj)
+        ledger.apply_pod(a_pod("stranger").asks(unknown, resource=unknown_of).on("n").obj)
     return ledger.view("n")
 
 

@@ -30,6 +30,10 @@ def test_a_node_that_the_pod_fills_up_scores_highest(need: int, data: st.DataObj
     assert binpack(asking(need), plain(count, count - need), NOTHING) == MAX_SCORE
 
 
+def test_a_node_with_nothing_that_the_pod_accepts_scores_zero() -> None:
+    assert binpack(asking(1), plain(0, 0), NOTHING) == 0
+
+
 @given(NEEDS, st.data())
 def test_kube_scheduler_accepts_every_score(need: int, data: st.DataObject) -> None:
     node = plain(*data.draw(fills(need)))

@@ -1,5 +1,6 @@
 """booked-reserve: pods that may be evicted go where no booking will need the devices soon."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,8 +9,8 @@ from cluster.decide.request import gpu_request_of
 from extender.policies.binpack import binpack
 from extender.policies.booked_reserve import HALF, booked_reserve
 from extender.wire import MAX_SCORE
-from tests.extender.policies.node_views import asking, fills, plain
-from tests.fakes.objects import A100, A6000, a_pod
+from tests.extender.policies.node_views import asking, fills, plain, view
+from tests.fakes.objects import A100, A6000, a6000, a100, a_pod
 
 NEEDS = st.integers(1, 4)
 PLANNED = st.integers(0, 16)
@@ -39,6 +40,39 @@ def test_without_planned_devices_the_order_is_that_of_binpack(need: int, data: s
 
     if binpack(request, one, {}) >= binpack(request, other, {}):
         assert booked_reserve(request, one, {}) >= booked_reserve(request, other, {A6000: 3})
+
+
+@pytest.mark.parametrize(
+    ("used", "planned", "score"),
+    [(9, 0, 10), (0, 0, 5), (5, 0, 8), (9, 1, 4)],
+    ids=["filled up", "empty", "half full", "filled up with a planned device"],
+)
+def test_the_upper_half_of_the_scores_is_binpack_and_the_lower_half_takes_planned_devices(
+    used: int, planned: int, score: int
+) -> None:
+    assert booked_reserve(asking(1), plain(10, used), {A100: planned}) == score
+
+
+@pytest.mark.parametrize(("planned", "score"), [(4, 4), (5, 3), (6, 2), (7, 1), (8, 0)])
+def test_each_planned_device_that_the_pod_takes_costs_a_point(planned: int, score: int) -> None:
+    assert booked_reserve(asking(6), plain(9, 0), {A100: planned}) == score
+
+
+def test_a_pod_takes_planned_devices_if_no_model_alone_has_enough_others() -> None:
+    mixed = view((a100(0, "n"), a100(1, "n"), a6000(2, "n"), a6000(3, "n")))
+    planned = {A100: 1, A6000: 1}
+    either = gpu_request_of(a_pod().asks(2).with_annotation(names.MODEL, f"{A100},{A6000}").obj)
+
+    assert booked_reserve(asking(2), mixed, planned) == HALF - 1
+    assert booked_reserve(asking(1), mixed, planned) >= HALF
+    assert booked_reserve(either, mixed, planned) >= HALF
+
+
+def test_the_model_with_the_most_devices_left_decides_for_a_pod_of_any_model() -> None:
+    mixed = view((a100(0, "n"), a6000(1, "n"), a6000(2, "n"), a6000(3, "n")))
+
+    assert booked_reserve(asking(2), mixed, {A6000: 1}) >= HALF
+    assert booked_reserve(asking(3), mixed, {A6000: 1}) == HALF - 1
 
 
 def test_a_pod_that_takes_one_device_takes_no_planned_one_where_others_are_left() -> None:

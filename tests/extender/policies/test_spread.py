@@ -1,5 +1,6 @@
 """The order of nodes that spread documents."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,17 @@ def test_a_node_that_the_pod_fills_up_scores_lowest(need: int, data: st.DataObje
     count = data.draw(st.integers(need, 16))
 
     assert spread(asking(need), plain(count, count - need), NOTHING) == 0
+
+
+@pytest.mark.parametrize(
+    ("used", "score"), [(0, 8), (1, 7), (5, 3), (7, 1)], ids=["empty", "nearly empty", "half full", "crowded"]
+)
+def test_the_score_is_the_part_of_the_devices_that_stays_free(used: int, score: int) -> None:
+    assert spread(asking(2), plain(10, used), NOTHING) == score
+
+
+def test_a_node_with_nothing_that_the_pod_accepts_scores_zero() -> None:
+    assert spread(asking(1), plain(0, 0), NOTHING) == 0
 
 
 @given(NEEDS, st.data())

@@ -6,13 +6,16 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.placement import choose
+from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import devices_of
 from extender.policies import NOTHING
-from extender.policies.topology import topology
+from extender.policies.topology import FAR, topology
 from extender.wire import MAX_SCORE
 from tests.extender.policies.node_views import asking, devices, meshed, paired, plain, view
+from tests.fakes.objects import a_pod
 
 TWO_HALVES = [0, 0, 0, 0, 1, 1, 1, 1]
 
@@ -53,6 +56,36 @@ def test_a_node_whose_devices_are_all_linked_is_best_for_a_pod_that_takes_all_of
 def test_a_node_with_too_few_devices_and_a_pod_without_gpus_score_zero() -> None:
     assert score(3, plain(4, 2)) == 0
     assert score(0, plain(4, 2)) == 0
+
+
+def test_devices_of_an_unknown_numa_node_do_not_count_as_near() -> None:
+    known, unknown = devices(meshed(2), [0, 0]), devices(meshed(2), [None, None])
+
+    assert score(2, view(known)) == MAX_SCORE
+    assert score(2, view(unknown)) == MAX_SCORE - FAR
+
+
+def test_a_link_that_only_one_of_two_devices_reports_counts() -> None:
+    one_end = {0: {1: 4}, 2: {1: 4}}
+
+    assert score(2, view(devices(one_end, [0, 0, 0]), frozenset({2}))) == MAX_SCORE
+    assert score(2, view(devices(one_end, [0, 0, 0]), frozenset({0}))) == MAX_SCORE
+
+
+def test_the_choice_with_every_fault_has_the_lowest_score_that_kube_scheduler_accepts() -> None:
+    across = {0: {2: 4, 3: 4}, 1: {2: 4, 3: 4}}
+    node = view(devices(across, [0, 1, 0, 1]))
+    these = gpu_request_of(a_pod().asks(2).with_annotation(names.UUID, "GPU-n-0,GPU-n-1").obj)
+
+    assert topology(these, node, NOTHING) == 0
+
+
+def test_no_link_weighs_more_than_a_torn_one_and_that_more_than_another_numa_node() -> None:
+    unlinked = score(2, view(devices({}, [0, 0])))
+    torn = score(1, view(devices(meshed(2), [0, 0])))
+    far = score(2, view(devices(meshed(2), [0, 1])))
+
+    assert unlinked < torn < far < MAX_SCORE
 
 
 LINKS = st.dictionaries(

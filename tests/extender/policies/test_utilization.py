@@ -27,6 +27,15 @@ def test_unaccounted_devices_are_in_use(need: int, unknown: int, data: st.DataOb
     assert found == utilization(asking(need), plain(has, used + unknown))
 
 
+def test_unaccounted_devices_of_one_resource_leave_the_free_ones_of_another_alone() -> None:
+    part = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
+    both = gpu_request_of(a_pod().asks(1).asks(1, resource=part, container="side").obj)
+    has = (*devices({}, [None] * 4), a100(4, "n", resource=part), a100(5, "n", resource=part))
+
+    assert utilization(both, view(has, unknown=2, unknown_of=part)) == Utilization(devices=6, free=2)
+    assert utilization(both, view(has, unknown=3, unknown_of=part)) == Utilization(devices=6, free=2)
+
+
 def test_unhealthy_devices_count_and_are_not_free() -> None:
     node = view((a100(0, "n"), a100(1, "n", health="unhealthy", reason="XID 79"), a100(2, "n")))
     assert utilization(asking(1), node) == Utilization(devices=3, free=1)
