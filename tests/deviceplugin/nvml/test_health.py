@@ -1,5 +1,6 @@
 """Unhealthy and back: the rules one by one. What holds whatever happens: ``test_health_machine``."""
 
+import pynvml
 import pytest
 
 from deviceplugin.nvml.health import (
@@ -122,6 +123,12 @@ def test_a_fault_that_needs_a_reset_ends_with_a_driver_restart_and_an_answer() -
     assert state.apply(ProbeAnswered(A, 0, 1.0)) == HealthState()
 
 
+def test_only_an_xid_needs_a_reset_whatever_number_another_event_carries() -> None:
+    state = after(EventSeen(GpuEvent(A, EventKind.DOUBLE_BIT_ECC, 79), 0.0))
+    assert state.latched_faults == {}
+    assert after(EventSeen(GpuEvent(A, EventKind.RECOVERY_ACTION, 79), 0.0)) == HealthState()
+
+
 def test_a_lesser_fault_does_not_hide_that_a_reset_is_needed() -> None:
     state = after(xid(79), xid(48, at=1.0), ProbeAnswered(A, 0, 100.0), ProbeAnswered(A, 0, 200.0))
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
@@ -164,6 +171,23 @@ def test_a_wanted_reset_makes_a_gpu_unhealthy_without_any_event() -> None:
     assert after(ProbeAnswered(A, 2, 0.0)).reason(Scope(A)) == "The driver asks for a reboot of the node"
 
 
+@pytest.mark.parametrize(
+    ("action", "wanted"),
+    [
+        (pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET, "a reset of the GPU"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT, "a reboot of the node"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P, "peer-to-peer traffic to be drained"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET, "the GPU to be drained and reset"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_RECOVER_IMEX_DOMAIN, "the recovery of its multi-node domain"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_BUS_RESET, "a reset of its bus"),
+        (pynvml.NVML_GPU_RECOVERY_ACTION_SYSTEM_REBOOT, "a reboot of the system"),
+        (99, "recovery action 99"),
+    ],
+)
+def test_the_action_that_the_driver_asks_for_is_named(action: int, wanted: str) -> None:
+    assert after(ProbeAnswered(A, action, 0.0)).reason(Scope(A)) == f"The driver asks for {wanted}"
+
+
 def test_memory_rows_that_cannot_be_remapped_make_a_gpu_unhealthy() -> None:
     state = after(ProbeAnswered(A, 0, 0.0, RemappedRows(failed=True)))
     assert state.reason(Scope(A)) == "Memory rows are damaged and cannot be replaced"
@@ -184,6 +208,21 @@ def test_a_probe_that_fails_once_makes_a_gpu_suspect_until_the_next_answer() -> 
     assert state.state(Scope(A)) is State.SUSPECT
     assert state.reason(Scope(A)) == state.reason(Scope(A, 1, 0)) == LOST
     assert state.apply(ProbeAnswered(A, 0, 0.0)) == HealthState()
+
+
+def test_two_failed_probes_in_a_row_leave_a_gpu_suspect_and_the_next_answer_makes_it_healthy() -> None:
+    state = after(ProbeFailed(A, LOST, 0.0), ProbeFailed(A, LOST, 5.0))
+    assert state.state(Scope(A)) is State.SUSPECT
+    assert state.apply(ProbeAnswered(A, 0, 6.0)) == HealthState()
+
+
+def test_the_reason_of_a_mig_device_is_the_worst_of_its_own_and_that_of_its_gpu() -> None:
+    own = after(xid(79, gi=1), ProbeFailed(A, LOST, 1.0))
+    assert own.state(Scope(A)) is State.SUSPECT
+    assert own.reason(Scope(A, 1, 0)) == "XID 79: GPU has fallen off the bus; it needs a reset"
+    of_the_gpu = after(xid(95, gi=1), ProbeAnswered(A, 0, 100.0), xid(48, at=100.0))
+    assert of_the_gpu.state(Scope(A, 1, 0)) is State.UNHEALTHY
+    assert of_the_gpu.reason(Scope(A, 1, 0)) == "XID 48: double-bit memory error"
 
 
 def test_three_failed_probes_in_a_row_make_a_gpu_unhealthy_until_a_quiet_minute() -> None:
