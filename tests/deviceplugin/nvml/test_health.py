@@ -232,7 +232,15 @@ def test_three_failed_probes_in_a_row_make_a_gpu_unhealthy_until_a_quiet_minute(
     recovering = state.apply(ProbeAnswered(A, 0, 20.0))
     assert recovering.reason(Scope(A)) == f"{LOST}; recovering"
     assert recovering.unresponsive == frozenset()
+    assert recovering.apply(ProbeAnswered(A, 0, 69.0)).state(Scope(A)) is State.RECOVERING
     assert recovering.apply(ProbeAnswered(A, 0, 70.0)) == HealthState()
+
+
+def test_a_failed_probe_while_a_gpu_recovers_restarts_the_quiet_minute() -> None:
+    state = after(xid(48), ProbeAnswered(A, 0, 10.0), ProbeFailed(A, LOST, 50.0), ProbeAnswered(A, 0, 55.0))
+    assert state.state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 109.0)).state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 110.0)) == HealthState()
 
 
 def test_failures_with_answers_in_between_are_not_in_a_row() -> None:
