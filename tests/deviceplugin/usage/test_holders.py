@@ -42,6 +42,23 @@ def test_without_the_kubelet_s_checkpoint_holders_are_known_by_assignments_alone
     assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "assignment")]
 
 
+def test_a_device_that_the_kubelet_has_not_given_yet_is_listed_beside_one_that_it_has() -> None:
+    found = holders(GPUS, held(a="GPU-0"), (pod("a", 2, assignment=["GPU-0", "GPU-1"]),))
+    assert [(one.device, one.source) for one in found] == [("GPU-0", "kubelet"), ("GPU-1", "assignment")]
+
+
+def test_holders_are_listed_in_the_order_of_the_devices_and_of_their_uids() -> None:
+    checkpoint = PodDevices(
+        {("b", "main"): frozenset({"GPU-0", "GPU-2"}), ("a", "main"): frozenset({"GPU-2"})}
+    )
+    found = holders(GPUS[::-1], checkpoint, (pod("b", 2), pod("a")))
+    assert [(one.device, one.uid) for one in found] == [("GPU-2", "a"), ("GPU-2", "b"), ("GPU-0", "b")]
+
+
+def test_an_ended_pod_that_the_kubelet_has_given_nothing_holds_nothing() -> None:
+    assert holders(GPUS, PodDevices(), (pod("a", assignment=["GPU-0"], phase="Failed"),)) == ()
+
+
 def test_an_ended_pod_holds_nothing_even_if_the_checkpoint_keeps_it() -> None:
     ended = pod("a", assignment=["GPU-0"], phase="Succeeded")
     assert holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,)) == ()

@@ -91,6 +91,30 @@ def test_a_hanging_driver_leaves_holders_but_no_old_measurement(node: MeasuredNo
     assert node.measurer.annotations() == {names.USE: None}
 
 
+def test_a_measurement_is_shown_for_half_a_minute(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy())
+    node.clock.advance(29)
+    node.measurer.once()
+    assert node.series("device_power_watts") == [ON_0 | ALICES]
+    assert node.measurer.text() is not None
+    node.clock.advance(1)
+    node.measurer.once()
+    assert node.measurer.text() is None
+
+
+def test_holders_are_read_every_ten_seconds_without_a_measurement(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy())
+    node.pods = (owned(UID_A, "renamed", user="alice"),)
+
+    def holder_after(seconds: float) -> list[str]:
+        node.clock.advance(seconds)
+        node.measurer.once()
+        return [one["pod"] for one in node.series("device_holder")]
+
+    assert holder_after(9.5) == ["train"]
+    assert holder_after(0.5) == ["renamed"]
+
+
 def test_without_any_measurement_holders_are_reported(node: MeasuredNode) -> None:
     assert node.measurer.age() is None
     node.measurer.once()
@@ -110,6 +134,37 @@ def test_a_mig_device_has_its_own_series(tmp_path: Path) -> None:
     assert node.says("pod_memory_bytes", **there, **ALICES) == 5 * GIB
     assert node.says("device_power_watts", **ON_0, **FREE) == 90
     assert node.series("squatters") == []
+
+
+def test_a_gpu_that_several_pods_hold_names_none_of_them_in_its_own_series(node: MeasuredNode) -> None:
+    assert node.pods is not None
+    node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))
+    node.holdings = PodDevices({(uid, "main"): frozenset({"GPU-0"}) for uid in (UID_A, UID_B)})
+    node.measured(GPU_0=busy())
+    assert node.series("device_power_watts") == [ON_0 | FREE]
+    assert sorted(one["pod"] for one in node.series("device_holder")) == ["lab", "train"]
+
+
+def test_a_holder_whose_name_is_unknown_is_reported_by_its_uid(node: MeasuredNode) -> None:
+    node.pods = None
+    node.measured(GPU_0=busy())
+    nameless = {"namespace": "", "pod": UID_A, "user": "", "booking": ""}
+    assert node.series("device_holder") == [ON_0 | nameless | {"source": "kubelet"}]
+    assert node.series("device_power_watts") == [ON_0 | nameless]
+
+
+def test_the_measurement_of_an_unknown_gpu_is_ignored(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy(), GPU_9=busy())
+    assert node.series("device_power_watts") == [ON_0 | ALICES]
+
+
+def test_a_mig_device_whose_size_is_unknown_reports_only_what_is_used_of_it(tmp_path: Path) -> None:
+    made = part(0, 1)
+    unsized = msgspec.structs.replace(made, published=msgspec.structs.replace(made.published, memory=0))
+    node = MeasuredNode(tmp_path, devices=(gpu(0), unsized))
+    node.measured(GPU_0=GpuUsage(parts={"MIG-0-1": GIB}))
+    assert [one["device"] for one in node.series("device_memory_used_bytes")] == ["MIG-0-1"]
+    assert node.series("device_memory_total_bytes") == []
 
 
 # --- squatters --------------------------------------------------------------------------------------------
@@ -177,6 +232,87 @@ def test_a_process_that_outlives_its_pod_for_a_moment_is_not_reported(node: Meas
     assert node.events == []
 
 
+def test_the_memory_of_a_squatter_is_not_counted_as_that_of_a_holder(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    for _ in range(2):
+        node.measured(GPU_0=busy(), GPU_1=busy(GpuProcess(7, GIB)))
+    first, second = decode_use(node.measurer.text() or "").devices
+    assert (first.pods, second.pods) == (None, None)
+    assert node.series("pod_memory_bytes") == []
+    assert node.says("squatter_memory_bytes", **ON_1, namespace="default", pod="train") == GIB
+
+
+def test_a_squatter_of_a_pod_that_is_not_known_is_named_by_its_uid(node: MeasuredNode) -> None:
+    node.run(8, uid=UID_B)
+    for _ in range(2):
+        node.measured(GPU_1=busy(GpuProcess(8, None)))
+    assert node.says("squatters", **ON_1, namespace="", pod=UID_B) == 1
+    assert node.events == [
+        f"Process 8 (python3) of a pod with uid {UID_B} uses GPU 1 (GPU-1). No pod holds it."
+    ]
+    (squatter,) = decode_use(node.measurer.text() or "").squatters
+    assert (squatter.uid, squatter.name, squatter.memory) == (UID_B, None, None)
+
+
+def test_all_pods_that_hold_the_gpu_are_named_to_its_squatter(node: MeasuredNode) -> None:
+    assert node.pods is not None
+    node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))
+    node.holdings = PodDevices({(uid, "main"): frozenset({"GPU-0"}) for uid in (UID_A, UID_B)})
+    node.run(4711)
+    for _ in range(2):
+        node.measured(GPU_0=busy(GpuProcess(4711, None)))
+    (message,) = node.events
+    assert message.endswith("It is held by pod default/train, pod default/lab.")
+
+
+def test_a_process_in_no_cgroup_of_a_name_is_one_of_no_pod(node: MeasuredNode) -> None:
+    node.run(4711)
+    (node.proc / "4711" / "cgroup").write_text("0::/\n")
+    for _ in range(2):
+        node.measured(GPU_1=busy(GpuProcess(4711, None)))
+    assert node.events == ["Process 4711 (python3) of no pod uses GPU 1 (GPU-1). No pod holds it."]
+
+
+def test_a_process_that_comes_back_to_a_gpu_is_reported_again(node: MeasuredNode) -> None:
+    node.run(4711)
+    for memory in (GIB, GIB, None, 2 * GIB, 2 * GIB):
+        node.measured(GPU_1=busy(GpuProcess(4711, memory)) if memory else busy())
+    assert len(node.events) == 2
+
+
+def test_squatters_that_use_as_much_memory_are_in_the_order_of_device_and_pid(node: MeasuredNode) -> None:
+    for pid in (30, 20, 10):
+        node.run(pid)
+    for _ in range(2):
+        node.measured(GPU_1=busy(GpuProcess(10, GIB)), GPU_0=busy(GpuProcess(30, GIB), GpuProcess(20, GIB)))
+    use = decode_use(node.measurer.text() or "")
+    assert [(one.device, one.pid) for one in use.squatters] == [("GPU-0", 20), ("GPU-0", 30), ("GPU-1", 10)]
+
+
+def test_a_process_is_not_seen_twice_in_one_measurement(node: MeasuredNode) -> None:
+    node.run(4711)
+    node.measured(GPU_1=busy(GpuProcess(4711, GIB)))
+    node.clock.advance(10)
+    node.measurer.once()
+    assert (node.series("squatters"), node.events) == ([], [])
+
+
+def test_a_squatter_is_shown_until_a_measurement_without_it_or_for_half_a_minute(node: MeasuredNode) -> None:
+    node.run(4711)
+    for _ in range(2):
+        node.measured(GPU_1=busy(GpuProcess(4711, GIB)))
+    squatter = [ON_1 | {"namespace": "", "pod": ""}]
+    node.clock.advance(10)
+    node.measurer.once()
+    assert node.series("squatters") == squatter
+    node.holdings = None
+    node.measured(GPU_1=busy(GpuProcess(4711, GIB)))
+    assert node.series("squatters") == squatter, "the checkpoint cannot be read for a moment"
+    node.clock.advance(30)
+    node.measurer.once()
+    assert node.series("squatters") == []
+
+
 def test_a_squatter_is_reported_once_the_node_is_known(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, knows_node=False)
     node.run(4711)
@@ -227,6 +363,21 @@ def test_the_lease_carries_the_usage_of_gpus_for_the_booking_server(node: Measur
         1024,
     )
     assert squatter.uid is None
+
+
+def test_what_a_card_does_not_measure_is_missing_on_the_lease(node: MeasuredNode) -> None:
+    node.measured(GPU_0=GpuUsage(), GPU_1=GpuUsage(memory_used=0, power=0.0))
+    assert decode_use(node.measurer.text() or "").devices == (
+        DeviceUsage(uuid="GPU-0"),
+        DeviceUsage(uuid="GPU-1", memory=0, power=0),
+    )
+
+
+def test_nothing_is_written_on_the_lease_while_no_gpu_answers(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy())
+    assert node.measurer.text() is not None
+    node.measured()
+    assert node.measurer.text() is None
 
 
 def test_the_text_is_rebuilt_no_more_often_than_configured(tmp_path: Path) -> None:

@@ -89,6 +89,30 @@ def test_the_holder_of_a_whole_gpu_may_use_its_mig_devices_and_vice_versa() -> N
     assert judged(GpuProcess(7, 1), seen(7, "a"), holder("MIG-1-2", "a"), on="GPU-1") == []
 
 
+def test_of_two_compute_instances_of_one_gpu_instance_each_has_its_own_processes() -> None:
+    second = msgspec.structs.replace(part(1, 1), compute_instance=1)
+    second = msgspec.structs.replace(
+        second, published=msgspec.structs.replace(second.published, uuid="MIG-1-1-1")
+    )
+    devices = (gpu(1), part(1, 1), second)
+    processes = (GpuProcess(7, 1, 1, 0), GpuProcess(8, 1, 1, 1), GpuProcess(9, 1, 1))
+    on = processes_on_devices(devices, {"GPU-1": GpuUsage(processes=processes)})
+    assert [one.device.uuid for one in on] == ["MIG-1-1", "MIG-1-1-1", "MIG-1-1"]
+
+
+def test_a_measurement_of_a_gpu_that_is_not_among_the_devices_is_ignored() -> None:
+    usage = GpuUsage(processes=(GpuProcess(7, 1),))
+    assert processes_on_devices((gpu(0),), {"GPU-9": usage}) == ()
+    assert processes_on_devices(NODE, {"MIG-1-1": usage}) == ()
+
+
+def test_every_pod_that_holds_the_gpu_or_a_part_of_it_is_named_in_order() -> None:
+    on = processes_on_devices(NODE, {"GPU-1": GpuUsage(processes=(GpuProcess(7, 1),))})
+    holders = [holder(device, uid) for device in ("MIG-1-2", "GPU-1") for uid in "fbdace"]
+    (found,) = squatting(on, {7: seen(7, None)}, holders, family=families(NODE), tolerated=frozenset())
+    assert found.held_by == tuple("abcdef")
+
+
 def test_an_unknown_mig_device_counts_as_the_whole_gpu() -> None:
     assert judged(GpuProcess(7, 1, 9, 9), seen(7, None), on="GPU-1") == [("GPU-1", 7)]
 
@@ -102,6 +126,19 @@ def test_only_a_squatter_seen_twice_is_reported() -> None:
     assert suspects.confirmed([again]) == (), "another process with the same number"
     assert suspects.confirmed([]) == ()
     assert suspects.confirmed([again]) == ()
+
+
+def test_a_squatter_that_moves_to_another_gpu_is_first_seen_there_twice() -> None:
+    suspects = Suspects()
+    here, there = (SquattingProcess(f"GPU-{at}", at, seen(7, None), 1) for at in (0, 1))
+    assert suspects.confirmed([here]) == ()
+    assert suspects.confirmed([there]) == ()
+    assert suspects.confirmed([here, there]) == (there,)
+
+
+def test_a_pod_whose_processes_use_no_memory_is_told_from_one_whose_memory_is_unknown() -> None:
+    on = processes_on_devices(NODE, {"GPU-0": GpuUsage(processes=(GpuProcess(7, 0), GpuProcess(8, None)))})
+    assert used_by_pods(on, {7: seen(7, "a"), 8: seen(8, "b")}) == {("GPU-0", "a"): 0}
 
 
 def test_the_memory_of_a_pod_is_that_of_all_its_processes_on_the_device() -> None:
