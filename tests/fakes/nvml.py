@@ -73,6 +73,8 @@ class MemoryNvml:
     """A GPU was bound to the driver, or taken from it."""
     seconds: float = 0.0
     opened: int = 0
+    open_streams: int = 0
+    """Event streams that were not closed yet."""
     waits: int = 0
     _roster: list[MemoryGpu] | None = None
 
@@ -88,6 +90,11 @@ class MemoryNvml:
     def close(self) -> None:
         """Forget it."""
         self._roster = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed since."""
+        return self._roster is not None
 
     def driver_version(self) -> str:
         """As the surveyed card's."""
@@ -202,6 +209,7 @@ class _Stream:
     def __init__(self, nvml: MemoryNvml, uuids: tuple[str, ...]) -> None:
         self._nvml = nvml
         self._uuids = uuids
+        nvml.open_streams += 1
         self.events_unavailable: dict[str, NvmlError] = {
             gpu.uuid: NvmlError("No permission.", code=4, call="nvmlDeviceRegisterEvents", device=gpu.uuid)
             for gpu in nvml.gpus
@@ -223,7 +231,8 @@ class _Stream:
         return was
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """It counts as open no more."""
+        self._nvml.open_streams -= 1
 
 
 def xid(gpu: str, number: int, gpu_instance: int | None = None) -> GpuEvent:

@@ -69,6 +69,46 @@ def test_repaired_faults_are_not_remembered(machine: Machine) -> None:
     assert [path.name for path in machine.folder.iterdir()] == [names.FAULTS_FILE]
 
 
+def test_faults_that_were_repaired_before_another_process_began_are_not_remembered(machine: Machine) -> None:
+    machine.memory().keep(KNOWN)
+    again = machine.memory()
+    assert again.recall() == KNOWN
+    again.keep(Known("an era"))
+    assert machine.memory().recall() == Known("an era")
+
+
+def test_an_unchanged_state_is_not_written_again(machine: Machine) -> None:
+    memory, file = machine.memory(), machine.folder / names.FAULTS_FILE
+    memory.keep(KNOWN)
+    file.unlink()
+    memory.keep(KNOWN)
+    assert not file.exists()
+    memory.keep(Known("another era"))
+    assert file.exists()
+
+
+def test_who_reads_the_file_while_it_is_written_reads_all_of_the_last_one(machine: Machine) -> None:
+    memory = machine.memory()
+    memory.keep(KNOWN)
+    with (machine.folder / names.FAULTS_FILE).open() as reading:
+        memory.keep(Known("another era"))
+        assert '"an era"' in reading.read()
+
+
+def test_a_place_where_no_file_can_be_is_read_as_missing_and_left_without_a_trace(machine: Machine) -> None:
+    file = machine.folder / names.FAULTS_FILE
+    (file / "in-the-way").mkdir(parents=True)
+    memory = machine.memory()
+    assert memory.recall() == Known()
+    memory.keep(KNOWN)
+    assert list(machine.folder.iterdir()) == [file]
+
+
+def test_a_node_whose_kernel_does_not_tell_has_one_era_for_each_driver_version(tmp_path: Path) -> None:
+    memory = FaultFile(tmp_path, proc_root=tmp_path / "proc", sys_root=tmp_path / "sys")
+    assert memory.era(DRIVER) == memory.era(DRIVER) != memory.era("590.1")
+
+
 def test_an_unreadable_file_counts_as_missing(machine: Machine) -> None:
     (machine.folder / names.FAULTS_FILE).write_text('{"era": 3')
     assert machine.memory().recall() == Known()

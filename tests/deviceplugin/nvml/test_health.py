@@ -20,6 +20,7 @@ from deviceplugin.nvml.xids import XidPolicy
 
 A, B = "GPU-a", "GPU-b"
 LOST = "the GPU is lost"
+PENDING = RemappedRows(pending=True)
 
 
 def xid(
@@ -160,6 +161,31 @@ def test_clearing_a_healthy_gpu_changes_nothing() -> None:
     assert after(FaultCleared(A)) == HealthState()
 
 
+def test_clearing_a_recovering_gpu_makes_it_suspect_until_it_answers() -> None:
+    state = after(xid(48), ProbeAnswered(A, 0, 1.0), FaultCleared(A))
+    assert state.state(Scope(A)) is State.SUSPECT
+    assert state.apply(ProbeAnswered(A, 0, 2.0)) == HealthState()
+
+
+def test_of_several_faults_the_last_is_reported_and_a_failed_probe_does_not_hide_it() -> None:
+    assert after(xid(48), xid(74, at=1.0)).reason(Scope(A)) == "XID 74: NVLink error"
+    assert after(xid(79), xid(95, at=1.0)).latched_faults == {Scope(A): "XID 95: memory error not contained"}
+    assert after(xid(48), ProbeFailed(A, LOST, 1.0)).reason(Scope(A)) == "XID 48: double-bit memory error"
+
+
+def test_the_first_answer_after_a_long_silence_does_not_make_a_gpu_healthy_yet() -> None:
+    state = after(xid(48), ProbeAnswered(A, 0, 1000.0))
+    assert state.state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 1005.0)) == HealthState()
+
+
+@pytest.mark.parametrize("again", [ProbeAnswered(A, 1, 1000.0), ProbeAnswered(A, 0, 1000.0, PENDING)])
+def test_the_quiet_minute_begins_with_the_last_answer_that_asks_for_something(again: ProbeAnswered) -> None:
+    state = after(xid(48), again, ProbeAnswered(A, 0, 1001.0), ProbeAnswered(A, 0, 1059.0))
+    assert state.state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 1060.0)) == HealthState()
+
+
 def test_a_wanted_reset_keeps_a_gpu_unhealthy_until_a_quiet_minute_after_it() -> None:
     state = after(xid(48, at=0.0), ProbeAnswered(A, 1, 1000.0))
     assert state.state(Scope(A)) is State.UNHEALTHY
@@ -201,11 +227,18 @@ def test_memory_rows_that_wait_for_a_reset_keep_an_unhealthy_gpu_from_recovering
     state = after(xid(48), ProbeAnswered(A, 0, 100.0, RemappedRows(pending=True)))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.apply(ProbeAnswered(A, 0, 101.0)).apply(ProbeAnswered(A, 0, 160.0)) == HealthState()
+    recovering = after(xid(48), ProbeAnswered(A, 0, 100.0))
+    assert recovering.apply(ProbeAnswered(A, 0, 101.0, PENDING)).state(Scope(A)) is State.UNHEALTHY
+
+
+def test_a_suspect_gpu_that_answers_is_healthy_even_if_memory_rows_wait_for_a_reset() -> None:
+    assert after(ProbeFailed(A, LOST), ProbeAnswered(A, 0, 1.0, PENDING)) == HealthState()
 
 
 def test_a_probe_that_fails_once_makes_a_gpu_suspect_until_the_next_answer() -> None:
     state = after(ProbeFailed(A, LOST))
     assert state.state(Scope(A)) is State.SUSPECT
+    assert state.unresponsive == {A}
     assert state.reason(Scope(A)) == state.reason(Scope(A, 1, 0)) == LOST
     assert state.apply(ProbeAnswered(A, 0, 0.0)) == HealthState()
 

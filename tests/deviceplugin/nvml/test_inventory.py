@@ -1,9 +1,10 @@
 """The inventory: every device, whatever is wrong with one of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from deviceplugin.nvml.health import HealthState, ProbeFailed
-from deviceplugin.nvml.interface import MigFacts
+from deviceplugin.nvml.health import HealthState, ProbeFailed, State
+from deviceplugin.nvml.interface import MigFacts, NvmlError
 from deviceplugin.nvml.inventory import MOST_GONE, NodeDevice, read_inventory, with_health
 from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu
 
@@ -42,6 +43,39 @@ def test_links_to_a_switch_reach_every_gpu_on_the_switch() -> None:
     first.links = second.links = ["0000:f0:00.0"] * 12
     links = [device.published.links for device in read(first, second, third)]
     assert links == [{"GPU-1": 12}, {"GPU-0": 12}, None]
+
+
+def test_direct_links_and_those_over_a_switch_are_added_up() -> None:
+    first, second = a_gpu(0), a_gpu(1)
+    first.links = [second.facts.pci] * 2 + ["0000:f0:00.0"] * 4
+    second.links = [first.facts.pci] * 2 + ["0000:f0:00.0"] * 6
+    assert [device.published.links for device in read(first, second)] == [{"GPU-1": 6}, {"GPU-0": 6}]
+
+
+def test_a_gpu_whose_links_cannot_be_read_is_listed_without_them_and_hides_no_other() -> None:
+    class Unlinked(MemoryNvml):
+        def links(self, uuid: str) -> Sequence[str]:
+            if uuid == "GPU-0":
+                raise NvmlError("Unknown Error", code=999, call="nvmlDeviceGetNvLinkState", device=uuid)
+            return super().links(uuid)
+
+    gpus = [a_gpu(0), a_gpu(1), a_gpu(2)]
+    for gpu in gpus:
+        gpu.links = ["0000:f0:00.0"] * 12
+    nvml = Unlinked(gpus)
+    nvml.open()
+    devices = read_inventory(nvml, lambda _: None)
+    assert all(device.published.is_healthy for device in devices)
+    assert [device.published.links for device in devices] == [None, {"GPU-2": 12}, {"GPU-1": 12}]
+
+
+def test_a_gpu_in_mig_mode_has_no_links() -> None:
+    cut, whole, other = a_gpu(0), a_gpu(1), a_gpu(2)
+    cut.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+    for gpu in (cut, whole, other):
+        gpu.links = ["0000:f0:00.0"] * 12
+    links = {device.uuid: device.published.links for device in read(cut, whole, other)}
+    assert links == {"GPU-0": None, "MIG-1": None, "GPU-1": {"GPU-2": 12}, "GPU-2": {"GPU-1": 12}}
 
 
 def test_mig_devices_follow_their_gpu_which_is_not_given_itself() -> None:
@@ -101,6 +135,33 @@ def test_the_latest_of_the_removed_mig_devices_are_remembered() -> None:
     assert {device.uuid for device in known[3:]} == {f"MIG-1-{part}" for part in range(MOST_GONE - 1)}
 
 
+def test_a_gpu_that_does_not_answer_is_told_from_one_that_nvml_does_not_list() -> None:
+    first, second = a_gpu(0), a_gpu(1)
+    second.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+    known = read(first, second)
+    second.lost = True
+    assert [(device.uuid, device.listed) for device in read(first, second, known=known)] == [
+        ("GPU-0", True),
+        ("GPU-1", True),
+        ("MIG-1", True),
+    ]
+    assert [(device.uuid, device.listed) for device in read(first, known=known)] == [
+        ("GPU-0", True),
+        ("GPU-1", False),
+        ("MIG-1", False),
+    ]
+
+
+def test_a_lost_gpu_is_never_forgotten_however_many_mig_devices_are_gone() -> None:
+    cut, lost = a_gpu(0), a_gpu(1)
+    cut.mig = [MigFacts(f"MIG-{part}", "1g.10gb", part, 0, 9728) for part in range(MOST_GONE + 1)]
+    known = read(cut, lost)
+    cut.mig, lost.lost = [], True
+    devices = read(cut, lost, known=known)
+    assert len(devices) == MOST_GONE + 2
+    assert [devices[0].uuid, devices[-1].uuid] == ["GPU-0", "GPU-1"]
+
+
 def test_an_unknown_gpu_that_does_not_answer_is_not_listed() -> None:
     first, second = a_gpu(0), a_gpu(1)
     first.lost = True
@@ -111,6 +172,19 @@ def test_a_gpu_that_is_back_is_listed_as_new() -> None:
     gpu = a_gpu(0)
     known = tuple(device.as_unhealthy("it was lost") for device in read(gpu))
     assert read(gpu, known=known) == read(gpu)
+
+
+def test_the_reason_why_a_device_could_not_be_read_is_not_replaced_by_its_health() -> None:
+    (device,) = (one.as_unhealthy("it cannot be read") for one in read(a_gpu(0)))
+    health = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))
+    assert [one.published.reason for one in with_health([device], health)] == ["it cannot be read"]
+
+
+def test_the_state_of_a_device_is_that_of_its_health() -> None:
+    suspect = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))
+    devices = with_health(read(a_gpu(0), a_gpu(1)), suspect)
+    assert [device.state for device in devices] == [State.SUSPECT, State.HEALTHY]
+    assert not devices[0].published.is_healthy
 
 
 def test_an_unhealthy_gpu_makes_its_mig_devices_unhealthy_too() -> None:

@@ -1,6 +1,7 @@
 """The watching thread, step by step on a virtual clock."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -236,6 +237,20 @@ def test_silence_is_measured_since_the_last_return_from_nvml() -> None:
     assert watch.unresponsive_for() == 0
 
 
+def test_a_driver_that_answers_slowly_for_each_of_many_gpus_is_not_silent() -> None:
+    class Slow(MemoryNvml):
+        def touch(self, uuid: str) -> None:
+            self.seconds += 6
+            silences.append(watch.unresponsive_for())
+            super().touch(uuid)
+
+    nvml = Slow([a_gpu(index) for index in range(8)])
+    silences: list[float] = []
+    watch = GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml)
+    watch.run(nvml.stop)
+    assert set(silences) == {6}
+
+
 def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     reports: list[NvmlReport] = []
@@ -245,6 +260,60 @@ def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
     fault = "XID 79: GPU has fallen off the bus; it needs a reset"
     assert [reasons(report)["GPU-0"] for report in reports] == [None, fault, None]
     assert nvml.seconds <= 5
+
+
+def cleared(*script: Callable[[GpuWatch], GpuEvent | None]) -> list[tuple[str | None, ...]]:
+    """The reasons of two GPUs while faults and orders happen; each step may give orders to the watch."""
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+    reports: list[NvmlReport] = []
+    watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND)
+    nvml.script.extend([partial(step, watch) for step in script])
+    watch.run(nvml.stop)
+    return [tuple(reasons(report).values()) for report in reports]
+
+
+LOST = "XID 79: GPU has fallen off the bus; it needs a reset"
+
+
+def test_an_order_to_clear_does_not_wait_for_the_end_of_a_flood_of_events() -> None:
+    def order(watch: GpuWatch) -> GpuEvent:
+        watch.clear("GPU-0", "now")
+        return xid("GPU-1", 13)
+
+    flood = [lambda _: xid("GPU-1", 13)] * 3
+    assert cleared(lambda _: xid("GPU-0", 79), order, *flood) == [(None, None), (LOST, None), (None, None)]
+
+
+def test_all_orders_to_clear_are_carried_out_at_the_next_wait() -> None:
+    def order(watch: GpuWatch) -> None:
+        watch.clear("GPU-0", "now")
+        watch.clear("GPU-1", "now")
+
+    found = cleared(lambda _: xid("GPU-0", 79), lambda _: xid("GPU-1", 79), order)
+    assert found == [(None, None), (LOST, None), (LOST, LOST), (None, None)]
+
+
+def test_another_order_clears_the_same_gpu_again() -> None:
+    fault = [lambda _: xid("GPU-0", 79)]
+    orders = [lambda watch: watch.clear("GPU-0", "first"), lambda watch: watch.clear("GPU-0", "second")]
+    found = cleared(*fault, orders[0], *fault, orders[0], orders[1])
+    assert found == [(None, None), (LOST, None), (None, None), (LOST, None), (None, None)]
+
+
+def test_nvml_and_every_event_stream_is_closed_whatever_ends_a_session() -> None:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+
+    def lose() -> None:
+        nvml.gpus[0].lost = True
+
+    def unload() -> None:
+        nvml.fault = no_driver()
+        nvml.rebound = True
+
+    streams: list[int] = []
+    watched(nvml, nothing, lose, *[lambda: streams.append(nvml.open_streams)] * 100, unload, nothing)
+    assert set(streams) == {1}
+    assert (nvml.open_streams, nvml.is_open) == (0, False)
 
 
 def test_memory_rows_are_read_with_every_probe() -> None:

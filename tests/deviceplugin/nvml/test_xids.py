@@ -5,9 +5,25 @@ import pytest
 from deviceplugin.nvml import xids
 
 
-@pytest.mark.parametrize("number", [13, 31, 43, 45, 68, 109])
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 68, 69, 109, 137])
 def test_an_error_of_one_program_leaves_the_gpu_healthy(number: int) -> None:
     assert not xids.DEFAULT.is_critical(number)
+
+
+@pytest.mark.parametrize("number", [63, 92, 94, 121, 154, 156, 160])
+def test_an_announcement_leaves_the_gpu_healthy_and_has_an_explanation(number: int) -> None:
+    assert not xids.DEFAULT.is_critical(number)
+    assert "critical" not in xids.xid_message(number)
+
+
+@pytest.mark.parametrize("number", [46, 62, 64, 79, 95, 110, 119, 120, 140, 143, 157, 158, 161])
+def test_after_what_only_a_reset_repairs_the_gpu_stays_unfit(number: int) -> None:
+    assert xids.DEFAULT.needs_reset(number)
+
+
+@pytest.mark.parametrize("number", [13, 32, 38, 48, 61, 74, 94, 145, 149, 154, 4242])
+def test_after_any_other_error_no_reset_is_awaited(number: int) -> None:
+    assert not xids.DEFAULT.needs_reset(number)
 
 
 @pytest.mark.parametrize("number", [48, 62, 74, 79, 95, 119])

@@ -76,6 +76,7 @@ def test_the_uid_of_a_static_pod_has_no_dashes() -> None:
         (f"0::/user.slice/user-1000.slice/kubepods-pod{LOW}.slice/x.scope\n", "x.scope"),
         (f"0::/system.slice/tripod{UID}\n", f"tripod{UID}"),
         ("12:pids:/system.slice/ssh.service\n0::/\n", "ssh.service"),
+        (f"0::/system.slice/pod{UID}.service\n", f"pod{UID}.service"),
         ("0::/\n", ""),
         ("", ""),
         ("no colons at all", ""),

@@ -18,7 +18,6 @@ from deviceplugin.usage.holders_page import HoldersPage
 from tests.deviceplugin.agents import devices
 from tests.deviceplugin.pods import held, pod
 
-
 T = TypeVar("T")
 
 

@@ -331,6 +331,7 @@ def test_many_squatters_are_all_counted_and_reported_a_few_at_a_time(node: Measu
     node.measured(GPU_1=busy(*crowd))
     node.measured(GPU_1=busy(*crowd))
     assert node.says("squatters", **ON_1, namespace="", pod="") == 30
+    assert node.says("squatter_memory_bytes", **ON_1, namespace="", pod="") == sum(range(100, 130)) * MIB
     assert len(node.events) == 10
     text = node.measurer.text()
     assert text is not None

@@ -1,6 +1,7 @@
 """What is read of a process below ``/proc``."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,24 @@ def test_a_name_may_hold_anything(tmp_path: Path, name: str, shown: str) -> None
 
 def test_a_process_that_has_ended_is_not_seen(tmp_path: Path) -> None:
     assert Processes(tmp_path).see(7) is None
+
+
+def test_a_process_whose_number_another_one_takes_meanwhile_is_not_seen(tmp_path: Path) -> None:
+    folder = a_process(tmp_path, 7, started=77)
+    (folder / "cgroup").unlink()
+    os.mkfifo(folder / "cgroup")
+
+    def replaced() -> None:
+        # Opening the pipe waits until the first half of the old process has been read.
+        with (folder / "cgroup").open("w") as cgroup:
+            text = (folder / "stat").read_text()
+            (folder / "stat").write_text(text.replace(" 77 ", " 99 "))
+            cgroup.write(f"0::/kubepods/pod{UID}/c\n")
+
+    with ThreadPoolExecutor(1) as kernel:
+        done = kernel.submit(replaced)
+        assert Processes(tmp_path).see(7) is None
+        done.result()
 
 
 @pytest.mark.parametrize("broken", ["", "7 (x) S", "7 x S 1 2"])

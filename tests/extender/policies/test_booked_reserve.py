@@ -10,7 +10,7 @@ from extender.policies.binpack import binpack
 from extender.policies.booked_reserve import HALF, booked_reserve
 from extender.wire import MAX_SCORE
 from tests.extender.policies.node_views import asking, fills, plain, view
-from tests.fakes.objects import A100, A6000, a6000, a100, a_pod
+from tests.fakes.objects import A100, A6000, a100, a6000, a_pod
 
 NEEDS = st.integers(1, 4)
 PLANNED = st.integers(0, 16)
