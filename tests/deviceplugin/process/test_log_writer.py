@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from structlog.testing import capture_logs
 
 from cluster.fake.clock import eventually
@@ -57,6 +58,53 @@ def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process_alive() -> Non
             lines.write("line\n")
     assert pipe.text == ""
     pipe.emptied.set()
+
+
+def test_every_line_can_be_read_as_soon_as_it_is_written() -> None:
+    class Buffered(Pipe):
+        def __init__(self) -> None:
+            super().__init__()
+            self.readable = ""
+
+        def flush(self) -> None:
+            self.readable = self.text
+
+    pipe = Buffered()
+    pipe.emptied.set()
+    with AsyncLogStream(pipe) as lines:
+        assert lines.write("first\n") == len("first\n")
+        eventually(lambda: pipe.readable == "first\n", deadline=60)
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ValueError], ids=["broken", "closed"])
+def test_lines_are_written_again_once_the_pipe_works_again(error: type[Exception]) -> None:
+    class Failing(Pipe):
+        fails = True
+
+        def write(self, text: str, /) -> int:
+            if self.fails:
+                self.fails = False
+                raise error
+            return super().write(text)
+
+    pipe = Failing()
+    pipe.emptied.set()
+    with AsyncLogStream(pipe) as lines:
+        lines.write("lost\n")
+        lines.write("written\n")
+    assert pipe.text == "written\n"
+
+
+def test_lost_lines_are_counted_once() -> None:
+    pipe = Pipe()
+    with capture_logs() as said, AsyncLogStream(pipe, longest=1) as lines:
+        for number in range(4):
+            lines.write(f"{number}\n")
+        pipe.emptied.set()
+        eventually(lambda: said, deadline=60)
+        lines.write("after\n")
+    assert pipe.text.endswith("after\n")
+    assert len(said) == 1
 
 
 def test_a_pipe_that_breaks_does_no_harm() -> None:

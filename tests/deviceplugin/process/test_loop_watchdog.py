@@ -22,6 +22,39 @@ def test_a_loop_that_is_stuck_in_its_work_is_reported() -> None:
     assert check() is None
 
 
+def test_a_loop_is_stuck_from_the_last_second_of_its_longest_round_on() -> None:
+    clock = FakeClock()
+    loop = WatchedClock("preparation", clock)
+    clock.advance(LONGEST_ROUND - 0.5)
+    assert loop.problem is None
+    clock.advance(0.5)
+    assert loop.problem is not None
+
+
+def test_the_first_loop_that_is_stuck_is_reported() -> None:
+    clock = FakeClock()
+    check = alive(iter([WatchedClock("preparation", clock), WatchedClock("publisher", clock)]))
+    clock.advance(LONGEST_ROUND)
+    assert "'preparation'" in (check() or "")
+    assert "'preparation'" in (check() or ""), "at every probe"
+
+
+def test_a_round_begins_even_where_the_wait_before_it_fails() -> None:
+    class Failing(FakeClock):
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            del event
+            self.advance(seconds)
+            raise RuntimeError("interrupted")
+
+    clock = Failing()
+    loop = WatchedClock("preparation", clock)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        loop.wait(threading.Event(), LONGEST_ROUND)
+    assert loop.problem is None
+    clock.advance(LONGEST_ROUND)
+    assert loop.problem is not None
+
+
 def test_a_waiting_loop_is_not_reported_however_long_it_waits() -> None:
     clock = FakeClock()
     loop = WatchedClock("preparation", clock)
