@@ -276,12 +276,22 @@ LOST = "XID 79: GPU has fallen off the bus; it needs a reset"
 
 
 def test_an_order_to_clear_does_not_wait_for_the_end_of_a_flood_of_events() -> None:
-    def order(watch: GpuWatch) -> GpuEvent:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+    reports: list[NvmlReport] = []
+    watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND)
+    found: list[str | None] = []
+
+    def order() -> GpuEvent:
         watch.clear("GPU-0", "now")
+        return flood()
+
+    def flood() -> GpuEvent:
+        found.append(reasons(reports[-1])["GPU-0"])
         return xid("GPU-1", 13)
 
-    flood = [lambda _: xid("GPU-1", 13)] * 3
-    assert cleared(lambda _: xid("GPU-0", 79), order, *flood) == [(None, None), (LOST, None), (None, None)]
+    nvml.script.extend([lambda: xid("GPU-0", 79), order, flood, flood])
+    watch.run(nvml.stop)
+    assert found == [LOST, None, None]
 
 
 def test_all_orders_to_clear_are_carried_out_at_the_next_wait() -> None:
