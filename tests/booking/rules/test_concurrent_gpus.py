@@ -28,6 +28,20 @@ def test_from_the_earliest_start_the_whole_length_is_within_the_limit() -> None:
     assert violation.earliest_start == day(5)
 
 
+def test_the_earliest_start_is_the_end_of_a_booking_that_is_not_over_yet() -> None:
+    past = a_record(day(-9), day(-8), count=1, id="b-past")
+    violation = concurrent_gpus(a_case(day(1), day(5), count=3, history=(past, *BOOKED), limits=FOUR))
+    assert violation
+    assert violation.earliest_start == day(3)
+
+
+def test_the_earliest_start_is_not_before_the_one_that_is_asked_for() -> None:
+    long, short = a_record(day(0), day(9), count=1), a_record(day(3), day(5), count=3, id="b-short")
+    violation = concurrent_gpus(a_case(day(2), day(4), count=2, history=(long, short), limits=FOUR))
+    assert violation
+    assert violation.earliest_start == day(5)
+
+
 def test_more_than_the_limit_alone_has_no_earliest_start() -> None:
     violation = concurrent_gpus(a_case(count=5, limits=FOUR))
     assert violation

@@ -82,7 +82,9 @@ def test_a_change_may_not_move_the_end_into_the_cooldown_before_the_next_booking
     assert violation.earliest_start is None
     assert "b-next starts at 2026-03-18 09:00 UTC" in violation.message
     near = a_record(day(10), day(12), id="b-near")
-    assert cooldown(a_case(day(1), day(3), history=[following, near], changing=mine))
+    nearest = cooldown(a_case(day(1), day(3), history=[following, near], changing=mine))
+    assert nearest
+    assert "b-near starts at 2026-03-12 09:00 UTC" in nearest.message
     assert cooldown(a_case(day(1), day(20), history=[following], changing=mine)), "nor reach over it"
 
 

@@ -12,6 +12,7 @@ def test_a_running_booking_is_extended_unless_the_policy_forbids_it() -> None:
     violation = extension(a_case(day(-1), day(4), count=2, changing=RUNNING, limits=NEVER))
     assert violation
     assert (violation.rule, violation.limit) == ("no-extension", "2026-03-05T09:00:00Z")
+    assert violation.actual == "2026-03-06T09:00:00Z"
     assert "2 GPUs" in violation.message
 
 
@@ -21,6 +22,8 @@ def test_more_gpus_are_an_extension_too() -> None:
 
 def test_giving_back_is_not_an_extension() -> None:
     assert extension(a_case(day(-1), day(2), count=1, changing=RUNNING, limits=NEVER)) is None
+    assert extension(a_case(day(-1), day(3), count=1, changing=RUNNING, limits=NEVER)) is None, "GPUs alone"
+    assert extension(a_case(day(-1), day(2), count=2, changing=RUNNING, limits=NEVER)) is None, "days alone"
 
 
 def test_changing_a_planned_booking_is_not_an_extension() -> None:

@@ -3,6 +3,7 @@ from datetime import timedelta
 from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.most_gpus import most_gpus
+from tests.fakes.objects import A100
 from tests.fakes.records import a_record, day
 from tests.fakes.rule_cases import a_case
 
@@ -14,6 +15,7 @@ def test_a_booking_has_at_most_the_limit() -> None:
     violation = most_gpus(a_case(count=3, limits=TWO))
     assert violation
     assert (violation.rule, violation.limit, violation.actual) == ("too-many-gpus", 2, 3)
+    assert violation.message == f"You may book at most 2 GPUs of model {A100} at once, not 3."
 
 
 def test_without_a_limit_any_number_is_allowed() -> None:

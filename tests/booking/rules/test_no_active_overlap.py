@@ -54,6 +54,31 @@ def test_the_earliest_start_waits_for_bookings_that_begin_in_the_meantime() -> N
     assert violation.earliest_start == day(6)
 
 
+def test_the_earliest_start_is_never_the_end_of_a_past_booking() -> None:
+    violation = broken(a_record(day(-5), day(-3), id="b-past"), a_record(day(-1), day(3)))
+    assert violation
+    assert violation.earliest_start == day(3)
+
+
+def test_of_several_running_bookings_the_one_that_ends_last_is_named() -> None:
+    violation = broken(a_record(day(-1), day(3)), a_record(day(-2), day(5), id="b-last"))
+    assert violation
+    assert violation.message == (
+        "Your booking b-last runs until 2026-03-07 09:00 UTC: "
+        "nobody books while a booking of theirs is running."
+    )
+
+
+def test_where_several_may_run_the_message_says_when_few_enough_do() -> None:
+    both = a_record(day(-1), day(3)), a_record(day(-1), day(5), id="b-two")
+    violation = broken(*both, limits=Limits(max_active=2))
+    assert violation
+    assert violation.message == (
+        "2 bookings of yours are running, and nobody books while 2 of theirs are: "
+        "wait until 2026-03-05 09:00 UTC."
+    )
+
+
 def test_a_change_does_not_count_as_another_booking() -> None:
     running, mine = a_record(day(-1), day(3)), a_record(day(90), day(91), id="b-two")
     assert no_active_overlap(a_case(day(91), day(92), history=[running], changing=mine)) is None

@@ -1,6 +1,7 @@
 from booking.policy.limits import Limits
 from booking.records import Record, Violation
 from booking.rules.one_planned import one_planned
+from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
 from tests.fakes.rule_cases import a_case
 
@@ -36,6 +37,20 @@ def test_a_policy_may_allow_several_planned_bookings() -> None:
     assert violation
     assert violation.message.endswith("at most 2 planned bookings at a time.")
     assert violation.earliest_start == day(8), "from day 5 on the first one runs, and no other may overlap it"
+
+
+def test_of_several_planned_bookings_the_one_that_ends_last_is_named() -> None:
+    violation = broken(a_record(day(15), day(18), id="b-last"), a_record(day(5), day(8)))
+    assert violation
+    assert violation.message == (
+        "Your booking b-last is planned from 2026-03-17 09:00 UTC: one planned booking at a time."
+    )
+
+
+def test_a_planned_booking_of_another_model_does_not_count_where_models_are_counted_separately() -> None:
+    planned = a_record(day(5), day(8), model=A6000)
+    assert broken(planned, limits=Limits(scope="model")) is None
+    assert broken(planned)
 
 
 def test_the_earliest_start_waits_for_running_bookings_too() -> None:
