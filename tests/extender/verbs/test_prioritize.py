@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.decide.ledger.changes import SPARE
 from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from extender.settings import Settings
@@ -135,6 +136,40 @@ def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
     cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
 
     assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
+
+
+def test_pods_that_request_different_policies_do_not_share_their_scores() -> None:
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    emptiest = a_pod("r").asks(1).with_annotation(names.PLACEMENT, "spread")
+
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 7}
+    assert ranked(cluster, emptiest, prioritize) == {"n0": 7, "n1": 2}
+
+
+def test_a_pod_with_a_hold_and_others_do_not_share_their_scores() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock, "topology")
+    held, other = a_pod().asks(1).kept("n1", "GPU-n1-0"), a_pod("q").asks(1)
+
+    assert ranked(cluster, held, prioritize) == {"n0": 0, "n1": 10}
+    assert ranked(cluster, other, prioritize) == {"n0": 10, "n1": 10}
+    assert ranked(cluster, held, prioritize) == {"n0": 0, "n1": 10}
+
+
+def test_all_scores_are_recomputed_after_changes_of_more_nodes_than_are_remembered() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
+
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    for number in range(SPARE + 8):
+        cluster.add_node(f"gone-{number}")
+        cluster.state.remove_node(cluster.state.nodes[f"gone-{number}"])
+    with cluster.state.locked() as ledger:
+        assert ledger.changed_since(3) is None
+
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 7}
 
 
 def test_scores_of_many_kinds_of_pods_are_cached_separately_and_dropped_in_time() -> None:
