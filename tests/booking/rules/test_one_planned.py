@@ -40,7 +40,7 @@ def test_a_policy_may_allow_several_planned_bookings() -> None:
 
 
 def test_of_several_planned_bookings_the_one_that_ends_last_is_named() -> None:
-    violation = broken(a_record(day(15), day(18), id="b-last"), a_record(day(5), day(8)))
+    violation = broken(a_record(day(5), day(8)), a_record(day(15), day(18), id="b-last"))
     assert violation
     assert violation.message == (
         "Your booking b-last is planned from 2026-03-17 09:00 UTC: one planned booking at a time."
