@@ -1,5 +1,7 @@
 """What our own watch of this node's pods remembers."""
 
+import msgspec
+
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.objects.meta import Meta
@@ -48,6 +50,24 @@ def test_a_pod_that_was_read_directly_is_not_undone_by_a_watch_that_lags() -> No
     assert bound.by_uid()["a"].status.phase == "Failed"
 
 
+def test_a_deleted_pod_is_remembered_up_to_the_last_second() -> None:
+    clock = FakeClock()
+    bound = BoundPods(clock)
+    bound.remove(pod("a"))
+    clock.advance(TOMBSTONE_SECONDS)
+    assert [one.metadata.uid for one in bound.gone] == ["a"]
+
+
+def test_a_pod_whose_version_cannot_be_read_is_older_than_every_other() -> None:
+    bound = BoundPods(FakeClock())
+    bare = msgspec.structs.replace(pod("a").metadata, resource_version="")
+    bound.upsert(msgspec.structs.replace(pod("a"), metadata=bare))
+    assert [one.metadata.uid for one in bound.present] == ["a"]
+    bound.upsert(pod("a", 1, "Running"))
+    bound.upsert(msgspec.structs.replace(pod("a"), metadata=bare))
+    assert [one.status.phase for one in bound.present] == ["Running"]
+
+
 def test_an_older_list_does_not_bring_a_deleted_pod_back() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((pod("a", 1),), "1")
@@ -74,6 +94,8 @@ def test_a_static_pod_whose_mirror_pod_was_recreated_is_still_present() -> None:
     bound.remove(mirror("a", 2))
     bound.learn(lambda: (mirror("a", 1),))
     assert not bound.present, "an older list knows the mirror that is gone"
+    bound.learn(lambda: (mirror("a", 2),))
+    assert not bound.present, "its last state is no other mirror"
     bound.upsert(mirror("b", 3))
     assert [one.metadata.uid for one in bound.present] == ["4711"]
     assert not bound.gone

@@ -43,7 +43,9 @@ def test_devices_are_found_whatever_numa_node_they_are_listed_under() -> None:
 
 
 def test_other_resources_are_left_out() -> None:
-    assert decode(written(entry("u1", "main", {"-1": ["A"]}, "example.com/fpga")), GPU) == PodDevices()
+    content = written(entry("u1", "main", {"-1": ["A"]}, "example.com/fpga"))
+    assert decode(content, GPU) == PodDevices()
+    assert decode(content, "example.com/fpga").of("u1") == {"A"}
 
 
 @pytest.mark.parametrize("devices", [None, {}, {"-1": None}, {"-1": []}])

@@ -7,14 +7,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from cluster import names
-from cluster.objects.assignment import encode_drift
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.verbs.preempt import Preempt, Terms
 from extender.wire import ExtenderPreemptionArgs, MetaPod, MetaVictims
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_booking, a_pod
 
 
 def offer(*uids: str, violations: int = 0) -> MetaVictims:
@@ -152,16 +151,6 @@ def test_only_pods_of_a_lower_priority_replace_a_wrong_victim(
 ) -> None:
     found = answered(cluster, preempts().of_priority(priority), n1=offer("uid-n1-a6000"))
     assert (found != {}) == helps
-
-
-def test_a_holder_that_only_the_agent_knows_is_no_victim_and_spoils_no_answer(cluster: Cluster) -> None:
-    cluster.add_node("n2", a100(0, "n2"), a100(1, "n2"))
-    drift = encode_drift({"uid-ghost": {"main": ("GPU-n2-1",)}})
-    cluster.state.apply_node(a_node("n2", a100(0, "n2"), a100(1, "n2"), version=99, drift=drift))
-    cluster.create(a_pod("n2-a100").asks(1).of("bob").on("n2", {"main": ("GPU-n2-0",)}))
-    offers = {"n2": offer("uid-n2-a100")}
-
-    assert answered(cluster, preempts(), **offers) == offers
 
 
 def test_each_node_is_judged_by_itself(cluster: Cluster) -> None:
