@@ -65,27 +65,12 @@ def test_devices_of_an_unknown_numa_node_do_not_count_as_near() -> None:
     assert score(2, view(unknown)) == MAX_SCORE - FAR
 
 
-def test_a_link_that_only_one_of_two_devices_reports_counts() -> None:
-    one_end = {0: {1: 4}, 2: {1: 4}}
-
-    assert score(2, view(devices(one_end, [0, 0, 0]), frozenset({2}))) == MAX_SCORE
-    assert score(2, view(devices(one_end, [0, 0, 0]), frozenset({0}))) == MAX_SCORE
-
-
 def test_the_choice_with_every_fault_has_the_lowest_score_that_kube_scheduler_accepts() -> None:
     across = {0: {2: 4, 3: 4}, 1: {2: 4, 3: 4}}
     node = view(devices(across, [0, 1, 0, 1]))
     these = gpu_request_of(a_pod().asks(2).with_annotation(names.UUID, "GPU-n-0,GPU-n-1").obj)
 
     assert topology(these, node, NOTHING) == 0
-
-
-def test_no_link_weighs_more_than_a_torn_one_and_that_more_than_another_numa_node() -> None:
-    unlinked = score(2, view(devices({}, [0, 0])))
-    torn = score(1, view(devices(meshed(2), [0, 0])))
-    far = score(2, view(devices(meshed(2), [0, 1])))
-
-    assert unlinked < torn < far < MAX_SCORE
 
 
 LINKS = st.dictionaries(
