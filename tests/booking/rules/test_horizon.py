@@ -35,7 +35,7 @@ def test_giving_back_the_first_days_of_a_booking_does_not_break_the_horizon() ->
     assert horizon(a_case(day(51), day(53), count=3, changing=mine, limits=MONTH))
 
 
-def test_a_booking_beyond_the_horizon_is_told_by_when_it_may_start() -> None:
+def test_the_message_says_by_when_a_booking_may_start() -> None:
     violation = horizon(a_case(day(31), limits=MONTH))
     assert violation
     assert violation.message == (

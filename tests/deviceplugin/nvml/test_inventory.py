@@ -135,7 +135,7 @@ def test_the_latest_of_the_removed_mig_devices_are_remembered() -> None:
     assert {device.uuid for device in known[3:]} == {f"MIG-1-{part}" for part in range(MOST_GONE - 1)}
 
 
-def test_a_gpu_that_does_not_answer_is_told_from_one_that_nvml_does_not_list() -> None:
+def test_a_gpu_that_does_not_answer_is_distinguished_from_one_that_nvml_does_not_list() -> None:
     first, second = a_gpu(0), a_gpu(1)
     second.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
     known = read(first, second)

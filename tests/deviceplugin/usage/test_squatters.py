@@ -136,7 +136,7 @@ def test_a_squatter_that_moves_to_another_gpu_is_first_seen_there_twice() -> Non
     assert suspects.confirmed([here, there]) == (there,)
 
 
-def test_a_pod_whose_processes_use_no_memory_is_told_from_one_whose_memory_is_unknown() -> None:
+def test_a_pod_whose_processes_use_no_memory_differs_from_one_whose_memory_is_unknown() -> None:
     on = processes_on_devices(NODE, {"GPU-0": GpuUsage(processes=(GpuProcess(7, 0), GpuProcess(8, None)))})
     assert used_by_pods(on, {7: seen(7, "a"), 8: seen(8, "b")}) == {("GPU-0", "a"): 0}
 
