@@ -1,10 +1,13 @@
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from cluster.decide import predicates
+from extender.verbs.filter import ANSWERED
 from extender.wire import WHOLE_NODES, ExtenderArgs
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, A6000, a_pod
+from tests.fakes.objects import A100, A6000, a_booking, a_pod
 
 
 @pytest.fixture
@@ -96,6 +99,75 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {
         "n0": predicates.ON_HOLD.with_code
     }
+
+
+def test_nodes_that_are_not_offered_are_not_answered_even_where_the_pod_is_to_go_there(
+    cluster: Cluster,
+) -> None:
+    kept = cluster.create(a_pod("kept").asks(1).kept("n0", "GPU-n0-1"))
+    nominated = cluster.create(a_pod("nominated").asks(1).meant_for("n0"))
+
+    assert cluster.ask(kept, "n1").node_names == []
+    assert cluster.ask(kept, "n1").failed_and_unresolvable_nodes == {
+        "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
+    }
+    assert cluster.ask(nominated, "n1").node_names == ["n1"]
+    assert cluster.ask(nominated, "n1").failed_and_unresolvable_nodes == {}
+
+
+def test_the_devices_for_which_a_pod_is_nominated_are_reserved_against_others_and_not_against_it(
+    cluster: Cluster,
+) -> None:
+    nominated = cluster.create(a_pod("nominated").asks(2).wants(A100).meant_for("n0"))
+    alike = cluster.create(a_pod("alike").asks(2).wants(A100))
+
+    assert sorted(cluster.ask(nominated, "n0", "n1").node_names) == ["n0", "n1"]
+    assert cluster.ask(alike, "n0", "n1").node_names == ["n1"]
+
+
+def test_a_pod_without_gpus_may_go_anywhere_even_with_a_hold(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().kept("n0", "GPU-n0-1"))
+
+    assert sorted(cluster.ask(pod, "n0", "n1").node_names) == ["n0", "n1"]
+
+
+def test_l5_a_hold_gives_a_pod_that_stays_indefinitely_nothing_that_is_planned(cluster: Cluster) -> None:
+    pod = a_pod().asks(1).wants(A100).of_a_daemon_set().kept("n0", "GPU-n0-0")
+    assert cluster.ask(cluster.create(pod), "n0", "n1").node_names == ["n0"]
+
+    start = cluster.clock.now() + timedelta(hours=1)
+    cluster.book(a_booking(count=4, start=start, end=start + timedelta(hours=1)))
+
+    found = cluster.ask(pod.obj, "n0", "n1").failed_and_unresolvable_nodes
+    assert found["n0"] == predicates.BOOKED_BY_OTHERS.with_code
+
+
+def test_the_log_line_counts_the_nodes_that_were_offered_that_fit_and_that_did_not(cluster: Cluster) -> None:
+    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    pod = cluster.create(a_pod().asks(1).wants(A100))
+
+    answer = cluster.filter.answer_logged(ExtenderArgs(pod=pod, node_names=("n0", "n1", "unknown")))
+
+    reasons = {"in-use": 1, "not-published": 1}
+    assert answer.line == {
+        "pod": "default/p",
+        "uid": "uid-p",
+        "asked": 3,
+        "fitting": 1,
+        "reasons": reasons,
+    }
+    assert (answer.event, answer.reasons) == (ANSWERED, reasons)
+
+
+def test_the_log_line_of_an_error_has_the_error_instead_of_numbers(cluster: Cluster) -> None:
+    arguments = msgspec.json.decode(
+        b'{"Pod": {"metadata": {"name": "p", "namespace": "lab", "uid": "u"}}, "Nodes": {"items": []}}',
+        type=ExtenderArgs,
+    )
+
+    line = cluster.filter.answer_logged(arguments).line
+
+    assert line == {"pod": "lab/p", "uid": "u", "error": WHOLE_NODES}
 
 
 def test_a_hold_that_the_scheduler_has_seen_first_counts(cluster: Cluster) -> None:

@@ -7,13 +7,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from cluster import names
+from cluster.decide.protection import HANGS_AFTER
+from cluster.kube.resources import PODS
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from extender.verbs.preempt import Preempt, Terms
 from extender.wire import ExtenderPreemptionArgs, MetaPod, MetaVictims
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_booking, a_pod
+from tests.fakes.objects import A100, EPOCH, PodBuilder, a100, a6000, a_booking, a_pod
 
 
 def offer(*uids: str, violations: int = 0) -> MetaVictims:
@@ -75,11 +77,43 @@ def test_l2_a_grant_of_maia_counts_where_the_settings_allow_it(cluster: Cluster)
     assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) != {}
 
 
-def test_pods_of_a_protected_namespace_are_not_evicted(cluster: Cluster) -> None:
-    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+def elsewhere(namespace: str, uid: str = "uid-elsewhere") -> Pod:
+    """A pod of another namespace on a node of its own, n2, on whose only GPU it works."""
+    pod = a_pod("elsewhere").asks(1).of_priority(0).on("n2", {"main": ("GPU-n2-0",)}).obj
+    meta = msgspec.structs.replace(pod.metadata, namespace=namespace, uid=uid)
+    return msgspec.structs.replace(pod, metadata=meta)
 
-    assert answered(cluster, preempts(), n1=offer("uid-n1-a100")) == {}
+
+@pytest.mark.parametrize(
+    ("namespace", "is_evicted"),
+    [("team", True), ("lab", False), ("kube-system", False), (names.NAMESPACE, False)],
+    ids=["any", "protected", "Kubernetes' own", "the product's own"],
+)
+def test_pods_of_protected_namespaces_are_not_evicted(
+    cluster: Cluster, namespace: str, *, is_evicted: bool
+) -> None:
+    protected = {"metadata": {"name": "lab", "annotations": {names.NEVER_EVICT: "true"}}}
+    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+    cluster.add_node("n2", a100(0, "n2"))
+    cluster.pods.upsert(elsewhere(namespace))
+    offers = {"n2": offer("uid-elsewhere")}
+
+    assert answered(cluster, preempts(), **offers) == (offers if is_evicted else {})
+
+
+def test_a_pod_that_is_never_evicted_itself_takes_nothing_that_is_planned(cluster: Cluster) -> None:
+    protected = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    cluster.add_node("n2", a100(0, "n2"))
+    cluster.pods.upsert(elsewhere("team"))
+    offers = {"n2": offer("uid-elsewhere")}
+    assert answered(cluster, preempts(), **offers) == offers
+
+    cluster.state.replace_namespaces([msgspec.convert(protected, Namespace)])
+    now = cluster.clock.now()
+    planned = {"start": now + timedelta(hours=1), "end": now + timedelta(hours=9), "count": 3}
+    cluster.book(a_booking("b-dora", user="dora", **planned))
+
+    assert answered(cluster, preempts(), **offers) == {}
 
 
 def test_l6_no_pod_is_evicted_beside_a_pod_that_we_have_not_seen(cluster: Cluster) -> None:
@@ -179,8 +213,58 @@ def test_an_unreadable_amount_is_an_error(cluster: Cluster) -> None:
         cluster.preempt(arguments)
 
 
+def test_a_terminating_pod_may_be_evicted_again_and_no_longer_once_it_hangs(cluster: Cluster) -> None:
+    cluster.add_node("n2", a100(0, "n2"))
+    cluster.create(a_pod("n2-a100").asks(1).of_priority(0).on("n2", {"main": ("GPU-n2-0",)}).terminating())
+    offers = {"n2": offer("uid-n2-a100")}
+    assert answered(cluster, preempts(), **offers) == offers
+
+    deleted = EPOCH - cluster.clock.now()
+    cluster.clock.advance((deleted + HANGS_AFTER).total_seconds() - 1)
+    cluster.renew("n2")
+    assert answered(cluster, preempts(), **offers) == offers
+
+    cluster.clock.advance(1)
+    assert answered(cluster, preempts(), **offers) == {}
+
+
+@pytest.mark.parametrize(("restart_seconds", "victim"), [(0, "pair"), (300, "single")])
+def test_a_restart_costs_as_much_as_the_settings_say_for_each_gpu(
+    cluster: Cluster, restart_seconds: float, victim: str
+) -> None:
+    cluster.add_node("n2", *(a100(index, "n2") for index in range(3)), a6000(3, "n2"))
+    cluster.create(a_pod("wrong").asks(1).of_priority(0).on("n2", {"main": ("GPU-n2-3",)}))
+    cluster.create(a_pod("single").asks(1).of_priority(0).on("n2", {"main": ("GPU-n2-0",)}))
+    cluster.create(a_pod("pair").asks(2).of_priority(0).on("n2", {"main": ("GPU-n2-1", "GPU-n2-2")}))
+    cluster.take("single")
+    cluster.clock.advance(6 * 60)
+    cluster.take("pair")
+    cluster.clock.advance(4 * 60)
+    cluster.renew("n2")
+    terms = Terms(home=names.NAMESPACE, restart_seconds=restart_seconds)
+
+    found = answered(cluster, preempts(), Preempt(cluster.state, cluster.clock, terms), n2=offer("uid-wrong"))
+
+    assert found == {"n2": offer(f"uid-{victim}")}
+
+
+def test_a_pod_that_was_bound_before_the_watch_has_shown_it_keeps_its_device_and_is_no_victim(
+    cluster: Cluster,
+) -> None:
+    cluster.add_node("n2", a100(0, "n2"), a100(1, "n2"))
+    unseen = cluster.kube.put(PODS, {**a_pod("unseen").asks(1).raw})
+    assert cluster.ask(unseen, "n2").node_names == ["n2"]
+    assert cluster.bind_to(unseen, "n2") == ""
+    cluster.create(a_pod("n2-a100").asks(1).of_priority(0).on("n2", {"main": ("GPU-n2-1",)}))
+    offers = {"n2": offer("uid-n2-a100")}
+
+    assert answered(cluster, preempts(), **offers) == offers
+    assert answered(cluster, a_pod("two").asks(2).wants(A100).of_priority(1000), **offers) == {}
+
+
 def test_one_line_of_the_log_counts_the_offered_nodes_and_the_changes(cluster: Cluster) -> None:
     with capture_logs() as lines:
         answered(cluster, preempts(), n0=offer("uid-n0-a6000"), n1=offer("uid-n1-a6000"))
     (line,) = lines
-    assert (line["pod"], line["asked"], line["fitting"], line["changed"]) == ("default/p", 2, 1, 1)
+    assert (line["pod"], line["uid"]) == ("default/p", "uid-p")
+    assert (line["asked"], line["fitting"], line["changed"]) == (2, 1, 1)

@@ -236,6 +236,100 @@ def test_nothing_is_reserved_for_a_booking_that_has_ended(reserving: Cluster) ->
     assert ranked(reserving, reserving_pod().of("bob")) == {"n0": 7, "n1": 7}
 
 
+def test_a_score_is_recomputed_when_a_booking_begins_to_need_a_node(reserving: Cluster) -> None:
+    prioritize = Prioritize(reserving.state, reserving.clock)
+    assert ranked(reserving, reserving_pod().of("bob"), prioritize) == {"n0": 4, "n1": 7}
+
+    reserving.book(running(reserving, "b-carol", "n1", 2, user="carol"))
+
+    assert ranked(reserving, reserving_pod("q").of("bob"), prioritize) == {"n0": 4, "n1": 4}
+
+
+def test_scores_by_one_policy_are_not_those_by_another() -> None:
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    spreads = a_pod().asks(1).with_annotation(names.PLACEMENT, "spread")
+
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 7}
+    assert ranked(cluster, spreads, prioritize) == {"n0": 7, "n1": 2}
+
+
+def test_scores_of_a_pod_with_a_hold_are_not_those_of_pods_without_one() -> None:
+    held = a_pod("q").asks(1).kept("n1", "GPU-n1-0").with_annotation(names.PLACEMENT, "topology")
+    cluster = cluster_with(held)
+    prioritize = Prioritize(cluster.state, cluster.clock, "topology")
+
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 10, "n1": 10}
+    assert ranked(cluster, held, prioritize) == {"n0": 0, "n1": 10}
+    assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 10, "n1": 10}
+
+
+def test_all_scores_are_computed_again_after_more_changes_than_are_remembered() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
+
+    cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    for number in range(SPARE + 10):
+        cluster.state.remove_node(a_node(f"other-{number}", version=10**6))
+        cluster.nodes.upsert(a_node(f"other-{number}", a100(0, f"other-{number}"), version=number + 1))
+
+    assert ranked(cluster, a_pod("r").asks(1), prioritize) == {"n0": 2, "n1": 7}
+
+
+def test_scores_of_the_kind_of_pods_that_was_asked_for_longest_ago_are_dropped_first() -> None:
+    cluster = cluster_with()
+    prioritize = Prioritize(cluster.state, cluster.clock)
+    kinds = [a_pod().asks(count) for count in range(1, KINDS + 2)]
+    for kind in kinds[:KINDS]:
+        ranked(cluster, kind, prioritize)
+    first, second, *_ = prioritize._cached
+    ranked(cluster, kinds[0], prioritize)
+    ranked(cluster, kinds[KINDS], prioritize)
+
+    assert first in prioritize._cached
+    assert second not in prioritize._cached
+
+
+@pytest.mark.parametrize(
+    ("placement", "scores"),
+    [("binpack", {"n0": 2, "n1": 5, "n2": 10}), ("spread", {"n0": 7, "n1": 5, "n2": 10})],
+)
+def test_among_the_nodes_that_are_not_planned_for_a_booked_pod_the_policy_decides(
+    placement: str, scores: dict[str, int]
+) -> None:
+    cluster = Cluster()
+    for node in ("n0", "n1", "n2", "n3"):
+        cluster.add_node(node, *(a100(index, node) for index in range(4)))
+    cluster.create(a_pod("q").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
+    cluster.book(running(cluster, "b-alice", "n2", 1))
+    whole = {"count": 4, "topology": "single-node", "places": [{"node": "n3", "count": 4}]}
+    end = cluster.clock.now() + timedelta(hours=9)
+    cluster.book(a_booking("b-bob", user="bob", start=end - timedelta(hours=1), end=end, **whole))
+    pod = cluster.create(a_pod().of("alice").asks(1).with_annotation(names.PLACEMENT, placement))
+    asked = ExtenderArgs(pod=pod, node_names=("n0", "n1", "n2"))
+
+    found = Prioritize(cluster.state, cluster.clock)(asked)
+
+    assert {one.host: one.score for one in found} == scores
+
+
+def test_the_log_line_names_the_pod_the_policy_the_best_node_and_its_score() -> None:
+    cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    asked = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=("n0", "n1"))
+
+    line = Prioritize(cluster.state, cluster.clock, "spread").answer_logged(asked).line
+
+    assert line == {
+        "pod": "default/p",
+        "uid": "uid-p",
+        "placement": "spread",
+        "asked": 2,
+        "best": "n0",
+        "score": 7,
+    }
+
+
 def test_pods_with_a_hold_are_judged_by_their_own_devices() -> None:
     cluster = Cluster()
     cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
