@@ -17,6 +17,7 @@ from tests.fakes.records import a_record, a_request, day
 
 ALICE = somebody("alice")
 DAY = timedelta(days=1).total_seconds()
+HOUR = timedelta(hours=1)
 
 
 def in_state(service: BookingService, clock: FakeClock, state: State) -> Record:
@@ -64,6 +65,86 @@ def test_each_verb_has_in_each_state_the_effect_of_the_table(
     assert violation.message == f"The booking {record.id} {expected.because}"
     assert store.change() == change
     assert service.show(ALICE, record.id) == record
+
+
+Ways = dict[tuple[State, Verb], dict[State, Callable[[BookingService, Record, datetime], Record]]]
+WAYS: Ways = {
+    ("planned", "change"): {
+        "planned": lambda service, record, _: service.change(ALICE, record.id, Change(end=record.end + HOUR)),
+        "active": lambda service, record, now: service.change(ALICE, record.id, Change(start=now)),
+    },
+    ("planned", "cancel"): {"cancelled": lambda service, record, _: service.cancel(ALICE, record.id)},
+    ("active", "change"): {
+        "active": lambda service, record, _: service.change(ALICE, record.id, Change(end=record.end + HOUR)),
+        "ended": lambda service, record, now: service.change(ALICE, record.id, Change(end=now)),
+    },
+    ("active", "release"): {"ended": lambda service, record, _: service.release(ALICE, record.id)},
+}
+"""State and verb -> the state that follows -> what a user does for it."""
+
+
+def test_the_table_promises_exactly_the_states_that_can_be_reached() -> None:
+    promised = {
+        (state, verb): set(found.states)
+        for state, verbs in TABLE.items()
+        for verb, found in verbs.items()
+        if isinstance(found, Next)
+    }
+    assert promised == {cell: set(ways) for cell, ways in WAYS.items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "after"), [(*cell, after) for cell, ways in WAYS.items() for after in ways]
+)
+def test_each_state_that_a_verb_may_lead_to_is_reached(
+    service: BookingService, clock: FakeClock, state: State, verb: Verb, after: State
+) -> None:
+    record, now = in_state(service, clock, state), clock.now()
+    assert WAYS[state, verb][after](service, record, now).state(now) == after
+    assert service.show(ALICE, record.id).state(now) == after
+
+
+@pytest.mark.parametrize(
+    ("state", "verb", "rule", "sentence"),
+    [
+        ("planned", "release", "not-begun", "The booking b-one has not begun: cancel it instead."),
+        ("active", "cancel", "begun", "The booking b-one is running: release it instead."),
+        ("ended", "change", "over", "The booking b-one is over (ended): nothing about it changes any more."),
+        ("ended", "release", "over", "The booking b-one is over (ended): there is nothing to release."),
+        ("ended", "cancel", "over", "The booking b-one is over (ended): there is nothing to cancel."),
+        (
+            "cancelled",
+            "change",
+            "over",
+            "The booking b-one is over (cancelled): nothing about it changes any more.",
+        ),
+        (
+            "cancelled",
+            "release",
+            "over",
+            "The booking b-one is over (cancelled): there is nothing to release.",
+        ),
+        ("cancelled", "cancel", "over", "The booking b-one is over (cancelled): there is nothing to cancel."),
+    ],
+)
+def test_a_refusal_names_the_state_and_what_to_do_instead(
+    state: State, verb: Verb, rule: str, sentence: str
+) -> None:
+    record = a_record(day(0), day(2), cancelled=day(-1) if state == "cancelled" else None)
+    instant = {"planned": day(-1), "active": day(1), "ended": day(2), "cancelled": day(1)}[state]
+    refused = rejection(record, verb, instant)
+    assert refused is not None
+    assert (refused.rule, refused.message) == (rule, sentence)
+
+
+@pytest.mark.parametrize("instant", [day(-2), day(0), day(1), day(3)])
+def test_a_booking_that_was_taken_back_stays_so_at_its_start_and_after_its_end(instant: datetime) -> None:
+    taken_back = a_record(day(0), day(2), cancelled=day(-3))
+    assert {verb: found.message for verb in VERBS if (found := rejection(taken_back, verb, instant))} == {
+        "change": "The booking b-one is over (cancelled): nothing about it changes any more.",
+        "release": "The booking b-one is over (cancelled): there is nothing to release.",
+        "cancel": "The booking b-one is over (cancelled): there is nothing to cancel.",
+    }
 
 
 @pytest.mark.parametrize(
