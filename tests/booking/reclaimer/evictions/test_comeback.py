@@ -8,14 +8,19 @@ from booking.reclaimer.evictions.comeback import (
     MEANINGS,
     Comeback,
     has_ended,
+    how,
+    is_comeback,
+    is_marked_for_disruption,
     is_owned,
     next_step,
     on_eviction,
     origin_of,
+    reason_in,
     victim_of,
 )
 from cluster import names
 from cluster.kube.resources import PodTemplate
+from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, is_terminating
 from tests.fakes.objects import a_pod
 
@@ -39,6 +44,22 @@ def returning(*, has_finalizer: bool = True) -> Pod:
     if has_finalizer:
         metadata["finalizers"] = [names.COMEBACK]
     return msgspec.convert({"metadata": metadata}, Pod)
+
+
+def rejected(**more: Any) -> Pod:
+    """A victim that a kubelet has rejected: it has ended, and nobody has deleted it."""
+    return changed(victim(**more), {"phase": "Failed", "reason": "UnexpectedAdmissionError"})
+
+
+def by_the_api(**more: Any) -> Pod:
+    """A victim that leaves and has the condition that the Eviction API sets itself."""
+    reason = "EvictionByEvictionAPI"
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": reason}
+    return changed(victim(leaving=True, **more), {"phase": "Running", "conditions": [condition]})
+
+
+def changed(pod: Pod, status: dict[str, Any]) -> Pod:
+    return msgspec.structs.replace(pod, status=msgspec.convert({"status": status}, Pod).status)
 
 
 def template(*, due: bool = False) -> PodTemplate:
@@ -68,6 +89,11 @@ OURS = {"leaving": True, "ours": True}
         (Comeback(victim=victim(ours=True), template=STORED), "clear condition"),
         (Comeback(victim=victim(ours=True, ended=True), template=STORED), "clear condition"),
         (Comeback(victim=victim(ours=True, has_finalizer=False)), "clear condition"),
+        # a kubelet has rejected it
+        (Comeback(victim=rejected(has_finalizer=False), wanted=True), "store"),
+        (Comeback(victim=rejected(has_finalizer=False), template=STORED, wanted=True), "add finalizer"),
+        (Comeback(victim=rejected(), template=STORED, wanted=True), "take"),
+        (Comeback(victim=rejected(), template=STORED), "remove finalizer"),
         # it leaves by our hand
         (Comeback(victim=victim(**OURS), template=STORED), "wait"),
         (Comeback(victim=victim(**OURS, ended=True), template=STORED), "mark due"),
@@ -75,6 +101,10 @@ OURS = {"leaving": True, "ours": True}
         (Comeback(victim=victim(**OURS, ended=True, has_finalizer=False), template=DUE), "wait"),
         (Comeback(victim=victim(**OURS, has_finalizer=False), template=STORED), "mark due"),
         (Comeback(victim=victim(**OURS)), "restore"),
+        (Comeback(victim=victim(**OURS, nodeName=""), template=STORED), "mark due"),
+        (Comeback(victim=by_the_api(), template=STORED), "wait"),
+        (Comeback(victim=by_the_api()), "restore"),
+        (Comeback(victim=by_the_api(has_finalizer=False), template=STORED), "mark due"),
         # its user has deleted it
         (Comeback(victim=victim(leaving=True), template=STORED, wanted=True), "forget"),
         (Comeback(victim=victim(leaving=True)), "release victim"),
@@ -91,6 +121,33 @@ OURS = {"leaving": True, "ours": True}
 )
 def test_law_l4_the_next_step_follows_from_the_objects(comeback: Comeback, step: str) -> None:
     assert next_step(comeback) == step
+
+
+@pytest.mark.parametrize(
+    "reason", [names.EVICTED_FOR_BOOKING, names.BOOKING_ENDED, names.REJECTED_BY_KUBELET]
+)
+@pytest.mark.parametrize(
+    ("kind", "status", "is_marked"),
+    [
+        (names.DISRUPTION_TARGET, "True", True),
+        (names.DISRUPTION_TARGET, "False", False),
+        (names.DISRUPTION_TARGET, "Unknown", False),
+        ("PodScheduled", "True", False),
+    ],
+)
+def test_a_victim_is_marked_by_a_true_disruption_target_with_a_reason_of_ours(
+    reason: str, kind: str, status: str, *, is_marked: bool
+) -> None:
+    condition = {"type": kind, "status": status, "reason": reason}
+    assert is_marked_for_disruption(changed(victim(), {"conditions": [condition]})) is is_marked
+
+
+@pytest.mark.parametrize("reason", ["EvictionByEvictionAPI", "PreemptionByScheduler", None])
+def test_a_disruption_target_that_others_have_set_is_not_ours_to_take_back(reason: str | None) -> None:
+    theirs = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": reason}
+    marked = changed(victim(), {"conditions": [theirs]})
+    assert not is_marked_for_disruption(marked)
+    assert next_step(Comeback(victim=marked, template=STORED)) == "remove finalizer"
 
 
 def every_victim() -> list[Pod | None]:
@@ -143,6 +200,13 @@ def statuses(*terminated: bool) -> list[dict[str, Any]]:
         (
             {
                 "spec": {"nodeName": "n0", "containers": [{}, {}]},
+                "status": {"containerStatuses": statuses(True)},
+            },
+            False,
+        ),
+        (
+            {
+                "spec": {"nodeName": "n0", "containers": [{}, {}]},
                 "status": {"containerStatuses": statuses(True, True)},
             },
             True,
@@ -162,6 +226,64 @@ def statuses(*terminated: bool) -> list[dict[str, Any]]:
 )
 def test_a_victim_has_ended_when_nothing_of_it_can_run(pod: dict[str, Any], *, ended: bool) -> None:
     assert has_ended(msgspec.convert(pod, Pod)) is ended
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([], "evicted"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": names.EVICTED_FOR_BOOKING}], "evicted"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": names.BOOKING_ENDED}], "ended"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": names.REJECTED_BY_KUBELET}], "refused"),
+        ([{"type": names.DISRUPTION_TARGET, "reason": "EvictionByEvictionAPI"}], "evicted"),
+        ([{"type": names.DISRUPTION_TARGET}], "evicted"),
+        ([{"type": "Ready", "reason": names.BOOKING_ENDED}], "evicted"),
+        (
+            [
+                {"type": "Ready", "reason": "ContainersNotReady"},
+                {"type": names.DISRUPTION_TARGET, "reason": names.BOOKING_ENDED},
+            ],
+            "ended",
+        ),
+    ],
+)
+def test_the_reason_of_an_eviction_is_that_of_the_victims_disruption_target(
+    conditions: list[dict[str, str]], reason: str
+) -> None:
+    assert reason_in(changed(victim(), {"conditions": conditions})) == reason
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        ("as-it-was", "as-it-was"),
+        ("without-gpu", "without-gpu"),
+        ("never", "without-gpu"),
+        (None, "without-gpu"),
+    ],
+)
+def test_a_pod_comes_back_as_it_was_only_where_that_is_on_record(value: str | None, back: str) -> None:
+    annotations = {} if value is None else {names.COMEBACK_HOW: value}
+    assert how(msgspec.convert({"annotations": annotations}, Meta)) == back
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_ours"),
+    [
+        (f"{names.COMEBACK_PREFIX}v", {"metadata": {"name": "p"}}, True),
+        ("v", {"metadata": {"name": "p"}}, False),
+        (f"theirs-{names.COMEBACK_PREFIX}v", {"metadata": {"name": "p"}}, False),
+        (f"{names.COMEBACK_PREFIX}v", {"metadata": {"name": ""}}, False),
+        (f"{names.COMEBACK_PREFIX}v", {"metadata": {}}, False),
+        (f"{names.COMEBACK_PREFIX}v", {"metadata": None}, False),
+        (f"{names.COMEBACK_PREFIX}v", {}, False),
+    ],
+)
+def test_a_template_is_ours_if_its_name_is_and_it_has_the_name_of_a_pod(
+    name: str, content: dict[str, Any], *, is_ours: bool
+) -> None:
+    one = msgspec.convert({"metadata": {"name": name}, "template": content}, PodTemplate)
+    assert is_comeback(one) is is_ours
 
 
 def test_only_a_controllers_pod_is_brought_back_by_its_owner() -> None:
@@ -194,3 +316,20 @@ def test_a_pods_annotation_says_how_it_comes_back_and_invalid_values_are_ignored
 ) -> None:
     pod = a_pod().with_annotation(names.ON_EVICT, value) if value else a_pod()
     assert on_eviction(pod.obj) == back
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        (None, "as-it-was"),
+        ("keep", "as-it-was"),
+        ("recreate-without-gpu", "without-gpu"),
+        ("requeue", "as-it-was"),
+        ("delete", "never"),
+    ],
+)
+def test_a_pod_that_a_booking_would_cover_elsewhere_keeps_its_gpus_unless_it_says_otherwise(
+    value: str | None, back: str
+) -> None:
+    pod = a_pod().with_annotation(names.ON_EVICT, value) if value else a_pod()
+    assert on_eviction(pod.obj, is_awaited=True) == back
