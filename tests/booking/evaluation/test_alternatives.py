@@ -258,6 +258,37 @@ def test_an_earlier_start_is_listed_before_further_later_ones() -> None:
     ]
 
 
+def test_the_difference_that_is_named_is_that_from_the_most_that_the_limits_allow() -> None:
+    limits = Limits(max_gpus_per_booking=2, horizon=Duration(days=10))
+    found = judged(
+        a_request(day(1), day(5), count=4), full(2, 900), capacity=FOUR, limits=limits
+    ).alternatives
+    assert brief(found) == [
+        ("shorter", day(1), day(2), 2, A100),
+        ("shorter", day(0), day(2), 2, A100),
+        ("fewer-gpus", day(1), day(2), 1, A100),
+    ]
+
+
+def test_starts_of_bookings_of_hours_are_a_bookings_length_apart() -> None:
+    hour = timedelta(hours=1)
+    limits = Limits(shortest=Duration(seconds=3600), longest=Duration(seconds=6 * 3600))
+    request = a_request(day(1), day(1) + 2 * hour)
+    found = judged(request, full(1, 2), capacity=FOUR, limits=limits).alternatives
+    assert [each.start for each in found] == [day(2), day(0), day(2) + 2 * hour]
+
+
+def test_the_longest_gap_is_offered_before_an_earlier_shorter_one() -> None:
+    booked = (full(0, 3), full(5, 8, 1), full(11, 40, 2))
+    limits = Limits(horizon=Duration(days=12))
+    found = judged(a_request(end=day(5)), *booked, capacity=FOUR, limits=limits).alternatives
+    assert [(each.start, each.end) for each in found] == [
+        (day(8), day(11)),
+        (day(3), day(5)),
+        (day(4), day(5)),
+    ]
+
+
 def test_another_model_may_be_offered_with_fewer_gpus() -> None:
     booked = a_record(day(0), day(900), user="bob", count=6, plan=(Place("n0", 4), Place("n1", 2)))
     found = judged(a_request(day(1), day(3), count=4), booked, limits=TEN_DAYS).alternatives

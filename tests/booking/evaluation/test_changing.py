@@ -188,3 +188,47 @@ def test_moving_a_planned_booking_to_the_past_is_offered_from_now_on() -> None:
     decision = changed(PLANNED, start=day(-5), end=day(-2))
     assert rules(decision) == ["starts-in-the-past"]
     assert offers(decision)[0] == ("within-limits", START, day(3), 2)
+
+
+def test_giving_back_part_of_what_is_lost_is_accepted_even_where_the_rest_is_gone_too() -> None:
+    gone = Capacity({A100: {"n0": 1}})
+    decision = changed(RUNNING, capacity=gone, end=day(2))
+    assert (rules(decision), decision.plan) == ([], (Place("n0", 2),))
+    assert rules(changed(RUNNING, capacity=gone, end=day(4))) == ["capacity"]
+
+
+def test_the_start_of_a_booking_that_has_just_begun_is_not_moved_to_now() -> None:
+    begun = msgspec.structs.replace(RUNNING, start=START - timedelta(minutes=2))
+    decision = changed(begun, end=day(5))
+    assert (rules(decision), decision.start) == ([], START - timedelta(minutes=2))
+
+
+def test_l5_what_others_had_before_now_leaves_no_less_for_an_extension() -> None:
+    over = a_record(day(-2), day(0), user="bob", id="b-bob", count=4, plan=(Place("n0", 2), Place("n1", 2)))
+    decision = changed(RUNNING, others=(over,), capacity=Capacity({A100: {"n0": 2}}), end=day(5))
+    assert (rules(decision), decision.plan) == ([], (Place("n0", 2),))
+
+
+def test_a_booking_that_would_become_too_short_is_offered_as_short_as_is_allowed() -> None:
+    decision = changed(PLANNED, end=day(2.5))
+    assert rules(decision) == ["shortest"]
+    assert offers(decision)[0] == ("within-limits", day(2), day(3), 2)
+
+
+def test_a_later_start_is_offered_even_where_nothing_else_than_less_is_left() -> None:
+    full = a_record(day(5), day(20), user="bob", id="b-bob", count=6)
+    decision = changed(PLANNED, others=(full,), start=day(3), end=day(8))
+    assert offers(decision) == [
+        ("later", day(20), day(25), 2),
+        ("shorter", day(3), day(5), 2),
+        ("earlier", day(0), day(5), 2),
+    ]
+
+
+def test_a_running_booking_off_the_steps_of_the_policy_keeps_its_start_in_every_offer() -> None:
+    late = timedelta(minutes=5)
+    mine = msgspec.structs.replace(RUNNING, start=day(-5) + late, end=day(5) + late)
+    decision = changed(mine, end=day(20) + late, limits=Limits(granularity=Duration(seconds=3600)))
+    assert rules(decision) == ["longest"]
+    assert {each.start for each in decision.alternatives} == {mine.start}
+    assert offers(decision)[0] == ("within-limits", mine.start, day(9) + late, 2)

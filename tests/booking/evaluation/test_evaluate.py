@@ -29,6 +29,8 @@ def judged(
     capacity: Capacity = CLUSTER,
     policy: Limits | None = None,
     changing: Record | None = None,
+    with_alternatives: bool = True,
+    deadline: datetime | None = None,
 ) -> Decision:
     return evaluate(
         now,
@@ -40,6 +42,8 @@ def judged(
         capacity=capacity,
         request=request,
         changing=changing,
+        with_alternatives=with_alternatives,
+        deadline=deadline,
     )
 
 
@@ -276,6 +280,54 @@ def test_without_a_whole_step_within_the_longest_booking_there_is_no_earliest_st
     assert "longest" in rules(decision)
     assert decision.earliest_start is None
     assert decision.alternatives == ()
+
+
+# --- what is searched for ----------------------------------------------------------------------------
+
+FULL = a_record(day(0), day(4), user="bob", count=6)
+
+
+@pytest.mark.parametrize(
+    ("request_", "others", "deadline", "is_searched"),
+    [
+        (a_request(end=day(2)), (), None, False),
+        (a_request(end=day(2)), (), day(2), False),
+        (a_request(end=day(2)), (), day(2) - SECOND, True),
+        (a_request(end=day(2)), (FULL,), None, True),
+        (a_request(end=day(2)), (FULL,), day(2), True),
+        (a_request(end=day(2), namespace="No Such"), (FULL,), None, False),
+        (a_request(end=day(2), count=0), (), None, False),
+        (a_request(day(2), day(2)), (), None, False),
+    ],
+    ids=[
+        "accepted",
+        "in time",
+        "too late",
+        "full",
+        "full until the deadline",
+        "no namespace",
+        "no GPU",
+        "no length",
+    ],
+)
+def test_alternatives_are_searched_for_where_others_could_be_accepted(
+    request_: BookingRequest, others: tuple[Record, ...], deadline: datetime | None, *, is_searched: bool
+) -> None:
+    decision = judged(request_, others=others, deadline=deadline)
+    assert decision.is_searched is is_searched
+    assert is_searched or decision.alternatives == ()
+    unasked = judged(request_, others=others, deadline=deadline, with_alternatives=False)
+    assert (unasked.violations, unasked.alternatives, unasked.is_searched) == (decision.violations, (), False)
+
+
+def test_an_accepted_request_has_its_earliest_start_where_the_caller_asks_for_more() -> None:
+    assert judged(a_request(day(6), day(8)), others=(FULL,)).earliest_start == day(4)
+    assert judged(a_request(day(6), day(8)), others=(FULL,), with_alternatives=False).earliest_start is None
+    assert judged(a_request(end=day(2)), others=(FULL,), with_alternatives=False).earliest_start == day(4)
+
+
+def test_a_request_that_is_refused_at_any_time_has_no_earliest_start() -> None:
+    assert judged(a_request(namespace="No Such"), others=(FULL,)).earliest_start is None
 
 
 # --- properties --------------------------------------------------------------------------------------
