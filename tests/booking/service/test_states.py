@@ -83,14 +83,14 @@ WAYS: Ways = {
 """State and verb -> the state that follows -> what a user does for it."""
 
 
-def test_the_table_promises_exactly_the_states_that_can_be_reached() -> None:
-    promised = {
+def test_the_table_lists_exactly_the_states_that_can_be_reached() -> None:
+    listed = {
         (state, verb): set(found.states)
         for state, verbs in TABLE.items()
         for verb, found in verbs.items()
         if isinstance(found, Next)
     }
-    assert promised == {cell: set(ways) for cell, ways in WAYS.items()}
+    assert listed == {cell: set(ways) for cell, ways in WAYS.items()}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What becomes of a hold is counted and told, and what is known of one ends with it."""
+"""What becomes of a hold is counted and reported, and what is known of one ends with it."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_a_step_that_the_api_server_refuses_is_counted_as_a_failure(cluster: Fak
     assert cluster.held() is None
 
 
-# --- told ------------------------------------------------------------------------------------------------
+# --- reported --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_step_that_the_api_server_refuses_is_counted_as_a_failure(cluster: Fak
         ("Ready", "no node suits", " The scheduler has said nothing."),
     ],
 )
-def test_the_owner_is_told_what_the_scheduler_said_about_kept_gpus_that_it_did_not_use(
+def test_an_event_reports_to_the_owner_the_schedulers_message_about_kept_gpus_that_it_did_not_use(
     cluster: FakeCluster, kind: str, message: str, reported: str
 ) -> None:
     cluster.reconcile(2)
@@ -113,14 +113,16 @@ def test_the_owner_is_told_what_the_scheduler_said_about_kept_gpus_that_it_did_n
     cluster.gone("b3")
     cluster.reconcile()
     cluster.after(BOUND_WITHIN)
-    (told,) = texts(cluster, names.NODE_BARRED)
-    assert told == (
+    (text,) = texts(cluster, names.NODE_BARRED)
+    assert text == (
         "The GPUs kept for this pod on node n0 were free for 10 seconds, but it was not bound to them."
         f" Nothing is kept for it there for a while.{reported}"
     )
 
 
-def test_the_owner_is_told_once_which_gpus_are_kept_and_why_they_no_longer_are(cluster: FakeCluster) -> None:
+def test_events_report_to_the_owner_once_which_gpus_are_kept_and_why_they_no_longer_are(
+    cluster: FakeCluster,
+) -> None:
     cluster.reconcile(2)
     assert cluster.reasons("a") == [names.GPUS_KEPT]
     cluster.end_booking()
