@@ -142,6 +142,24 @@ def test_l5_a_hold_gives_a_pod_that_stays_indefinitely_nothing_that_is_planned(c
     assert found["n0"] == predicates.BOOKED_BY_OTHERS.with_code
 
 
+def test_the_nodes_that_rejected_a_pod_are_recorded_and_whether_bookings_were_the_reason(
+    cluster: Cluster,
+) -> None:
+    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    pod = cluster.create(a_pod().asks(1).wants(A100).of_a_daemon_set())
+
+    cluster.ask(pod, "n0", "n1")
+    rejection = cluster.state.rejections["uid-p"]
+    assert (rejection.nodes, rejection.is_booked_by_others) == ({"n0"}, False)
+    assert cluster.state.remembered("uid-p") is pod
+
+    start = cluster.clock.now() + timedelta(hours=1)
+    cluster.book(a_booking(count=4, start=start, end=start + timedelta(hours=1)))
+    cluster.ask(pod, "n0", "n1")
+    rejection = cluster.state.rejections["uid-p"]
+    assert (rejection.nodes, rejection.is_booked_by_others) == ({"n0", "n1"}, True)
+
+
 def test_the_log_line_counts_the_nodes_that_were_offered_that_fit_and_that_did_not(cluster: Cluster) -> None:
     cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
     pod = cluster.create(a_pod().asks(1).wants(A100))
