@@ -44,12 +44,6 @@ def test_a_later_end_or_more_gpus_are_an_extension_and_giving_back_is_none(
     assert (found is not None) is is_extended
 
 
-def test_giving_back_is_not_an_extension() -> None:
-    assert extension(a_case(day(-1), day(2), count=1, changing=RUNNING, limits=NEVER)) is None
-    assert extension(a_case(day(-1), day(3), count=1, changing=RUNNING, limits=NEVER)) is None, "GPUs alone"
-    assert extension(a_case(day(-1), day(2), count=2, changing=RUNNING, limits=NEVER)) is None, "days alone"
-
-
 def test_an_earlier_start_of_a_running_booking_is_refused_for_its_start_and_not_as_an_extension() -> None:
     assert extension(a_case(day(-2), day(3), count=2, changing=RUNNING, limits=NEVER)) is None
 

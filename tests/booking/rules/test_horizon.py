@@ -33,12 +33,6 @@ def test_moving_a_booking_nearer_does_not_break_the_horizon_but_moving_it_away_d
     assert horizon(a_case(day(51), changing=mine, limits=MONTH))
 
 
-def test_giving_back_the_first_days_of_a_booking_does_not_break_the_horizon() -> None:
-    mine = a_record(day(50), day(53), count=2)
-    assert horizon(a_case(day(51), day(53), count=2, changing=mine, limits=MONTH)) is None
-    assert horizon(a_case(day(51), day(53), count=3, changing=mine, limits=MONTH))
-
-
 def test_the_message_says_by_when_a_booking_may_start() -> None:
     violation = horizon(a_case(day(31), limits=MONTH))
     assert violation
