@@ -294,7 +294,7 @@ class Cluster:
     def daemon(self, name: str) -> Daemon:
         """A process by name, such as `etcd`, `node-a/kubelet` or a spawned one; ClusterError if unknown."""
         daemon = self._running.daemon(name)
-        daemon.exited  # noqa: B018 - raises for an unknown name
+        _ = daemon.exited  # it raises for an unknown name
         return daemon
 
     @property

@@ -86,10 +86,10 @@ def revoke(exemption: str, output: Format, *, reason: str | None, dry_run: bool,
     server = connection_of(options)
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"exemptions/{part(exemption)}", body, dry_run=dry_run)
-    message = f"{exemption} is taken back."
+    message = f"{exemption} has ended."
     if dry_run and output in FOR_PEOPLE:
         of_whom = f"{removed['user']} has {_terms(removed)}"
-        message = f"{exemption} would be taken back: {of_whom} {span_of(server, removed)}."
+        message = f"{exemption} would end: {of_whom} {span_of(server, removed)}."
     printed.print_result(removed, output, name=exemption, message=message)
 
 

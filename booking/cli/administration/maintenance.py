@@ -89,9 +89,9 @@ def unblock(block: str, output: Format, *, reason: str | None, dry_run: bool, **
     server = connection_of(options)
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
-    message = f"{block} is taken back."
+    message = f"{block} is removed."
     if dry_run and output in FOR_PEOPLE:
-        message = f"{block} would be taken back: {_gpus(removed)}, {span_of(server, removed)}."
+        message = f"{block} would be removed: {_gpus(removed)}, {span_of(server, removed)}."
     printed.print_result(removed, output, name=block, message=message)
 
 

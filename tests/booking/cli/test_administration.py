@@ -40,7 +40,7 @@ def test_maintenance_is_planned_listed_and_cancelled(bob: Terminal) -> None:
     listed = bob.says("admin", "blocks", user="bob")
     assert "Tue 2026-03-03 00:00" in listed
     assert "new fans" in listed
-    assert "taken back" in bob.says("admin", "unblock", made["id"], "--reason", "they run", user="bob")
+    assert "is removed." in bob.says("admin", "unblock", made["id"], "--reason", "they run", user="bob")
     assert "they run" in bob.says("admin", "audit", user="bob")
     assert bob.says("admin", "blocks", user="bob") == ""
 
@@ -59,7 +59,7 @@ def test_a_user_gets_other_limits_for_a_while(bob: Terminal) -> None:
     ).strip()
     assert bob.says("book", A100, "--for", "20d", "--dry-run").startswith("This would be booked")
     assert "longest=" in bob.says("admin", "exemptions", user="bob")
-    bob.says("admin", "revoke", made, "--reason", "handed in", user="bob")
+    assert f"{made} has ended." in bob.says("admin", "revoke", made, "--reason", "handed in", user="bob")
     assert "handed in" in bob.says("admin", "audit", user="bob")
     assert "14 days" in bob.fails("book", A100, "--for", "20d")
 

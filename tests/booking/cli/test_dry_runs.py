@@ -73,7 +73,7 @@ def test_the_message_agrees_with_the_number_of_blocked_gpus(bob: Terminal) -> No
 def test_a_dry_run_of_the_end_of_maintenance_shows_it(bob: Terminal) -> None:
     words = ("admin", "block", "node-a", "--to", "fri", *REASON, "-o", "name")
     block = bob.says(*words, user="bob").strip()
-    assert tried(bob, "admin", "unblock", block) == f"{block} would be taken back: node-a, {SPAN}.\n"
+    assert tried(bob, "admin", "unblock", block) == f"{block} would be removed: node-a, {SPAN}.\n"
     assert tried(bob, "admin", "unblock", block, "-o", "name") == f"{block}\n"
     assert block in bob.says("admin", "blocks", user="bob")
 
@@ -86,7 +86,7 @@ def test_dry_runs_of_an_exemption_and_its_end_show_the_limits(bob: Terminal) -> 
     assert bob.says("admin", "exemptions", user="bob") == ""
     made = bob.says(*words, "-o", "name", user="bob").strip()
     said = tried(bob, "admin", "revoke", made)
-    assert said == f"{made} would be taken back: alice has {terms}.\n"
+    assert said == f"{made} would end: alice has {terms}.\n"
     assert made in bob.says("admin", "exemptions", user="bob")
 
 

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.availability.calendars import calendar_of
-from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
 from booking.durations import Duration
 from booking.evaluation.alternatives import MOST, Alternative
@@ -17,6 +15,7 @@ from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shor
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Place, Record
 from cluster.fake.clock import START
+from tests.booking.evaluation.planned import planned
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import CLUSTER, a_record, a_request, day
 
@@ -33,12 +32,7 @@ def judged(
     changing: Record | None = None,
     seen: Callable[[FreeCapacity], FreeCapacity] = lambda free_capacity: free_capacity,
 ) -> Decision:
-    capacities = PlannedCapacities(
-        capacity=capacity,
-        now=now,
-        calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
-        changing=changing,
-    )
+    capacities = planned(records, capacity, now, changing)
     return evaluate(
         now,
         lambda _: limits or Limits(),

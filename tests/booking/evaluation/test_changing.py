@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.availability.calendars import calendar_of
-from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
 from booking.durations import Duration
 from booking.evaluation.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Place, Record
 from cluster.fake.clock import START
+from tests.booking.evaluation.planned import planned
 from tests.fakes.objects import A100
 from tests.fakes.records import CLUSTER, a_record, day
 
@@ -38,12 +37,7 @@ def changed(
         START,
         lambda _: limits or Limits(),
         history=[each for each in records if each.user == mine.user],
-        free_capacity_for=PlannedCapacities(
-            capacity=capacity,
-            now=START,
-            calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
-            changing=mine,
-        ),
+        free_capacity_for=planned(records, capacity, START, mine),
         capacity=capacity,
         request=msgspec.structs.replace(request, **fields),
         changing=mine,

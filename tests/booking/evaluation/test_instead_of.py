@@ -4,14 +4,13 @@ from datetime import datetime
 
 import pytest
 
-from booking.availability.calendars import calendar_of
-from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
 from booking.evaluation.alternatives import MOST, Alternative
 from booking.evaluation.evaluate import instead_of
 from booking.policy.limits import Limits
 from booking.records import Place, Record
 from cluster.fake.clock import START
+from tests.booking.evaluation.planned import planned
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import CLUSTER, a_record, day
 
@@ -35,12 +34,7 @@ def offered(
         now,
         lambda _: limits or Limits(),
         history=[each for each in records if each.user == lost.user],
-        free_capacity_for=PlannedCapacities(
-            capacity=capacity,
-            now=now,
-            calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
-            changing=lost,
-        ),
+        free_capacity_for=planned(records, capacity, now, lost),
         capacity=capacity,
     )
 

@@ -2,24 +2,11 @@
 
 import threading
 
-import pytest
-
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import Request, Unreachable
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Alice's booked pod waits; bob's four have all A100s."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
-    return cluster
 
 
 def writes(cluster: FakeCluster) -> list[str]:

@@ -16,13 +16,8 @@ GRACE = timedelta(seconds=30)
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
+def cluster(cluster: FakeCluster) -> FakeCluster:
     """``b3`` was evicted for alice's booked pod, with thirty seconds to stop, and does not."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
     cluster.reconcile(2)
     assert cluster.evicted() == ["b3"]
     until = cluster.pod("b3").metadata.deletion_timestamp

@@ -1,7 +1,5 @@
 """From a plan to a bound pod: each step, each guard, and a restart between any two of them."""
 
-import pytest
-
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError
 from booking.reclaimer.holds.hold_controller import BIND_DEADLINE, BOUND_WITHIN
@@ -14,17 +12,6 @@ from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
 
 DOWN = Unreachable(Request("DELETE", "/"), "connection refused")
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
-    return cluster
 
 
 def test_the_pod_that_loses_least_is_held_notified_and_evicted(cluster: FakeCluster) -> None:

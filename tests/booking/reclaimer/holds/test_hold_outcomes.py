@@ -15,17 +15,6 @@ from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
-    return cluster
-
-
 def outcomes(cluster: FakeCluster) -> dict[str, float]:
     """Outcome -> number of holds (``reclaimer_holds_total``)."""
     (family,) = cluster.metrics.holds.collect()

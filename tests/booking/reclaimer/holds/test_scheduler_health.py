@@ -21,13 +21,8 @@ DOES_NOT_FIT = "0/2 nodes are available: 2 node(s) didn't match pod affinity rul
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
+def cluster(cluster: FakeCluster) -> FakeCluster:
     """Alice's booked pod is held, and its victim has left: it could be bound at once."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
     cluster.reconcile(2)
     cluster.gone("b3")
     cluster.reconcile()

@@ -27,17 +27,6 @@ OWNED_BY = {
 }
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Alice may have one A100 and waits for it; bob's four have all."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
-    return cluster
-
-
 def holds(cluster: FakeCluster, inputs: PlanningInputs | None = None) -> dict[str, Hold]:
     made = plan(cluster.snapshot(), inputs or PlanningInputs())
     return {one.pod.metadata.name: one.hold for one in made}
