@@ -33,24 +33,36 @@ class Laptop:
             program.chmod(0o755)
 
     def run(
-        self, command: Sequence[str | Path], *, clusters: str = "", refused: str = ""
+        self, command: Sequence[str | Path], *, clusters: str = "", refused: str = "", together: int = 1
     ) -> subprocess.CompletedProcess[str]:
-        """A command on that PATH, away from the checkout."""
+        """A command on that PATH, away from the checkout.
+
+        Args:
+            command: the command line.
+            clusters: those that kind has.
+            refused: the beginning of command lines that fail.
+            together: how many of these must have been called before the first of them fails.
+        """
         return subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
-            env={
-                "PATH": str(self.folder / "bin"),
-                "HOME": str(self.folder),
-                "CALLS": str(self.folder / "calls"),
-                "CLUSTERS": clusters,
-                "REFUSED": refused,
-                "LANG": os.environ.get("LANG", "C.UTF-8"),
-            },
+            env=self.environment(clusters=clusters, refused=refused, together=together),
             capture_output=True,
             text=True,
             check=False,
         )
+
+    def environment(self, *, clusters: str = "", refused: str = "", together: int = 1) -> dict[str, str]:
+        """The environment of a command on that PATH; arguments as for ``run``."""
+        return {
+            "PATH": str(self.folder / "bin"),
+            "HOME": str(self.folder),
+            "CALLS": str(self.folder / "calls"),
+            "CLUSTERS": clusters,
+            "REFUSED": refused,
+            "TOGETHER": str(together),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+        }
 
     def calls(self, *beginning: str) -> list[list[str]]:
         """What was called, in order; with words, what begins so."""
