@@ -34,7 +34,7 @@ def counted(amount: int, noun: str) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
-def asked_for(amount: int) -> str:
+def requested(amount: int) -> str:
     """How many of something are requested: ``1 is asked for``, ``2 are asked for``."""
     return f"{amount} is asked for" if amount == 1 else f"{amount} are asked for"
 

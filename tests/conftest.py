@@ -58,7 +58,7 @@ def _rank(item: pytest.Item) -> int:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what plays the same order and the same examples again."""
     given = {name: config.getoption(name, None) for name in SEEDS}
-    said = [f"{name}={seed}" for name, seed in given.items() if seed is not None]
-    said += [f"{HISTORIES}={os.environ[HISTORIES]}"] if HISTORIES in os.environ else []
-    if said:
-        terminalreporter.write_line(f"seeds: {' '.join(said)}")
+    seeds = [f"{name}={seed}" for name, seed in given.items() if seed is not None]
+    seeds += [f"{HISTORIES}={os.environ[HISTORIES]}"] if HISTORIES in os.environ else []
+    if seeds:
+        terminalreporter.write_line(f"seeds: {' '.join(seeds)}")

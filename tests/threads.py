@@ -25,12 +25,12 @@ T = TypeVar("T", bound=Timed)
 def running(bodies: Sequence[Callable[[], None]], stop: threading.Event) -> Iterator[None]:
     """Threads that end when they are stopped; what one of them raises is raised here in the end."""
     with ThreadPoolExecutor(len(bodies)) as pool:
-        going: list[Future[None]] = [pool.submit(body) for body in bodies]
+        futures: list[Future[None]] = [pool.submit(body) for body in bodies]
         try:
             yield
         finally:
             stop.set()
-        for one in going:
+        for one in futures:
             one.result()
 
 
@@ -56,6 +56,6 @@ class Timetable:
                 deed(thing)
 
         with ThreadPoolExecutor(len(things)) as pool:
-            going: list[Future[None]] = [pool.submit(at_its_moment, thing) for thing in things]
-            for one in going:
+            futures: list[Future[None]] = [pool.submit(at_its_moment, thing) for thing in things]
+            for one in futures:
                 one.result()

@@ -284,7 +284,7 @@ class PlannedCapacity:
             total=self._total,
             message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{left_free} {free} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
-            f"and {wording.asked_for(wanted.count)}.",
+            f"and {wording.requested(wanted.count)}.",
         )
 
     def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
@@ -302,7 +302,7 @@ class PlannedCapacity:
             free=most,
             total=self._total,
             message=f"{wording.counted(free, 'GPU')} of model {self._model} can be had {when}, "
-            f"{where}, and {wording.asked_for(wanted.count)}.",
+            f"{where}, and {wording.requested(wanted.count)}.",
         )
 
 

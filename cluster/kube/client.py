@@ -232,7 +232,7 @@ class KubeClient:
             try:
                 return self._transport.send(call)
             except (Unreachable, ServerError, TooManyRequests) as error:
-                pause = _asked_for(error) or backoff.next()
+                pause = _requested_pause(error) or backoff.next()
                 if self._clock.monotonic() + pause > until:
                     raise
                 log.info("a read of the API server is tried again", error=str(error), in_seconds=pause)
@@ -276,7 +276,7 @@ def _is_about_uid(error: Unprocessable) -> bool:
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
-def _asked_for(error: Exception) -> float | None:
+def _requested_pause(error: Exception) -> float | None:
     """Seconds that the server asks us to wait, at most ``LONGEST_PAUSE``; None if it asks for none."""
     seconds = error.retry_after if isinstance(error, TooManyRequests) else None
     return min(seconds, LONGEST_PAUSE) if seconds else None

@@ -52,7 +52,7 @@ def assignment_of(pod: Pod) -> Assignment | None:
         AssignmentError: the annotation cannot be read.
     """
     text = pod.metadata.annotation(names.ASSIGNED)
-    return _asked_for(decode_assignment(text), pod) if text else None
+    return _as_requested(decode_assignment(text), pod) if text else None
 
 
 def readable_assignment_of(pod: Pod) -> Assignment:
@@ -63,7 +63,7 @@ def readable_assignment_of(pod: Pod) -> Assignment:
         return {}
 
 
-def _asked_for(assignment: Assignment, pod: Pod) -> Assignment:
+def _as_requested(assignment: Assignment, pod: Pod) -> Assignment:
     try:
         needs = container_needs(pod)
     except QuantityError:

@@ -108,7 +108,7 @@ def resource_of(device: Device) -> str:
     return _mig_resource(device.profile)
 
 
-def asked_as(device: Device) -> tuple[str, ...]:
+def possible_resources(device: Device) -> tuple[str, ...]:
     """The resources for which a pod can have been given the device.
 
     Two for a MIG device: the strategy may have changed since a pod that still runs was started.

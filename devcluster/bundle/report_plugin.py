@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-FILE: Final = "NOTED_TESTS"
+FILE: Final = "TEST_REPORT"
 """The variable that names the file."""
 _WORDS: Final = {"passed": "right", "failed": "wrong", "skipped": "not tested"}
 

@@ -149,15 +149,15 @@ def lending(folder: Path) -> Iterator[list[str]]:
 
 def play(python: Path, folder: Path, chosen: tuple[str, ...]) -> list[Played]:
     """Run tests, and show their own output as it comes. Returns the outcome of each."""
-    noted = folder / "noted"
-    noted.unlink(missing_ok=True)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "NOTED_TESTS": str(noted)}
+    outcomes = folder / "outcomes"
+    outcomes.unlink(missing_ok=True)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "TEST_REPORT": str(outcomes)}
     environment.pop("PYTHONPATH", None)
     command = [str(python), "-m", "pytest", *OPTIONS, *chosen]
     done = subprocess.run(command, cwd=folder / "checkout", env=environment, check=False)
-    if not noted.exists():
+    if not outcomes.exists():
         raise CannotPlayError(f"pytest ended with {done.returncode} before the first test.")
-    return [Played(**json.loads(line)) for line in noted.read_text().splitlines()]
+    return [Played(**json.loads(line)) for line in outcomes.read_text().splitlines()]
 
 
 def facts() -> dict[str, str]:

@@ -16,7 +16,7 @@ def commands_table() -> str:
             (
                 code(f"kubectl gpu {path}"),
                 ", ".join(code(each) for each in _own(command)),
-                prose(_said(command)),
+                prose(_help_text(command)),
             )
             for path, command in _commands(gpu, ())
         ),
@@ -64,5 +64,5 @@ def _is_word(parameter: click.Parameter) -> bool:
     return isinstance(parameter, click.Argument)
 
 
-def _said(command: click.Command) -> str:
+def _help_text(command: click.Command) -> str:
     return " ".join((command.help or "").split())

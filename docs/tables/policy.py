@@ -69,10 +69,12 @@ def _rules() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 
 def _read(path: Path, function: str) -> tuple[str, str, tuple[str, ...]]:
     tree = ast.parse(path.read_text())
-    asked = {limit for node in ast.walk(tree) if isinstance(node, ast.Attribute) for limit in _limits(node)}
-    said = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    meaning = prose(ast.get_docstring(said) or "")
-    return next(_names(tree)), meaning, tuple(limit for limit in LIMIT_NAMES if limit in asked)
+    limits = {limit for node in ast.walk(tree) if isinstance(node, ast.Attribute) for limit in _limits(node)}
+    definition = next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function
+    )
+    meaning = prose(ast.get_docstring(definition) or "")
+    return next(_names(tree)), meaning, tuple(limit for limit in LIMIT_NAMES if limit in limits)
 
 
 def _limits(node: ast.Attribute) -> set[str]:

@@ -39,8 +39,8 @@ def events_table() -> str:
 
 def event_reasons() -> dict[str, str]:
     """Constant in names.py -> its docstring, for all that are a reason of Events."""
-    said = docstrings(ROOT / "cluster" / "names.py")
-    return {name: meaning for name, meaning in said.items() if meaning.startswith(_MARK)}
+    meanings = docstrings(ROOT / "cluster" / "names.py")
+    return {name: meaning for name, meaning in meanings.items() if meaning.startswith(_MARK)}
 
 
 def problems_table() -> str:
@@ -58,7 +58,7 @@ def problem_kinds() -> set[Kind]:
 
 def rules_table() -> str:
     """Every ``rule`` of a violation, with its message."""
-    return table(("rule", "what is said"), ((code(rule), _cell(text)) for rule, text in rules().items()))
+    return table(("rule", "message"), ((code(rule), _cell(text)) for rule, text in rules().items()))
 
 
 @cache
@@ -71,13 +71,13 @@ def rules() -> dict[str, str]:
         if isinstance(node, ast.FunctionDef)
     ]
     takers = {taker.name: taker for taker in (*MADE, *map(_taker, filter(_hands_on, functions)))}
-    said: dict[str, dict[str, None]] = {}
+    messages_of: dict[str, dict[str, None]] = {}
     for why in _of_states():
-        said.setdefault(why.rule, {})[f"The booking … {why.because}"] = None
+        messages_of.setdefault(why.rule, {})[f"The booking … {why.because}"] = None
     for function in functions:
-        for rule, message in _said(function, takers):
-            said.setdefault(rule, {})[message] = None
-    return {rule: " / ".join(messages) for rule, messages in sorted(said.items())}
+        for rule, message in _reasons_in(function, takers):
+            messages_of.setdefault(rule, {})[message] = None
+    return {rule: " / ".join(messages) for rule, messages in sorted(messages_of.items())}
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _taker(function: ast.FunctionDef) -> _Taker:
     return _Taker(function.name, places, template(message, _assigned(function)) if message else "…")
 
 
-def _said(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[tuple[str, str]]:
+def _reasons_in(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[tuple[str, str]]:
     for name, call in _calls(function):
         if name not in takers or any(word.arg is None for word in call.keywords):
             continue

@@ -56,7 +56,7 @@ class Filter:
         line = {
             "pod": pod.key,
             "uid": pod.metadata.uid,
-            "asked": len(names),
+            "nodes": len(names),
             "fitting": answer.fitting,
             "reasons": answer.reasons,
         }

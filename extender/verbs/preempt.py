@@ -65,7 +65,7 @@ class Preempt:
             "preempt answered",
             pod=pod.key,
             uid=pod.metadata.uid,
-            asked=len(offered),
+            nodes=len(offered),
             fitting=len(answer),
             changed=sum(answer[node] != offered[node] for node in answer),
         )

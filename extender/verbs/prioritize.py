@@ -104,7 +104,7 @@ class Prioritize:
             "pod": pod.key,
             "uid": pod.metadata.uid,
             "placement": placement_of(pod, self._placement),
-            "asked": len(scores),
+            "nodes": len(scores),
             "best": first,
             "score": best,
         }

@@ -12,7 +12,7 @@ from typing import Final
 
 from cluster import names
 from tests.architecture.checkout import name_of, tree_of
-from tests.architecture.strings import BEGIN, END, HOLE, Known, asked, bare, marked, string_of, strings_in
+from tests.architecture.strings import BEGIN, END, HOLE, Known, bare, evaluated, marked, string_of, strings_in
 
 Meanings = Mapping[str, str]
 """Dotted name of a constant -> what it stands for, marked."""
@@ -107,7 +107,7 @@ class _Known:
     def _given(self, node: ast.AST) -> Iterable[tuple[ast.expr, str | None]]:
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                return zip(targets, asked(value, self) or (), strict=False)
+                return zip(targets, evaluated(value, self) or (), strict=False)
             case ast.Assign(targets=targets, value=value):
                 return [(target, string_of(value, self)) for target in targets]
             case ast.AnnAssign(target=target, value=ast.expr() as value):

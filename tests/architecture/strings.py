@@ -19,14 +19,14 @@ BEGIN, END = "\1", "\2"
 Known = Callable[[ast.expr], str | None]
 """What a name or an attribute stands for, ``marked``; None where nobody knows."""
 
-_ASKED: Final = frozenset(
+_METHODS: Final = frozenset(
     {
         *("capitalize", "casefold", "encode", "decode", "lower", "upper", "title", "replace"),
         *("strip", "lstrip", "rstrip", "removeprefix", "removesuffix"),
         *("partition", "rpartition", "split", "rsplit"),
     }
 )
-"""What is worked out where all that is asked with is known."""
+"""The methods of a string whose result is worked out where the string and all arguments are known."""
 
 
 def marked(text: str) -> str:
@@ -101,7 +101,7 @@ def _called(node: ast.Call | ast.Subscript, known: Known) -> str | None:
             return _joined(_glue(glue, known), parts.elts, known)
         case ast.Call(func=ast.Attribute(value=text, attr="format")):
             return _formatted(string_of(text, known), node, known)
-    found = asked(node, known)
+    found = evaluated(node, known)
     return found if isinstance(found, str) else None
 
 
@@ -136,14 +136,14 @@ def _fields(text: str) -> Iterator[tuple[str, str | None]]:
         yield text, None
 
 
-def asked(node: ast.expr, known: Known) -> str | Sequence[str] | None:
+def evaluated(node: ast.expr, known: Known) -> str | Sequence[str] | None:
     """What a method of a string answers, or one of several strings; marked where the string itself is."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr=method), args=given, keywords=[]):
-            text = string_of(owner, known) if method in _ASKED else None
+            text = string_of(owner, known) if method in _METHODS else None
             return None if text is None else _answer(text, method, given, known)
         case ast.Subscript(value=owner, slice=place):
-            several = string_of(owner, known) or asked(owner, known)
+            several = string_of(owner, known) or evaluated(owner, known)
             return None if several is None else _picked(several, place)
     return None
 

@@ -18,8 +18,8 @@ from tests.architecture.checkout import ROOT, name_of, texts
 MAKEFILE = (ROOT / "Makefile").read_text()
 PHONY = set(re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)[0].split())
 LISTED = set(re.findall(r"^([a-z0-9-]+):.*##", MAKEFILE, re.MULTILINE))
-SAID = sorted({c for name in commands.DOCUMENTS for c in commands.all_in(ROOT / name)})
-MADE = [command for command in SAID if commands.goals_of(command)]
+COMMANDS = sorted({c for name in commands.DOCUMENTS for c in commands.all_in(ROOT / name)})
+MADE = [command for command in COMMANDS if commands.goals_of(command)]
 
 
 def shell(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -69,7 +69,7 @@ def test_every_make_goal_named_in_any_file_exists() -> None:
 
 
 def test_continuous_integration_runs_the_command_of_the_readme() -> None:
-    assert "make test" in SAID
+    assert "make test" in COMMANDS
     last = (ROOT / ".ci" / "run").read_text().splitlines()[-1]
     # Beside it nothing but that the same is drawn each time.
     assert re.fullmatch(r'exec make test DRAWS="[^"]+"', last)
@@ -81,13 +81,13 @@ def test_every_line_of_a_command_block_is_a_command() -> None:
 
 
 def test_the_commands_of_every_document_are_found() -> None:
-    assert {"make run", "make test", "make run ONCE=1"} <= set(SAID)
-    assert len([command for command in SAID if command.startswith("curl ")]) >= 7
-    assert [command for command in SAID if command.startswith("helm ")]
-    assert [command for command in SAID if command.startswith("kubectl ")]
+    assert {"make run", "make test", "make run ONCE=1"} <= set(COMMANDS)
+    assert len([command for command in COMMANDS if command.startswith("curl ")]) >= 7
+    assert [command for command in COMMANDS if command.startswith("helm ")]
+    assert [command for command in COMMANDS if command.startswith("kubectl ")]
 
 
-MODULES = sorted({match[1] for command in SAID if (match := re.search(r"python -m ([\w.]+)", command))})
+MODULES = sorted({match[1] for command in COMMANDS if (match := re.search(r"python -m ([\w.]+)", command))})
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -103,7 +103,7 @@ def test_programs_named_in_documents_can_be_started(module: str) -> None:
         assert "usage" in (done.stdout + done.stderr).lower()
 
 
-@pytest.mark.parametrize("command", [command for command in SAID if "python -m " in command])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "python -m " in command])
 def test_programs_named_in_documents_know_the_documented_options(command: str) -> None:
     """Those of the program itself: what follows ``kubectl`` is kubectl's."""
     module, _, words = command.partition("python -m ")[2].partition(" ")

@@ -76,8 +76,8 @@ def test_the_documented_settings_are_those_of_the_code(part: Program) -> None:
 @by_program
 def test_every_setting_has_a_docstring(part: Program) -> None:
     module = importlib.import_module(part.settings.__module__)
-    said = docstrings(Path(str(module.__file__)), part.settings.__name__)
-    assert {field.name for field in msgspec.structs.fields(part.settings)} - said.keys() == set()
+    documented = docstrings(Path(str(module.__file__)), part.settings.__name__)
+    assert {field.name for field in msgspec.structs.fields(part.settings)} - documented.keys() == set()
 
 
 @by_program
@@ -91,8 +91,8 @@ def test_defaults_are_shown_in_the_form_that_the_environment_takes(part: Program
 def test_the_documents_name_no_unknown_setting() -> None:
     known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
     known |= {names.DEVICES_VARIABLE, names.setting("port")}
-    said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
-    assert said - known == set()
+    mentioned = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
+    assert mentioned - known == set()
 
 
 def test_every_setting_named_in_a_message_exists() -> None:
@@ -220,8 +220,8 @@ def test_the_documented_rules_are_those_of_the_code() -> None:
 
 
 def test_the_reason_why_a_pod_left_is_one_of_the_documented_words() -> None:
-    said = docstrings(NAMES)["COMEBACK_REASON"]
-    assert re.findall(r"``([a-z]+)``", said) == list(typing.get_args(Reason))
+    docstring = docstrings(NAMES)["COMEBACK_REASON"]
+    assert re.findall(r"``([a-z]+)``", docstring) == list(typing.get_args(Reason))
 
 
 def test_every_outcome_of_admission_is_named_where_it_is_counted() -> None:
@@ -250,11 +250,11 @@ def test_every_reason_for_which_a_pod_waits_is_explained(message: str) -> None:
 
 # --- names and links ---------------------------------------------------------------------------------
 def test_every_constant_of_names_has_a_docstring() -> None:
-    said = docstrings(NAMES)
+    documented = docstrings(NAMES)
     ours = {
         name
         for name, value in vars(names).items()
         if name.isupper() and isinstance(value, str) and name not in {"DOMAIN", "STATE_DOMAIN", "PRODUCT"}
         if not name.endswith("_PREFIX") and not value.startswith(names.NVIDIA_PREFIX)
     }
-    assert ours - said.keys() == set()
+    assert ours - documented.keys() == set()

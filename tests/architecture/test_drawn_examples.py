@@ -22,8 +22,8 @@ def test_no_example_has_a_deadline(profile: str) -> None:
 
 
 def test_the_usual_profile_is_in_use_unless_another_is_asked_for(request: pytest.FixtureRequest) -> None:
-    asked = request.config.getoption("--hypothesis-profile") or "any machine"
-    assert settings().derandomize == settings.get_profile(asked).derandomize
+    profile = request.config.getoption("--hypothesis-profile") or "any machine"
+    assert settings().derandomize == settings.get_profile(profile).derandomize
     assert settings().deadline is None
 
 

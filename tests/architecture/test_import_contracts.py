@@ -50,8 +50,8 @@ def test_the_contracts_are_kept(file: str) -> None:
 
 def test_the_architecture_document_describes_every_contract() -> None:
     section = (ROOT / "ARCHITECTURE.md").read_text().split("## Import contracts")[1].split("## Laws")[0]
-    said = [" ".join(each.split()).rstrip(".") for each in section.split("\n- ")[1:]]
-    assert said == [contract["name"] for contract in CONTRACTS]
+    described = [" ".join(each.split()).rstrip(".") for each in section.split("\n- ")[1:]]
+    assert described == [contract["name"] for contract in CONTRACTS]
 
 
 def test_every_package_of_the_checkout_is_checked() -> None:

@@ -84,9 +84,9 @@ def test_a_help_text_explains_the_labels(part: Part, metric: Metric) -> None:
 
 
 def test_a_metric_means_the_same_in_every_part() -> None:
-    said: dict[str, set[tuple[str, str, tuple[str, ...]]]] = {}
+    definitions: dict[str, set[tuple[str, str, tuple[str, ...]]]] = {}
     for part in PARTS:
         for metric in metrics_of(part):
             kind = (metric.type, metric.documentation, labels_of(metric))
-            said.setdefault(metric.name, set()).add(kind)
-    assert [name for name, kinds in said.items() if len(kinds) > 1] == []
+            definitions.setdefault(metric.name, set()).add(kind)
+    assert [name for name, kinds in definitions.items() if len(kinds) > 1] == []

@@ -136,7 +136,7 @@ OF_NAMES = {
     "bytes of a name": "x = names.HOLD.encode() + b'-new'",
     "an imported name": "from cluster.names import PRODUCT\nx = f'{PRODUCT}.io/hold'",
     "a name imported as another": "from cluster.names import HOLD as key\nx = f'{key}-new'",
-    "names by another name": "from cluster import names as said\nx = f'{said.HOLD}-new'",
+    "names by another name": "from cluster import names as ours\nx = f'{ours.HOLD}-new'",
     "names in whole": "import cluster.names\nx = f'{cluster.names.HOLD}-new'",
     "a constant": "KEY = names.HOLD\nx = f'{KEY}-new'",
     "a constant of a constant": "KEY = names.HOLD\nTHEIRS: Final = KEY\nx = f'{THEIRS}-new'",
@@ -274,8 +274,8 @@ def test_files_of_every_kind_are_read() -> None:
 
 def test_the_architecture_says_where_each_fact_of_ours_lives_and_who_writes_it() -> None:
     section = (ROOT / "ARCHITECTURE.md").read_text().split("## Where each fact lives")[1].split("\n## ")[0]
-    said = {key.rpartition("/")[2] for key in re.findall(r"`([\w./-]+)`", section)}
+    documented = {key.rpartition("/")[2] for key in re.findall(r"`([\w./-]+)`", section)}
     keys = {name.removeprefix(f"{names.STATE_DOMAIN}/") for name in VALUES.values()}
     ours = keys - {*VALUES.values()}
     assert ours
-    assert ours - said == set()
+    assert ours - documented == set()

@@ -37,8 +37,8 @@ def prose_of(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Expr(value=ast.Constant(value=str() as said)):
-                yield from enumerate(said.splitlines(), start=node.lineno)
+            case ast.Expr(value=ast.Constant(value=str() as docstring)):
+                yield from enumerate(docstring.splitlines(), start=node.lineno)
 
 
 def is_there(dotted: str) -> bool:
@@ -92,15 +92,15 @@ def stale_names_in(text: str) -> list[str]:
     """``line: name`` of every name of ours that nothing has."""
     return [
         f"{line}: {name}"
-        for line, said in prose_of(text)
-        for name in DOTTED.findall(said)
+        for line, prose in prose_of(text)
+        for name in DOTTED.findall(prose)
         if name not in NOT_OURS and not is_there(name)
     ]
 
 
-def stale_paths_in(said: str, pattern: re.Pattern[str]) -> list[str]:
+def stale_paths_in(text: str, pattern: re.Pattern[str]) -> list[str]:
     """Paths in backticks with which no path of this checkout ends."""
-    paths = set(pattern.findall(said)) - NOT_OURS
+    paths = set(pattern.findall(text)) - NOT_OURS
     return [path for path in paths if f"/{path}" not in ENDS and not (ROOT / path).exists()]
 
 
@@ -125,17 +125,17 @@ def test_modules_named_by_path_in_docstrings_and_comments_exist() -> None:
     stale = [
         f"{name_of(file)}:{line}: {path}"
         for file in python_of(*PACKAGES)
-        for line, said in prose_of(file.read_text())
-        for path in stale_paths_in(said, MODULE)
+        for line, prose in prose_of(file.read_text())
+        for path in stale_paths_in(prose, MODULE)
     ]
     assert stale == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_in_documents_exist(document: str) -> None:
-    said = (ROOT / document).read_text()
-    assert stale_paths_in(said, CODE_OR_FOLDER) == []
-    assert stale_paths_in(said, TEST) == []
+    text = (ROOT / document).read_text()
+    assert stale_paths_in(text, CODE_OR_FOLDER) == []
+    assert stale_paths_in(text, TEST) == []
 
 
 @pytest.mark.parametrize(

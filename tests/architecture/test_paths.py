@@ -46,9 +46,11 @@ def test_a_path_is_put_together_folder_by_folder(code: str, paths: list[str]) ->
 
 def test_paths_of_this_checkout_named_in_code_exist() -> None:
     files = [path for path in tracked(".py") if path.is_relative_to(ROOT)]
-    said = {(name_of(file), path) for file in files for path in named(tree_of(file))}
-    assert said
+    mentioned = {(name_of(file), path) for file in files for path in named(tree_of(file))}
+    assert mentioned
     missing = {
-        f"{file}: {path}" for file, path in said if path.parts[0] not in MADE and not (ROOT / path).exists()
+        f"{file}: {path}"
+        for file, path in mentioned
+        if path.parts[0] not in MADE and not (ROOT / path).exists()
     }
     assert missing == set()

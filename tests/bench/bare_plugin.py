@@ -40,7 +40,8 @@ class BarePlugin(rpc.DevicePluginServicer):
         """Prefer the first devices."""
         del context
         chosen = [
-            sorted(asked.available_deviceIDs)[: asked.allocation_size] for asked in request.container_requests
+            sorted(container.available_deviceIDs)[: container.allocation_size]
+            for container in request.container_requests
         ]
         answers = [api.ContainerPreferredAllocationResponse(deviceIDs=devices) for devices in chosen]
         return api.PreferredAllocationResponse(container_responses=answers)
@@ -49,7 +50,8 @@ class BarePlugin(rpc.DevicePluginServicer):
         """Inject the names of the devices."""
         del context
         given = [
-            {names.DEVICES_VARIABLE: ",".join(asked.devices_ids)} for asked in request.container_requests
+            {names.DEVICES_VARIABLE: ",".join(container.devices_ids)}
+            for container in request.container_requests
         ]
         answers = [api.ContainerAllocateResponse(envs=envs) for envs in given]
         return api.AllocateResponse(container_responses=answers)
@@ -64,8 +66,8 @@ def main(devices: str) -> None:
     server.add_insecure_port(f"unix:{FOLDER / endpoint}")
     server.start()
     with grpc.insecure_channel(f"unix:{FOLDER / 'kubelet.sock'}") as channel:
-        asked = api.RegisterRequest(version="v1beta1", endpoint=endpoint, resource_name=names.GPU_RESOURCE)
-        rpc.RegistrationStub(channel).Register(asked)
+        request = api.RegisterRequest(version="v1beta1", endpoint=endpoint, resource_name=names.GPU_RESOURCE)
+        rpc.RegistrationStub(channel).Register(request)
     server.wait_for_termination()
 
 

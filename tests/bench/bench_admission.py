@@ -95,14 +95,14 @@ def _empty_webhook(cluster: Cluster, kube: Kube, clock: SystemClock) -> Iterator
     made = _configuration(f"https://{host}:{server.port}{PATH}", authority)
     cluster.kubectl("create", "--filename=-", given=msgspec.json.encode(made).decode())
     try:
-        _await_asked(kube, empty, clock)
+        _await_first_call(kube, empty, clock)
         yield
     finally:
         cluster.kubectl("delete", "mutatingwebhookconfiguration", EMPTY)
         server.close()
 
 
-def _await_asked(kube: Kube, empty: _Empty, clock: SystemClock) -> None:
+def _await_first_call(kube: Kube, empty: _Empty, clock: SystemClock) -> None:
     """Wait until it is called: the API server learns of webhooks by a watch."""
     deadline = clock.monotonic() + 60
     while not empty.times:

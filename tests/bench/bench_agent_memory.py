@@ -71,11 +71,11 @@ def _resident(pid: int) -> float:
 def _floor() -> float:
     """MiB that a bare process takes."""
     program = f"{agent_image.FLOOR}\nprint(open('/proc/self/status').read())"
-    said = subprocess.run(
+    output = subprocess.run(
         [agent_image.PYTHON, "-c", program],
         env={"PYTHONPATH": str(agent_image.libraries())},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    return next(int(line.split()[1]) for line in said.splitlines() if line.startswith("VmRSS:")) / 1024
+    return next(int(line.split()[1]) for line in output.splitlines() if line.startswith("VmRSS:")) / 1024

@@ -101,16 +101,16 @@ class Bursts:
         for name, _, _ in others:
             self.place.sightings.at(name, "Running")
         pods = [f"burst-{number}-{index}" for index in range(size)]
-        asked = self._asked() if counts else 0
+        earlier = self._filter_requests() if counts else 0
         begin = SystemClock().monotonic()
         models = cycle((A100, A6000))
         self.place.create(gpu_pod(name, model=next(models)) for name in pods)
         last = max(self.place.sightings.at(name, "bound") for name in pods)
-        questions = self._asked() - asked if counts else 0
+        questions = self._filter_requests() - earlier if counts else 0
         self.place.remove([*pods, *(name for name, _, _ in others)])
         return Burst(last - begin, questions)
 
-    def _asked(self) -> int:
+    def _filter_requests(self) -> int:
         url = f"http://{self.place.cluster.address}:{extender.PORT + 1}/metrics"
         text = urllib3.request("GET", url, timeout=10.0, retries=False).data.decode()
         samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)

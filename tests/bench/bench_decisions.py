@@ -47,19 +47,19 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 def _filter() -> Row:
     state = a_state(NODES)
-    verb, asked = Filter(state), msgspec.json.decode(filter_request(NODES), type=ExtenderArgs)
-    known = dict.fromkeys(asked.node_names or (), "")
+    verb, request = Filter(state), msgspec.json.decode(filter_request(NODES), type=ExtenderArgs)
+    known = dict.fromkeys(request.node_names or (), "")
 
     def floor() -> ExtenderFilterResult:
         fitting, rejected = [], {}
-        for number, name in enumerate(asked.node_names or ()):
+        for number, name in enumerate(request.node_names or ()):
             if number % 2:
                 rejected[name] = known[name]
             else:
                 fitting.append(name)
         return ExtenderFilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
 
-    ours, least = in_turns(40, lambda: verb.answer_logged(asked), floor)
+    ours, least = in_turns(40, lambda: verb.answer_logged(request), floor)
     return _DECISION.row(*(1e6 * percentile(times, 50) / NODES for times in (ours, least)))
 
 

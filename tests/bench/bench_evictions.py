@@ -123,10 +123,10 @@ def _round(
 
 
 def _counted(calls: list[Call], hers: str) -> Mapping[str, int]:
-    asked = [call for call in calls if call.place.resource in _COUNTED and not call.is_watch]
-    booked = [call for call in asked if call.place.name == hers or call.place.resource == "bookings"]
+    requests = [call for call in calls if call.place.resource in _COUNTED and not call.is_watch]
+    booked = [call for call in requests if call.place.name == hers or call.place.resource == "bookings"]
     events = sum(call.place.resource == "events" for call in calls)
-    return {"victim": len(asked) - len(booked), "booked": len(booked), "events": events}
+    return {"victim": len(requests) - len(booked), "booked": len(booked), "events": events}
 
 
 def _owned(standing: Standing, name: str) -> dict[str, Any]:

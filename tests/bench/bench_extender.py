@@ -165,19 +165,19 @@ def measure(_lab: Lab) -> Iterator[Row]:
         yield _START.row(starting, seconds(lambda: _list_in_pages(int(port))))
         yield _LOG.row(_logged(extender))
         yield _SIZE.row(extender.memory() / MIB)
-        idle = _asked(extender, int(port), events=0)
-        busy = _asked(extender, int(port), events=EVENTS)
+        idle = _latencies(extender, int(port), events=0)
+        busy = _latencies(extender, int(port), events=EVENTS)
         yield _BUSY.row(1000 * percentile(busy, 99), 1000 * percentile(idle, 99))
         with _binding(extender, int(port)):
-            slow = _asked(extender, int(port), events=0)
+            slow = _latencies(extender, int(port), events=0)
         yield _SLOW.row(1000 * percentile(slow, 99), 1000 * percentile(idle, 99))
     with (
         child("tests.bench.canned_server", str(LISTED_NODES)) as port,
         an_extender(int(port), nodes=LISTED_NODES) as extender,
     ):
         extender.await_first_answer()
-        idle = _asked(extender, int(port), events=0)
-        listed = _asked(extender, int(port), events=0, relisted_every=LISTED_EVERY)
+        idle = _latencies(extender, int(port), events=0)
+        listed = _latencies(extender, int(port), events=0, relisted_every=LISTED_EVERY)
         yield _LISTED.row(1000 * percentile(listed, 99), 1000 * percentile(idle, 99))
 
 
@@ -221,7 +221,7 @@ def _binding(extender: Extender, server: int) -> Iterator[None]:
         want(server, "/delay", 0)
 
 
-def _asked(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:
+def _latencies(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:
     """Seconds of each answer, under this many events and lists."""
     every = relisted_every or (RELISTED_EVERY if events else 2 * SPAN)
     clock, never = SystemClock(), Event()

@@ -128,8 +128,8 @@ def _size(scheduler: Scheduler, nodes: int) -> Iterator[Row]:
     checked(scheduler.ask("/filter"), nodes)
 
     def codec() -> bytes:
-        asked = msgspec.json.decode(scheduler.request(), type=ExtenderArgs)
-        return msgspec.json.encode(ExtenderFilterResult(node_names=list(asked.node_names or ())))
+        request = msgspec.json.decode(scheduler.request(), type=ExtenderArgs)
+        return msgspec.json.encode(ExtenderFilterResult(node_names=list(request.node_names or ())))
 
     ours, echo, least = in_turns(
         CALLS[nodes], lambda: scheduler.ask("/filter"), lambda: scheduler.ask("/echo"), codec

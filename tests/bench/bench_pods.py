@@ -31,10 +31,10 @@ _SPANS: Final = {
 }
 _TIMES: Final = {
     (span, percent): Kind(
-        f"pod-{span}-p{percent}", f"pod with one GPU: {said}, p{percent} of {PODS}", "ms", _FLOOR
+        f"pod-{span}-p{percent}", f"pod with one GPU: {description}, p{percent} of {PODS}", "ms", _FLOOR
     )
     for percent in PERCENTS
-    for span, (said, _) in _SPANS.items()
+    for span, (description, _) in _SPANS.items()
 }
 _PROCESSOR: Final = Kind(
     "pod-processor-time",

@@ -167,8 +167,8 @@ def _preferred(
     kinds: Mapping[int, Kind], agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
 ) -> Iterator[Row]:
     offered = [one.uuid for one in GPUS]
-    asked = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
-    request = dp.PreferredAllocationRequest(container_requests=[asked])
+    container_request = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
+    request = dp.PreferredAllocationRequest(container_requests=[container_request])
 
     def ask() -> list[str]:
         return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)

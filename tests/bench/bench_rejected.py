@@ -68,9 +68,9 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 
 def _turn_down(extender: Extender) -> None:
-    asked: dict[str, Any] = msgspec.json.decode(filter_request(NODES))
+    request: dict[str, Any] = msgspec.json.decode(filter_request(NODES))
     for number in range(PODS):
-        body = msgspec.json.encode({**asked, "Pod": waiting_pod(number)})
+        body = msgspec.json.encode({**request, "Pod": waiting_pod(number)})
         answer = msgspec.json.decode(extender.scheduler.ask("/filter", body), type=ExtenderFilterResult)
         if answer.error or answer.node_names:
             raise RuntimeError(f"Filter has not turned a pod down: {answer.error or answer.node_names}.")

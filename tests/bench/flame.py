@@ -91,9 +91,9 @@ def _drawn(box: Box, whole: float) -> str:
     colour = "#8fd3b6" if name.startswith(OURS) else "#e9c9a1"
     letters = int((box.width - 4) / LETTER)
     text = name if len(name) <= letters else name[-letters:] if letters > 0 else ""
-    said = f'<text x="{box.left + 2:.1f}" y="{top + 12}">{escape(text)}</text>' if text else ""
+    label = f'<text x="{box.left + 2:.1f}" y="{top + 12}">{escape(text)}</text>' if text else ""
     return (
         f"<g><title>{escape(name)}: {box.frame.spent / whole:.1%}</title>"
         f'<rect x="{box.left:.1f}" y="{top}" width="{box.width:.1f}" height="{ROW - 1}" fill="{colour}"/>'
-        f"{said}</g>"
+        f"{label}</g>"
     )

@@ -58,19 +58,19 @@ def a_state(nodes: int) -> ClusterState:
 def filter_request(nodes: int) -> bytes:
     """What kube-scheduler sends to filter: a pod that was captured from it, and the names of all nodes."""
     captured = CHECKOUT / "tests" / "fixtures" / "scheduler" / "filter.json"
-    asked: dict[str, Any] = msgspec.json.decode(captured.read_bytes())
-    asked["Pod"]["metadata"].setdefault("annotations", {})[names.MODEL] = A100
-    return msgspec.json.encode({**asked, "NodeNames": node_names(nodes)})
+    request: dict[str, Any] = msgspec.json.decode(captured.read_bytes())
+    request["Pod"]["metadata"].setdefault("annotations", {})[names.MODEL] = A100
+    return msgspec.json.encode({**request, "NodeNames": node_names(nodes)})
 
 
 def filter_requests(nodes: int, orders: int = 16) -> list[bytes]:
     """The same request with the names in different orders, the same ones in each run."""
-    asked: dict[str, Any] = msgspec.json.decode(filter_request(nodes))
-    known, found = asked["NodeNames"], []
+    request: dict[str, Any] = msgspec.json.decode(filter_request(nodes))
+    known, found = request["NodeNames"], []
     strides = (stride for stride in count(nodes // 3) if gcd(stride, nodes) == 1)
     for stride in islice(strides, orders):
         names_so = [known[stride * place % nodes] for place in range(nodes)]
-        found.append(msgspec.json.encode({**asked, "NodeNames": names_so}))
+        found.append(msgspec.json.encode({**request, "NodeNames": names_so}))
     return found
 
 

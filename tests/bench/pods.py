@@ -98,9 +98,9 @@ class Ground:
 
     def remove(self, name: str) -> float:
         """Delete a pod and wait until it is gone; the seconds that this took."""
-        asked = self._clock.monotonic()
+        begin = self._clock.monotonic()
         self._kube.delete(PODS, name, namespace=NAMESPACE)
-        return self._sightings.at(name, "gone") - asked
+        return self._sightings.at(name, "gone") - begin
 
     def remove_all(self, names: Iterable[str]) -> None:
         """Delete pods at once and wait until all are gone."""

@@ -26,9 +26,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The target in words, without its unit."""
         sign = ">=" if self.at_least else "<="
-        said = [] if self.value is None else [f"{self.value:g}"]
-        said += [] if self.ratio is None else [f"{self.ratio:g} x floor"]
-        return f"{sign} {', '.join(said)}"
+        parts = [] if self.value is None else [f"{self.value:g}"]
+        parts += [] if self.ratio is None else [f"{self.ratio:g} x floor"]
+        return f"{sign} {', '.join(parts)}"
 
 
 class Row(msgspec.Struct, frozen=True):

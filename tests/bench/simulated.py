@@ -99,8 +99,8 @@ def _renew(kube: KubeClient, node: str) -> None:
 
 def _ready(cluster: Cluster) -> int:
     path = '{range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
-    said = cluster.kubectl("get", "nodes", f"--selector={kwok.LABEL}=true", f"--output=jsonpath={path}")
-    return said.split().count("True")
+    output = cluster.kubectl("get", "nodes", f"--selector={kwok.LABEL}=true", f"--output=jsonpath={path}")
+    return output.split().count("True")
 
 
 def _node(name: str, gpus: int) -> dict[str, Any]:

@@ -33,15 +33,15 @@ BOOKING: Final = "b-running"
 
 def reviews(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
     """An API server that knows every token as its owner's name; all of them are administrators."""
-    asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
-    spec = asked.get("spec", {})
+    review = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
+    spec = review.get("spec", {})
     if environ["PATH_INFO"].endswith("/tokenreviews"):
         user = {"username": spec["token"]}
         status = {"authenticated": True, "user": user, "audiences": spec["audiences"]}
     else:
         status = {"allowed": True}
     start_response("201 Created", [("Content-Type", "application/json")])
-    return [json.dumps({**asked, "status": status}).encode()]
+    return [json.dumps({**review, "status": status}).encode()]
 
 
 @pytest.fixture

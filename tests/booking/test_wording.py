@@ -41,4 +41,4 @@ def test_one_gpu_is_written_in_the_singular() -> None:
 
 
 def test_the_verb_agrees_with_the_number_of_gpus() -> None:
-    assert [wording.asked_for(number) for number in (1, 2)] == ["1 is asked for", "2 are asked for"]
+    assert [wording.requested(number) for number in (1, 2)] == ["1 is asked for", "2 are asked for"]

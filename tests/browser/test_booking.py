@@ -98,7 +98,7 @@ def test_a_form_is_sent_once_however_often_it_is_clicked(site: Site, visitors: V
     page = visitors.page("bob")
     page.goto("/")
     sent: list[str] = []
-    page.on("request", lambda asked: sent.append(asked.url) if asked.method == "POST" else None)
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
     page.get_by_role("button", name="Book", exact=True).dblclick()
     expect(page.locator("h1")).to_have_text("My bookings")
     assert len([url for url in sent if not url.endswith("/check")]) == 1

@@ -109,4 +109,4 @@ def test_an_administrator_plans_maintenance_and_ends_a_booking(
     expect(page.locator(".note.good")).to_contain_text("has ended")
     page.get_by_role("link", name="Audit").click()
     expect(page.locator("tbody tr").first).to_contain_text("The node burns.")
-    assert [said for said in visitors.errors() if "422" not in said] == []
+    assert [error for error in visitors.errors() if "422" not in error] == []

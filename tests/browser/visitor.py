@@ -86,7 +86,7 @@ class Visitors:
         context.set_default_timeout(PATIENCE)
         self._contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: self._report(f"{said.type}: {said.text}"))
+        page.on("console", lambda message: self._report(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self._report(f"error: {error}"))
         page.on("requestfailed", self._failed)
         return page

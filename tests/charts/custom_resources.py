@@ -24,10 +24,12 @@ def resources() -> tuple[Path, ...]:
 
     def fetch(draft: Path) -> None:
         go = Go(ensure_go(folder, silent), _HERE, cgo=False)
-        said = go.run("Fetching cert-manager's resources", ["mod", "download", "-json", MODULE], str.isspace)
+        output = go.run(
+            "Fetching cert-manager's resources", ["mod", "download", "-json", MODULE], str.isspace
+        )
         for name in ("certificates", "issuers"):
             shutil.copy(
-                Path(json.loads(said)["Dir"], "deploy", "crds", f"cert-manager.io_{name}.yaml"), draft
+                Path(json.loads(output)["Dir"], "deploy", "crds", f"cert-manager.io_{name}.yaml"), draft
             )
 
     return tuple(sorted(kept(folder / f"cert-manager-{version}", fetch).iterdir()))

@@ -36,12 +36,12 @@ def test_labels_and_annotations_given_to_a_part_are_on_its_pods_and_accounts_alo
     documents = render(OWN)
     tiers = {part: t["metadata"]["labels"].get("tier") for part, t in workloads(documents).items()}
     assert tiers == {"node-agent": "node", "extender": None, "server": None, "controller": None}
-    noted = {
+    annotated = {
         name
         for name, account in of_kind(documents, "ServiceAccount").items()
         if account["metadata"].get("annotations") == {"site": "north"}
     }
-    assert noted == {names.SCHEDULER_ACCOUNT}
+    assert annotated == {names.SCHEDULER_ACCOUNT}
 
 
 def test_nobody_is_made_an_administrator_by_default(render: Render) -> None:

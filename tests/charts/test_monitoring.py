@@ -154,10 +154,10 @@ def test_every_alert_has_a_description_and_a_severity(render: Render) -> None:
 
 
 def test_thresholds_are_those_of_the_values(render: Render) -> None:
-    said = {rule["alert"]: rule["expr"] for rule in rules_of(render, bookedWaitSeconds=2000000)}
-    assert said["GpuBookingBookedPodWaits"].endswith(" > 2000000")
-    said = {rule["alert"]: rule["expr"] for rule in rules_of(render, certificateDays=30)}
-    assert said["GpuBookingCertificateEnds"].count(f"< {30 * 24 * 3600}") == 2
+    expressions = {rule["alert"]: rule["expr"] for rule in rules_of(render, bookedWaitSeconds=2000000)}
+    assert expressions["GpuBookingBookedPodWaits"].endswith(" > 2000000")
+    expressions = {rule["alert"]: rule["expr"] for rule in rules_of(render, certificateDays=30)}
+    assert expressions["GpuBookingCertificateEnds"].count(f"< {30 * 24 * 3600}") == 2
 
 
 # --- what is asked of Prometheus ---------------------------------------------------------------------
@@ -182,28 +182,28 @@ def exposed() -> set[str]:
 
 
 def test_every_query_is_valid(render: Render, tmp_path: Path) -> None:
-    asked = [{"record": f"question:{n}", "expr": expr} for n, expr in enumerate(questions(render))]
-    assert f"{len(asked)} rules found" in promtool("check", "rules", str(written(tmp_path, asked)))
+    rules = [{"record": f"question:{n}", "expr": expr} for n, expr in enumerate(questions(render))]
+    assert f"{len(rules)} rules found" in promtool("check", "rules", str(written(tmp_path, rules)))
 
 
 def test_every_query_uses_existing_metrics(render: Render) -> None:
     known = exposed()
-    for asked in questions(render):
-        named = set(re.findall(rf"\b(?:{names.METRICS_PREFIX}|process)_[a-z_]+", asked))
-        assert named, asked
-        assert named <= known, asked
+    for query in questions(render):
+        named = set(re.findall(rf"\b(?:{names.METRICS_PREFIX}|process)_[a-z_]+", query))
+        assert named, query
+        assert named <= known, query
 
 
 def test_every_query_uses_existing_labels(render: Render) -> None:
     known = {exposed_name(metric): labels_of(metric) for part in PARTS for metric in metrics_of(part)}
-    for asked in questions(render):
-        named = re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", asked)
+    for query in questions(render):
+        named = re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", query)
         has = {"le"} | GIVEN_BY_PROMETHEUS
         for name in named:
             has |= set(known.get(name, ()) or known.get(re.sub("_(bucket|sum|count)$", "", name), ()))
-        grouped = {one for many in re.findall(r"\bby \(([^)]*)\)", asked) for one in many.split(", ")}
-        chosen = set(re.findall(r"[{,]([a-z_]+)=", asked))
-        assert grouped | chosen <= has, asked
+        grouped = {one for many in re.findall(r"\bby \(([^)]*)\)", query) for one in many.split(", ")}
+        chosen = set(re.findall(r"[{,]([a-z_]+)=", query))
+        assert grouped | chosen <= has, query
 
 
 def test_every_panel_has_a_name_of_its_own_a_place_of_its_own_and_a_query() -> None:

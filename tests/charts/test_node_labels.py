@@ -23,7 +23,7 @@ def nodes() -> tuple[LabelInputs, ...]:
     )
 
 
-def said() -> Labels:
+def node_labels() -> Labels:
     return {key: value for one in nodes() for key, value in labels(one).items()}
 
 
@@ -40,7 +40,7 @@ def allowed(documents: list[Document]) -> re.Pattern[str]:
 
 def test_a_node_agent_may_write_every_label_that_it_has(render: Render) -> None:
     pattern = allowed(render())
-    of_nvidia = [key for key in said() if not key.startswith(names.MODEL_LABEL)]
+    of_nvidia = [key for key in node_labels() if not key.startswith(names.MODEL_LABEL)]
     assert len(of_nvidia) > 40
     assert [key for key in of_nvidia if not pattern.search(key)] == []
 
@@ -59,7 +59,7 @@ def test_a_node_agent_may_not_write_labels_that_control_other_software(render: R
 
 def test_every_label_is_one_that_kubernetes_accepts() -> None:
     name = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-    for key, value in said().items():
+    for key, value in node_labels().items():
         assert name.fullmatch(key.split("/")[1])
         assert not value or name.fullmatch(value)
 

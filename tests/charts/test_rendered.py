@@ -190,13 +190,13 @@ def test_authenticated_users_may_read_the_booking_servers_address_and_nothing_el
     assert (subject["kind"], subject["name"]) == ("Group", "system:authenticated")
 
 
-@pytest.mark.parametrize("said", [{}, {"version": 1}, {"version": 2}])
-def test_the_policy_states_its_version_and_can_be_read(render: Render, said: dict[str, Any]) -> None:
-    policy = said | {"defaults": {"cooldown": "P7D"}}
+@pytest.mark.parametrize("stated", [{}, {"version": 1}, {"version": 2}])
+def test_the_policy_states_its_version_and_can_be_read(render: Render, stated: dict[str, Any]) -> None:
+    policy = stated | {"defaults": {"cooldown": "P7D"}}
     documents = render({"server": {"policy": policy}})
     text = of_kind(documents, "ConfigMap")["gpu-booking-policy"]["data"]["policy.yaml"]
     assert yaml.safe_load(text) == {"version": 1} | policy
-    if said.get("version") != 2:
+    if stated.get("version") != 2:
         assert read_policy(text) == Policy(defaults={"cooldown": Duration(days=7)})
 
 
@@ -241,11 +241,11 @@ def test_the_schedulers_configuration_is_the_one_that_development_clusters_run_w
 def test_the_schedulers_configuration_follows_the_values(render: Render) -> None:
     documents = render({"scheduler": {"name": "mine", "weight": 3, "migProfiles": ["1g.10gb"]}})
     (text,) = of_kind(documents, "ConfigMap")[names.SCHEDULER_LEASE]["data"].values()
-    said = yaml.safe_load(text)
+    config = yaml.safe_load(text)
 
-    assert said["profiles"] == [{"schedulerName": "mine"}]
-    assert said["extenders"][0]["weight"] == 3
-    managed = [one["name"] for one in said["extenders"][0]["managedResources"]]
+    assert config["profiles"] == [{"schedulerName": "mine"}]
+    assert config["extenders"][0]["weight"] == 3
+    managed = [one["name"] for one in config["extenders"][0]["managedResources"]]
     assert managed == [names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"]
     assert all(map(names.is_gpu_resource, managed))
 
@@ -278,13 +278,13 @@ def test_for_the_clusters_own_scheduler_there_is_a_service_and_no_scheduler_of_o
 
 def test_the_configuration_of_the_clusters_own_scheduler_is_the_documented_one(render: Render) -> None:
     documents = render({"scheduler": {"mode": "existing", "name": "default-scheduler"}})
-    said = yaml.safe_load(of_kind(documents, "ConfigMap")[existing.SERVICE]["data"]["scheduler.yaml"])
+    config = yaml.safe_load(of_kind(documents, "ConfigMap")[existing.SERVICE]["data"]["scheduler.yaml"])
     documented = yaml.safe_load(documented_scheduler.existing().replace("```yaml", "").replace("```", ""))
     (documented_extender,) = documented["extenders"]
     documented_extender["urlPrefix"] = f"https://CLUSTER-IP:{extender.PORT}"
-    assert {key: said[key] for key in documented} == documented
-    assert said["clientConnection"]["kubeconfig"]
-    assert said.keys() - documented.keys() == {"apiVersion", "kind", "clientConnection", "leaderElection"}
+    assert {key: config[key] for key in documented} == documented
+    assert config["clientConnection"]["kubeconfig"]
+    assert config.keys() - documented.keys() == {"apiVersion", "kind", "clientConnection", "leaderElection"}
 
 
 def test_an_extender_in_the_pod_of_its_scheduler_has_no_service_and_writes_no_lease(render: Render) -> None:

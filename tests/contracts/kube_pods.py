@@ -27,8 +27,8 @@ class KubeBinding(KubeGround):
     def test_a_binding_writes_node_and_annotations_at_once(self, kube: Kube, pod: Pod) -> None:
         self.annotate(kube, pod, x="0", y="0")
         before = self.now(kube, pod).metadata
-        meant = {"uid": before.uid, "resourceVersion": before.resource_version}
-        bound = self.bind(kube, pod, annotations={"x": "1"}, labels={"z": "1"}, **meant)
+        preconditions = {"uid": before.uid, "resourceVersion": before.resource_version}
+        bound = self.bind(kube, pod, annotations={"x": "1"}, labels={"z": "1"}, **preconditions)
         assert bound.spec.node_name == "nowhere"
         assert bound.metadata.annotations == {"x": "1", "y": "0"}
         assert bound.metadata.labels == {"z": "1"}
@@ -296,8 +296,8 @@ class KubeEvicting(KubeGround):
 
     def test_an_eviction_sets_the_condition_disruption_target(self, kube: Kube, running: Pod) -> None:
         meta = running.metadata
-        meant = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        self.evict(kube, running, preconditions=meant, gracePeriodSeconds=20)
+        preconditions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        self.evict(kube, running, preconditions=preconditions, gracePeriodSeconds=20)
         leaving = self.now(kube, running)
         (evicted,) = [one for one in leaving.status.conditions or () if one.type == "DisruptionTarget"]
         assert (evicted.status, evicted.reason) == ("True", "EvictionByEvictionAPI")

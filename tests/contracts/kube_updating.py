@@ -53,8 +53,8 @@ class KubePatching(KubeGround):
         assert self.now(kube, pod) == pod
 
     def test_a_patch_for_this_object_is_done(self, kube: Kube, pod: Pod, namespace: str) -> None:
-        meant = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-        patch = {"metadata": {**meant, "annotations": {"x": "1"}}}
+        preconditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+        patch = {"metadata": {**preconditions, "annotations": {"x": "1"}}}
         assert kube.patch(PODS, "a", patch, namespace=namespace).metadata.annotation("x") == "1"
 
     def test_a_missing_object_is_not_patched(self, kube: Kube, namespace: str) -> None:

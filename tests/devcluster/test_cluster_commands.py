@@ -11,7 +11,7 @@ from devcluster.errors import ClusterError, tail
 from devcluster.paths import STATE_SETTING
 
 
-def said(tmp_path: Path, *words: str) -> tuple[int, str]:
+def invoke(tmp_path: Path, *words: str) -> tuple[int, str]:
     done = CliRunner(env={STATE_SETTING: str(tmp_path)}).invoke(main, words)
     return done.exit_code, done.output
 
@@ -26,7 +26,7 @@ def said(tmp_path: Path, *words: str) -> tuple[int, str]:
     ],
 )
 def test_asking_for_a_missing_cluster_reports_how_to_start_it(tmp_path: Path, words: tuple[str, ...]) -> None:
-    code, text = said(tmp_path, *words)
+    code, text = invoke(tmp_path, *words)
 
     assert code == 1
     command = ".venv/bin/python -m devcluster up --name nobody"
@@ -34,7 +34,7 @@ def test_asking_for_a_missing_cluster_reports_how_to_start_it(tmp_path: Path, wo
 
 
 def test_a_wrong_name_is_refused_before_anything_is_done(tmp_path: Path) -> None:
-    code, text = said(tmp_path, "up", "--name", "Not/A/Name")
+    code, text = invoke(tmp_path, "up", "--name", "Not/A/Name")
 
     assert code == 1
     assert text.startswith("Error: A cluster cannot be called 'Not/A/Name': a name has 1 to 20 characters")
@@ -42,7 +42,7 @@ def test_a_wrong_name_is_refused_before_anything_is_done(tmp_path: Path) -> None
 
 
 def test_without_a_cluster_status_lists_none(tmp_path: Path) -> None:
-    code, text = said(tmp_path, "status")
+    code, text = invoke(tmp_path, "status")
 
     # Clusters of others are listed: the machine is not this test's alone.
     assert code == 0
@@ -55,7 +55,7 @@ def test_without_a_cluster_status_lists_none(tmp_path: Path) -> None:
 def test_leftovers_of_a_killed_start_are_listed_with_the_command_that_removes_them(tmp_path: Path) -> None:
     (tmp_path / "half").mkdir()
 
-    code, text = said(tmp_path, "status")
+    code, text = invoke(tmp_path, "status")
 
     assert code == 0
     assert "half: does not run" in text

@@ -30,7 +30,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     ],
 )
 def test_the_api_servers_certificate_holds_for_all_its_names(keys: Pki, name: tuple[str, str]) -> None:
-    said = output(
+    printed = output(
         [
             "openssl",
             "verify",
@@ -43,7 +43,7 @@ def test_the_api_servers_certificate_holds_for_all_its_names(keys: Pki, name: tu
         ]
     )
 
-    assert said.strip().endswith("OK")
+    assert printed.strip().endswith("OK")
 
 
 def test_key_and_certificate_belong_together(keys: Pki) -> None:

@@ -27,19 +27,19 @@ SMALL = 128
 
 def raised(states: list[State], *, allowed: bool = True) -> list[str]:
     """What a start reports, if it may raise limits or not."""
-    said: list[str] = []
+    reports: list[str] = []
     before = {state.limit: state.value for state in states}
 
     def write(limit: Limit) -> int:
         return limit.raised if allowed else before[limit]
 
-    make_room(states, write, said.append)
-    return said
+    make_room(states, write, reports.append)
+    return reports
 
 
 def test_a_limit_without_room_for_eight_clusters_is_raised_and_reported_once() -> None:
-    said = raised([State(INSTANCES, SMALL, 0), State(KEYS, 1_000_000, 3)])
-    assert said == ["raised fs.inotify.max_user_instances from 128 to 8192 on this machine"]
+    reports = raised([State(INSTANCES, SMALL, 0), State(KEYS, 1_000_000, 3)])
+    assert reports == ["raised fs.inotify.max_user_instances from 128 to 8192 on this machine"]
 
 
 @pytest.mark.parametrize("state", [State(INSTANCES, 8192, 110), State(INSTANCES, 10_000, 9900)])

@@ -59,17 +59,17 @@ def test_clusters_of_dead_owners_are_removed_and_reported_and_others_are_not_tou
     abandoned(place(tmp_path, "dead"))
     living = Lockfile(place(tmp_path, "living"))
     removed: list[str] = []
-    said: list[str] = []
+    messages: list[str] = []
 
     remove_left_behind(
-        said.append,
+        messages.append,
         locks=tmp_path / "locks",
         states=no_others,
         remove=lambda where: removed.append(where.name),
     )
 
     assert removed == ["dead"]
-    assert said == [f"removed cluster dead in {tmp_path / 'state'}: its owner is dead"]
+    assert messages == [f"removed cluster dead in {tmp_path / 'state'}: its owner is dead"]
     living.release(remove=True)
 
 
@@ -82,19 +82,19 @@ def test_a_cluster_that_cannot_be_removed_delays_no_other(
 ) -> None:
     for name in ("a", "b"):
         abandoned(place(tmp_path, name))
-    said: list[str] = []
+    messages: list[str] = []
 
     def remove(where: Paths) -> None:
         if where.name == "a":
             raise error
 
-    remove_left_behind(said.append, locks=tmp_path / "locks", states=no_others, remove=remove)
+    remove_left_behind(messages.append, locks=tmp_path / "locks", states=no_others, remove=remove)
 
-    assert [line for line in said if "could not be removed" in line] == [
+    assert [line for line in messages if "could not be removed" in line] == [
         f"cluster a in {tmp_path / 'state'}, whose owner is dead, could not be removed: {words}"
         for words in reported
     ]
-    assert said[-1].startswith("removed cluster b ")
+    assert messages[-1].startswith("removed cluster b ")
 
 
 def test_clusters_of_every_checkout_are_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.fakes.objects import a_pod
 from tests.laws.broken import LawBrokenError
 
 HOME = "default"
-ASKED = Request("GET", "/api/v1/pods")
+REQUEST = Request("GET", "/api/v1/pods")
 
 
 class Laws:
@@ -49,11 +49,11 @@ def ground(kube: FakeKube, laws: Laws) -> Playground:
 @pytest.mark.parametrize(
     "error",
     [
-        Unreachable(ASKED, "it hangs"),
-        Unsent(ASKED, "no connection in 15 s"),
-        ServerError(ASKED, Refusal(500, message="etcdserver: request timed out")),
-        ServerError(ASKED, Refusal(503)),
-        TooManyRequests(ASKED, Refusal(429)),
+        Unreachable(REQUEST, "it hangs"),
+        Unsent(REQUEST, "no connection in 15 s"),
+        ServerError(REQUEST, Refusal(500, message="etcdserver: request timed out")),
+        ServerError(REQUEST, Refusal(503)),
+        TooManyRequests(REQUEST, Refusal(429)),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -74,7 +74,7 @@ def test_an_api_server_that_stays_away_is_reported(ground: Playground, kube: Fak
 
 
 def test_a_refusal_is_not_waited_out(ground: Playground, kube: FakeKube) -> None:
-    kube.fail("LIST", Conflict(ASKED, Refusal(409)))
+    kube.fail("LIST", Conflict(REQUEST, Refusal(409)))
     with pytest.raises(Conflict):
         ground.await_phase(["p"])
 
@@ -109,8 +109,8 @@ def test_everything_is_deleted_though_the_api_server_is_away_for_a_moment(
     ground: Playground, kube: FakeKube
 ) -> None:
     kube.put(PODS, a_pod("p").raw)
-    kube.fail("LIST", Unreachable(ASKED, "it hangs"))
-    kube.fail("DELETE", Unreachable(ASKED, "it hangs"))
+    kube.fail("LIST", Unreachable(REQUEST, "it hangs"))
+    kube.fail("DELETE", Unreachable(REQUEST, "it hangs"))
     ground.kubectl = lambda *_words, **_more: ""
     ground.clear()
     assert not ground.pods()

@@ -19,8 +19,10 @@ MIG = "nvidia.com/mig-1g.5gb"
 
 def container(name: str, gpus: int, *, slices: int = 0, sidecar: bool = False) -> Container:
     """A container that needs so many GPUs, and so many MIG devices."""
-    asked = {GPU: gpus, MIG: slices}
-    limits: dict[str, str | int] | None = {name: str(count) for name, count in asked.items() if count} or None
+    requested = {GPU: gpus, MIG: slices}
+    limits: dict[str, str | int] | None = {
+        name: str(count) for name, count in requested.items() if count
+    } or None
     return Container(
         name=name, resources=Resources(limits=limits), restart_policy="Always" if sidecar else None
     )

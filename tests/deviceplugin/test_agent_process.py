@@ -241,10 +241,10 @@ def has_become_unhealthy(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool
 def test_the_doctor_reports_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: Path) -> None:
     with agent(kubelet, simulated(tmp_path), tmp_path, program=(*USUAL, "doctor")) as running:
         assert running.process.wait(timeout=120) == 1
-        said = running.log.read_text()
-    assert "fine    driver: Version 580.159.04 answers and lists GPUs: 4." in said
-    assert "wrong   API server: " in said
-    assert "Traceback" not in said
+        output = running.log.read_text()
+    assert "fine    driver: Version 580.159.04 answers and lists GPUs: 4." in output
+    assert "wrong   API server: " in output
+    assert "Traceback" not in output
 
 
 def test_without_gpus_the_agent_ends_if_it_is_configured_to(kubelet: FakeKubelet, tmp_path: Path) -> None:

@@ -89,18 +89,18 @@ def test_a_topology_level_that_the_driver_does_not_report_is_not_asked_for_again
 def test_no_topology_level_is_asked_for_after_a_call_that_hung() -> None:
     nvml = pairs_on_switches()
     nvml.open()
-    asked: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     class Hanging(MemoryNvml):
         def topology_level(self, uuid: str, other: str) -> int | None:
-            asked.append((uuid, other))
+            calls.append((uuid, other))
             raise AbandonedError
 
     topology = PciTopology(Hanging())
     with pytest.raises(AbandonedError):
         topology.learn(["GPU-0", "GPU-1"])
     assert not topology.learn(["GPU-0", "GPU-1", "GPU-2"])
-    assert asked == [("GPU-0", "GPU-1")]
+    assert calls == [("GPU-0", "GPU-1")]
 
 
 def test_the_gpus_are_reported_before_their_topology_levels_are_asked_for() -> None:

@@ -51,15 +51,15 @@ def test_every_command_is_run_by_a_test() -> None:
 
 def test_every_named_setting_exists() -> None:
     fields = {*Settings.__struct_fields__, *ControllerSettings.__struct_fields__}
-    said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
-    assert said - {names.setting(field) for field in fields} == set()
+    named = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
+    assert named - {names.setting(field) for field in fields} == set()
 
 
 def test_every_named_value_of_the_chart_exists() -> None:
     values = yaml.safe_load((ROOT / "charts/gpu-booking/values.yaml").read_text())["scheduler"]
-    said = set(re.findall(r"`scheduler\.([A-Za-z]+)", WRITTEN)) - {"crt", "key"}
-    assert said
-    assert said <= values.keys()
+    named = set(re.findall(r"`scheduler\.([A-Za-z]+)", WRITTEN)) - {"crt", "key"}
+    assert named
+    assert named <= values.keys()
 
 
 def test_the_documented_times_ports_and_leases_are_those_of_the_code() -> None:

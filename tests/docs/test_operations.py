@@ -51,14 +51,14 @@ def texts_of(tree: ast.AST) -> str:
     )
 
 
-SAID = [texts_of(tree_of(path)) for path in python_of(*SHIPPED)]
+TEXTS = [texts_of(tree_of(path)) for path in python_of(*SHIPPED)]
 """The texts of each module that is shipped."""
 
 
-def is_said(message: str) -> bool:
+def is_product_message(message: str) -> bool:
     """Whether one module has all that is the same each time: words of several make no message."""
     found = pieces(message)
-    return bool(found) and any(all(piece in texts for piece in found) for texts in SAID)
+    return bool(found) and any(all(piece in texts for piece in found) for texts in TEXTS)
 
 
 def test_the_tables_of_messages_are_found() -> None:
@@ -68,12 +68,12 @@ def test_the_tables_of_messages_are_found() -> None:
 
 def test_the_quoted_beginning_of_most_503_messages_is_the_products() -> None:
     (beginning,) = re.findall(r'Most messages of a 503 begin with "([^"]+)"', TEXT)
-    assert any(f"{beginning} " in texts for texts in SAID)
+    assert any(f"{beginning} " in texts for texts in TEXTS)
 
 
 @pytest.mark.parametrize("message", sorted(set(quoted()) - OF_KUBERNETES))
 def test_quoted_messages_are_the_products(message: str) -> None:
-    assert is_said(message), pieces(message)
+    assert is_product_message(message), pieces(message)
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_quoted_messages_are_the_products(message: str) -> None:
     ],
 )
 def test_other_messages_are_not_taken_for_the_products(message: str) -> None:
-    assert not is_said(message)
+    assert not is_product_message(message)

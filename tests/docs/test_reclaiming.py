@@ -34,18 +34,18 @@ FIELDS = {field.name: field for field in msgspec.structs.fields(ControllerSettin
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_is_named_with_its_default(policy: str) -> None:
-    said = re.search(rf"`{names.setting(policy)}` \(([^)]*)\)", re.sub(r"\s+", " ", TEXT))
-    assert said, f"{names.setting(policy)} is not documented with its default."
+    match = re.search(rf"`{names.setting(policy)}` \(([^)]*)\)", re.sub(r"\s+", " ", TEXT))
+    assert match, f"{names.setting(policy)} is not documented with its default."
     default = FIELDS[policy].default
     if isinstance(default, tuple):
-        assert msgspec.convert(said[1].split(", "), tuple[timedelta, ...], strict=False) == default
+        assert msgspec.convert(match[1].split(", "), tuple[timedelta, ...], strict=False) == default
     else:
-        assert said[1] == (written(default) or "never")
+        assert match[1] == (written(default) or "never")
 
 
 def test_every_named_setting_exists() -> None:
-    said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
-    assert said - {names.setting(field) for field in FIELDS} == set()
+    named = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
+    assert named - {names.setting(field) for field in FIELDS} == set()
 
 
 def constants(*, of: str) -> set[str]:
@@ -54,8 +54,8 @@ def constants(*, of: str) -> set[str]:
 
 
 def test_every_named_key_is_one_of_ours() -> None:
-    said = set(re.findall(rf"(?:state\.)?{re.escape(names.DOMAIN)}/[a-z-]+", TEXT))
-    assert said <= constants(of=names.DOMAIN) | constants(of=names.STATE_DOMAIN)
+    named = set(re.findall(rf"(?:state\.)?{re.escape(names.DOMAIN)}/[a-z-]+", TEXT))
+    assert named <= constants(of=names.DOMAIN) | constants(of=names.STATE_DOMAIN)
 
 
 def job() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from docs.tables.markdown import ROOT
 TEXT = (ROOT / "docs" / "sizing.md").read_text()
 MEASURED = {row["name"]: row["value"] for row in json.loads((ROOT / "bench" / "results.json").read_text())}
 ROW = re.compile(r"`((?:memory|extender|plan|pod|schedule|book|page|eviction|filter|recovery)[a-z0-9-]*)`")
-SAID = re.compile(r"about ([\d.]+) (?:MiB|s|ms|bytes|a second)")
+FIGURE = re.compile(r"about ([\d.]+) (?:MiB|s|ms|bytes|a second)")
 ROUNDED = 1.15
 """How far what is said may be from what was measured: it is said in round figures."""
 BIGGEST = {"nodeAgent": "memory-agent", "extender": "extender-memory", "controller": "plan-memory"}
@@ -21,12 +21,12 @@ BIGGEST = {"nodeAgent": "memory-agent", "extender": "extender-memory", "controll
 
 def pairs() -> list[tuple[float, str]]:
     """Every figure with its row: those of one line, in their order."""
-    lines = ((SAID.findall(line), ROW.findall(line)) for line in TEXT.splitlines())
+    lines = ((FIGURE.findall(line), ROW.findall(line)) for line in TEXT.splitlines())
     return [
         (float(n), row)
-        for said, rows in lines
-        if len(said) == len(rows)
-        for n, row in zip(said, rows, strict=True)
+        for figures, rows in lines
+        if len(figures) == len(rows)
+        for n, row in zip(figures, rows, strict=True)
     ]
 
 
@@ -34,9 +34,9 @@ def test_every_named_row_was_measured() -> None:
     assert set(ROW.findall(TEXT)) <= MEASURED.keys()
 
 
-@pytest.mark.parametrize(("said", "row"), sorted(set(pairs())))
-def test_a_figure_is_near_what_was_measured(said: float, row: str) -> None:
-    assert said / ROUNDED <= MEASURED[row] <= said * ROUNDED
+@pytest.mark.parametrize(("figure", "row"), sorted(set(pairs())))
+def test_a_figure_is_near_what_was_measured(figure: float, row: str) -> None:
+    assert figure / ROUNDED <= MEASURED[row] <= figure * ROUNDED
 
 
 def test_figures_are_found() -> None:

@@ -47,8 +47,8 @@ def test_quoted_answers_have_the_titles_of_the_code() -> None:
 
 
 def test_the_named_log_lines_are_written_by_the_code() -> None:
-    said = " ".join(TEXT.split("## Reading the logs")[1].split())
-    lines = re.findall(r"`([a-z ]+)`", said.partition("one line: ")[2].partition(". What")[0])
+    section = " ".join(TEXT.split("## Reading the logs")[1].split())
+    lines = re.findall(r"`([a-z ]+)`", section.partition("one line: ")[2].partition(". What")[0])
     assert len(lines) >= 7
     assert [line for line in lines if f'"{line}"' not in SHIPPED] == []
 

@@ -152,8 +152,8 @@ class Playground:
 
         found = poll(ask, seconds=seconds, every=every)
         if found is None:
-            said = f"Not within {seconds:.0f} s: {what} (the last trouble: {problem})."
-            raise AssertionError("\n".join([said, *self._all_described()]))
+            message = f"Not within {seconds:.0f} s: {what} (the last trouble: {problem})."
+            raise AssertionError("\n".join([message, *self._all_described()]))
         return found
 
     def await_phase(self, pods: Iterable[str], phase: str = "Running") -> None:
@@ -202,8 +202,8 @@ class Playground:
     def _event(self, namespace: str, about: str, text: str) -> str | None:
         """The message of an Event about an object that contains a text."""
         named = Selection(namespace=namespace, field_selector=f"involvedObject.name={about}")
-        said = (event.message or "" for event in self.kube.list(EVENTS, named).items)
-        return next((message for message in said if text in message), None)
+        messages = (event.message or "" for event in self.kube.list(EVENTS, named).items)
+        return next((message for message in messages if text in message), None)
 
     # --- comparing -----------------------------------------------------------------------------------
     def assignment(self, name: str) -> Assignment:

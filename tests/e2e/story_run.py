@@ -41,12 +41,12 @@ def run(name: str, *options: str, until: Callable[[], bool] = never, **settings:
     ) as program:
         while True:
             try:
-                said, complained = program.communicate(timeout=CHECK_EVERY)
+                output, complained = program.communicate(timeout=CHECK_EVERY)
             except subprocess.TimeoutExpired:
                 if until():
                     program.terminate()
             else:
-                return Played(command, program.returncode, said, complained)
+                return Played(command, program.returncode, output, complained)
 
 
 def pods_that(output: str, what: str) -> set[str]:

@@ -98,8 +98,8 @@ class Cluster:
 
     def take(self, name: str = "p", **status: object) -> Pod:
         """The node's kubelet says that it takes the pod, and the extender sees it."""
-        said = {"startTime": micro_time(self.clock.now()), **status}
-        pod = self.kube.patch(PODS, name, {"status": said}, namespace="default", subresource="status")
+        pod_status = {"startTime": micro_time(self.clock.now()), **status}
+        pod = self.kube.patch(PODS, name, {"status": pod_status}, namespace="default", subresource="status")
         self.pods.upsert(pod)
         return pod
 

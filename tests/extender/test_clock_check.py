@@ -60,9 +60,9 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     server.answers(dated(clock.now(), status=status))
     remeasure.reconcile()
     assert unready_reason() is None
-    asked = len(server.received)
+    requests_before = len(server.received)
     remeasure.reconcile()
-    assert len(server.received) == asked
+    assert len(server.received) == requests_before
 
 
 def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: ScriptedServer) -> None:
@@ -72,10 +72,10 @@ def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: 
     remeasure = ClockCheck(kube, unready_reason, clock, namespace=names.NAMESPACE)
     server.answers(dated(clock.now() + timedelta(hours=1)))
     kube.list(LEASES, limit=1)
-    asked = len(server.received)
+    requests_before = len(server.received)
     server.answers(Answer(cut=True, chunks=()), dated(clock.now()))
     remeasure.reconcile()
-    assert (len(server.received), bool(unready_reason())) == (asked + 1, True)
+    assert (len(server.received), bool(unready_reason())) == (requests_before + 1, True)
     remeasure.reconcile()
     assert unready_reason() is None
 

@@ -133,14 +133,14 @@ def test_bytes_on_the_socket_never_stop_the_server(served: Served, server: Serve
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as sock:
         sock.sendall(sent)
         sock.shutdown(socket.SHUT_WR)
-        said = b""
+        received = b""
         try:
             while part := sock.recv(65536):
-                said += part
+                received += part
         except ConnectionError:
             pass  # a server that leaves bytes unread resets the connection
-    assert b"Traceback" not in said
-    assert FAULT not in said
+    assert b"Traceback" not in received
+    assert FAULT not in received
     assert is_well(served)
 
 

@@ -55,20 +55,20 @@ def test_a_rejection_is_reported_once_on_the_node_and_counted(watched: Watched) 
     assert watched.rejections.rejecting() == 1
     for _ in range(2):
         watched.rejections.reconcile()
-    said = (
+    message = (
         "The kubelet rejected pod default/p, which was bound here with GPUs:"
         " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
         " nor before the node agent has renewed its Lease."
     )
-    assert watched.reported.events == [("n0", names.KUBELET_REFUSES, said)]
+    assert watched.reported.events == [("n0", names.KUBELET_REFUSES, message)]
     assert watched.counted == 1
 
 
 def test_the_next_pod_is_refused_with_the_reason_and_is_bound_after_a_renewal(watched: Watched) -> None:
     watched.reject("p")
     pod = watched.cluster.create(a_pod("q").asks(1))
-    said = watched.cluster.ask(pod).failed_and_unresolvable_nodes
-    assert said == {"n0": "the kubelet of the node has rejected a pod [kubelet-rejecting]"}
+    reasons = watched.cluster.ask(pod).failed_and_unresolvable_nodes
+    assert reasons == {"n0": "the kubelet of the node has rejected a pod [kubelet-rejecting]"}
     assert "has rejected a pod" in watched.cluster.bind_to(pod)
     watched.cluster.clock.advance(10)
     assert watched.cluster.ask(pod).node_names == []

@@ -47,8 +47,8 @@ def given(cluster: Cluster, pod: PodBuilder) -> tuple[str, ...]:
 def why(cluster: Cluster, pod: PodBuilder) -> str:
     """Why filter keeps the pod off; bind says the same."""
     created = cluster.create(pod)
-    (said,) = cluster.ask(created).failed_and_unresolvable_nodes.values()
-    reason, _, _ = said.rpartition(" [")
+    (message,) = cluster.ask(created).failed_and_unresolvable_nodes.values()
+    reason, _, _ = message.rpartition(" [")
     assert cluster.bind_to(created) == f"The pod no longer fits on node n0: {reason}."
     return reason
 
@@ -147,5 +147,5 @@ def test_nodes_are_ranked_by_the_devices_that_the_pod_can_have(cluster: Cluster)
     cluster.add_node("n1", a100(0, "n1"), a100(1, "n1"))
     given(cluster, a_pod("part").asks(2, resource=SMALL))
     prioritize = Prioritize(cluster.state, cluster.clock)
-    asked = ExtenderArgs(pod=a_pod("next").asks(1).wants(A100).obj, node_names=("n0", "n1"))
-    assert {one.host: one.score for one in prioritize(asked)} == {"n0": 10, "n1": 5}
+    args = ExtenderArgs(pod=a_pod("next").asks(1).wants(A100).obj, node_names=("n0", "n1"))
+    assert {one.host: one.score for one in prioritize(args)} == {"n0": 10, "n1": 5}

@@ -70,9 +70,9 @@ def test_devices_that_are_kept_for_a_pod_are_not_asked_about_again(cluster: Clus
 def test_the_planned_node_scores_highest(cluster: Cluster) -> None:
     cluster.add_node("n2", a100(0, "n2"))
     pod = cluster.create(a_pod().of("alice").asks(1))
-    asked = ExtenderArgs(pod=pod, node_names=("n2", "n1"))
+    args = ExtenderArgs(pod=pod, node_names=("n2", "n1"))
     assert cluster.ask(pod, "n2", "n1").node_names == ["n2", "n1"]
-    ranked = Prioritize(cluster.state, cluster.clock)(asked)
+    ranked = Prioritize(cluster.state, cluster.clock)(args)
     assert {one.host: one.score for one in ranked} == {"n2": 9, "n1": 10}
 
 

@@ -347,8 +347,8 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self.allocated |= set(more)
         return chosen | set(more)
 
-    def _preferred(self, plugin: _Endpoint, asked: tuple[set[str], set[str], int]) -> set[str]:
-        free, chosen, size = asked
+    def _preferred(self, plugin: _Endpoint, demand: tuple[set[str], set[str], int]) -> set[str]:
+        free, chosen, size = demand
         available = free | chosen
         self.available.append(set(available))
         request = dp.PreferredAllocationRequest(

@@ -180,7 +180,7 @@ class PodBuilder:
         """With another scheduler."""
         return replace(self, scheduler=scheduler)
 
-    def meant_for(self, node: str) -> "PodBuilder":
+    def nominated_to(self, node: str) -> "PodBuilder":
         """kube-scheduler has nominated it for a node."""
         return replace(self, nominated=node)
 

@@ -17,24 +17,24 @@ from tests.gpu.work import JOB, launches_in, seen_in
 
 pytestmark = pytest.mark.gpu
 
-ASKED = ("index", "uuid", "name", "memory.total", "pci.bus_id", "driver_version")
+FIELDS = ("index", "uuid", "name", "memory.total", "pci.bus_id", "driver_version")
 """Of nvidia-smi."""
 ROUNDING_MIB = 1
 
 
 def smi() -> list[dict[str, str]]:
     """What nvidia-smi says of each GPU, without units."""
-    words = ["nvidia-smi", f"--query-gpu={','.join(ASKED)}", "--format=csv,noheader,nounits"]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    rows = csv.reader(said.splitlines(), skipinitialspace=True)
-    return [dict(zip(ASKED, row, strict=True)) for row in rows]
+    words = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"]
+    output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = csv.reader(output.splitlines(), skipinitialspace=True)
+    return [dict(zip(FIELDS, row, strict=True)) for row in rows]
 
 
 def test_the_inventory_equals_the_output_of_nvidia_smi(nvml: RealNvml) -> None:
     gpus = {d.uuid: d for d in read_inventory(nvml, lambda _pci: None) if d.published.parent is None}
-    said = smi()
-    assert set(gpus) == {row["uuid"] for row in said}
-    for row in said:
+    rows = smi()
+    assert set(gpus) == {row["uuid"] for row in rows}
+    for row in rows:
         published = gpus[row["uuid"]].published
         assert published.index == int(row["index"])
         assert published.model == row["name"].replace(" ", "-")

@@ -31,7 +31,9 @@ def main() -> int:
         return 1
     if line.startswith("docker image inspect"):
         sys.stdout.write(f"sha256:{hashlib.sha256(words[-1].encode()).hexdigest()}\n")
-    sys.stdout.write(next((f"{said}\n" for asked, said in ANSWERS.items() if line.startswith(asked)), ""))
+    sys.stdout.write(
+        next((f"{answer}\n" for prefix, answer in ANSWERS.items() if line.startswith(prefix)), "")
+    )
     return 0
 
 

@@ -73,17 +73,17 @@ def test_the_built_images_are_those_that_are_loaded_and_that_pods_ask_for(laptop
     assert {word for word in loaded if word.startswith("localhost/")} == every
     daemons = next(d for d in documents("simulated-gpus.yaml") if d["kind"] == "DaemonSet")
     spec = daemons["spec"]["template"]["spec"]
-    asked = {c["image"] for c in (*spec["initContainers"], *spec["containers"])}
-    assert asked == {SIMULATED}
+    images = {c["image"] for c in (*spec["initContainers"], *spec["containers"])}
+    assert images == {SIMULATED}
     assert {c["imagePullPolicy"] for c in (*spec["initContainers"], *spec["containers"])} == {"Never"}
 
 
 @pytest.mark.usefixtures("done")
 def test_every_file_named_in_the_script_exists(laptop: Laptop) -> None:
-    said = {
+    files = {
         value for words in laptop.calls() for o in (*FILE_OPTIONS, "--file") for value in options(words, o)
     }
-    assert said == {
+    assert files == {
         "Dockerfile",
         "kind/Dockerfile",
         "kind/cluster.yaml",
@@ -91,7 +91,7 @@ def test_every_file_named_in_the_script_exists(laptop: Laptop) -> None:
         "kind/simulated-gpus.yaml",
         "kind/values.yaml",
     }
-    assert all((ROOT / name).is_file() for name in said)
+    assert all((ROOT / name).is_file() for name in files)
 
 
 @pytest.mark.usefixtures("done")

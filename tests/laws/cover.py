@@ -59,9 +59,9 @@ def _served(
     state: State, now: datetime, users: AbstractSet[str] | None, barred: AbstractSet[Pair]
 ) -> Mapping[Uid, Booking]:
     running = [b for b in state.bookings.values() if b.spec.start <= now < b.spec.end]
-    asked = {b.spec.user for b in running if users is None or b.spec.user in users}
-    running = [b for b in running if b.spec.user in asked]
-    theirs = (state.by_user.get(user, NOBODY).pods.values() for user in sorted(asked))
+    booking_users = {b.spec.user for b in running if users is None or b.spec.user in users}
+    running = [b for b in running if b.spec.user in booking_users]
+    theirs = (state.by_user.get(user, NOBODY).pods.values() for user in sorted(booking_users))
     pods = [pod for group in theirs for pod in group if is_live(pod)]
     served: dict[Uid, Booking] = {}
     for booking in sorted(running, key=lambda b: (b.spec.start, b.name)):

@@ -72,15 +72,15 @@ def is_ordered(change: Change) -> bool:
     return isinstance(order, dict) and bool(order.get("by")) and bool(order.get("reason"))
 
 
-def is_asked_for(change: Change, now: datetime) -> bool:
+def is_end_requested(change: Change, now: datetime) -> bool:
     """Whether MAIA's tools had asked that this pod be ended, which was past its ``terminate-at`` by then.
 
     The controller alone may write that, and did before the write that begins the pod's termination.
     """
     before, _ = change.pods or (None, None)
-    asked = instant_in(before.metadata.annotation(names.END_REQUESTED)) if before else None
+    requested_at = instant_in(before.metadata.annotation(names.END_REQUESTED)) if before else None
     until = terminate_at(before) if before else None
-    return asked is not None and until is not None and until <= asked <= now
+    return requested_at is not None and until is not None and until <= requested_at <= now
 
 
 def taken_for(pod: Pod) -> Reason | None:

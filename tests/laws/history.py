@@ -71,8 +71,10 @@ def _facts(obj: object) -> dict[str, Any]:
         spec = {field: getattr(obj.spec, field) for field in obj.spec.__struct_fields__}
         return {**{k: str(v) for k, v in spec.items()}, "ending": obj.status.ending}
     if isinstance(obj, Lease):
-        said = {key: obj.metadata.annotation(key) for key in (names.STOPPING, names.STORE, names.CHANGE)}
-        return {"holder": obj.spec.holder_identity, **_named(said)}
+        annotations = {
+            key: obj.metadata.annotation(key) for key in (names.STOPPING, names.STORE, names.CHANGE)
+        }
+        return {"holder": obj.spec.holder_identity, **_named(annotations)}
     if isinstance(obj, PodTemplate):
         return {"due": obj.metadata.annotation(names.COMEBACK_DUE)}
     return {}

@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.laws.changes import Change
 from tests.laws.cover import cover
-from tests.laws.departures import deleted_by_us, departure, is_asked_for, is_ordered
+from tests.laws.departures import deleted_by_us, departure, is_end_requested, is_ordered
 from tests.laws.groups import user_of
 from tests.laws.state import State
 
@@ -51,6 +51,6 @@ def ended_without_end(change: Change, state: State, now: datetime) -> Iterator[s
         return
     uid = leaves.pod.metadata.uid
     decided = [b for b in state.bookings.values() if uid in (b.status.ending or ())]
-    if not any(booking.spec.end <= now for booking in decided) and not is_asked_for(change, now):
+    if not any(booking.spec.end <= now for booking in decided) and not is_end_requested(change, now):
         reasons = ", ".join(f"{b.name} ends at {b.spec.end}" for b in decided) or "no booking names it"
         yield f"{leaves.pod.key} is ended, though no booking that it ends with is over: {reasons}."

@@ -107,7 +107,7 @@ def acted_by_a_wrong_clock(change: Change, state: State, now: datetime) -> Itera
         lease, silence = state.leases.get(name), state.silence(name, now)
         skew = lease.skew if lease else None
         if act and skew is not None and silence is not None and silence < ELECTED_FOR:
-            yield from _said_of(act, f"the holder of the Lease {name}", skew)
+            yield from _wrong_clock(act, f"the holder of the Lease {name}", skew)
 
 
 def acted_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[str]:
@@ -117,7 +117,7 @@ def acted_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[st
         return
     if maker.staleness > STALE_AFTER.total_seconds():
         yield f"{act.what} by {maker.name}, who has had no events for {maker.staleness:.1f} s."
-    yield from _said_of(act, maker.name, timedelta(seconds=maker.skew))
+    yield from _wrong_clock(act, maker.name, timedelta(seconds=maker.skew))
 
 
 def vouched_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _is_renewed(change: Change, name: str) -> bool:
     return not isinstance(before, Lease) or before.spec.renew_time != after.spec.renew_time
 
 
-def _said_of(act: Act, who: str, skew: timedelta) -> Iterator[str]:
+def _wrong_clock(act: Act, who: str, skew: timedelta) -> Iterator[str]:
     if abs(skew) > LARGEST_SKEW:
         yield f"{act.what} by {who}, whose clock is wrong by {skew.total_seconds():+.1f} s."
 

@@ -67,7 +67,7 @@ def of_another_database(change: Change, _state: State, _now: datetime) -> Iterat
         yield f"The Booking {before.name} was of the database {was}, and is made one of {now or 'none'}."
 
 
-def older_than_said(change: Change, _state: State, _now: datetime) -> Iterator[str]:
+def older_than_reported(change: Change, _state: State, _now: datetime) -> Iterator[str]:
     """The mirror says that it has written less than it has said before, of the same database."""
     before, after = _mirrors(change)
     was, now = _changes(before), _changes(after)

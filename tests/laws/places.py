@@ -93,9 +93,9 @@ def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now
     there = state.nodes.get(node)
     texts = [there.metadata.annotation(key) if there else None for key in (names.INVENTORY, names.DRIFT)]
     group = state.by_node.get(node, NOBODY)
-    going = frozenset(uid for uid, other in group.pods.items() if _goes(other, now))
+    leaving = frozenset(uid for uid, other in group.pods.items() if _goes(other, now))
     found = group.reckoned(
-        ("for nothing", model, going, *texts), lambda: _unneeded(node, model, state, floor, going)
+        ("for nothing", model, leaving, *texts), lambda: _unneeded(node, model, state, floor, leaving)
     )
     if not found:
         return found
@@ -107,9 +107,9 @@ def _goes(pod: Pod, now: datetime) -> bool:
     return until is not None and now < until + HANGS_AFTER
 
 
-def _unneeded(node: str, model: str, state: State, floor: Floor, going: frozenset[str]) -> frozenset[str]:
+def _unneeded(node: str, model: str, state: State, floor: Floor, leaving: frozenset[str]) -> frozenset[str]:
     """Devices of a node that nobody holds but who leaves."""
     if node in floor.murky:
         return frozenset()
     holders = plot_of(node, state).holders
-    return frozenset(uuid for uuid in floor.usable(node, model) if going.issuperset(holders.get(uuid, ())))
+    return frozenset(uuid for uuid in floor.usable(node, model) if leaving.issuperset(holders.get(uuid, ())))

@@ -66,13 +66,13 @@ def test_a_group_is_the_same_until_a_pod_of_it_changes() -> None:
 
 
 def test_a_value_of_a_group_is_computed_once() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
     group = Group({})
 
     def reckon() -> str:
-        asked.append(names.PRODUCT)
+        calls.append(names.PRODUCT)
         return "found"
 
     assert [group.reckoned("it", reckon) for _ in range(2)] == ["found", "found"]
     assert group.reckoned(("it", "otherwise"), reckon) == "found"
-    assert len(asked) == 2
+    assert len(calls) == 2

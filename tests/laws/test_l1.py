@@ -22,8 +22,8 @@ def run(cluster: FakeCluster, name: str) -> None:
 
 def drift(cluster: FakeCluster, **devices: str) -> None:
     """The agent says that pods have other devices: pod=UUID."""
-    said = encode_drift({f"uid-{name}": {"main": (uuid,)} for name, uuid in devices.items()})
-    cluster.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: said}}})
+    annotation = encode_drift({f"uid-{name}": {"main": (uuid,)} for name, uuid in devices.items()})
+    cluster.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: annotation}}})
 
 
 def test_a_binding_that_names_a_held_device_breaks_it(cluster: FakeCluster, laws: LawWatcher) -> None:

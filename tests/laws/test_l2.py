@@ -84,11 +84,11 @@ LONG_AGO, LATER = "1900-01-01T08:00:00Z", "2026-11-23T10:00:00Z"
 NOW = "2026-11-23T09:00:00Z"
 
 
-def granted(cluster: FakeCluster, until: str, asked: str) -> None:
+def granted(cluster: FakeCluster, until: str, requested: str) -> None:
     """A pod of bob's with MAIA's annotation, which its tools want ended."""
     cluster.opportunist("late", 1)
     cluster.annotate("late", names.TERMINATE_AT, until)
-    cluster.annotate("late", names.END_REQUESTED, asked)
+    cluster.annotate("late", names.END_REQUESTED, requested)
 
 
 def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
@@ -99,11 +99,13 @@ def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
     laws.check()
 
 
-@pytest.mark.parametrize(("until", "asked"), [(LATER, NOW), (LONG_AGO, "soon"), ("", NOW), (LONG_AGO, LATER)])
+@pytest.mark.parametrize(
+    ("until", "requested"), [(LATER, NOW), (LONG_AGO, "soon"), ("", NOW), (LONG_AGO, LATER)]
+)
 def test_no_pod_is_ended_within_the_grant_or_without_a_request(
-    booked: FakeCluster, laws: LawWatcher, until: str, asked: str
+    booked: FakeCluster, laws: LawWatcher, until: str, requested: str
 ) -> None:
-    granted(booked, until, asked)
+    granted(booked, until, requested)
     with breaks(laws, "L2", "default/late is ended, though no booking that it ends with is over"):
         mark_to_end(booked, "late")
 

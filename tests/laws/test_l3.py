@@ -93,9 +93,9 @@ def test_a_victim_that_could_be_spared_breaks_it(cluster: FakeCluster, laws: Law
 
 def cpu(cluster: FakeCluster, pod: str, much: str) -> None:
     containers = cluster.kube.raw(PODS, pod, namespace="default")["spec"]["containers"]
-    asked = [merged(one, {"resources": {"requests": {"cpu": much}}}) for one in containers]
+    resized = [merged(one, {"resources": {"requests": {"cpu": much}}}) for one in containers]
     raw = cluster.kube.raw(PODS, pod, namespace="default")
-    cluster.kube.put(PODS, merged(raw, {"spec": {"containers": asked}}))
+    cluster.kube.put(PODS, merged(raw, {"spec": {"containers": resized}}))
 
 
 @pytest.fixture

@@ -113,9 +113,9 @@ def test_an_earlier_list_counts_as_long_as_nothing_of_its_kind_has_changed(full:
 
 def test_the_reclaimer_names_every_kind_that_it_has_read(full: FakeCluster, late: LawWatcher) -> None:
     full.sync()
-    said = {kind.plural: int(full.kube.list(kind).resource_version) for kind in KINDS}
+    versions = {kind.plural: int(full.kube.list(kind).resource_version) for kind in KINDS}
     full.reclaimer.reconcile()
-    assert versions_of(full.kept()) == said
+    assert versions_of(full.kept()) == versions
     late.check()
 
 

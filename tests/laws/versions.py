@@ -65,15 +65,15 @@ class Versions:
             hold: what was written.
             begin: of the leeway: what somebody else had written before it must have been known.
         """
-        said = versions_of(hold)
-        if not self._snapshots or any(kind not in said for kind in PLANNED_ON):
+        versions = versions_of(hold)
+        if not self._snapshots or any(kind not in versions for kind in PLANNED_ON):
             return
         newest = self._snapshots[-1].state
-        found = {kind: self._at(kind, said[kind], begin) for kind in PLANNED_ON}
+        found = {kind: self._at(kind, versions[kind], begin) for kind in PLANNED_ON}
         pods, nodes, bookings = (found[kind] for kind in PLANNED_ON)
         if pods is None or nodes is None or bookings is None:
             return
-        leases = self._at(LEASES.plural, said.get(LEASES.plural, 0), begin)
+        leases = self._at(LEASES.plural, versions.get(LEASES.plural, 0), begin)
         known = pods.with_others(nodes=nodes.nodes, bookings=bookings.bookings, leases=newest.leases)
         for state in (known, _with_holds_of(newest, known, but=pod, now=self._snapshots[-1].since)):
             yield state

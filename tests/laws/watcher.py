@@ -35,7 +35,7 @@ AT_ONCE: Final[tuple[tuple[str, Judge], ...]] = (
     (l9.LAW, l9.forgotten),
     (l9.LAW, l9.deleted_by_another_database),
     (l9.LAW, l9.of_another_database),
-    (l9.LAW, l9.older_than_said),
+    (l9.LAW, l9.older_than_reported),
 )
 """Judged in the state just before the write: no lag excuses them."""
 DECIDED: Final[tuple[tuple[str, Judge], ...]] = (

@@ -25,17 +25,17 @@ def nobody(parts: Parts, playground: Playground) -> Iterator[None]:
 
 
 def unready(parts: Parts, playground: Playground, agent: Daemon, words: str) -> str:
-    said: list[tuple[int, str]] = []
+    answers: list[tuple[int, str]] = []
 
     def message() -> str | None:
-        said.append(parts.ask(agent, "/readyz"))
-        status, text = said[-1]
+        answers.append(parts.ask(agent, "/readyz"))
+        status, text = answers[-1]
         return text if status and words in text else None
 
     try:
         return playground.await_that(f"the agent says {words!r}", message)
     except AssertionError as error:
-        error.add_note(f"It said {said[-1]}")
+        error.add_note(f"It said {answers[-1]}")
         raise
 
 

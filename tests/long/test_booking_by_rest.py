@@ -15,11 +15,11 @@ pytestmark = pytest.mark.e2e
 
 def test_one_of_two_simultaneous_requests_for_the_last_gpus_gets_them(alice: Person, bob: Person) -> None:
     with ThreadPoolExecutor(2) as pool:
-        asked = [
+        futures = [
             pool.submit(person.ask, model=A100, count=4, topology="any", duration="P1D")
             for person in (alice, bob)
         ]
-        answers = [answer.result() for answer in asked]
+        answers = [answer.result() for answer in futures]
     assert sorted(answer.status for answer in answers) == [201, 422]
     refused = next(answer for answer in answers if answer.is_refusal)
     assert [violation["rule"] for violation in refused.body["violations"]] == ["capacity"]

@@ -49,8 +49,8 @@ def shell(cluster: Cluster, parts: Parts, alice: Person) -> Shell:
 def test_the_server_is_found_and_the_user_is_identified_by_the_kubeconfig(
     shell: Shell, playground: Playground
 ) -> None:
-    said = shell.says("kubectl", "gpu", "book", A100, "--for", "2h", "-o", "name").strip()
-    identifier = said.removeprefix("booking/")
+    output = shell.says("kubectl", "gpu", "book", A100, "--for", "2h", "-o", "name").strip()
+    identifier = output.removeprefix("booking/")
     assert identifier in playground.kubectl("get", "bookings", "--output", "name")
     row = shell.says("kubectl", "gpu", "bookings").splitlines()[1]
     assert row.split()[:4] == [identifier, A100, "1", "active"]

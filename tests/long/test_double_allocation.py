@@ -57,13 +57,13 @@ class PreStopHook:
 
     def __init__(self, address: str) -> None:
         """Args: address: of this machine, by which nodes reach it."""
-        self.asked = threading.Event()
+        self.called = threading.Event()
         self._may_go = threading.Event()
-        asked, may_go = self.asked, self._may_go
+        called, may_go = self.called, self._may_go
 
         class Answer(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                asked.set()
+                called.set()
                 may_go.wait(GRACE_SECONDS)
                 self.send_response(HTTPStatus.NO_CONTENT)
                 self.end_headers()
@@ -128,12 +128,13 @@ def provoke(playground: Playground, by: Provocation, *, agent: Daemon, resource:
     first = create(playground, "first", resource=resource, before_it_stops=by.pre_stop_hook.hook)
     playground.await_phase([first])
     gate.shut()
-    asked = agent.log.read_text().count("allocate")
+    allocations = agent.log.read_text().count("allocate")
     playground.delete(first, grace_seconds=GRACE_SECONDS)
-    playground.await_that("the kubelet stops the first pod", by.pre_stop_hook.asked.is_set)
+    playground.await_that("the kubelet stops the first pod", by.pre_stop_hook.called.is_set)
     second = create(playground, "second", resource=resource)
     playground.await_that(
-        "the second pod's Allocate is in flight", lambda: agent.log.read_text().count("allocate") > asked
+        "the second pod's Allocate is in flight",
+        lambda: agent.log.read_text().count("allocate") > allocations,
     )
     by.pre_stop_hook.allow_end()
     playground.await_that(

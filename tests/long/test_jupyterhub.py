@@ -55,8 +55,8 @@ class Hub:
         assert self._process.stdin
         self._process.stdin.write("poll\n")
         self._process.stdin.flush()
-        said = self._read()
-        return said["code"], said["address"]
+        answer = self._read()
+        return answer["code"], answer["address"]
 
     def _read(self) -> Any:
         assert self._process.stdout

@@ -35,8 +35,8 @@ def test_a_lost_database_stops_the_mirror_and_no_pod_is_evicted(
             parts.server().restart()
 
         def alarm() -> str | None:
-            status, said = parts.ask(parts.server(), "/readyz")
-            return said if status == HTTPStatus.SERVICE_UNAVAILABLE and "database" in said else None
+            status, body = parts.ask(parts.server(), "/readyz")
+            return body if status == HTTPStatus.SERVICE_UNAVAILABLE and "database" in body else None
 
         playground.await_that("the server says that its database is lost", alarm)
         refused = alice.ask(model=A100, count=1, duration="P1D")

@@ -33,9 +33,9 @@ def test_nodes_are_labelled_with_their_models_and_pods_choose_by_them(
         playground.await_that(
             f"{node} is labelled", lambda node=node: of_models.items() <= labels(playground, node).items()
         )
-        said = labels(playground, node)
-        assert (said[PRODUCT], said[f"{names.NVIDIA_PREFIX}gpu.count"]) == (A100, "2")
-        assert said[f"{names.NVIDIA_PREFIX}cuda.driver-version.major"] == "580"
+        node_labels = labels(playground, node)
+        assert (node_labels[PRODUCT], node_labels[f"{names.NVIDIA_PREFIX}gpu.count"]) == (A100, "2")
+        assert node_labels[f"{names.NVIDIA_PREFIX}cuda.driver-version.major"] == "580"
 
     bob.create(a_pod("by-label-and-model", selector={names.MODEL_LABEL + A6000: "2"}, model=A6000))
     bob.create(a_pod("by-label", selector={PRODUCT: A100}))

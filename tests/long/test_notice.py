@@ -39,9 +39,9 @@ while True:
             head = {"Authorization": "Bearer " + (account / "token").read_text(),
                     "Content-Type": "application/merge-patch+json"}
             url = "https://" + os.environ["KUBERNETES_SERVICE_HOST"] + path
-            asked = urllib.request.Request(url, data=body, headers=head, method="PATCH")
+            request = urllib.request.Request(url, data=body, headers=head, method="PATCH")
             trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
-            print(urllib.request.urlopen(asked, context=trust).status, flush=True)
+            print(urllib.request.urlopen(request, context=trust).status, flush=True)
     time.sleep(0.1)
 """
 

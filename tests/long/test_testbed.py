@@ -34,14 +34,14 @@ def test_paused_and_ended_processes_run_again_and_are_named(
 
     testbed.restart_daemons("test_x")
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for what in (
         f"{NODE}/node-agent had ended",
         "etcd had ended",
         f"{NODE}/kubelet was stopped",
         "kube-apiserver was stopped",
     ):
-        assert f"test_x left it so: {what}" in said
+        assert f"test_x left it so: {what}" in output
     testbed.restore("test_x", playground.clear)
     assert testbed.cluster.pid == before
     as_before(playground)
@@ -77,8 +77,8 @@ def test_a_cluster_that_cannot_be_mended_is_replaced_and_the_test_that_left_it_s
 
     testbed.restore("test_x", lambda: None)
 
-    said = capsys.readouterr().out
-    assert "test_x left the cluster otherwise than it was: " in said
-    assert "booking-controller runs with other arguments or settings" in said
+    output = capsys.readouterr().out
+    assert "test_x left the cluster otherwise than it was: " in output
+    assert "booking-controller runs with other arguments or settings" in output
     assert testbed.cluster.pid != before
     assert testbed.parts.is_ready(testbed.parts.controller())

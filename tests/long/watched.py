@@ -26,13 +26,13 @@ def watched(
         report: called now and then, to print the progress.
         report_every: seconds between two of these.
     """
-    said = Stopwatch()
+    since_report = Stopwatch()
 
     def ask() -> bool:
-        nonlocal said
+        nonlocal since_report
         laws.check()
-        if said.seconds > report_every:
-            said = Stopwatch()
+        if since_report.seconds > report_every:
+            since_report = Stopwatch()
             report()
         return condition()
 

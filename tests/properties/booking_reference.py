@@ -48,21 +48,23 @@ class BookingReference(Machine):
         self.blocks: list[Block] = []
         self.exempt: list[Exemption] = []
 
-    def _wanted(self, asked: BookingRequest) -> Want:
+    def _wanted(self, request: BookingRequest) -> Want:
         now = self._now()
-        start = asked.start or now
+        start = request.start or now
         if now - TOLERANCE <= start < now:
             start = now
-        return Want(asked.model, asked.count, start, asked.end, asked.topology != "any" and asked.count > 1)
+        return Want(
+            request.model, request.count, start, request.end, request.topology != "any" and request.count > 1
+        )
 
     def _exists(self, wanted: Want) -> bool:
         total, largest = self.now_there.total(wanted.model), self.now_there.largest(wanted.model)
         return 1 <= wanted.count <= (largest if wanted.is_whole else total)
 
-    def _is_right(self, user: str, asked: BookingRequest) -> bool:
+    def _is_right(self, user: str, request: BookingRequest) -> bool:
         """By the rules and the sum."""
-        wanted = self._wanted(asked)
-        return self._may_book(user, asked) and self._exists(wanted) and self._sum_fits(wanted)
+        wanted = self._wanted(request)
+        return self._may_book(user, request) and self._exists(wanted) and self._sum_fits(wanted)
 
     def _limits(self, user: str) -> tuple[timedelta, timedelta]:
         """Longest and cooldown."""
@@ -70,21 +72,21 @@ class BookingReference(Machine):
         is_exempt = any(each.user == user and each.start <= now < each.end for each in self.exempt)
         return (LONGER, timedelta(0)) if is_exempt else (LONGEST, COOLDOWN)
 
-    def _may_book(self, user: str, asked: BookingRequest) -> bool:
+    def _may_book(self, user: str, request: BookingRequest) -> bool:
         """The rules, as the manual says them."""
         now = self._now()
         longest, cooldown = self._limits(user)
-        since, start = asked.start or now, self._wanted(asked).start
-        if not (now <= start < asked.end and start <= now + HORIZON):
+        since, start = request.start or now, self._wanted(request).start
+        if not (now <= start < request.end and start <= now + HORIZON):
             return False
-        if not SHORTEST <= asked.end - since <= longest:
+        if not SHORTEST <= request.end - since <= longest:
             return False
         mine = [each for each in self.books if each.user == user and each.cancelled is None]
         if any(each.state(now) in LIVE for each in mine):
             return False
         return all(start >= each.end + cooldown for each in mine if cooldown and not each.waived)
 
-    def _may_become(self, mine: Record, asked: datetime, wanted: Want, *, gives_back: bool) -> bool:
+    def _may_become(self, mine: Record, requested_start: datetime, wanted: Want, *, gives_back: bool) -> bool:
         """The rules for a change."""
         now = self._now()
         longest, cooldown = self._limits(mine.user)
@@ -95,9 +97,9 @@ class BookingReference(Machine):
             return False
         if mine.state(now) == "planned" and start < now:
             return False
-        if end - asked < SHORTEST and end - asked < mine.end - mine.start:
+        if end - requested_start < SHORTEST and end - requested_start < mine.end - mine.start:
             return False
-        if not gives_back and (end - asked > longest or start > max(now + HORIZON, mine.start)):
+        if not gives_back and (end - requested_start > longest or start > max(now + HORIZON, mine.start)):
             return False
         others = [each for each in self.books if each.user == mine.user and each.id != mine.id]
         ends = [each.end for each in others if each.cancelled is None and not each.waived]

@@ -93,7 +93,7 @@ class CalendarsAndMirror(BookingReference):
         for _ in range(pick.between(1, 4)):
             with self.store.reading() as present:
                 seen = pick.one([present, *(reading for _, reading in self._readers)])
-                number = sum(self._asked(seen, model) for model in MODELS)
+                number = sum(self._check_calendar(seen, model) for model in MODELS)
                 found.append(f"{number} bookings {newest - seen.change()} changes before")
         return ", ".join(found)
 
@@ -105,9 +105,9 @@ class CalendarsAndMirror(BookingReference):
         def attempt(writing: Writing) -> None:
             moved.clear()
             for record in writing.ending_after(self.clock.now())[:3]:
-                self._asked(writing, record.model)
+                self._check_calendar(writing, record.model)
                 writing.replan(record.id, (Place(node, 1),))
-                self._asked(writing, record.model)
+                self._check_calendar(writing, record.model)
                 moved.append(record.id)
             raise _UndoneError
 
@@ -115,10 +115,10 @@ class CalendarsAndMirror(BookingReference):
             self.store.write(attempt)
         with self.store.reading() as reading:
             for model in MODELS:
-                self._asked(reading, model)
+                self._check_calendar(reading, model)
         return f"{moved} to {node}"
 
-    def _asked(self, reading: Reading, model: str) -> int:
+    def _check_calendar(self, reading: Reading, model: str) -> int:
         """What is kept is what this transaction would read again; returns the number of bookings."""
         now = self.clock.now()
         kept = self.calendars.of(model, reading, now)

@@ -81,7 +81,7 @@ class Machine:
     """What is tested, and what must be true of it. Made without arguments for each history."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         """What has happened, for people."""
 
     @classmethod
@@ -92,8 +92,8 @@ class Machine:
 
     def take(self, name: str, source: Source) -> None:
         """One step, then every law."""
-        said = getattr(self, name)(Pick(source))
-        self.said.append(f"{name}: {said}" if said else name)
+        message = getattr(self, name)(Pick(source))
+        self.messages.append(f"{name}: {message}" if message else name)
         self.check()
 
     def check(self) -> None:
@@ -150,7 +150,7 @@ def by_hypothesis(kind: type[Machine], *, examples: int, steps: int = 200) -> An
 def _taking(name: str) -> Callable[[Any, st.DataObject], None]:
     def take(self: Any, data: st.DataObject) -> None:
         self.machine.take(name, _Drawn(data))
-        note(self.machine.said[-1])
+        note(self.machine.messages[-1])
 
     take.__name__ = name
     return take
@@ -241,8 +241,8 @@ def play(kind: type[Machine], *, seed: int | None = None, steps: int | None = No
     if failure is None:
         return Played(len(history), chosen)
     shortest = shrunk(kind, history)
-    said, error = _played(kind, shortest)
-    lines = "\n".join(f"  {number}. {message}" for number, message in enumerate(said, 1))
+    messages, error = _played(kind, shortest)
+    lines = "\n".join(f"  {number}. {message}" for number, message in enumerate(messages, 1))
     raise HistoryError(
         f"Step {len(history)} of the history {SEED}={chosen} broke a law. Shortened:\n{lines}\n"
         f"  then {type(error).__name__}: {error}\n  steps: {shortest}"
@@ -274,26 +274,26 @@ class _Caught:
 
 
 def _failure(
-    kind: type[Machine], steps: Iterator[tuple[str, Source]], said: list[str] | None = None
+    kind: type[Machine], steps: Iterator[tuple[str, Source]], messages: list[str] | None = None
 ) -> Exception | None:
     """What goes wrong in a history, None when nothing does."""
     machine, caught = kind(), _Caught()
-    if said is not None:
-        machine.said = said
+    if messages is not None:
+        machine.messages = messages
     with closing(machine), caught:
         for name, source in steps:
             machine.take(name, source)
-            if said is None:
-                machine.said.clear()
+            if messages is None:
+                machine.messages.clear()
         machine.settle()
     return caught.error
 
 
 def _played(kind: type[Machine], history: Sequence[Taken]) -> tuple[list[str], Exception | None]:
     """What happens in a written history, and what goes wrong in it."""
-    said: list[str] = []
-    failure = _failure(kind, ((taken.name, _Replayed(taken.numbers)) for taken in history), said)
-    return said, failure
+    messages: list[str] = []
+    failure = _failure(kind, ((taken.name, _Replayed(taken.numbers)) for taken in history), messages)
+    return messages, failure
 
 
 def shrunk(kind: type[Machine], history: list[Taken]) -> list[Taken]:

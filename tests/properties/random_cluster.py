@@ -131,8 +131,8 @@ class RandomCluster(FakeCluster):
             ):
                 meta = pod.metadata
                 given = {names.ASSIGNED: encode_assignment(choose(request, view))}
-                meant = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
-                body = {"metadata": {**meant, "annotations": given}, "target": {"name": view.name}}
+                identity = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
+                body = {"metadata": {**identity, "annotations": given}, "target": {"name": view.name}}
                 self.kube.create_subresource(PODS, "binding", body, name=meta.name, namespace=meta.namespace)
                 return
 

@@ -71,8 +71,8 @@ class ReclaimerWatches(Machine):
 
     @step(6)
     def the_watch_delivers(self, pick: Pick) -> str:
-        said = (self._deliver(pick) for _ in range(pick.between(1, 4)))
-        return "; ".join(said)
+        deliveries = (self._deliver(pick) for _ in range(pick.between(1, 4)))
+        return "; ".join(deliveries)
 
     def _deliver(self, pick: Pick) -> str:
         pending = [kind for kind, channel in self.cluster.late.items() if channel.sent]
@@ -95,15 +95,15 @@ class ReclaimerWatches(Machine):
     @step(3)
     def a_pass_when_all_was_delivered(self, pick: Pick) -> str:
         """In whatever order, and some of it twice: the cache is what a list would have made of it."""
-        said = []
+        deliveries = []
         for channel in self.cluster.late.values():
             if channel.has_gap:
                 channel.list()
         while any(channel.sent for channel in self.cluster.late.values()):
-            said.append(self._deliver(pick))
+            deliveries.append(self._deliver(pick))
         again = [self.it_repeats_an_event(pick) for _ in range(pick.between(0, 6))]
         self._compare()
-        return f"{len(said)} events, {len(again)} again; {self._pass_after_events(pick)}"
+        return f"{len(deliveries)} events, {len(again)} again; {self._pass_after_events(pick)}"
 
     def _pass_after_events(self, pick: Pick) -> str:
         raise NotImplementedError

@@ -121,13 +121,13 @@ class Known:
             # What the agent says is believed of devices, too, that it has not published yet.
             elsewhere = names.GPU_RESOURCE if by_others else "none of the node's"
             held = [resources.get(uuid, elsewhere) for uuid in self.devices(pod) or ()]
-            asked = used_at_once(pod)
+            requested = used_at_once(pod)
             # Of MIG devices beyond those that it asks for by name the pod has some for GPUs.
             more = sum(
-                max(0, held.count(name) - asked.get(name, 0))
+                max(0, held.count(name) - requested.get(name, 0))
                 for name in {*held} - {names.GPU_RESOURCE, elsewhere}
             )
-            for resource, number in asked.items():
+            for resource, number in requested.items():
                 is_gpu = resource == names.GPU_RESOURCE and not by_others
                 rest = number - held.count(resource) - (more if is_gpu else 0)
                 if rest > 0:

@@ -104,10 +104,10 @@ class CalendarMachine(CalendarsAndMirror):
         """One of them, in another process, comes between the other's question and its transaction."""
         (user, request), (other, booking_request) = self._request(pick), self._request(pick)
         booking_request = booking_request if pick.chance(3) else request
-        said: list[str] = []
-        self.rival = lambda: said.append(self._book(self.second, other, booking_request))
-        said.append(self._book(self.service, user, request))
-        return " and ".join(said)
+        outcomes: list[str] = []
+        self.rival = lambda: outcomes.append(self._book(self.second, other, booking_request))
+        outcomes.append(self._book(self.service, user, request))
+        return " and ".join(outcomes)
 
     @step(4)
     def a_booking_is_changed(self, pick: Pick) -> str:
@@ -226,13 +226,15 @@ class CalendarMachine(CalendarsAndMirror):
         )
 
     def _book(self, service: BookingService, user: str, request: BookingRequest) -> str:
-        asked = f"{user} {request.count} x {request.model} from {request.start or 'now'} to {request.end}"
+        description = (
+            f"{user} {request.count} x {request.model} from {request.start or 'now'} to {request.end}"
+        )
         wanted = self._wanted(request)
         try:
             record = service.create(somebody(user), request)
         except RefusedError as refused:
             rules = self._refused(refused, wanted, fits=self._is_right(user, request))
-            return f"{asked}: refused by {rules}"
+            return f"{description}: refused by {rules}"
         # Asked now: somebody else may have come between.
         fits, kept = self._is_right(user, request), self._kept(wanted.model)
         assert fits, "what may not be booked was booked"
@@ -241,23 +243,23 @@ class CalendarMachine(CalendarsAndMirror):
         self.books.append(record)
         assert (record.user, record.count, record.end) == (user, request.count, request.end)
         self._accepted(record, kept)
-        return f"{asked}: {record.id}"
+        return f"{description}: {record.id}"
 
     def _change(self, who: Principal, mine: Record, change: Change) -> str:
         """The whole booking as it should become, judged without itself."""
-        asked, now = f"{mine.id} to {change}", self._now()
+        description, now = f"{mine.id} to {change}", self._now()
         state = mine.state(self.clock.now())
         end = mine.end if change.end is msgspec.UNSET else change.end
-        asked = mine.start if change.start is msgspec.UNSET else change.start
+        requested_start = mine.start if change.start is msgspec.UNSET else change.start
         number = mine.count if change.count is msgspec.UNSET else change.count
-        is_now = now - TOLERANCE <= asked < now and asked != mine.start
-        start = now if is_now else asked
+        is_now = now - TOLERANCE <= requested_start < now and requested_start != mine.start
+        start = now if is_now else requested_start
         topology = None if mine.count == 1 != number else mine.topology
         wanted = Want(mine.model, number, start, end, number > 1 and topology != "any")
-        ends = state == "active" and mine.start == asked and mine.start < end <= self.clock.now()
+        ends = state == "active" and mine.start == requested_start and mine.start < end <= self.clock.now()
         ends = ends and change.end is not msgspec.UNSET
         gives_back = mine.start <= start and end <= mine.end and 1 <= number <= mine.count
-        is_right = state in LIVE and self._may_become(mine, asked, wanted, gives_back=gives_back)
+        is_right = state in LIVE and self._may_become(mine, requested_start, wanted, gives_back=gives_back)
         fits = is_right and (
             gives_back
             or ((number <= mine.count or self._exists(wanted)) and self._sum_fits(wanted, without=mine))
@@ -268,16 +270,16 @@ class CalendarMachine(CalendarsAndMirror):
         except RefusedError as refused:
             assert not ends
             rules = self._refused(refused, wanted, fits=fits, without=mine)
-            return f"{asked}: refused by {rules}"
+            return f"{description}: refused by {rules}"
         self._replace(mine, after)
         if ends:
             assert (after.released, after.waived) == (now, who is ROOT)
-            return f"{asked}: released"
+            return f"{description}: released"
         assert fits, "what may not become of it became of it"
         assert (after.start, after.end, after.count) == (start, end, number)
         if not gives_back:
             self._accepted(after, kept)
-        return f"{asked}: changed"
+        return f"{description}: changed"
 
     def _end(self, pick: Pick, how: str) -> str:
         if (record := self._one(pick)) is None:

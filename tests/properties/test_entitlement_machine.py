@@ -74,11 +74,11 @@ class EntitlementMachine(Booked):
             for uid, booking in self.cache.cover(now).items()
             if self.pods.stored[uid].metadata.annotation(names.BOOKING) == booking.name
         }
-        said = self.a_pod_is_created(pick) if len(self.pods.stored) < AT_ONCE else "nobody comes"
+        message = self.a_pod_is_created(pick) if len(self.pods.stored) < AT_ONCE else "nobody comes"
         self.catch_up()
         after = {uid: booking.name for uid, booking in self.cache.cover(now).items()}
         assert before.items() <= after.items()
-        return said
+        return message
 
     # --- what must be true -------------------------------------------------------------------------------
     def check(self) -> None:

@@ -153,10 +153,10 @@ class PlacementMachine(Booked):
     @step()
     def a_node_is_removed(self, pick: Pick) -> str:
         """And another one comes in its place."""
-        said = super().a_node_is_removed(pick)
+        message = super().a_node_is_removed(pick)
         for name in set(NODES) - set(self.nodes.stored):
             self._has(name, random_devices(pick, name))
-        return said
+        return message
 
     @step(2)
     def an_agent_publishes(self, pick: Pick) -> str:
@@ -199,10 +199,10 @@ class PlacementMachine(Booked):
     @step(2)
     def time_passes(self, pick: Pick) -> str:
         """Half hours, in which agents do renew."""
-        said = super().time_passes(pick)
+        message = super().time_passes(pick)
         self.leases = {node: (self.clock.monotonic(), leaves) for node, (_, leaves) in self.leases.items()}
         self._apply_leases()
-        return said
+        return message
 
     def _apply_leases(self) -> None:
         for node, (at, leaves) in self.leases.items():

@@ -52,7 +52,7 @@ class PlacesMachine(Machine):
             end=start + (1 + lasts) * HOUR,
             topology="any" if any_ == 2 else None,
         )
-        return self._asked(lambda: self.cluster.service.create(somebody(USERS[who]), request))
+        return self._outcome(lambda: self.cluster.service.create(somebody(USERS[who]), request))
 
     @step(2)
     def a_booking_is_changed(self, pick: Pick) -> str:
@@ -65,7 +65,7 @@ class PlacesMachine(Machine):
             start=mine.start + later * HOUR if later else msgspec.UNSET,
             count=mine.count + more - 1 if more else msgspec.UNSET,
         )
-        return self._asked(lambda: self.cluster.service.change(somebody(mine.user), mine.id, change))
+        return self._outcome(lambda: self.cluster.service.change(somebody(mine.user), mine.id, change))
 
     @step(2)
     def a_booking_is_given_back(self, pick: Pick) -> str:
@@ -74,7 +74,7 @@ class PlacesMachine(Machine):
             return "there is none"
         service, who = self.cluster.service, somebody(mine.user)
         is_planned = mine.state(self.cluster.clock.now()) == "planned"
-        return self._asked(lambda: (service.cancel if is_planned else service.release)(who, mine.id))
+        return self._outcome(lambda: (service.cancel if is_planned else service.release)(who, mine.id))
 
     # --- pods --------------------------------------------------------------------------------------------
     @step(7)
@@ -149,7 +149,7 @@ class PlacesMachine(Machine):
         live = self.cluster.live()
         return pick.one(live) if live else None
 
-    def _asked(self, ask: Callable[[], Record]) -> str:
+    def _outcome(self, ask: Callable[[], Record]) -> str:
         try:
             record = ask()
         except RefusedError as refused:
@@ -185,7 +185,7 @@ class PlacesMachine(Machine):
         # The plan controller is quick: plans that concerned nobody come true before somebody is adopted.
         self.cluster.keep()
         if adopted := sorted(self.cluster.annotate()):
-            self.said.append(f"adopted: {adopted}")
+            self.messages.append(f"adopted: {adopted}")
         self.cluster.keep()
         risk = self.cluster.at_risk()
         assert self.is_lossy or self.risk or not risk, f"at risk though nothing was taken away: {risk}"

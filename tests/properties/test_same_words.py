@@ -34,14 +34,14 @@ def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
 
 def events(cluster: Cluster, pod: Pod) -> list[str]:
     """What the extender writes on the pod."""
-    noted: list[tuple[str, str]] = []
+    recorded: list[tuple[str, str]] = []
 
-    def note(one: Pod, _reason: str, said: str) -> bool:
-        noted.append((one.metadata.uid, said))
+    def note(one: Pod, _reason: str, message: str) -> bool:
+        recorded.append((one.metadata.uid, message))
         return True
 
     PendingReasons(cluster.state, cluster.clock, note, lambda: None).reconcile()
-    return [said for uid, said in noted if uid == pod.metadata.uid]
+    return [message for uid, message in recorded if uid == pod.metadata.uid]
 
 
 def a_cluster() -> Cluster:
@@ -103,11 +103,11 @@ def test_l8_extender_events_and_booking_server_say_the_same(
         cluster.create(builder)
     for pod in list(cluster.state.waiting.values()):
         explained = because(cluster, pod)
-        said = events(cluster, pod)
-        assert set(said) <= set(explained)
+        messages = events(cluster, pod)
+        assert set(messages) <= set(explained)
         answer = cluster.ask(pod, *NODES)
         cluster.clock.advance(SECONDS)  # what this one is about to get is not in the next one's way
-        if said:
+        if messages:
             assert not answer.node_names
         elif not pod.metadata.annotation(names.HOLD):
             free = next((one for one in explained if one.startswith("There are free GPUs for it on ")), "")

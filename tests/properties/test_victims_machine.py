@@ -45,13 +45,13 @@ class Options:
 
     free: frozenset[str]
     leaving: frozenset[str]
-    coming: frozenset[str]
+    outgoing_devices: frozenset[str]
     evictable: dict[str, tuple[frozenset[str], int, int]]
     """Uid -> its devices of the model, what its eviction destroys, and how often it was evicted before."""
 
     def sets(self, need: int) -> Iterator[tuple[int, int, int, frozenset[str]]]:
         """(lost work, earlier evictions, number, uids) of every set of victims that frees enough."""
-        without = len(self.free | self.leaving | self.coming)
+        without = len(self.free | self.leaving | self.outgoing_devices)
         for uids in chain.from_iterable(
             combinations(sorted(self.evictable), size) for size in range(len(self.evictable) + 1)
         ):
@@ -208,10 +208,10 @@ class VictimsMachine(ReclaimerWatches):
         return self._pass_after_events(pick)
 
     def _pass_after_events(self, pick: Pick) -> str:
-        said = self._pass(is_current=True)
+        message = self._pass(is_current=True)
         if self.is_disturbed and not pick.chance(4):
             self._calm()
-        return said
+        return message
 
     @step()
     def a_pass_that_lags(self, _pick: Pick) -> str:
@@ -226,14 +226,14 @@ class VictimsMachine(ReclaimerWatches):
     @step(3)
     def everybody_works_for_a_while(self, pick: Pick) -> str:
         """Nothing unexpected: a hold is written, stays, its victims leave, its pod is bound."""
-        said = []
+        messages = []
         for _ in range(3):
             self.cluster.pass_time(2.5)
-            said.append(self.a_pass(pick))
+            messages.append(self.a_pass(pick))
             self.kubelets_work(pick)
             self.the_scheduler_works(pick)
             self.check()
-        return "; ".join(said)
+        return "; ".join(messages)
 
     @step()
     def another_process_goes_on(self, _pick: Pick) -> None:
@@ -450,9 +450,9 @@ def _options(
     """What the node could give: by the devices, whose they are, and what becomes of those."""
     view = before.node_snapshots[name][0]
     kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
-    going = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
+    outgoing_pods = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
     usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept
-    free, leaving, coming = set(usable), set[str](), set[str]()
+    free, leaving, outgoing_devices = set(usable), set[str](), set[str]()
     evictable: dict[str, tuple[frozenset[str], int, int]] = {}
     for uid, pod in before.pods.items():
         held = {uuid for uuid in view.held if uid in view.holders(uuid)}
@@ -460,13 +460,13 @@ def _options(
         if pod.metadata.deletion_timestamp:
             # Who hangs is not waited for, and cannot be evicted once more.
             leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
-        elif uid in going:
-            coming |= held & usable
+        elif uid in outgoing_pods:
+            outgoing_devices |= held & usable
         elif held & usable and uid not in before.cover and uid not in spared:
             often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
             cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
             evictable[uid] = (frozenset(held & usable), cost, often)
-    return Options(frozenset(free), frozenset(leaving), frozenset(coming), evictable)
+    return Options(frozenset(free), frozenset(leaving), frozenset(outgoing_devices), evictable)
 
 
 def _worked(pod: Pod, before: Snapshot) -> int:

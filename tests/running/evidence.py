@@ -52,11 +52,13 @@ class Evidence:
 
     def sections_with(self, assertion: Section) -> tuple[Section, ...]:
         """All that there is to report; next to the logs it is written down uncut."""
-        said = (assertion, *self.sections)
+        sections = (assertion, *self.sections)
         if self.logs is not None:
-            lines = (line for s in said for line in (f"{s.title}:", *(f"  {text}" for text in s.lines), ""))
+            lines = (
+                line for s in sections for line in (f"{s.title}:", *(f"  {text}" for text in s.lines), "")
+            )
             self.logs.joinpath(NAME).write_text("\n".join(lines))
-        return said
+        return sections
 
     def discard(self) -> None:
         """Nothing failed: keep nothing."""
@@ -87,11 +89,11 @@ def collect(item: pytest.Item, kept: Path) -> Evidence:
     sections = (
         Section(
             f"pods of {namespace or 'all namespaces'}",
-            _asked(cluster, "pods", *where, "--output", _PODS),
+            _kubectl_get(cluster, "pods", *where, "--output", _PODS),
             weight=WEIGHT,
         ),
-        Section("nodes", _asked(cluster, "nodes", "--output", _NODES)),
-        Section("events", _asked(cluster, "events", *where, "--sort-by=.lastTimestamp"), newest=True),
+        Section("nodes", _kubectl_get(cluster, "nodes", "--output", _NODES)),
+        Section("events", _kubectl_get(cluster, "events", *where, "--sort-by=.lastTimestamp"), newest=True),
         Section("crashed or restarted", tuple(crashed), weight=WEIGHT),
         *_logs_of(parts, [line.partition(" ")[0] for line in crashed], cluster),
         Section("all logs", (f"kept in {_short(logs)}",) if logs else ()),
@@ -121,15 +123,15 @@ def reason_of(error: BaseException | None) -> str:
         error = error.exceptions[0]
     if error is None:
         return ""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def assertion_of(said: Sequence[str]) -> list[str]:
+def assertion_of(lines: Sequence[str]) -> list[str]:
     """Of what pytest says about a failure: the error, and where it came about; else all of it."""
     place = re.compile(r"^\S+\.py:\d+: ")
-    found = [line for line in said if line.startswith("E ") or place.match(line)]
-    return found or [line for line in said if line.strip()]
+    found = [line for line in lines if line.startswith("E ") or place.match(line)]
+    return found or [line for line in lines if line.strip()]
 
 
 def _parts_of(values: Iterable[Any]) -> Parts | None:
@@ -144,7 +146,7 @@ def _first(values: Iterable[Any], wanted: type) -> Any:
     return next((value for value in values if isinstance(value, wanted)), None)
 
 
-def _asked(cluster: Cluster, *words: str) -> tuple[str, ...]:
+def _kubectl_get(cluster: Cluster, *words: str) -> tuple[str, ...]:
     """What kubectl shows, or why it does not."""
     argv, environment = cluster.kubectl_command("get", *words, f"--request-timeout={PATIENCE_SECONDS // 2}s")
     try:

@@ -152,7 +152,7 @@ class Recorder:
         self._write()
 
     # --- inside --------------------------------------------------------------------------------------
-    def _failed(self, test: str, when: str, said: list[str], error: BaseException | None) -> None:
+    def _failed(self, test: str, when: str, lines: list[str], error: BaseException | None) -> None:
         breach = breach_in(error)
         law = breach.law if breach else None
         if breach and not self._session.shouldfail:
@@ -161,11 +161,11 @@ class Recorder:
         before = self._failures.get(key)
         if before is not None and (before.law or not law):
             return
-        reason = evidence.reason_of(breach or error) or next((line for line in reversed(said) if line), "")
+        reason = evidence.reason_of(breach or error) or next((line for line in reversed(lines) if line), "")
         collected = self._evidence.get(test, evidence.NOTHING)
         # What led to a broken law has the newest last.
         assertion = Section(
-            "assertion", tuple(evidence.assertion_of(said)), newest=law is not None, weight=WEIGHT
+            "assertion", tuple(evidence.assertion_of(lines)), newest=law is not None, weight=WEIGHT
         )
         is_first = not self._failures or next(iter(self._failures)) == key
         self._failures[key] = Failure(

@@ -259,7 +259,7 @@ def prove(proof: Proof, rows: Iterable[Row], record: Path) -> int:
     return 0 if played.is_whole else 1
 
 
-def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line: ``gate``, ``test`` and ``times``."""
     parser = argparse.ArgumentParser(prog="make prove", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
@@ -275,7 +275,7 @@ def asked(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Prove what is asked for; 0 where every run passed."""
-    wanted = asked(words)
+    wanted = arguments(words)
     # Runs that wait for others, next to busy processes at that, prove nothing.
     with turn("make prove", say):
         return _proved(wanted, SystemClock())

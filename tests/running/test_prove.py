@@ -18,7 +18,7 @@ from tests.running.prove import (
     Planned,
     Proof,
     Row,
-    asked,
+    arguments,
     cloned,
     gate_result,
     keep,
@@ -97,15 +97,15 @@ def test_the_last_proof_of_each_test_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_test_or_the_gate_can_be_proven() -> None:
-    assert (asked(["--test", TEST]).test, asked(["--test", TEST]).times) == (TEST, 10)
-    assert (asked(["--gate"]).gate, asked(["--gate"]).times) == (True, 5)
-    assert asked(["--gate", "--times", "2"]).times == 2
+    assert (arguments(["--test", TEST]).test, arguments(["--test", TEST]).times) == (TEST, 10)
+    assert (arguments(["--gate"]).gate, arguments(["--gate"]).times) == (True, 5)
+    assert arguments(["--gate", "--times", "2"]).times == 2
 
 
 @pytest.mark.parametrize("words", [[], ["--gate", "--test", TEST], ["--test", TEST, "--times", "0"]])
 def test_a_proof_of_nothing_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
-        asked(words)
+        arguments(words)
     assert refused.value.code == 2
     assert "make prove: error: " in capsys.readouterr().err
 

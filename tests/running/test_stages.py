@@ -28,19 +28,19 @@ def python(text: str) -> list[str]:
 def played(*programs: str) -> tuple[list[Outcome], list[str]]:
     """Stages that run these programs."""
     stages = [Stage(f"stage-{number}", 60) for number in range(len(programs))]
-    said: list[str] = []
+    lines: list[str] = []
     outcomes = play(
-        stages, lambda stage: python(programs[stages.index(stage)]), clock=SystemClock(), say=said.append
+        stages, lambda stage: python(programs[stages.index(stage)]), clock=SystemClock(), say=lines.append
     )
-    return outcomes, said
+    return outcomes, lines
 
 
 def test_all_stages_run_in_their_order_where_all_are_green(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    outcomes, said = played(*(f"open({str(log)!r}, 'a').write('{n}')" for n in range(3)))
+    outcomes, lines = played(*(f"open({str(log)!r}, 'a').write('{n}')" for n in range(3)))
     assert log.read_text() == "012"
     assert [outcome.code for outcome in outcomes] == [0, 0, 0]
-    assert [line.partition(" (")[0] for line in said[::2]] == [
+    assert [line.partition(" (")[0] for line in lines[::2]] == [
         "stage stage-0",
         "stage stage-1",
         "stage stage-2",
@@ -48,11 +48,11 @@ def test_all_stages_run_in_their_order_where_all_are_green(tmp_path: Path) -> No
 
 
 def test_the_first_red_stage_ends_the_run_and_is_named_in_its_last_line() -> None:
-    outcomes, said = played("pass", "raise SystemExit(3)", "pass")
+    outcomes, lines = played("pass", "raise SystemExit(3)", "pass")
     assert [outcome.code for outcome in outcomes] == [0, 3]
-    assert said[-1].startswith("RED: stage-1 failed after ")
-    assert said[-1].endswith("with exit status 3")
-    assert gate.summary(outcomes) == said[-1]
+    assert lines[-1].startswith("RED: stage-1 failed after ")
+    assert lines[-1].endswith("with exit status 3")
+    assert gate.summary(outcomes) == lines[-1]
 
 
 def test_a_stage_whose_time_is_up_is_ended_with_all_its_processes(tmp_path: Path) -> None:

@@ -62,14 +62,14 @@ def killed(process: subprocess.Popen[str]) -> Callable[[], object]:
 
 
 def test_a_run_waits_for_another_and_reports_for_which_once_a_minute(tmp_path: Path) -> None:
-    said: list[str] = []
+    reports: list[str] = []
     with another_run(tmp_path / "turn") as process:
         clock = Waiting(1.5 * REMIND, killed(process))
-        with turn("make bench", said.append, file=tmp_path / "turn", clock=clock):
+        with turn("make bench", reports.append, file=tmp_path / "turn", clock=clock):
             assert process.returncode is not None
 
-    assert len(said) == 2
-    assert all(f"waits for process {process.pid} (make test in " in line for line in said)
+    assert len(reports) == 2
+    assert all(f"waits for process {process.pid} (make test in " in line for line in reports)
 
 
 def test_processes_of_the_run_whose_turn_it_is_do_not_wait(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ class _Item:
 
 
 def _session(*marks: str, **option: bool) -> Any:
-    said = SimpleNamespace(**{"collectonly": False, "setupplan": False, **option})
-    return SimpleNamespace(items=[_Item(mark) for mark in marks], config=SimpleNamespace(option=said))
+    options = SimpleNamespace(**{"collectonly": False, "setupplan": False, **option})
+    return SimpleNamespace(items=[_Item(mark) for mark in marks], config=SimpleNamespace(option=options))
 
 
 @pytest.mark.parametrize("mark", ON_CLUSTERS)

@@ -139,7 +139,7 @@ class Controller(Part):
                 "dryRun": dry_run,
             },
         }
-        reply = self.asked(lambda: self.admit(msgspec.json.encode(question)))
+        reply = self.respond(lambda: self.admit(msgspec.json.encode(question)))
         if reply.status != HTTPStatus.OK:
             raise NoAnswerError(reply.body.decode())
         response = msgspec.json.decode(reply.body)["response"]

@@ -86,7 +86,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: it is dead, paused, or answers 503.
         """
-        return self.asked(lambda: self._verbs.filter(self._question(pod, nodes)))
+        return self.respond(lambda: self._verbs.filter(self._question(pod, nodes)))
 
     def prioritize(self, pod: Pod, nodes: list[str]) -> dict[str, int]:
         """Node -> score.
@@ -94,7 +94,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: as above.
         """
-        scores = self.asked(lambda: self._verbs.prioritize(self._question(pod, nodes)))
+        scores = self.respond(lambda: self._verbs.prioritize(self._question(pod, nodes)))
         return {each.host: each.score for each in scores}
 
     def bind(self, pod: Pod, node: str) -> str:
@@ -107,7 +107,7 @@ class Extender(Part):
         wanted = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
-        return self.asked(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
+        return self.respond(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
         """Whether a bind waits for what a kubelet says of another pod, as ``extender.binding.bind`` does.
@@ -115,7 +115,7 @@ class Extender(Part):
         Raises:
             NoAnswerError: as above.
         """
-        return self.asked(lambda: self._awaits_answer(node))
+        return self.respond(lambda: self._awaits_answer(node))
 
     def _question(self, pod: Pod, nodes: list[str]) -> ExtenderArgs:
         arguments: ExtenderArgs = self._over_the_wire(ExtenderArgs(pod=pod, node_names=tuple(nodes)))

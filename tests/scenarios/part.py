@@ -106,7 +106,7 @@ class Part:
         """Something that this life does later."""
         self.world.loop.after(seconds, lambda: self._guarded(action), self.life)
 
-    def asked(self, answer: Callable[[], R]) -> R:
+    def respond(self, answer: Callable[[], R]) -> R:
         """Another part's call: the answer.
 
         Raises:

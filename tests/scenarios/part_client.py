@@ -264,8 +264,8 @@ class PartKube:
         )
 
     def _do(self, verb: str, path: str, call: Callable[[], R]) -> R:
-        asked = f"{verb} {path}"
-        self._part.before(asked)
+        request = f"{verb} {path}"
+        self._part.before(request)
         try:
             with self._part.calling():
                 answer = call()
@@ -274,7 +274,7 @@ class PartKube:
                 self._answered()
             raise
         self._answered()
-        self._part.done(asked)
+        self._part.done(request)
         return answer
 
     def _answered(self) -> None:

@@ -196,9 +196,9 @@ class Scheduler(Part):
                 raise NoAnswerError(answer.error)
             if not answer.node_names:
                 reasons = sorted(set(answer.failed_and_unresolvable_nodes.values()))
-                said = ", ".join(reasons)
+                summary = ", ".join(reasons)
                 self._rejected(
-                    entry, "extender", f"0/{len(self._nodes.objects)} nodes are available: {said}."
+                    entry, "extender", f"0/{len(self._nodes.objects)} nodes are available: {summary}."
                 )
                 return
             suitable = answer.node_names

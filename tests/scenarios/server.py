@@ -144,6 +144,6 @@ class Server(Part):
             return record
 
         try:
-            return self.asked(answer)
+            return self.respond(answer)
         except NoAnswerError as error:
             raise UnavailableError("The booking server does not answer.") from error

@@ -250,10 +250,10 @@ class ServedNode:
         for pod in self.pods():
             if pod.spec.node_name and pod.metadata.uid not in self.kubelet.seen:
                 self.kubelet.seen.add(pod.metadata.uid)
-                said: dict[str, object] = {"phase": "Pending"}
+                status: dict[str, object] = {"phase": "Pending"}
                 if self.kubelet.agent is None:
-                    said = {"phase": "Failed", "reason": REFUSED, "message": "no healthy devices present"}
-                self._says(pod, {**said, "startTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")})
+                    status = {"phase": "Failed", "reason": REFUSED, "message": "no healthy devices present"}
+                self._says(pod, {**status, "startTime": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")})
 
     def run_pods(self) -> None:
         """Who was taken runs."""
@@ -287,6 +287,6 @@ class ServedNode:
     def describe(self) -> str:
         """The Lease and the pods."""
         leases = self.kube.list(LEASES, Selection(namespace=names.NAMESPACE)).items
-        said = [f"{lease.spec.renew_time} {lease.metadata.annotations}" for lease in leases]
+        renewals = [f"{lease.spec.renew_time} {lease.metadata.annotations}" for lease in leases]
         pods = [f"{p.metadata.name} {p.status.phase} {p.status.start_time}" for p in self.pods()]
-        return "\n".join([micro_time(self.clock.now()), *said, *pods])
+        return "\n".join([micro_time(self.clock.now()), *renewals, *pods])

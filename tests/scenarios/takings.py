@@ -15,7 +15,7 @@ Taking = Callable[[World], Value]
 NOTICE_SECONDS: Final = 20
 
 
-def _asked(world: World) -> str:
+def _book_and_create(world: World) -> str:
     booking = world.alice.book()
     world.alice.create(a_pod("alice-1"))
     return booking
@@ -26,7 +26,7 @@ def owned(world: World) -> Value:
     world.controllers.run(Workload("training", NAMESPACE, 4, a_pod("template")))
     world.until(lambda: sum(p.status.phase == "Running" for p in world.pods()) == 4, "four pods run")
     world.run(30)
-    _asked(world)
+    _book_and_create(world)
     served(world, "alice-1")
     settled(world)
     return _by_owner(state_of(world))
@@ -36,7 +36,7 @@ def requeued(world: World) -> Value:
     """A pod comes back with its request for a GPU, waits, and has one again when the booking is released."""
     bobs = fill(world, cheap="bob-3")
     world.bob.annotate("bob-3", on_evict="requeue")
-    booking = _asked(world)
+    booking = _book_and_create(world)
     served(world, "alice-1")
     world.until(lambda: is_gone(world, "bob-3", bobs["bob-3"]) and waits(world, "bob-3"), "bob-3 waits again")
     world.alice.release(booking)
@@ -49,7 +49,7 @@ def deleted(world: World) -> Value:
     """A pod leaves for good, as it said."""
     bobs = fill(world, cheap="bob-3")
     world.bob.annotate("bob-3", on_evict="delete")
-    _asked(world)
+    _book_and_create(world)
     served(world, "alice-1")
     world.until(lambda: is_gone(world, "bob-3", bobs["bob-3"]), "bob-3 is gone")
     settled(world)
@@ -59,7 +59,7 @@ def deleted(world: World) -> Value:
 def notified(world: World) -> Value:
     """A pod is notified some time before it has to leave."""
     bobs = fill(world, cheap="bob-3")
-    _asked(world)
+    _book_and_create(world)
     world.until(lambda: has_left(world, "bob-3", bobs["bob-3"]), "bob-3 leaves")
     served(world, "alice-1")
     settled(world)
@@ -69,7 +69,7 @@ def notified(world: World) -> Value:
 def refused(world: World) -> Value:
     """The booked pod is turned away by its kubelet, comes back and is served."""
     fill(world, cheap="bob-3")
-    _asked(world)
+    _book_and_create(world)
     world.until(lambda: devices(world.pod("alice-1")), "it is bound")
     world.kill("agent n1")
     world.until(lambda: runs(world, "alice-1"), "it runs")

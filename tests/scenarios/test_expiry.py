@@ -42,7 +42,7 @@ def test_warnings_come_a_day_an_hour_and_a_quarter_of_an_hour_before_the_end(wor
         return is_back(world, "alice-1", uid)
 
     world.until(is_over, "it ends with the booking", within=LASTING.total_seconds() + 600)
-    late = [meant - before for meant, before in zip(WARNINGS, seen.values(), strict=True)]
+    late = [expected - before for expected, before in zip(WARNINGS, seen.values(), strict=True)]
     assert all(abs(by) < timedelta(seconds=60) for by in late), late
     settled(world)
 
@@ -57,8 +57,8 @@ def test_each_warning_is_given_once_whichever_replica_leads(new_world: Worlds, k
         world.run((LASTING - timedelta(minutes=30)).total_seconds())
         world.kill(kill)
     world.until(lambda: is_back(world, "alice-1", uid), "it ends", within=LASTING.total_seconds() + 600)
-    said = [text for name, text in messages(world, names.BOOKING_ENDS_SOON) if name == "alice-1"]
-    spans = [text.partition("in less than ")[2].partition(".")[0] for text in said]
+    warnings = [text for name, text in messages(world, names.BOOKING_ENDS_SOON) if name == "alice-1"]
+    spans = [text.partition("in less than ")[2].partition(".")[0] for text in warnings]
     assert sorted(spans) == ["1 day", "1 hour", "15 minutes"]
     settled(world)
 

@@ -36,7 +36,7 @@ class Played:
         structlog.configure(wrapper_class=usual)
         self.lines: list[Line] = [dict(line) for line in lines]
 
-    def said(self, event: str) -> list[Line]:
+    def lines_of(self, event: str) -> list[Line]:
         return [line for line in self.lines if line["event"] == event]
 
     def _changed(self, change: ChangeView) -> None:
@@ -63,13 +63,15 @@ def _annotation(meta: Line, key: str) -> str | None:
 
 def test_every_decision_is_one_line_and_no_line_is_written_twice(new_world: Worlds) -> None:
     played = Played(new_world)
-    real = [line for line in played.said("pod admitted") if not line["dry_run"]]
+    real = [line for line in played.lines_of("pod admitted") if not line["dry_run"]]
     assert Counter(line["pod"] for line in real) == played.admitted
-    assert Counter(line["pod"] for line in played.said("devices are kept for a booked pod")) == played.kept
-    assert sorted(line["uid"] for line in played.said("a pod is terminating")) == sorted(played.left)
-    made = [line for line in played.said("mirrored a booking") if line["verb"] == "create"]
+    assert (
+        Counter(line["pod"] for line in played.lines_of("devices are kept for a booked pod")) == played.kept
+    )
+    assert sorted(line["uid"] for line in played.lines_of("a pod is terminating")) == sorted(played.left)
+    made = [line for line in played.lines_of("mirrored a booking") if line["verb"] == "create"]
     assert sorted(line["booking"] for line in made) == sorted(played.bookings)
-    assert sorted(line["booking"] for line in played.said("a booking is over")) == sorted(played.bookings)
+    assert sorted(line["booking"] for line in played.lines_of("a booking is over")) == sorted(played.bookings)
     assert played.admitted
     assert played.kept
     assert played.left

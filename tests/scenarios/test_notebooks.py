@@ -116,8 +116,8 @@ def test_maias_notebooks_without_a_booking_leave_for_a_booked_pod(new_world: Wor
     later = text_of(world.clock.now() + timedelta(days=1))
     were = notebooks_of_maia(world, later, later, LONG_AGO, later)
     settled(world)
-    said = [terminate_at(world, name) for name in sorted(were)]
-    assert said == [later, later, LONG_AGO, later]
+    deadlines = [terminate_at(world, name) for name in sorted(were)]
+    assert deadlines == [later, later, LONG_AGO, later]
     world.alice.book()
     world.alice.create(a_pod("alice-1"))
     served(world, "alice-1")

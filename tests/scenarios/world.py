@@ -292,22 +292,25 @@ class World:
         (self.server.spoil if spoilt else self.server.mend)()
 
     # --- what the API server does ----------------------------------------------------------------------
-    def _admitted(self, asked: Attributes) -> Json:
+    def _admitted(self, attributes: Attributes) -> Json:
         """Priority and webhook, as the API server calls them."""
-        if asked.plural != PODS.plural:
-            return asked.obj
-        pod = self._webhook(asked)
+        if attributes.plural != PODS.plural:
+            return attributes.obj
+        pod = self._webhook(attributes)
         class_name = pod["spec"].get("priorityClassName")
         priority = PRIORITIES.get(class_name, 0)
         scheduler = pod["spec"].get("schedulerName") or "default-scheduler"
         return {**pod, "spec": {**pod["spec"], "priority": priority, "schedulerName": scheduler}}
 
-    def _webhook(self, asked: Attributes) -> Json:
+    def _webhook(self, attributes: Attributes) -> Json:
         why = "no endpoints available"
         for replica in self.replicas:
             try:
                 return replica.reviewed(
-                    asked.obj, namespace=asked.namespace or "", user=asked.user, dry_run=asked.dry_run
+                    attributes.obj,
+                    namespace=attributes.namespace or "",
+                    user=attributes.user,
+                    dry_run=attributes.dry_run,
                 )
             except NoAnswerError as error:
                 why = str(error)
@@ -364,11 +367,11 @@ class World:
         lines = [f"it is {self.clock.now():%d.%m. %H:%M:%S}, {self.loop.now:.2f} s after the beginning"]
         for pod in self.kube.list(PODS).items:
             meta = pod.metadata
-            said = [c.message for c in pod.status.conditions or () if c.message]
+            messages = [c.message for c in pod.status.conditions or () if c.message]
             lines.append(
                 f"{pod.key} {meta.uid} {pod.status.phase} on {pod.spec.node_name}"
                 f"{' terminating' if meta.deletion_timestamp else ''} {meta.annotations}"
-                f" {meta.finalizers} {said}"
+                f" {meta.finalizers} {messages}"
             )
         lines += [f"booking {booking.name} {booking.spec} {booking.status}" for booking in self.bookings()]
         return "\n".join(lines)

@@ -8,7 +8,7 @@ from cluster import names
 from cluster.decide.ledger.amounts import WHOLE, Amounts
 from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
 from cluster.objects.demand import demand
-from cluster.objects.inventory import Device, asked_as, resource_of
+from cluster.objects.inventory import Device, possible_resources, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 
@@ -63,7 +63,7 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
     known = [devices[uuid] for uuid in holding.devices if uuid in devices]
     # Whole GPUs first: they can be requested under one name only, MIG devices under two.
     for device in sorted(known, key=lambda device: device.profile is not None):
-        resource = next((name for name in asked_as(device) if rest.get(name)), None)
+        resource = next((name for name in possible_resources(device) if rest.get(name)), None)
         if resource:
             rest[resource] -= 1
             counted.add(device.uuid)

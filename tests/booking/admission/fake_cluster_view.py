@@ -38,7 +38,7 @@ class FakeClusterView:
     has: FreeGpus = "free"
     is_for_others: bool = False
     """Whether pods that wait already would take it."""
-    asked_for_room: list[Pod] = field(default_factory=list)
+    room_queries: list[Pod] = field(default_factory=list)
     user_coverage_of: list[Pod] = field(default_factory=list)
 
     def namespace(self, namespace: str) -> PodNamespace:
@@ -57,7 +57,7 @@ class FakeClusterView:
         return users_by_label({booking.spec.user for booking in self.bookings})
 
     def room(self, pod: Pod) -> FreeGpus:
-        self.asked_for_room.append(pod)
+        self.room_queries.append(pod)
         return self.has
 
     def is_spoken_for(self, pod: Pod) -> bool:
@@ -91,9 +91,9 @@ def reviewed(
     **settings: Any,
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
-    asked = ReviewRequest(creator=creator, namespace="default", pod=pod)
+    request = ReviewRequest(creator=creator, namespace="default", pod=pod)
     review = Review(creators=CREATORS, **settings)
-    outcome = review(asked, view or FakeClusterView(), EPOCH, is_certain=is_certain)
+    outcome = review(request, view or FakeClusterView(), EPOCH, is_certain=is_certain)
     return applied(pod, outcome.patch), outcome
 
 

@@ -55,41 +55,41 @@ def an_older_pod(name: str, gpus: int = 1) -> Pod:
     return in_namespace(a_pod(name).of("alice").created(EPOCH).asks(gpus).obj, "default")
 
 
-def said(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
+def message(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
     return clause(Case(new, others, tuple(bookings)).verdict(), new.metadata.namespace)
 
 
 class TestMessages:
     def test_a_covered_pod_gets_the_message_of_its_booking(self) -> None:
         booking = a_booking("b-1", count=2, end=EPOCH + timedelta(days=4, hours=8))
-        assert said(a_new_pod(2), bookings=[booking]) == (
+        assert message(a_new_pod(2), bookings=[booking]) == (
             f"Your booking of 2 x {A100} (b-1) covers this pod until Fri 2026-11-27 17:00 UTC"
         )
 
     def test_a_pod_without_a_running_booking_gets_the_message_that_there_is_none(self) -> None:
         over = a_booking("b-0", start=EPOCH - HOUR, end=NOW)
-        assert said(a_new_pod(), bookings=[]) == "No running booking"
-        assert said(a_new_pod(), bookings=[over]) == "No running booking"
+        assert message(a_new_pod(), bookings=[]) == "No running booking"
+        assert message(a_new_pod(), bookings=[over]) == "No running booking"
 
     def test_a_pod_before_its_booking_gets_the_message_when_it_begins(self) -> None:
-        coming = a_booking("b-2", start=NOW + HOUR)
+        upcoming = a_booking("b-2", start=NOW + HOUR)
         other = a_booking("b-1", model=A6000, start=NOW + timedelta(minutes=1))
-        assert said(a_new_pod(1, A100), bookings=[coming, other]) == (
+        assert message(a_new_pod(1, A100), bookings=[upcoming, other]) == (
             f"Your booking of 1 x {A100} (b-2) starts Mon 2026-11-23 11:00 UTC"
         )
 
     def test_a_pod_of_another_model_gets_the_message_with_the_booked_model(self) -> None:
-        assert said(a_new_pod(1, A6000, "X"), bookings=[a_booking()]) == (
+        assert message(a_new_pod(1, A6000, "X"), bookings=[a_booking()]) == (
             f"Your booking of 1 x {A100} (b-1) is not for this pod, which accepts {A6000} or X"
         )
 
     def test_a_pod_in_another_namespace_gets_the_message_with_the_booked_namespace(self) -> None:
-        assert said(a_new_pod(), bookings=[a_booking(namespace="lab")]) == (
+        assert message(a_new_pod(), bookings=[a_booking(namespace="lab")]) == (
             f"Your booking of 1 x {A100} (b-1) is for pods of namespace lab"
         )
 
     def test_a_pod_with_too_many_gpus_gets_the_message_with_the_booked_number(self) -> None:
-        assert said(a_new_pod(4), bookings=[a_booking(count=2)]) == (
+        assert message(a_new_pod(4), bookings=[a_booking(count=2)]) == (
             f"Your booking of 2 x {A100} (b-1) is too small for this pod, which asks for 4 GPUs"
         )
 
@@ -105,29 +105,29 @@ class TestMessages:
         self, others: list[str], end: str
     ) -> None:
         booking = a_booking(count=len(others))
-        assert said(a_new_pod(), *map(an_older_pod, others), bookings=[booking]) == (
+        assert message(a_new_pod(), *map(an_older_pod, others), bookings=[booking]) == (
             f"Your booking of {len(others)} x {A100} (b-1) is used up by {end}"
         )
 
     def test_a_pod_for_which_too_few_gpus_are_left_gets_the_message_with_the_number(self) -> None:
-        assert said(a_new_pod(2), an_older_pod("a"), bookings=[a_booking(count=2)]) == (
+        assert message(a_new_pod(2), an_older_pod("a"), bookings=[a_booking(count=2)]) == (
             f"Your booking of 2 x {A100} (b-1) has 1 GPU left besides those of pod a, and this pod asks for 2"
         )
 
     def test_a_pod_of_another_namespace_is_named_with_its_namespace(self) -> None:
         other = in_namespace(an_older_pod("a"), "lab")
-        assert said(a_new_pod(), other, bookings=[a_booking()]).endswith("used up by pod lab/a")
+        assert message(a_new_pod(), other, bookings=[a_booking()]).endswith("used up by pod lab/a")
 
     def test_a_pod_of_mig_profiles_gets_the_message_that_bookings_are_of_whole_gpus(self) -> None:
         pod = PodBuilder("new", uid=NEW).of("alice").asks(1, resource="nvidia.com/mig-1g.10gb").obj
-        assert said(pod, bookings=[a_booking()]) == (
+        assert message(pod, bookings=[a_booking()]) == (
             "Bookings cover whole GPUs, and this pod asks for other devices"
         )
 
     def test_the_message_names_the_nearest_booking(self) -> None:
         elsewhere = a_booking("b-1", namespace="lab")
         small = a_booking("b-2", start=EPOCH + timedelta(minutes=1))
-        assert "(b-2) is too small" in said(a_new_pod(2), bookings=[elsewhere, small])
+        assert "(b-2) is too small" in message(a_new_pod(2), bookings=[elsewhere, small])
 
 
 # --- laws --------------------------------------------------------------------------------------------
@@ -233,4 +233,4 @@ def test_messages_are_short_for_names_of_any_length(name: str, count: int, gpus:
     pods = [an_older_pod(f"{number}{name}") for number in range(others)]
     where = in_namespace(a_new_pod(gpus, A6000, name), "x" * 63)
     for booking in (a_booking(name, model=name, count=count), a_booking(name, namespace=name)):
-        assert len(said(where, *pods, bookings=[booking])) <= 240
+        assert len(message(where, *pods, bookings=[booking])) <= 240

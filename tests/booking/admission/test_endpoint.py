@@ -80,7 +80,7 @@ def clients(server: TlsServer) -> Iterator[urllib3.HTTPSConnectionPool]:
         pool.close()
 
 
-def asked(server: TlsServer, body: bytes = b"abc", path: str = "/admit?timeout=3s") -> tuple[int, str]:
+def post(server: TlsServer, body: bytes = b"abc", path: str = "/admit?timeout=3s") -> tuple[int, str]:
     with clients(server) as pool:
         answer = pool.request("POST", path, body=body)
         return answer.status, answer.data.decode()
@@ -94,7 +94,7 @@ def connected(server: TlsServer) -> ssl.SSLSocket:
 
 class TestAnswers:
     def test_a_client_that_trusts_the_authority_is_answered(self, server: TlsServer) -> None:
-        assert asked(server) == (200, "3")
+        assert post(server) == (200, "3")
 
     def test_a_client_of_another_authority_refuses_the_server(self, server: TlsServer) -> None:
         stranger = ssl.create_default_context(cadata=new_authority(CLOCK.now()).certificate.decode())
@@ -134,7 +134,7 @@ class TestAnswers:
     def test_a_body_is_read_up_to_the_longest_length_and_a_longer_one_is_refused(
         self, server: TlsServer, registry: CollectorRegistry
     ) -> None:
-        assert asked(server, bytes(LONGEST)) == (200, str(LONGEST))
+        assert post(server, bytes(LONGEST)) == (200, str(LONGEST))
         with connected(server) as client:
             client.sendall(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (LONGEST + 1))
             assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
@@ -157,7 +157,7 @@ class TestAnswers:
     ) -> None:
         with connected(server) as client:
             client.sendall(b"POST /admit HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-        assert asked(server) == (200, "3")
+        assert post(server) == (200, "3")
         assert registry.get_sample_value("gpu_booking_admission_request_seconds_count") == 1
 
 
@@ -176,7 +176,7 @@ class TestPatience:
                 for _ in range(10):
                     open_clients.enter_context(connected(server)).sendall(sent)
             for _ in range(20):
-                assert asked(server) == (200, "3")
+                assert post(server) == (200, "3")
 
     def test_the_server_closes_even_when_clients_never_finish(self, endpoint: Endpoint) -> None:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
@@ -201,7 +201,7 @@ class TestPatience:
         server = TlsServer(Endpoint(slow, CLOCK, Metrics(registry)), CLOCK, host="127.0.0.1", port=0)
         server.present(a_certificate())
         answers: list[tuple[int, str]] = []
-        client = threading.Thread(target=lambda: answers.append(asked(server)))
+        client = threading.Thread(target=lambda: answers.append(post(server)))
         client.start()
         assert begun.wait(20)
         closing = threading.Thread(target=server.close)
@@ -226,7 +226,7 @@ class TestCertificates:
         for _ in range(5):
             served = ssl.get_server_certificate(("127.0.0.1", server.port), timeout=20)
             assert served == second.certificate.decode()
-        assert asked(server) == (200, "3")
+        assert post(server) == (200, "3")
 
     def test_no_handshake_fails_while_certificates_are_replaced(self, server: TlsServer) -> None:
         refused: list[str] = []
@@ -262,7 +262,7 @@ class TestCertificates:
 
         with serving(Endpoint(slow, CLOCK, Metrics(registry))) as server:
             answers: list[tuple[int, str]] = []
-            client = threading.Thread(target=lambda: answers.append(asked(server)))
+            client = threading.Thread(target=lambda: answers.append(post(server)))
             client.start()
             assert begun.wait(20)
             successor = threading.Thread(target=server.present, args=(a_certificate(),))
@@ -281,7 +281,7 @@ class TestCertificates:
 
         sys.addaudithook(on_audit_event)
         with serving(endpoint) as server:
-            assert asked(server) == (200, "3")
+            assert post(server) == (200, "3")
         # Modules may be compiled there: the checkout may be a temporary folder.
         assert not [path for path in written if path.startswith(gettempdir()) and "__pycache__" not in path]
 
@@ -302,7 +302,7 @@ class TestTrouble:
     def test_the_former_certificate_is_served_while_the_new_one_cannot_be(self, server: TlsServer) -> None:
         with pytest.raises(ServeError):
             server.present(KeyPair(b"no certificate", b"no key"))
-        assert asked(server) == (200, "3")
+        assert post(server) == (200, "3")
         assert server.problem() is None
 
     def test_closing_again_and_presenting_a_certificate_afterwards_do_nothing(

@@ -88,10 +88,10 @@ class TestL7:
     kind=st.sampled_from(["hub", "label", "account"]),
 )
 def test_the_reason_is_short_for_names_of_any_length(raw: str, name: str, kind: str) -> None:
-    said = {
+    sources = {
         "hub": ("annotations", HUB),
         "label": ("labels", HUB),
         "account": ("labels", f"system:serviceaccount:{raw}"),
     }
-    part, creator = said[kind]
+    part, creator = sources[kind]
     assert len(whose(creator, PodNamespace(name=name), **{part: {names.HUB_USER: raw}}).why) <= 163

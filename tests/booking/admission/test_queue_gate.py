@@ -54,7 +54,7 @@ def test_l6_a_stale_cache_makes_no_pod_wait() -> None:
 def test_without_the_setting_no_pod_gets_the_gate() -> None:
     view = FakeClusterView(has="full")
     assert "schedulingGates" not in reviewed(a_pod(), "bob", view)[0]["spec"]
-    assert view.asked_for_room == []
+    assert view.room_queries == []
 
 
 def test_a_pod_that_a_booking_covers_gets_no_gate() -> None:

@@ -83,8 +83,8 @@ class TestCovered:
 
     def test_our_scheduler_is_never_recorded_as_the_users_choice(self) -> None:
         """Where the cluster's own scheduler places GPU pods, ours does not run: a pod would never start."""
-        asked = a_pod(spec={"schedulerName": names.SCHEDULER_NAME})
-        pod, _ = reviewed(asked, scheduler="default-scheduler")
+        submitted = a_pod(spec={"schedulerName": names.SCHEDULER_NAME})
+        pod, _ = reviewed(submitted, scheduler="default-scheduler")
         assert pod["spec"]["schedulerName"] == "default-scheduler"
         assert replaced_in(annotations(pod)).scheduler_name is None
 

@@ -78,7 +78,7 @@ def pods(draw: st.DrawFn) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-def asked_for(pod: Json) -> set[str]:
+def gpu_resources(pod: Json) -> set[str]:
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
     return {name for name, amount in limits.items() if names.is_gpu_resource(name) and amount != "0"}
 
@@ -125,19 +125,19 @@ def test_l7_no_key_of_ours_has_a_value_of_the_users(
     found, labels, finalizers = ours_on(after)
     assert (labels, finalizers) == ({}, [])
     granted = maias(pod, creator, maia=maia)
-    if not asked_for(pod):
+    if not gpu_resources(pod):
         assert found == granted
         assert after["spec"] == pod["spec"]
         return
     hub_user = (pod["metadata"].get("annotations") or {}).get(names.HUB_USER)
     user = {"bob": "bob", JOBS: "alice", HUB: hub_user}[creator]
-    is_booked = bool(is_certain and user and booking and asked_for(pod) == {names.GPU_RESOURCE})
+    is_booked = bool(is_certain and user and booking and gpu_resources(pod) == {names.GPU_RESOURCE})
     policy = notebooks if creator == HUB else unbooked
     if is_certain and not is_booked and policy == "strip" and has == "full":
         assert outcome.kind == "stripped"
         assert found.pop(names.STRIPPED) == outcome.warnings[0]
         assert found == granted
-        assert not asked_for(after)
+        assert not gpu_resources(after)
         assert after["spec"]["schedulerName"] in {"default-scheduler", "mine"}
         assert after["spec"].get("priorityClassName") in {None, "batch"}
         return
@@ -157,7 +157,7 @@ def test_l7_no_key_of_ours_has_a_value_of_the_users(
 @given(pods())
 def test_a_pod_that_neither_requests_gpus_nor_has_our_keys_is_not_changed(pod: Json) -> None:
     _, outcome = reviewed(pod, "bob", Covering(None))
-    concerns_us = asked_for(pod) or any(ours_on(pod))
+    concerns_us = gpu_resources(pod) or any(ours_on(pod))
     assert (outcome.kind == "untouched") == (not concerns_us)
     assert concerns_us or outcome.patch == ()
 

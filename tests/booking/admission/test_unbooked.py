@@ -47,20 +47,20 @@ class TestStripped:
         assert (spec["schedulerName"], spec["priorityClassName"], spec["priority"]) == ("mine", "batch", 7)
 
     def test_a_stripped_pod_loses_fields_that_are_only_for_pods_with_gpus(self) -> None:
-        asked = a_notebook(
+        submitted = a_notebook(
             schedulerName=names.SCHEDULER_NAME,
             priorityClassName=names.BOOKED_CLASS,
             nodeSelector={"nvidia.com/gpu.present": "true", "disk": "ssd"},
         )
-        spec = reviewed(asked, HUB, full())[0]["spec"]
+        spec = reviewed(submitted, HUB, full())[0]["spec"]
         assert spec["schedulerName"] == "default-scheduler"
         assert not {"priorityClassName", "priority", "preemptionPolicy"} & spec.keys()
         assert spec["nodeSelector"] == {"disk": "ssd"}
 
     def test_a_stripped_pod_loses_forged_keys(self) -> None:
-        asked = a_notebook()
-        asked["metadata"]["annotations"] |= {names.BOOKING: "b-1", names.STRIPPED: "mine"}
-        pod, outcome = reviewed(asked, HUB, full())
+        submitted = a_notebook()
+        submitted["metadata"]["annotations"] |= {names.BOOKING: "b-1", names.STRIPPED: "mine"}
+        pod, outcome = reviewed(submitted, HUB, full())
         assert annotations(pod) == {**BOBS, names.STRIPPED: WHY}
         assert "only GPU Booking writes such keys" in outcome.warnings[2]
 
@@ -84,12 +84,12 @@ class TestWaiting:
         assert outcome.warnings == (
             f"Bookings cannot be read now, so this pod counts as not booked: {MAY_BE_EVICTED}",
         )
-        assert view.asked_for_room == []
+        assert view.room_queries == []
 
     def test_pods_that_are_not_notebooks_wait(self) -> None:
         view = full()
         assert reviewed(a_pod(), "bob", view)[1].kind == "opportunistic"
-        assert view.asked_for_room == []
+        assert view.room_queries == []
 
     def test_the_settings_decide_which_pods_wait(self) -> None:
         kinds = {

@@ -29,18 +29,20 @@ def containers_after(*containers: Json, group: str = "containers", creator: str 
     return found
 
 
-@pytest.mark.parametrize("said", [ALL, FROM, VOID])
+@pytest.mark.parametrize("variable", [ALL, FROM, VOID])
 @pytest.mark.parametrize("creator", ["alice", "bob"])
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
-def test_the_variable_is_removed_from_a_container_with_a_gpu(said: Json, creator: str, group: str) -> None:
-    (after,) = containers_after({**WITH_GPU, "env": [OTHER, said]}, group=group, creator=creator)
+def test_the_variable_is_removed_from_a_container_with_a_gpu(
+    variable: Json, creator: str, group: str
+) -> None:
+    (after,) = containers_after({**WITH_GPU, "env": [OTHER, variable]}, group=group, creator=creator)
     assert after == {**WITH_GPU, "env": [OTHER]}
 
 
-@pytest.mark.parametrize("said", [ALL, FROM, VOID])
+@pytest.mark.parametrize("variable", [ALL, FROM, VOID])
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
-def test_a_container_without_a_gpu_in_a_gpu_pod_sees_no_gpu(said: Json, group: str) -> None:
-    other = {"name": "other", "env": [said, OTHER, said]}
+def test_a_container_without_a_gpu_in_a_gpu_pod_sees_no_gpu(variable: Json, group: str) -> None:
+    other = {"name": "other", "env": [variable, OTHER, variable]}
     *_, after = containers_after(WITH_GPU, other, group=group)
     assert after == {"name": "other", "env": [OTHER, VOID]}
 

@@ -34,7 +34,7 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
 
 
 @pytest.mark.parametrize(
-    ("count", "buffer", "free", "said"),
+    ("count", "buffer", "free", "message"),
     [
         (4, 0, 3, " 3 can be had all the time from {} to {}, and 4 are asked for."),
         (
@@ -52,14 +52,14 @@ def test_a_booking_takes_its_devices_from_its_start_until_just_before_its_end(
     ],
 )
 def test_a_shortage_reports_the_total_and_the_free_gpus_and_never_fewer_than_zero(
-    count: int, buffer: int, free: int, said: str
+    count: int, buffer: int, free: int, message: str
 ) -> None:
     world = World({"n0": 4})
     assert world.book(1, 3, 1, "any") is not None
     short = world.free_capacity().lacking(the_sum(count, buffer), hour(1), hour(2))
     assert short is not None
     assert short.free == free
-    span = said.format("2026-03-02 10:00 UTC", "2026-03-02 11:00 UTC")
+    span = message.format("2026-03-02 10:00 UTC", "2026-03-02 11:00 UTC")
     assert short.message == f"Of the 4 GPUs of model {A100}{span}"
 
 

@@ -11,7 +11,7 @@ from tests.fakes.dice import Dice
 from tests.fakes.records import a_record
 
 DEVICES = {"n0": 4, "n1": 4, "n2": 4}
-ASKED = 60
+REQUESTS = 60
 """Requests for up to 4 GPUs of one node, which begin within a day and a half and last up to 12 hours."""
 SEEDS = range(300)
 
@@ -19,7 +19,7 @@ SEEDS = range(300)
 def requests(seed: int) -> list[Record]:
     dice = Dice(seed)
     found = []
-    for number in range(ASKED):
+    for number in range(REQUESTS):
         start = 1 + dice.below(36)
         found.append(
             a_record(
@@ -33,10 +33,10 @@ def requests(seed: int) -> list[Record]:
     return found
 
 
-def by_capacity(asked: list[Record]) -> list[Record]:
+def by_capacity(submitted: list[Record]) -> list[Record]:
     """The requests that are accepted while there are so many free in all."""
     accepted: list[Record] = []
-    for request in asked:
+    for request in submitted:
         together = [*accepted, request]
         peaks = (
             sum(r.count for r in together if r.start <= at < r.end) for at in (r.start for r in together)

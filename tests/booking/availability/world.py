@@ -82,7 +82,7 @@ class World:
         return capacities(A100)
 
     def book(self, start: int, end: int, count: int = 1, topology: Topology = "single-node") -> Record | None:
-        asked = a_record(
+        request = a_record(
             id=f"b-{self.number}",
             start=hour(start),
             end=hour(end),
@@ -90,15 +90,15 @@ class World:
             topology=topology,
             created=self.now,
         )
-        booked = self.ask(asked)
+        booked = self.ask(request)
         self.number += booked is not None
         return booked
 
-    def ask(self, asked: Record) -> Record | None:
+    def ask(self, request: Record) -> Record | None:
         """The booking as it is stored, if there is room for it."""
-        wanted = CapacityRequest(count=asked.count, topology=asked.topology)
-        placing = self.free_capacity().place(wanted, asked.start, asked.end)
-        return None if placing is None else self.store(asked, placing)
+        wanted = CapacityRequest(count=request.count, topology=request.topology)
+        placing = self.free_capacity().place(wanted, request.start, request.end)
+        return None if placing is None else self.store(request, placing)
 
     def store(self, record: Record, placing: Placement) -> Record:
         self.records[record.id] = msgspec.structs.replace(record, plan=placing.plan)

@@ -20,13 +20,13 @@ NO_EXTENSION = Policy(
 )
 
 
-def changed(had: Booked, *others: Booked, policy: Policy | None = None, **asked: Any) -> set[str]:
+def changed(had: Booked, *others: Booked, policy: Policy | None = None, **changes: Any) -> set[str]:
     """The rules that a change of alice's booking breaks."""
-    return broken(policy or Policy(), history=(had, *others), change="mine", **asked)
+    return broken(policy or Policy(), history=(had, *others), change="mine", **changes)
 
 
 @pytest.mark.parametrize(
-    ("had", "asked", "rules"),
+    ("had", "changes", "rules"),
     [
         (RUNNING, {}, set()),
         (RUNNING, {"end": day(4)}, set()),
@@ -43,9 +43,9 @@ def changed(had: Booked, *others: Booked, policy: Policy | None = None, **asked:
     ],
 )
 def test_a_change_is_held_to_the_rules_about_what_it_changes(
-    had: Booked, asked: dict[str, Any], rules: set[str]
+    had: Booked, changes: dict[str, Any], rules: set[str]
 ) -> None:
-    assert changed(had, **asked) == rules
+    assert changed(had, **changes) == rules
 
 
 def test_the_gpus_of_a_booking_are_free_only_for_its_own_change() -> None:
@@ -78,7 +78,7 @@ def test_the_model_of_the_booking_is_used_when_there_are_several_models() -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "rules"),
+    ("changes", "rules"),
     [
         ({"end": day(4)}, {"no-extension"}),
         ({"count": 2}, {"no-extension"}),
@@ -101,9 +101,9 @@ def test_the_model_of_the_booking_is_used_when_there_are_several_models() -> Non
     ],
 )
 def test_a_running_booking_is_extended_only_where_the_policy_allows_it(
-    asked: dict[str, Any], rules: set[str]
+    changes: dict[str, Any], rules: set[str]
 ) -> None:
-    assert changed(RUNNING, policy=NO_EXTENSION, **asked) == rules
+    assert changed(RUNNING, policy=NO_EXTENSION, **changes) == rules
 
 
 def test_a_planned_booking_may_be_moved_even_where_no_extension_is_allowed() -> None:

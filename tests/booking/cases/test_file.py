@@ -106,7 +106,7 @@ def test_an_instant_without_an_offset_is_refused(written: object) -> None:
     ],
 )
 def test_an_unexpected_key_or_value_is_refused_with_its_place(more: dict[str, Any], where: str) -> None:
-    said = refused(**more)
-    assert said.startswith("The case file is refused: ")
-    assert said.endswith(".")
-    assert where in said
+    message = refused(**more)
+    assert message.startswith("The case file is refused: ")
+    assert message.endswith(".")
+    assert where in message

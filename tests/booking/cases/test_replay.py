@@ -179,21 +179,21 @@ TIERED = Policy(
 def test_the_narrowest_scope_of_the_case_s_user_and_model_counts(
     who: dict[str, Any], model: str, days: int
 ) -> None:
-    asked = {"capacity": TWO_MODELS, "model": model, **who}
-    assert broken(TIERED, duration=f"{days}d", **asked) == set()
-    assert broken(TIERED, duration=f"{days}d1s", **asked) == {"longest"}
+    case = {"capacity": TWO_MODELS, "model": model, **who}
+    assert broken(TIERED, duration=f"{days}d", **case) == set()
+    assert broken(TIERED, duration=f"{days}d1s", **case) == {"longest"}
 
 
 def test_the_days_of_a_duration_are_days_of_the_sites_zone() -> None:
     """On 2026-03-29 the clocks of Stockholm are turned forward: that day has 23 hours."""
     one_day = {"shortest": Duration(1), "longest": Duration(1)}
     spring = day(26) + timedelta(hours=11)
-    asked = {"now": spring, "start": spring, "end": spring + timedelta(hours=23)}
-    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **asked) == set()
-    assert broken(Policy(defaults=one_day), **asked) == {"shortest"}
-    del asked["end"]
-    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **asked, duration="1d") == set()
-    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **asked, duration="24h") == {"longest"}
+    case = {"now": spring, "start": spring, "end": spring + timedelta(hours=23)}
+    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **case) == set()
+    assert broken(Policy(defaults=one_day), **case) == {"shortest"}
+    del case["end"]
+    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **case, duration="1d") == set()
+    assert broken(Policy(zone="Europe/Stockholm", defaults=one_day), **case, duration="24h") == {"longest"}
 
 
 # --- the answer ------------------------------------------------------------------------------------------

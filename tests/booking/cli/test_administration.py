@@ -47,8 +47,8 @@ def test_maintenance_is_planned_listed_and_cancelled(bob: Terminal) -> None:
 
 def test_a_block_reports_which_booking_cannot_be_kept(bob: Terminal) -> None:
     booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
-    said = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
-    assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in said
+    stderr = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
+    assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in stderr
 
 
 def test_a_user_gets_other_limits_for_a_while(bob: Terminal) -> None:
@@ -65,10 +65,10 @@ def test_a_user_gets_other_limits_for_a_while(bob: Terminal) -> None:
 
 
 def test_a_limit_without_a_value_is_refused_before_any_request(bob: Terminal) -> None:
-    said = bob.fails(
+    stderr = bob.fails(
         "admin", "exempt", "alice", "longest", "--to", "fri", "--reason", "x", user="bob", status=2
     )
-    assert "is not LIMIT=VALUE" in said
+    assert "is not LIMIT=VALUE" in stderr
 
 
 def test_the_audit_shows_who_changed_what_and_the_refusals_are_listed(bob: Terminal) -> None:
@@ -130,29 +130,29 @@ def test_all_bookings_are_listed_with_their_users_and_ones_own_without(bob: Term
 
 
 def test_every_action_has_an_output_for_programs_too(bob: Terminal) -> None:
-    def said(*words: str) -> str:
+    def admin(*words: str) -> str:
         return bob.says("admin", *words, user="bob")
 
-    blocked = said("block", "node-a", "--to", "fri", "--reason", "x", "-o", "name").strip()
-    assert said("unblock", blocked, "-o", "name") == f"{blocked}\n"
-    wide = said("exempt", "alice", "max_planned=3", "--to", "fri", "--reason", "x", "-o", "wide")
+    blocked = admin("block", "node-a", "--to", "fri", "--reason", "x", "-o", "name").strip()
+    assert admin("unblock", blocked, "-o", "name") == f"{blocked}\n"
+    wide = admin("exempt", "alice", "max_planned=3", "--to", "fri", "--reason", "x", "-o", "wide")
     assert wide.startswith(
         "alice has max_planned=3 from Mon 2026-03-02 09:00 to Fri 2026-03-06 00:00 (UTC): "
     )
     exemption = wide.rstrip(".\n").rpartition(" ")[2]
-    assert json.loads(said("revoke", exemption, "-o", "json"))["id"] == exemption
-    evicted = said("evict", "train-0", "-n", "research", "--reason", "x", "-o", "json")
+    assert json.loads(admin("revoke", exemption, "-o", "json"))["id"] == exemption
+    evicted = admin("evict", "train-0", "-n", "research", "--reason", "x", "-o", "json")
     assert json.loads(evicted) == {"namespace": "research", "pod": "train-0", "reason": "x"}
     for verb in ("cordon", "uncordon", "clear"):
-        assert said(verb, "node-a", "0", "--reason", "x", "-o", "name") == "GPU-0\n"
+        assert admin(verb, "node-a", "0", "--reason", "x", "-o", "name") == "GPU-0\n"
 
 
 def test_a_gpu_is_cordoned_given_back_and_cleared(bob: Terminal) -> None:
-    said = bob.says("admin", "cordon", "node-a", "0", "--reason", "loud", user="bob")
-    assert said == "GPU-0 of node-a gets no new pods.\n"
+    output = bob.says("admin", "cordon", "node-a", "0", "--reason", "loud", user="bob")
+    assert output == "GPU-0 of node-a gets no new pods.\n"
     assert "not cordoned" in bob.says("admin", "uncordon", "node-a", "GPU-0", user="bob")
     assert "probed again" in bob.says("admin", "clear", "node-a", "0", "--reason", "new card", user="bob")
-    assert [(order, said) for _, _, order, said in bob.served.gpus.orders] == [
+    assert [(order, message) for _, _, order, message in bob.served.gpus.orders] == [
         ("cordon", "bob: loud"),
         ("uncordon", "bob: back in use"),
         ("clear", "bob: new card"),

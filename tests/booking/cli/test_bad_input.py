@@ -75,9 +75,9 @@ def test_no_argument_does_harm_or_draws_on_the_terminal(terminal: Terminal, text
         ("extend", text, "--by", "2d"),
     ]
     for words in commands:
-        said = terminal.fails(*words)
-        assert said.startswith("Error: ")
-        assert "\u202e" not in said
+        stderr = terminal.fails(*words)
+        assert stderr.startswith("Error: ")
+        assert "\u202e" not in stderr
     for words in (("book", A100, "--for", text), ("book", A100, "--from", text, *FOR)):
         assert "\u202e" not in terminal.fails(*words, status=2)
     assert terminal.served.stored == 0
@@ -86,9 +86,9 @@ def test_no_argument_does_harm_or_draws_on_the_terminal(terminal: Terminal, text
 def test_too_many_requests_are_refused_with_when_to_ask_again(terminal: Terminal) -> None:
     for _ in range(BURST):
         terminal.served.ask("GET", BOOKINGS)
-    said = terminal.fails("bookings", status=3)
-    assert "too many requests of alice" in said
-    assert "does not answer" not in said
+    stderr = terminal.fails("bookings", status=3)
+    assert "too many requests of alice" in stderr
+    assert "does not answer" not in stderr
 
 
 def test_the_servers_message_is_shown_while_the_database_is_missing(terminal: Terminal) -> None:
@@ -181,13 +181,13 @@ def test_a_wrong_pod_is_refused_with_how_to_write_one(terminal: Terminal, text: 
 
 
 def test_contradicting_namespaces_of_a_pod_are_refused(terminal: Terminal) -> None:
-    said = terminal.fails("why", "vision/train", "-n", "genomics", status=2)
-    assert "'vision/train' is in the namespace 'vision', and --namespace names another" in said
+    stderr = terminal.fails("why", "vision/train", "-n", "genomics", status=2)
+    assert "'vision/train' is in the namespace 'vision', and --namespace names another" in stderr
 
 
 def test_an_unknown_model_has_no_bookings_and_is_reported(terminal: Terminal) -> None:
-    said = terminal.fails("bookings", "--model", "h200")
-    assert "No model's name contains 'h200': there are" in said
+    stderr = terminal.fails("bookings", "--model", "h200")
+    assert "No model's name contains 'h200': there are" in stderr
     assert f"No bookings of {A100}." in terminal.run("bookings", "--model", "a100").stderr
     assert terminal.says("bookings", "--model", "h200", "-o", "json") == '{\n  "bookings": []\n}\n'
 
@@ -221,8 +221,8 @@ def test_another_server_is_reported_with_its_address(
 def test_a_server_without_tls_is_reported(terminal: Terminal) -> None:
     with scripted_server() as server:
         url = server.url.replace("http://", "https://")
-        said = terminal.run("bookings", **{server_connection.URL: url}).stderr
-    assert said.endswith("It speaks no TLS: does its address begin with http://?\n")
+        stderr = terminal.run("bookings", **{server_connection.URL: url}).stderr
+    assert stderr.endswith("It speaks no TLS: does its address begin with http://?\n")
 
 
 def test_a_server_without_a_trusted_certificate_is_reported_with_how_to_trust_it(
@@ -237,11 +237,11 @@ def test_a_server_without_a_trusted_certificate_is_reported_with_how_to_trust_it
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"https://127.0.0.1:{server.server_port}"
-        said = terminal.run("bookings", **{server_connection.URL: url}).stderr
+        stderr = terminal.run("bookings", **{server_connection.URL: url}).stderr
         server.shutdown()
     assert (
         f"Name the authorities that vouch for the server with --ca-file or {server_connection.CA_FILE}."
-        in said
+        in stderr
     )
 
 

@@ -13,31 +13,31 @@ from tests.fakes.objects import A100, A6000
 
 def booked(terminal: Terminal, *words: str, user: str = "alice") -> str:
     """The id of a new booking."""
-    said = terminal.says("book", A100, "--for", "2d", "-o", "name", *words, user=user).strip()
-    assert said.startswith("booking/")
-    return said.removeprefix("booking/")
+    output = terminal.says("book", A100, "--for", "2d", "-o", "name", *words, user=user).strip()
+    assert output.startswith("booking/")
+    return output.removeprefix("booking/")
 
 
 def test_a_booking_can_be_made_with_a_part_of_the_models_name(terminal: Terminal) -> None:
-    said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d")
-    assert said.startswith("Booked as b-")
-    assert f"1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC)." in said
+    output = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d")
+    assert output.startswith("Booked as b-")
+    assert f"1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC)." in output
     assert terminal.served.stored == 1
 
 
 def test_a_dry_run_shows_the_same_and_stores_nothing(terminal: Terminal) -> None:
-    said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d", "--dry-run")
+    output = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d", "--dry-run")
     assert (
-        said
+        output
         == f"This would be booked: 1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC).\n"
     )
     assert terminal.served.stored == 0
 
 
 def test_all_errors_are_reported_with_what_would_be_accepted(terminal: Terminal) -> None:
-    said = terminal.fails("book", A100, "--gpus", "9", "--for", "15d")
-    assert "9 GPUs of model" in said
-    assert "A booking lasts at most 14 days" in said
+    stderr = terminal.fails("book", A100, "--gpus", "9", "--for", "15d")
+    assert "9 GPUs of model" in stderr
+    assert "A booking lasts at most 14 days" in stderr
     assert terminal.served.stored == 0
 
 
@@ -47,8 +47,8 @@ def test_the_end_must_be_given_exactly_once(terminal: Terminal) -> None:
 
 
 def test_an_unreadable_time_is_refused_before_any_request(terminal: Terminal) -> None:
-    said = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
-    assert "'soonish' is not a time: write for example" in said
+    stderr = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
+    assert "'soonish' is not a time: write for example" in stderr
 
 
 def test_bookings_are_listed_with_the_time_that_is_left(terminal: Terminal) -> None:
@@ -103,8 +103,8 @@ def test_the_earliest_slots_come_after_the_existing_bookings(terminal: Terminal)
     all_of_them = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d")
     rows = terminal.says(*all_of_them, "--after", "now").splitlines()
     assert "Wed 2026-03-04 09:00" in rows[1]
-    said = terminal.fails(*all_of_them, "--before", "tue 12:00")
-    assert "The first such slot is from Wed 2026-03-04 09:00 UTC" in said
+    stderr = terminal.fails(*all_of_them, "--before", "tue 12:00")
+    assert "The first such slot is from Wed 2026-03-04 09:00 UTC" in stderr
 
 
 def test_a_user_who_may_not_book_now_is_shown_why_instead_of_when(terminal: Terminal) -> None:
@@ -154,11 +154,11 @@ def test_an_unknown_user_is_shown_how_to_get_a_token(terminal: Terminal) -> None
 
 def test_alternatives_are_shown_in_the_time_zone_of_the_site(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
-    said = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
-    assert "\nEarliest valid start: Wed 2026-03-04 09:00 UTC\nWhat would be accepted:\n" in said
-    assert f"8 x {A100} from Wed 2026-03-04 09:00 UTC to Thu 2026-03-05 09:00 UTC (later)" in said
-    assert "(fewer GPUs)" in said
-    assert "T09:00:00Z" not in said
+    stderr = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
+    assert "\nEarliest valid start: Wed 2026-03-04 09:00 UTC\nWhat would be accepted:\n" in stderr
+    assert f"8 x {A100} from Wed 2026-03-04 09:00 UTC to Thu 2026-03-05 09:00 UTC (later)" in stderr
+    assert "(fewer GPUs)" in stderr
+    assert "T09:00:00Z" not in stderr
 
 
 def test_a_dry_run_for_programs_is_the_servers_answer(terminal: Terminal) -> None:
@@ -220,10 +220,10 @@ def test_a_cancellation_does_not_mention_pods(terminal: Terminal) -> None:
 
 def test_a_dry_run_of_the_earliest_slot_books_nothing(terminal: Terminal) -> None:
     words = ("earliest", "a6000", "--for", "2d", "--after", "tue 09:00")
-    said = terminal.says(*words, "--book", "--dry-run")
-    assert said.startswith(f"This would be booked: 1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05")
+    output = terminal.says(*words, "--book", "--dry-run")
+    assert output.startswith(f"This would be booked: 1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05")
     assert terminal.served.stored == 0
-    assert terminal.says(*words, "--dry-run") == said
+    assert terminal.says(*words, "--dry-run") == output
 
 
 def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:
@@ -231,6 +231,6 @@ def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:
     search = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d", "--book")
     assert "is after the deadline" in terminal.fails(*search, "--before", "tue 12:00")
     assert terminal.says("bookings") == ""
-    said = terminal.says(*search, "--before", "fri 12:00")
-    assert said.startswith("Booked as b-")
-    assert "from Wed 2026-03-04 09:00 to Thu 2026-03-05 09:00" in said
+    output = terminal.says(*search, "--before", "fri 12:00")
+    assert output.startswith("Booked as b-")
+    assert "from Wed 2026-03-04 09:00 to Thu 2026-03-05 09:00" in output

@@ -337,12 +337,12 @@ def test_an_unexpected_answer_offers_nothing(
 def test_a_credential_plugin_runs_silently_and_not_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    asked = tmp_path / "asked"
-    script = f"echo sign in, please >&2; touch '{asked}'; exec sleep 600"
+    marker = tmp_path / "marker"
+    script = f"echo sign in, please >&2; touch '{marker}'; exec sleep 600"
     program = {"command": "sh", "args": ["-c", script], "interactiveMode": "IfAvailable"}
     a_kubeconfig(tmp_path, monkeypatch, "http://127.0.0.1:1", exec=program)
     assert values("why", "") == []
-    assert asked.exists()
+    assert marker.exists()
     assert capfd.readouterr() == ("", "")
 
 

@@ -26,9 +26,9 @@ def tried(bob: Terminal, *words: str) -> str:
         return bob.served.stored, bob.says("admin", "audit", "-o", "json", user="bob")
 
     before = kept()
-    said = bob.says(*words, "--dry-run", user="bob")
+    output = bob.says(*words, "--dry-run", user="bob")
     assert kept() == before
-    return said
+    return output
 
 
 def test_a_dry_run_of_maintenance_shows_the_bookings_that_it_would_put_at_risk(bob: Terminal) -> None:
@@ -60,8 +60,8 @@ def test_a_dry_run_of_maintenance_shows_the_bookings_that_it_would_put_at_risk(b
 def test_a_dry_run_of_maintenance_shows_what_it_would_block_and_that_no_booking_is_at_risk(
     bob: Terminal, words: tuple[str, ...], what: str
 ) -> None:
-    said = tried(bob, "admin", "block", "node-a", "--to", "fri", *REASON, *words)
-    assert said == f"{what} blocked {SPAN}.\nNo booking would be at risk.\n"
+    output = tried(bob, "admin", "block", "node-a", "--to", "fri", *REASON, *words)
+    assert output == f"{what} blocked {SPAN}.\nNo booking would be at risk.\n"
 
 
 def test_the_message_agrees_with_the_number_of_blocked_gpus(bob: Terminal) -> None:
@@ -85,8 +85,8 @@ def test_dry_runs_of_an_exemption_and_its_end_show_the_limits(bob: Terminal) -> 
     assert tried(bob, *words) == f"alice would have {terms}.\n"
     assert bob.says("admin", "exemptions", user="bob") == ""
     made = bob.says(*words, "-o", "name", user="bob").strip()
-    said = tried(bob, "admin", "revoke", made)
-    assert said == f"{made} would end: alice has {terms}.\n"
+    output = tried(bob, "admin", "revoke", made)
+    assert output == f"{made} would end: alice has {terms}.\n"
     assert made in bob.says("admin", "exemptions", user="bob")
 
 
@@ -105,8 +105,8 @@ def test_a_dry_run_of_an_eviction_shows_that_a_bare_pod_without_an_owner_would_c
     bob: Terminal,
 ) -> None:
     bob.served.evictions.pod = PodToEvict(user=None, booking=None, node="n", gpus=1, controller=None)
-    said = tried(bob, "admin", "evict", "train-0", "-n", "research", *REASON)
-    assert said == (
+    output = tried(bob, "admin", "evict", "train-0", "-n", "research", *REASON)
+    assert output == (
         "research/train-0 of nobody would be evicted from 1 GPU of n: no booking covers it."
         " It would come back as its annotations say, by default without a GPU.\n"
     )

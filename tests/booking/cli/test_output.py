@@ -49,7 +49,7 @@ def test_programs_get_all_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [
         (-5, "under 1min"),
         (59, "under 1min"),
@@ -59,8 +59,8 @@ def test_programs_get_all_fields() -> None:
         (86400, "1d"),
     ],
 )
-def test_a_length_is_printed_in_its_two_largest_units(seconds: float, said: str) -> None:
-    assert span(seconds) == said
+def test_a_length_is_printed_in_its_two_largest_units(seconds: float, expected: str) -> None:
+    assert span(seconds) == expected
 
 
 def test_an_instant_is_printed_in_the_time_zone_of_the_site() -> None:

@@ -186,12 +186,12 @@ class TestModels:
 
     def test_the_limits_for_a_model_are_shown(self, terminal: Terminal) -> None:
         assert "longest                14 days" in terminal.says("policy", "show")
-        said = terminal.says("policy", "show", "--model", "a100")
-        assert f"for alice who books GPUs of model {A100}." in said
-        assert "longest                7 days" in said
+        output = terminal.says("policy", "show", "--model", "a100")
+        assert f"for alice who books GPUs of model {A100}." in output
+        assert "longest                7 days" in output
 
     def test_an_unknown_model_is_refused_with_the_known_ones(self, terminal: Terminal) -> None:
-        said = terminal.fails("policy", "show", "--model", "h200")
-        assert f"No model's name contains 'h200': there are {A100}, {A6000}." in said
-        said = terminal.fails("policy", "show", "--model", "nvidia")
-        assert f"Several models contain 'nvidia': there are {A100}, {A6000}." in said
+        stderr = terminal.fails("policy", "show", "--model", "h200")
+        assert f"No model's name contains 'h200': there are {A100}, {A6000}." in stderr
+        stderr = terminal.fails("policy", "show", "--model", "nvidia")
+        assert f"Several models contain 'nvidia': there are {A100}, {A6000}." in stderr

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 24, 14, 30, 15, 500, tzinfo=UTC)  # a Tuesday, 15:30 in
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("now", "2026-11-24T14:30:15+00:00"),
         ("+2h", "2026-11-24T16:30:15+00:00"),
@@ -41,9 +41,9 @@ NOW = datetime(2026, 11, 24, 14, 30, 15, 500, tzinfo=UTC)  # a Tuesday, 15:30 in
         ("2026-10-25 02:30", "2026-10-25T00:30:00+00:00"),
     ],
 )
-def test_a_time_means_what_people_mean_by_it(text: str, meant: str) -> None:
+def test_a_time_means_what_people_mean_by_it(text: str, expected: str) -> None:
     found = instant_of(text, NOW, STOCKHOLM)
-    assert found.isoformat() == meant
+    assert found.isoformat() == expected
     assert found.utcoffset() == timedelta(0)
 
 

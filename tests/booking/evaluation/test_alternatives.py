@@ -364,19 +364,19 @@ def test_steps_are_counted_in_days_of_the_length_that_the_clocks_give_them(
 class CountedRoom:
     """A room that counts its queries."""
 
-    def __init__(self, free_capacity: FreeCapacity, asked: list[str]) -> None:
-        self._free_capacity, self._asked = free_capacity, asked
+    def __init__(self, free_capacity: FreeCapacity, queries: list[str]) -> None:
+        self._free_capacity, self._queries = free_capacity, queries
 
     def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
-        self._asked.append("lacking")
+        self._queries.append("lacking")
         return self._free_capacity.lacking(wanted, start, end)
 
     def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        self._asked.append("earliest")
+        self._queries.append("earliest")
         return self._free_capacity.earliest(wanted, timetable)
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        self._asked.append("place")
+        self._queries.append("place")
         return self._free_capacity.place(wanted, start, end)
 
 
@@ -395,7 +395,7 @@ def test_a_refusal_asks_the_room_only_a_limited_number_of_times(count: int, free
         shortest=Duration(seconds=60),
         longest=Duration(days=30),
     )
-    asked: list[str] = []
+    queries: list[str] = []
     request = a_request(day(1), day(15), count=count, model=models[0])
     capacity = Capacity({model: {"n0": 8} for model in models})
     decision = judged(
@@ -403,11 +403,11 @@ def test_a_refusal_asks_the_room_only_a_limited_number_of_times(count: int, free
         *records,
         limits=limits,
         capacity=capacity,
-        seen=lambda free_capacity: CountedRoom(free_capacity, asked),
+        seen=lambda free_capacity: CountedRoom(free_capacity, queries),
     )
     assert len(decision.alternatives) == (MOST if free_until else 0)
     # The decision itself queries the room, too, and each offered alternative is checked once more.
-    assert len(asked) <= QUESTIONS + 10
+    assert len(queries) <= QUESTIONS + 10
 
 
 HOURS = st.integers(-40, 90).map(lambda hours: START + timedelta(hours=hours))
@@ -433,7 +433,7 @@ OTHERS = st.lists(
 def test_alternatives_differ_and_are_accepted_even_for_changes_and_before_a_deadline(
     had: tuple[int, int, int] | None,
     booked: list[dict[str, Any]],
-    asked: tuple[int, int, int],
+    requested: tuple[int, int, int],
     topology: Any,
     deadline: datetime | None,
 ) -> None:
@@ -452,17 +452,17 @@ def test_alternatives_differ_and_are_accepted_even_for_changes_and_before_a_dead
     mine = had and a_record(
         START + had[0] * hour, START + (had[0] + had[1]) * hour, count=had[2], topology=topology
     )
-    start, length, count = asked
+    start, length, count = requested
     if mine and mine.start <= START:
-        start = (had or asked)[0]
+        start = (had or requested)[0]
     request = a_request(START + start * hour, START + (start + length) * hour, count=count, topology=topology)
     records = [*others, *([mine] if mine else [])]
     limits = Limits(horizon=Duration(days=4), longest=Duration(days=4))
 
-    def asked(request: BookingRequest) -> Decision:
+    def decide(request: BookingRequest) -> Decision:
         return judged(request, *records, limits=limits, deadline=deadline, changing=mine or None)
 
-    found = asked(request).alternatives
+    found = decide(request).alternatives
     shown = {
         (each.start, each.end, each.count, each.model, each.count > 1 and each.topology) for each in found
     }
@@ -472,5 +472,5 @@ def test_alternatives_differ_and_are_accepted_even_for_changes_and_before_a_dead
         taken = BookingRequest(
             model=each.model, start=each.start, end=each.end, count=each.count, topology=each.topology
         )
-        assert asked(taken).is_accepted
+        assert decide(taken).is_accepted
         assert taken != request

@@ -316,8 +316,12 @@ def test_alternatives_are_searched_for_where_others_could_be_accepted(
     decision = judged(request_, others=others, deadline=deadline)
     assert decision.is_searched is is_searched
     assert is_searched or decision.alternatives == ()
-    unasked = judged(request_, others=others, deadline=deadline, with_alternatives=False)
-    assert (unasked.violations, unasked.alternatives, unasked.is_searched) == (decision.violations, (), False)
+    without_search = judged(request_, others=others, deadline=deadline, with_alternatives=False)
+    assert (without_search.violations, without_search.alternatives, without_search.is_searched) == (
+        decision.violations,
+        (),
+        False,
+    )
 
 
 def test_an_accepted_request_has_its_earliest_start_where_the_caller_asks_for_more() -> None:

@@ -225,9 +225,9 @@ def judged(
 def test_exactly_the_broken_rules_are_reported(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
-    records, asked = stored(now, booked), in_time(now, wanted)
-    decision = judged(now, limits, records, asked)
-    assert {violation.rule for violation in decision.violations} == expected(now, limits, records, asked)
+    records, request = stored(now, booked), in_time(now, wanted)
+    decision = judged(now, limits, records, request)
+    assert {violation.rule for violation in decision.violations} == expected(now, limits, records, request)
 
 
 @given(NOWS, LIMITS, BOOKED, REQUESTS)
@@ -250,7 +250,11 @@ HOURS_AHEAD = 96
 
 
 def neighbourhood(
-    now: datetime, limits: Limits, records: Sequence[Record], asked: dict[str, Any], deadline: datetime | None
+    now: datetime,
+    limits: Limits,
+    records: Sequence[Record],
+    request: dict[str, Any],
+    deadline: datetime | None,
 ) -> Iterator[dict[str, Any]]:
     """Bookings like a request, not more than it, that would be accepted.
 
@@ -259,9 +263,9 @@ def neighbourhood(
     """
     for model in THERE.models:
         for start in (now + HOUR * n for n in range(HOURS_AHEAD)):
-            for end in _ends(start, limits, asked):
+            for end in _ends(start, limits, request):
                 found = 0
-                for count in range(1, asked["count"] + 1):
+                for count in range(1, request["count"] + 1):
                     other = {"model": model, "start": start, "end": end, "count": count}
                     if (deadline is not None and end > deadline) or expected(now, limits, records, other):
                         break
@@ -271,11 +275,11 @@ def neighbourhood(
                     break
 
 
-def _ends(start: datetime, limits: Limits, asked: dict[str, Any]) -> Iterator[datetime]:
+def _ends(start: datetime, limits: Limits, request: dict[str, Any]) -> Iterator[datetime]:
     """From the shortest booking on, each a step longer."""
     zone = ZoneInfo(limits.zone)
     least = later(start, limits.shortest, zone)
-    requested_end = later(start, between(asked["start"], asked["end"], zone), zone)
+    requested_end = later(start, between(request["start"], request["end"], zone), zone)
     last = None
     for end in (later(start, each, zone) for each in lengths(limits)):
         if last is not None and end > requested_end:
@@ -307,15 +311,15 @@ def test_three_alternatives_are_offered_wherever_three_similar_bookings_would_be
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any], hours: int | None
 ) -> None:
     assume(is_kept_on_any_day(limits))
-    records, asked = stored(now, booked), in_time(now, wanted)
+    records, request = stored(now, booked), in_time(now, wanted)
     deadline = None if hours is None else now + HOUR * hours
-    decision = judged(now, limits, records, asked, deadline)
-    is_answered = decision.is_accepted and (deadline is None or asked["end"] <= deadline)
+    decision = judged(now, limits, records, request, deadline)
+    is_answered = decision.is_accepted and (deadline is None or request["end"] <= deadline)
     for each in decision.alternatives:
         assert deadline is None or each.end <= deadline
-    if is_answered or asked["end"] <= asked["start"] or len(decision.alternatives) == MOST:
+    if is_answered or request["end"] <= request["start"] or len(decision.alternatives) == MOST:
         return
-    like_it = [*islice(neighbourhood(now, limits, records, asked, deadline), MOST)]
+    like_it = [*islice(neighbourhood(now, limits, records, request, deadline), MOST)]
     assert len(like_it) < MOST, (like_it, decision.alternatives)
 
 
@@ -323,28 +327,28 @@ def test_three_alternatives_are_offered_wherever_three_similar_bookings_would_be
 def test_a_booking_is_accepted_at_its_earliest_start_and_at_no_earlier_hour(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
-    records, asked = stored(now, booked), in_time(now, wanted)
-    earliest = judged(now, limits, records, asked).earliest_start
+    records, request = stored(now, booked), in_time(now, wanted)
+    earliest = judged(now, limits, records, request).earliest_start
     zone = ZoneInfo(limits.zone)
     hour = now
     while hour < (earliest or now + 120 * HOUR):
         on_step = limits.granularity is None or hour == now or on_grid(hour, limits.granularity, zone)
-        end = _end(hour, asked, limits)
+        end = _end(hour, request, limits)
         if on_step and end is not None:
-            assert expected(hour, limits, records, {**asked, "start": hour, "end": end})
+            assert expected(hour, limits, records, {**request, "start": hour, "end": end})
         hour += HOUR
     if earliest is not None:
-        end = _end(earliest, asked, limits)
+        end = _end(earliest, request, limits)
         if end is not None:
-            assert not expected(earliest, limits, records, {**asked, "start": earliest, "end": end})
+            assert not expected(earliest, limits, records, {**request, "start": earliest, "end": end})
 
 
-def _end(start: datetime, asked: dict[str, Any], limits: Limits) -> datetime | None:
+def _end(start: datetime, request: dict[str, Any], limits: Limits) -> datetime | None:
     """When such a booking ends, where it is as the limits want it: others are brought within them first."""
     zone = ZoneInfo(limits.zone)
-    if asked["end"] <= asked["start"] or asked["count"] < 1:
+    if request["end"] <= request["start"] or request["count"] < 1:
         return None
-    end = later(start, between(asked["start"], asked["end"], zone), zone)
+    end = later(start, between(request["start"], request["end"], zone), zone)
     step = limits.granularity
     fits = later(start, limits.shortest, zone) <= end <= later(start, limits.longest, zone)
     return end if fits and (step is None or lasts_steps(start, end, step, zone)) else None

@@ -53,7 +53,7 @@ def test_fewer_than_one_gpu_is_refused(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "meant"),
+    ("model", "closest"),
     [
         ("a6000", A6000),
         ("nvidia-a100-sxm4-80gb", A100),
@@ -61,10 +61,10 @@ def test_fewer_than_one_gpu_is_refused(count: int) -> None:
         ("H100-PCIe-9", None),
     ],
 )
-def test_the_closest_model_is_proposed_when_there_is_one(model: str, meant: str | None) -> None:
+def test_the_closest_model_is_proposed_when_there_is_one(model: str, closest: str | None) -> None:
     (violation,) = of_demand(model, 1, topology="any", capacity=CLUSTER)
-    assert ("did you mean" in violation.message) == (meant is not None)
-    assert meant is None or f"did you mean {meant}?" in violation.message
+    assert ("did you mean" in violation.message) == (closest is not None)
+    assert closest is None or f"did you mean {closest}?" in violation.message
 
 
 # --- how many ----------------------------------------------------------------------------------------

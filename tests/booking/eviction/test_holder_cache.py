@@ -136,10 +136,10 @@ def test_l2_a_pod_that_maia_has_granted_its_gpu_is_evictable_when_the_grant_ends
 
 def test_a_terminating_pod_counts_as_leaving_until_it_hangs_and_is_never_a_victim() -> None:
     cluster = FakeCluster()
-    cluster.cache.apply_pod(holding("going", "n0", 0).terminating().obj)
+    cluster.cache.apply_pod(holding("leaving", "n0", 0).terminating().obj)
     cluster.clock.advance(HANGS_AFTER.total_seconds() - 1)
-    (going,) = read(cluster).holders
-    assert (going.leaves, going.evictable, read(cluster).idle) == (True, False, 2)
+    (leaving,) = read(cluster).holders
+    assert (leaving.leaves, leaving.evictable, read(cluster).idle) == (True, False, 2)
     cluster.clock.advance(1)
     (hangs,) = read(cluster).holders
     assert (hangs.leaves, hangs.evictable, read(cluster).idle) == (False, False, 1)
@@ -175,11 +175,11 @@ def test_a_subset_of_the_devices_has_its_holders_and_the_gpus_that_they_free() -
         return Holder(uid, devices, len(devices), Work(start=start), leaves=leaves, evictable=not leaves)
 
     both, other = a_holder("both", "b", "c", start=1), a_holder("other", "d", start=5)
-    going = a_holder("going", "e", "f", start=7, leaves=True)
-    everything = ModelHolders(("a", "g"), (both, other, going), idle=4, latest=(5, 1, 1))
+    leaving = a_holder("leaving", "e", "f", start=7, leaves=True)
+    everything = ModelHolders(("a", "g"), (both, other, leaving), idle=4, latest=(5, 1, 1))
     assert everything.only(frozenset("aceg")) == ModelHolders(
         ("a", "g"),
-        (replace(both, devices=("c",)), replace(going, devices=("e",))),
+        (replace(both, devices=("c",)), replace(leaving, devices=("e",))),
         idle=3,
         latest=(1,),
     )
@@ -283,8 +283,8 @@ def test_a_node_is_not_read_again_when_its_booked_pods_are_covered_by_another_bo
 def with_namespace(snapshot: StatusSnapshot, **protected: bool) -> StatusSnapshot:
     """The snapshot with these namespaces protected or not by administrators."""
     namespaces = {
-        name: Namespace(metadata=Meta(name=name, annotations={names.NEVER_EVICT: str(said)}))
-        for name, said in protected.items()
+        name: Namespace(metadata=Meta(name=name, annotations={names.NEVER_EVICT: str(value)}))
+        for name, value in protected.items()
     }
     return replace(snapshot, namespaces=namespaces)
 
@@ -333,7 +333,7 @@ def test_changed_settings_cause_one_new_read() -> None:
 
 
 # --- what changes with time alone ----------------------------------------------------------------------
-def going(cluster: FakeCluster) -> None:
+def terminating(cluster: FakeCluster) -> None:
     cluster.cache.apply_pod(holding("one", "n0", 0).terminating().obj)
 
 
@@ -343,7 +343,7 @@ def granted(cluster: FakeCluster, *, hours: float = 1) -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "after"), [(going, HANGS_AFTER), (granted, HOUR)], ids=["hangs", "grant ends"]
+    ("happens", "after"), [(terminating, HANGS_AFTER), (granted, HOUR)], ids=["hangs", "grant ends"]
 )
 def test_a_node_is_read_again_at_the_instant_at_which_its_pod_counts_differently(
     happens: Callable[[FakeCluster], None], after: timedelta

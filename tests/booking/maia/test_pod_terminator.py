@@ -41,7 +41,7 @@ class Site:
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON of an answer."""
-        cache, said = self.cluster.cache, []
+        cache, statuses = self.cluster.cache, []
         door = PodTerminator(
             self.cluster.kube,
             self.cluster.clock,
@@ -51,8 +51,8 @@ class Site:
         )
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": io.BytesIO(sent)}
-        (text,) = door(environ, lambda status, _headers: said.append(status))
-        return int(said[0].partition(" ")[0]), json.loads(text)
+        (text,) = door(environ, lambda status, _headers: statuses.append(status))
+        return int(statuses[0].partition(" ")[0]), json.loads(text)
 
     def left(self) -> list[str]:
         """The pods that have been ended after some passes."""
@@ -100,8 +100,8 @@ def test_expired_pods_are_named(site: Site) -> None:
 
 def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
-    asked = {"pod_name": "p", "namespace": "default"}
-    answer = site.ask("POST", "/delete-expired-pod", asked)
+    body = {"pod_name": "p", "namespace": "default"}
+    answer = site.ask("POST", "/delete-expired-pod", body)
     assert answer == (HTTPStatus.OK, {"status": "success", "deleted_pod": "p"})
     assert site.left() == ["p"]
     assert site.cluster.evictor.why["p"].reason == "ended"

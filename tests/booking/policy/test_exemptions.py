@@ -145,7 +145,7 @@ def test_limits_of_an_exemption_that_are_unknown_or_impossible_are_left_out(beyo
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ({"cooldown": "0d"}, {"cooldown": Duration()}),
         ({"shortest": "20d"}, {"shortest": Duration(20)}),
@@ -159,8 +159,8 @@ def test_limits_of_an_exemption_that_are_unknown_or_impossible_are_left_out(beyo
         ({"max_gpus_per_booking": 0}, {"max_gpus_per_booking": 0}),
     ],
 )
-def test_an_exemption_is_read_like_the_policy_file(written: dict[str, Any], meant: dict[str, Any]) -> None:
-    assert read_exemption(written) == meant
+def test_an_exemption_is_read_like_the_policy_file(written: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert read_exemption(written) == expected
 
 
 @pytest.mark.parametrize("limit", LIMIT_NAMES)
@@ -172,14 +172,14 @@ def test_every_limit_of_the_policy_can_be_exempted_from(limit: str) -> None:
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ValueMistakeError) as refusal:
         read_exemption({"cooldwn": "1d", "buffer": "x", "max_active": 0, "max_planned": 0})
-    said = str(refusal.value)
+    message = str(refusal.value)
     for part in (
         "is cooldown meant",
         "buffer is a whole number",
         "max_active is between",
         "max_planned is between",
     ):
-        assert said.count(part) == 1
+        assert message.count(part) == 1
 
 
 @pytest.mark.parametrize("key", ["pools", "members", "zone", "visibility"])

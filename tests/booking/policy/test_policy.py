@@ -178,8 +178,8 @@ LAYERS = st.lists(
 def test_the_narrowest_scope_that_sets_a_limit_always_wins(layers: list[Values]) -> None:
     found = resolved(layers)
     for limit in ("buffer", "cooldown", "horizon", "max_active"):
-        said = [layer[limit] for layer in layers if limit in layer]
-        assert getattr(found, limit) == (said[-1] if said else getattr(Limits(), limit))
+        values = [layer[limit] for layer in layers if limit in layer]
+        assert getattr(found, limit) == (values[-1] if values else getattr(Limits(), limit))
     assert found.shortest.nominal <= found.longest.nominal
     last = next((layer for layer in reversed(layers) if layer.keys() & {"shortest", "longest"}), {})
     for limit in last.keys() & {"shortest", "longest"}:

@@ -35,20 +35,22 @@ WIDE_TO_NARROW = ("defaults", "pool", "group", "group's pool", "user", "user's p
 
 def buffer_of(*scopes: str) -> int:
     """Alice's buffer on an A100 when these scopes set one."""
-    said = {name: {"buffer": number} for number, name in enumerate(WIDE_TO_NARROW, start=1) if name in scopes}
+    layers = {
+        name: {"buffer": number} for number, name in enumerate(WIDE_TO_NARROW, start=1) if name in scopes
+    }
     policy = Policy(
-        defaults=said.get("defaults", {}),
-        pools={A100: said.get("pool", {})},
+        defaults=layers.get("defaults", {}),
+        pools={A100: layers.get("pool", {})},
         groups=(
             Group(
                 name="lab",
                 members=frozenset({"alice"}),
-                scope=Scope(values=said.get("group", {}), pools={A100: said.get("group's pool", {})}),
+                scope=Scope(values=layers.get("group", {}), pools={A100: layers.get("group's pool", {})}),
             ),
         ),
-        users={"alice": Scope(values=said.get("user", {}), pools={A100: said.get("user's pool", {})})},
+        users={"alice": Scope(values=layers.get("user", {}), pools={A100: layers.get("user's pool", {})})},
     )
-    exemptions = [an_exemption(said[name], model=model) for name, model in EXEMPTIONS if name in said]
+    exemptions = [an_exemption(layers[name], model=model) for name, model in EXEMPTIONS if name in layers]
     return policy.limits_for(user="alice", model=A100, now=day(0), exemptions=exemptions).buffer
 
 

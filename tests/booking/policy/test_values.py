@@ -47,7 +47,7 @@ def test_every_known_limit_may_be_set(limit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"),
+    ("limit", "message"),
     [
         ("cooldwn", "There is no limit 'cooldwn' (is cooldown meant?)."),
         ("horizont", "There is no limit 'horizont' (is horizon meant?)."),
@@ -72,11 +72,11 @@ def test_every_known_limit_may_be_set(limit: str) -> None:
         ),
     ],
 )
-def test_an_unknown_limit_is_refused_with_the_closest_one(limit: str, said: str) -> None:
+def test_an_unknown_limit_is_refused_with_the_closest_one(limit: str, message: str) -> None:
     with pytest.raises(ValueMistakeError) as refusal:
         require_known_limit(limit)
-    assert str(refusal.value) == said
-    assert refused(limit, 1) == said, "whatever its value is"
+    assert str(refusal.value) == message
+    assert refused(limit, 1) == message, "whatever its value is"
 
 
 def test_only_a_part_of_a_very_long_name_is_shown() -> None:
@@ -89,7 +89,7 @@ def test_only_a_part_of_a_very_long_name_is_shown() -> None:
 
 @pytest.mark.parametrize("limit", [*DURATIONS, *OPTIONAL_DURATIONS])
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ("14d", Duration(14)),
         ("P2W", Duration(14)),
@@ -99,8 +99,8 @@ def test_only_a_part_of_a_very_long_name_is_shown() -> None:
         ("PT0S", Duration()),
     ],
 )
-def test_a_length_of_time_is_read_in_both_spellings(limit: str, written: str, meant: Duration) -> None:
-    assert read_value(limit, written) == meant
+def test_a_length_of_time_is_read_in_both_spellings(limit: str, written: str, expected: Duration) -> None:
+    assert read_value(limit, written) == expected
 
 
 @pytest.mark.parametrize("limit", [*DURATIONS, *OPTIONAL_DURATIONS])
@@ -131,9 +131,9 @@ def test_an_amount_that_is_not_a_whole_number_is_refused(limit: str, written: An
     assert refused(limit, written) == f"{limit} is a whole number, not {written!r}."
 
 
-@pytest.mark.parametrize(("written", "meant"), [(True, True), (False, False)])
-def test_a_switch_is_true_or_false(*, written: bool, meant: bool) -> None:
-    assert read_value(SWITCH, written) is meant
+@pytest.mark.parametrize(("written", "expected"), [(True, True), (False, False)])
+def test_a_switch_is_true_or_false(*, written: bool, expected: bool) -> None:
+    assert read_value(SWITCH, written) is expected
 
 
 @pytest.mark.parametrize("written", [1, 0, "true", "no", [True]])
@@ -197,13 +197,13 @@ def test_a_value_written_for_programs_is_read_back_unchanged(limit: str, days: i
     st.sampled_from(LIMIT_NAMES), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=3)
 )
 def test_any_input_is_a_value_or_is_refused_with_a_short_message(limit: str, written: Any) -> None:
-    said = ""
+    message = ""
     try:
         found = read_value(limit, written)
     except ValueMistakeError as error:
-        said = str(error)
-    if said:
-        assert said.startswith(limit)
-        assert len(said) < 300
+        message = str(error)
+    if message:
+        assert message.startswith(limit)
+        assert len(message) < 300
     else:
         assert read_value(limit, written_value(found)) == found

@@ -38,7 +38,7 @@ class Counted(Chain):
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvictionCalls:
     """The controller's calls, each as its verb and path."""
 
     booked: list[str]
@@ -48,22 +48,22 @@ class Asked:
     """Messages that were reported: at most one Event each."""
 
 
-def asked(cluster: Chain, victim: str) -> Asked:
+def eviction_calls(cluster: Chain, victim: str) -> EvictionCalls:
     """The calls because of the eviction of ``victim`` for the pod ``a``."""
     calls = [call for call in cluster.kube.calls if call.user == OURS]
     of_booked = [call for call in calls if _names(call, "a") or call.path.endswith("/bookings")]
     rest = [call for call in calls if call not in of_booked]
     of_victim = [call for call in rest if victim in call.path or victim in str(call.body)]
-    others = [said(call) for call in rest if call not in of_victim]
+    others = [summary(call) for call in rest if call not in of_victim]
     events = len(cluster.events) + len(cluster.recorded)
-    return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, events)
+    return EvictionCalls([*map(summary, of_booked)], [*map(summary, of_victim)], others, events)
 
 
 def _names(call: Call, pod: str) -> bool:
     return f"/pods/{pod}" in f"{call.path}/".replace("?", "/")
 
 
-def said(call: Call) -> str:
+def summary(call: Call) -> str:
     return f"{call.verb} {call.path}"
 
 
@@ -101,7 +101,7 @@ def test_evicting_a_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(clus
     served(cluster, "b3")
     assert cluster.annotation("b3", names.RECREATED_FROM) == "uid-b3"
     assert not cluster.pod("b3").metadata.finalizers
-    counted = asked(cluster, "b3")
+    counted = eviction_calls(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim) <= 10, counted.victim
     assert len(counted.booked) <= 2, counted.booked
@@ -116,7 +116,7 @@ def test_evicting_a_controllers_pod_costs_at_most_four_calls_with_those_of_the_b
     cluster.kube.put(PODS, raw)
     with_a_quick_watch(cluster)
     served(cluster, "b3")
-    counted = asked(cluster, "b3")
+    counted = eviction_calls(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim + counted.booked) <= 4, (counted.victim, counted.booked)
     assert counted.events <= 3
@@ -126,7 +126,7 @@ def test_a_late_watch_costs_one_more_read_of_the_victim_and_two_for_the_booked_p
     cluster: Chain,
 ) -> None:
     served(cluster, "b3")
-    counted = asked(cluster, "b3")
+    counted = eviction_calls(cluster, "b3")
     assert counted.others == []
     assert len(counted.victim) <= 11, counted.victim
     assert len(counted.booked) <= 4, counted.booked

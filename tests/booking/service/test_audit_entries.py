@@ -274,8 +274,8 @@ def denied(world: World, do: Callable[[], Record]) -> Denied:
 
 def test_refused_demand_is_recorded_with_the_user_the_request_and_the_broken_rules(world: World) -> None:
     """Two of eight GPUs are taken until the fifth day: a whole node is available from then on."""
-    asked = a_request(day(4), day(6), count=6, topology="any")
-    kept = denied(world, lambda: world.service.create(CAROL, asked))
+    request = a_request(day(4), day(6), count=6, topology="any")
+    kept = denied(world, lambda: world.service.create(CAROL, request))
     assert kept == Denied(
         at=day(0) + timedelta(hours=3),
         user="carol",

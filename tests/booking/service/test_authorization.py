@@ -88,7 +88,7 @@ def test_a_change_that_expects_versions_needs_the_current_one_among_them(
 
 
 @pytest.mark.parametrize(
-    ("who", "reason", "said"),
+    ("who", "reason", "expected"),
     [
         (ALICE, None, None),
         (ALICE, " done ", "done"),
@@ -98,9 +98,9 @@ def test_a_change_that_expects_versions_needs_the_current_one_among_them(
     ],
 )
 def test_administrators_give_a_reason_and_owners_need_none(
-    who: Principal, reason: str | None, said: str | None
+    who: Principal, reason: str | None, expected: str | None
 ) -> None:
-    assert reason_of(who, "alice", reason) == said
+    assert reason_of(who, "alice", reason) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_order_always_needs_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "booking", "said"),
+    ("who", "booking", "message"),
     [
         (ALICE, "b-one", None),
         (ROOT, "b-one", None),
@@ -137,12 +137,12 @@ def test_an_order_always_needs_a_reason() -> None:
     ],
 )
 def test_bookings_of_others_are_unknown_to_all_but_administrators(
-    store: Store, who: Principal, booking: str, said: str | None
+    store: Store, who: Principal, booking: str, message: str | None
 ) -> None:
     stored = store.write(lambda writing: writing.add(RECORD, guard=None))
-    if said is None:
+    if message is None:
         assert store.read(lambda reading: found(reading, who, booking)) == stored
         return
     with pytest.raises(UnknownBookingError) as unknown:
         store.read(lambda reading: found(reading, who, booking))
-    assert str(unknown.value) == said
+    assert str(unknown.value) == message

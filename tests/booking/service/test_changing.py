@@ -48,7 +48,7 @@ def test_fields_that_a_change_does_not_name_stay(change: Change, differs: dict[s
 
 
 @pytest.mark.parametrize(
-    ("had", "topology", "count", "asked"),
+    ("had", "topology", "count", "requested"),
     [
         (1, "any", UNSET, "any"),
         (1, "any", 1, "any"),
@@ -61,10 +61,10 @@ def test_fields_that_a_change_does_not_name_stay(change: Change, differs: dict[s
     ],
 )
 def test_one_gpu_that_becomes_several_is_requested_like_a_new_booking(
-    had: int, topology: Topology, count: int | UnsetType, asked: Topology | None
+    had: int, topology: Topology, count: int | UnsetType, requested: Topology | None
 ) -> None:
     record = msgspec.structs.replace(RECORD, count=had, topology=topology)
-    assert _request(record, Change(count=count)).topology == asked
+    assert _request(record, Change(count=count)).topology == requested
 
 
 # --- an end that is a release ------------------------------------------------------------------------

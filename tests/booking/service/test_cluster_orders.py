@@ -147,10 +147,10 @@ def test_a_server_without_a_cluster_takes_no_orders(
 def test_impossible_names_of_nodes_and_gpus_cause_no_calls(
     service: BookingService, kube: FakeKube, node: str, gpu: str
 ) -> None:
-    asked = len(kube.calls)
+    calls = len(kube.calls)
     with pytest.raises(UnknownError, match="There is no GPU"):
         service.order_gpu(ROOT, node, gpu, order="clear", reason="r")
-    assert (len(kube.calls), service.audit(ROOT).entries) == (asked, ())
+    assert (len(kube.calls), service.audit(ROOT).entries) == (calls, ())
 
 
 def test_an_order_is_given_up_after_five_conflicts_on_its_node(
@@ -165,14 +165,14 @@ def test_an_order_is_given_up_after_five_conflicts_on_its_node(
 
 
 @pytest.mark.parametrize(
-    ("inventory", "said"),
+    ("inventory", "message"),
     [("{", "The GPUs of n0 are not known"), (None, "n0 has no GPU 0; it has none"), ("[]", "are not known")],
 )
 def test_no_order_is_given_on_a_node_with_unknown_gpus(
-    service: BookingService, kube: FakeKube, inventory: str | None, said: str
+    service: BookingService, kube: FakeKube, inventory: str | None, message: str
 ) -> None:
     kube.patch(NODES, "n0", {"metadata": {"annotations": {names.INVENTORY: inventory}}})
-    with pytest.raises(UnknownError, match=said):
+    with pytest.raises(UnknownError, match=message):
         cordon(service)
 
 

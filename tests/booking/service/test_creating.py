@@ -65,16 +65,16 @@ def take_back(service: BookingService) -> None:
     end(ROOT, made.id, reason="next")
 
 
-@pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("booking_request", REQUESTS.values(), ids=REQUESTS)
 def test_a_dry_run_answers_as_the_booking_would_for_every_user(
-    service: BookingService, store: Store, asked: BookingRequest
+    service: BookingService, store: Store, booking_request: BookingRequest
 ) -> None:
     with_others(service)
     for who, user in ASKERS.values():
         stored, denied = store.change(), service.denied(ROOT).entries
-        tried = verdict(lambda who=who, user=user: service.dry_run(who, asked, user=user))
+        tried = verdict(lambda who=who, user=user: service.dry_run(who, booking_request, user=user))
         assert (store.change(), service.denied(ROOT).entries) == (stored, denied)
-        made = verdict(lambda who=who, user=user: service.create(who, asked, user=user))
+        made = verdict(lambda who=who, user=user: service.create(who, booking_request, user=user))
         assert tried == made
         if store.change() != stored:
             take_back(service)
@@ -86,7 +86,7 @@ def test_a_dry_run_of_the_first_slot_answers_with_the_slot_that_would_be_booked(
     service: BookingService, store: Store, count: int, deadline: int | None
 ) -> None:
     with_others(service)
-    asked = SlotRequest(
+    request = SlotRequest(
         model=A100,
         count=count,
         duration=Duration(days=2),
@@ -95,9 +95,9 @@ def test_a_dry_run_of_the_first_slot_answers_with_the_slot_that_would_be_booked(
         namespace="team",
     )
     stored = store.change()
-    tried = verdict(lambda: service.dry_run_earliest(ROOT, asked, user="alice"))
+    tried = verdict(lambda: service.dry_run_earliest(ROOT, request, user="alice"))
     assert (store.change(), service.denied(ROOT).entries) == (stored, ())
-    assert tried == verdict(lambda: service.create_earliest(ROOT, asked, user="alice"))
+    assert tried == verdict(lambda: service.create_earliest(ROOT, request, user="alice"))
     is_granted = isinstance(tried, tuple)
     assert store.change() == stored + is_granted
     assert [entry.user for entry in service.denied(ROOT).entries] == ["alice"] * (not is_granted)
@@ -170,12 +170,12 @@ def test_in_a_cluster_without_gpus_the_model_is_refused_as_unknown(store: Store,
     assert (denied.user, denied.model, denied.rules) == ("alice", A100, ("unknown-model",))
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(10**12, 2**31 - 1), (-(10**12), -(2**31 - 1)), (7, 7)])
+@pytest.mark.parametrize(("requested", "kept"), [(10**12, 2**31 - 1), (-(10**12), -(2**31 - 1)), (7, 7)])
 def test_denied_demand_is_stored_as_a_number_that_every_database_accepts(
-    service: BookingService, asked: int, kept: int
+    service: BookingService, requested: int, kept: int
 ) -> None:
     with pytest.raises(RefusedError):
-        service.create(ALICE, a_request(day(1), count=asked))
+        service.create(ALICE, a_request(day(1), count=requested))
     assert [denied.count for denied in service.denied(ROOT).entries] == [kept]
 
 

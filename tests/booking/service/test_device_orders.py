@@ -48,9 +48,11 @@ def test_the_last_order_about_the_use_of_a_gpu_and_the_last_clearing_count(
     before: DeviceOrder, given_orders: list[tuple[GpuOrder, str, datetime]]
 ) -> None:
     after = before
-    for order, said, at in given_orders:
-        after = ordered(after, order, message=said, at=at)
-    about_use = [said if order == "cordon" else None for order, said, _ in given_orders if order != "clear"]
+    for order, message, at in given_orders:
+        after = ordered(after, order, message=message, at=at)
+    about_use = [
+        message if order == "cordon" else None for order, message, _ in given_orders if order != "clear"
+    ]
     clearings = [at for order, _, at in given_orders if order == "clear"]
     assert after == DeviceOrder(
         cordoned=[before.cordoned, *about_use][-1], cleared=[before.cleared, *clearings][-1]
@@ -155,7 +157,7 @@ def test_orders_about_missing_gpus_are_kept_in_case_they_come_back(kube: FakeKub
 
 
 @pytest.mark.parametrize(
-    ("inventory", "gpu", "said"),
+    ("inventory", "gpu", "message"),
     [
         (encode_inventory(DEVICES), "7", "n0 has no GPU 7; it has 0 (GPU-a), 1 (GPU-c)."),
         (encode_inventory(DEVICES[2:]), "0", "n0 has no GPU 0; it has 1 (GPU-c)."),
@@ -164,12 +166,12 @@ def test_orders_about_missing_gpus_are_kept_in_case_they_come_back(kube: FakeKub
     ids=["another number", "not that one", "nothing published"],
 )
 def test_an_unknown_gpu_is_refused_with_the_known_ones(
-    kube: FakeKube, gpus: NodeGpus, inventory: str | None, gpu: str, said: str
+    kube: FakeKube, gpus: NodeGpus, inventory: str | None, gpu: str, message: str
 ) -> None:
     kube.patch(NODES, "n0", {"metadata": {"annotations": {names.INVENTORY: inventory}}})
     with pytest.raises(UnknownGpuError) as unknown:
         give(gpus, gpu)
-    assert str(unknown.value) == said
+    assert str(unknown.value) == message
     assert on_the_node(kube) == {}
 
 
@@ -228,9 +230,9 @@ TROUBLE: dict[str, tuple[Callable[[], ApiError], type[Exception], str]] = {
 def test_each_failed_call_to_the_api_server_becomes_a_readable_message(
     kube: FakeKube, gpus: NodeGpus, what: str, verb: str
 ) -> None:
-    error, kind, said = TROUBLE[what]
+    error, kind, message = TROUBLE[what]
     kube.fail(verb, error())
     with pytest.raises(kind) as raised:
         give(gpus)
-    assert str(raised.value) == said
+    assert str(raised.value) == message
     assert on_the_node(kube) == {}

@@ -162,10 +162,10 @@ def test_a_dry_run_of_an_exemption_answers_with_the_exemption_that_would_hold(
 def test_a_dry_run_of_an_eviction_names_the_user_of_the_pod(service: BookingService, kube: FakeKube) -> None:
     pod = service.dry_run_evict(ROOT, "team", "train", " because ")
     assert pod == PodToEvict(user="alice", booking="b-1", node="n0", gpus=2, controller="Job/epoch")
-    asked = kube.calls[-1]
-    assert (asked.verb, asked.path) == ("PATCH", "/api/v1/namespaces/team/pods/train?dryRun=All")
+    dry_run = kube.calls[-1]
+    assert (dry_run.verb, dry_run.path) == ("PATCH", "/api/v1/namespaces/team/pods/train?dryRun=All")
     service.evict(ROOT, "team", "train", "because")
-    assert kube.calls[-1].body == asked.body
+    assert kube.calls[-1].body == dry_run.body
     assert order_of(kube.get(PODS, "train", namespace="team")) is not None
 
 

@@ -136,11 +136,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_pod_that_cannot_be_evicted_by_order_is_refused_with_a_message_and_nothing_is_sent(
     kube: FakeKube, orders: PodOrders, what: str, ask: Callable[..., object]
 ) -> None:
-    pod, rule, said = REFUSED[what]
+    pod, rule, message = REFUSED[what]
     a_pod(kube, **pod)
     with pytest.raises(RefusedError) as refused:
         ask(orders, namespace=pod.get("namespace", "team"))
-    assert [(each.rule, each.message) for each in refused.value.violations] == [(rule, said)]
+    assert [(each.rule, each.message) for each in refused.value.violations] == [(rule, message)]
     assert [call.verb for call in kube.calls if call.verb == "PATCH"] == []
 
 
@@ -191,12 +191,12 @@ TROUBLE: dict[str, tuple[ApiError, type[Exception], str]] = {
 def test_each_failed_call_to_the_api_server_becomes_a_readable_message(
     kube: FakeKube, orders: PodOrders, what: str, verb: str, ask: Callable[..., object]
 ) -> None:
-    error, kind, said = TROUBLE[what]
+    error, kind, message = TROUBLE[what]
     a_pod(kube)
     kube.fail(verb, error)
     with pytest.raises(kind) as raised:
         ask(orders)
-    assert str(raised.value) == said
+    assert str(raised.value) == message
     assert raised.value.__cause__ is error
     assert order_of(kube.get(PODS, "train", namespace="team")) is None
 

@@ -65,8 +65,8 @@ def test_an_eviction_is_audited_before_it_is_ordered(world: World) -> None:
     world.evict(reason=" loud ")
     assert world.audited() == [("root", "pod.evict", "team/train", "loud", START)]
     assert world.pods.before == [["pod.evict"]]
-    ((*said, at),) = world.pods.given
-    assert said == ["team", "train", "root", "loud"]
+    ((*arguments, at),) = world.pods.given
+    assert arguments == ["team", "train", "root", "loud"]
     assert at == START + timedelta(milliseconds=750)
 
 
@@ -77,8 +77,8 @@ def test_each_order_about_a_gpu_is_audited_under_its_name_before_it_is_given(
     assert world.service.order_gpu(ROOT, "n0", "GPU-x", order=order, reason=" loud ") == "GPU-1"
     assert world.audited() == [("root", f"gpu.{order}", "n0/GPU-x", "loud", START)]
     assert world.gpus.before == [[f"gpu.{order}"]]
-    ((*said, at),) = world.gpus.given
-    assert said == ["n0", "GPU-x", order, "root: loud"]
+    ((*arguments, at),) = world.gpus.given
+    assert arguments == ["n0", "GPU-x", order, "root: loud"]
     assert at == START + timedelta(milliseconds=750)
 
 
@@ -202,15 +202,15 @@ PODS = [
 
 @pytest.mark.parametrize(("namespace", "is_name"), NAMESPACES)
 def test_an_impossible_namespace_causes_no_call(world: World, namespace: str, *, is_name: bool) -> None:
-    asked(world, namespace, "train", is_name=is_name)
+    assert_evicted_or_refused(world, namespace, "train", is_name=is_name)
 
 
 @pytest.mark.parametrize(("pod", "is_name"), PODS)
 def test_an_impossible_pod_name_causes_no_call(world: World, pod: str, *, is_name: bool) -> None:
-    asked(world, "team", pod, is_name=is_name)
+    assert_evicted_or_refused(world, "team", pod, is_name=is_name)
 
 
-def asked(world: World, namespace: str, pod: str, *, is_name: bool) -> None:
+def assert_evicted_or_refused(world: World, namespace: str, pod: str, *, is_name: bool) -> None:
     """Evict, in earnest and as a dry run; or both are refused without a call to the cluster."""
     for evict in (world.service.evict, world.service.dry_run_evict):
         if is_name:
@@ -267,7 +267,7 @@ def test_the_reason_is_checked_first_then_the_name_then_the_cluster(
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         (lambda s: s.evict(ROOT, "team", "train", "loud"), "This booking server cannot write to pods."),
         (
@@ -278,11 +278,11 @@ def test_the_reason_is_checked_first_then_the_name_then_the_cluster(
     ids=["evict", "clear"],
 )
 def test_a_server_without_a_cluster_reports_what_it_cannot_do(
-    store: Store, clock: FakeClock, order: Callable[[BookingService], object], said: str
+    store: Store, clock: FakeClock, order: Callable[[BookingService], object], message: str
 ) -> None:
     with pytest.raises(ClusterError) as error:
         order(BookingService(store, clock, Limits(), lambda: CLUSTER))
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_a_repeated_order_is_answered_without_the_cluster(world: World) -> None:
@@ -294,8 +294,8 @@ def test_a_repeated_order_is_answered_without_the_cluster(world: World) -> None:
 
 def test_a_dry_run_asks_the_cluster_in_the_administrators_name_and_returns_its_answer(world: World) -> None:
     assert world.service.dry_run_evict(ROOT, "team", "train", " loud ") == POD
-    assert [said[:4] for said in world.pods.tried] == [("team", "train", "root", "loud")]
+    assert [call[:4] for call in world.pods.tried] == [("team", "train", "root", "loud")]
     uuid = world.service.order_gpu(ROOT, "n0", "0", order="clear", reason=" loud ", dry_run=True, key=KEY)
     assert uuid == "GPU-0"
-    assert [said[:4] for said in world.gpus.tried] == [("n0", "0", "clear", "root: loud")]
+    assert [call[:4] for call in world.gpus.tried] == [("n0", "0", "clear", "root: loud")]
     assert (world.pods.given, world.gpus.given, world.audited()) == ([], [], [])

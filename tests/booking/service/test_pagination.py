@@ -180,10 +180,10 @@ def test_entries_that_stay_are_read_once_in_order_whatever_comes_and_goes_betwee
 
 
 @pytest.mark.parametrize(
-    ("asked", "given_"), [(-(10**9), 1), (0, 1), (1, 1), (MOST, MOST), (MOST + 1, MOST), (10**9, MOST)]
+    ("requested", "given_"), [(-(10**9), 1), (0, 1), (1, 1), (MOST, MOST), (MOST + 1, MOST), (10**9, MOST)]
 )
-def test_a_page_is_at_least_one_and_at_most_five_hundred_entries(asked: int, given_: int) -> None:
-    assert bounded(asked) == given_
+def test_a_page_is_at_least_one_and_at_most_five_hundred_entries(requested: int, given_: int) -> None:
+    assert bounded(requested) == given_
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_a_span_shows_only_the_bookings_that_overlap_it(
     service = seen_by(store, clock, "names")
     shown = service.overview(ALICE, day(start), day(end))
     assert {model: len(booked) for model, booked in shown.booked.items()} == {A100: drawn, A6000: 0}
-    (asked,) = service.availability(ALICE, A100, day(start), day(end))
-    assert len(asked.bookings) == drawn
+    (availability,) = service.availability(ALICE, A100, day(start), day(end))
+    assert len(availability.bookings) == drawn
 
 
 @pytest.mark.parametrize(

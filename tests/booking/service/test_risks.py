@@ -74,35 +74,35 @@ class World:
 
 
 @contextmanager
-def world(kind: str, folder: Path, asked: str, left: str) -> Iterator[World]:
+def world(kind: str, folder: Path, requested: str, left: str) -> Iterator[World]:
     folder.mkdir()
     with ExitStack() as stack:
-        yield World(a_database(kind, folder), REQUESTS[asked], LEFT[left], stack)
+        yield World(a_database(kind, folder), REQUESTS[requested], LEFT[left], stack)
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "left"),
+    ("kind", "requested", "left"),
     [
-        *(("sqlite", asked, left) for asked in REQUESTS for left in LEFT),
+        *(("sqlite", requested, left) for requested in REQUESTS for left in LEFT),
         pytest.param("postgresql", "planned", "two on each", marks=NEEDS_A_SERVER),
     ],
 )
 def test_every_alternative_can_be_booked_and_is_not_at_risk(
-    tmp_path: Path, kind: str, asked: str, left: str
+    tmp_path: Path, kind: str, requested: str, left: str
 ) -> None:
-    with world(kind, tmp_path / "first", asked, left) as seen:
+    with world(kind, tmp_path / "first", requested, left) as seen:
         offers = seen.offered
         assert bool(seen.service.at_risk([seen.lost])) >= bool(offers)
         assert len(set(offers)) == len(offers) <= 3
     for number, offer in enumerate(offers):
-        with world(kind, tmp_path / str(number), asked, left) as here:
+        with world(kind, tmp_path / str(number), requested, left) as here:
             taken = here.take(offer)
             assert (taken.start, taken.end, taken.count) == (offer.start, offer.end, offer.count)
             assert not here.service.at_risk([taken])
 
 
-def offered(tmp_path: Path, asked: str, left: str) -> set[str]:
-    with world("sqlite", tmp_path / "one", asked, left) as here:
+def offered(tmp_path: Path, requested: str, left: str) -> set[str]:
+    with world("sqlite", tmp_path / "one", requested, left) as here:
         return {offer.why for offer in here.offered}
 
 

@@ -31,9 +31,9 @@ def record_of(ask: Callable[[], Record]) -> Record | Refused:
     """The whole record, apart from the number of the change that wrote it; or as ``verdict``."""
     found: list[Record] = []
 
-    def asked() -> Record:
+    def ask_and_keep() -> Record:
         found.append(ask())
         return found[0]
 
-    said = verdict(asked)
-    return said if isinstance(said, list | str) else msgspec.structs.replace(found[0], change=0)
+    outcome = verdict(ask_and_keep)
+    return outcome if isinstance(outcome, list | str) else msgspec.structs.replace(found[0], change=0)

@@ -203,23 +203,23 @@ class Crowd:
     def _create(self, dice: Dice, user: str) -> Record | None:
         request, now = request_for(dice, self._scenario), self._clock.now()
         wanted = Wanted(user, request.start or now, request.end, request.count)
-        return self._asked(wanted, lambda: self._service.create(somebody(user), request))
+        return self._submit(wanted, lambda: self._service.create(somebody(user), request))
 
     def _change(self, dice: Dice, record: Record) -> Record:
         wanted_change = msgspec.structs.asdict(a_change(dice, self._scenario, record))
-        said = {name: value for name, value in wanted_change.items() if value is not UNSET}
-        becomes = msgspec.structs.replace(record, **said)
+        changes = {name: value for name, value in wanted_change.items() if value is not UNSET}
+        becomes = msgspec.structs.replace(record, **changes)
         start = max(becomes.start, self._clock.now())
         wanted = Wanted(record.user, start, becomes.end, becomes.count, changing=record.id)
-        change = partial(self._service.change, somebody(record.user), record.id, Change(**said))
-        return self._asked(wanted, change) or record
+        change = partial(self._service.change, somebody(record.user), record.id, Change(**changes))
+        return self._submit(wanted, change) or record
 
     def _end(self, record: Record) -> None:
         has_begun = record.state(self._clock.now()) == "active"
         end = self._service.release if has_begun else self._service.cancel
         self._keep(end(somebody(record.user), record.id))
 
-    def _asked(self, wanted: Wanted, ask: Callable[[], Record]) -> Record | None:
+    def _submit(self, wanted: Wanted, ask: Callable[[], Record]) -> Record | None:
         before = self._store.change()
         try:
             return self._keep(ask())

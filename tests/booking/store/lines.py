@@ -33,7 +33,7 @@ class Line:
 
     number: int
     param: str = "?"
-    said: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
     trouble: dict[str, Exception] = field(default_factory=dict)
     answers: dict[str, list[tuple[object, ...]]] = field(default_factory=dict)
     gone: Lost | None = None
@@ -44,7 +44,7 @@ class Line:
         """Record a statement, and answer or fail as the test has set."""
         del values
         assert self.is_open, "a closed connection was used"
-        self.said.append(statement)
+        self.statements.append(statement)
         trouble = self.trouble.pop(statement, None)
         if isinstance(trouble, Lost):
             self.gone = trouble

@@ -212,16 +212,16 @@ def test_a_list_continues_after_its_last_booking_was_moved_away(store: Store) ->
     assert ([each.id for each in page], following) == (["b-3"], None)
 
 
-@pytest.mark.parametrize("asked", [0, 1, 499, 500, 501, 1000, 1001])
-def test_any_number_of_ids_can_be_queried_at_once(store: Store, asked: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1000, 1001])
+def test_any_number_of_ids_can_be_queried_at_once(store: Store, count: int) -> None:
     numbers = (0, 499, 500, 999, 1000)
     stored = [
         a_record(day(-9 * (number % 2)), id=f"b-{number}", cancelled=day(0) if number == 500 else None)
         for number in numbers
     ]
     store.write(lambda writing: [writing.add(each) for each in stored])
-    known = store.known(f"b-{number}" for number in range(asked))
-    assert known == {f"b-{number}" for number in numbers if number < asked}
+    known = store.known(f"b-{number}" for number in range(count))
+    assert known == {f"b-{number}" for number in numbers if number < count}
 
 
 # --- writes ------------------------------------------------------------------------------------------

@@ -118,17 +118,17 @@ def test_nothing_is_read_of_an_altered_copy(file: Path, alter: Altered) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "reason"),
     [
         (Head(schema=2, store_id="a", change=1, what="a shopping list"), "is a a shopping list of format 1"),
         (Head(schema=2, store_id="a", change=1, format=2), f"is a {names.BACKUP} of format 2"),
     ],
     ids=["another program's", "a newer format"],
 )
-def test_a_complete_file_of_another_kind_is_reported(file: Path, head: Head, said: str) -> None:
+def test_a_complete_file_of_another_kind_is_reported(file: Path, head: Head, reason: str) -> None:
     with pytest.raises(StoreError) as error:
         read(file, dumped(ROWS, head))
-    assert str(error.value) == f"{file} {said}, and 1 can be read."
+    assert str(error.value) == f"{file} {reason}, and 1 can be read."
 
 
 def test_a_file_of_another_schema_can_be_read(file: Path) -> None:

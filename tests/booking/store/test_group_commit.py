@@ -36,13 +36,13 @@ class Disk:
 def together(turns: GroupCommit, disk: Disk, decisions: Sequence[Callable[[Any], Any]]) -> list[Future[Any]]:
     """The first alone, and all others while it is being stored."""
     with ThreadPoolExecutor(len(decisions)) as pool:
-        asked = [pool.submit(turns.submit, decisions[0])]
+        futures = [pool.submit(turns.submit, decisions[0])]
         assert disk.begun.wait(PATIENCE)
-        asked += [pool.submit(turns.submit, each) for each in decisions[1:]]
+        futures += [pool.submit(turns.submit, each) for each in decisions[1:]]
         while len(turns._waiting) < len(decisions) - 1:
             threading.Event().wait(0.001)
         disk.go_on.set()
-    return asked
+    return futures
 
 
 def test_waiting_writes_are_stored_in_one_turn_and_get_their_own_answers() -> None:

@@ -28,62 +28,62 @@ def store(engine: Engine) -> Iterator[Store]:
 
 def numbered() -> tuple[Callable[[Writing], int], list[int]]:
     """A write that returns how often it has run, and the changes that it has seen."""
-    asked: list[int] = []
+    runs: list[int] = []
 
     def decide(writing: Writing) -> int:
-        asked.append(writing.change())
+        runs.append(writing.change())
         writing._run(WRITES)
-        return len(asked)
+        return len(runs)
 
-    return decide, asked
+    return decide, runs
 
 
-def said(engine: Engine) -> list[list[str]]:
+def statements(engine: Engine) -> list[list[str]]:
     """The statements of each connection."""
-    return [line.said for line in engine.lines]
+    return [line.statements for line in engine.lines]
 
 
 def test_a_write_begins_with_the_identity_of_the_database_and_ends_with_a_commit(
     store: Store, engine: Engine
 ) -> None:
-    decide, asked = numbered()
+    decide, runs = numbered()
     assert store.write(decide) == 1
-    assert said(engine) == [[engine.writes, engine.locks, WRITES, "COMMIT"]]
-    assert (asked, engine.checks) == ([0], 1)
+    assert statements(engine) == [[engine.writes, engine.locks, WRITES, "COMMIT"]]
+    assert (runs, engine.checks) == ([0], 1)
 
 
 def test_the_number_of_changes_is_written_last_before_the_commit(store: Store, engine: Engine) -> None:
     engine.about[:] = [("abc", 1, 41)]
     assert store.write(lambda writing: writing._next_change()) == 42
-    *_, finished, commit = said(engine)[0]
+    *_, finished, commit = statements(engine)[0]
     assert (finished, commit) == ("UPDATE meta SET change = ? WHERE id = 1", "COMMIT")
 
 
 def test_a_read_begins_with_the_identity_of_the_database_too(store: Store, engine: Engine) -> None:
     engine.about[:] = [("abc", 1, 41)]
     assert store.change() == 41
-    assert said(engine) == [[engine.reads, engine.asks, "COMMIT"]]
+    assert statements(engine) == [[engine.reads, engine.asks, "COMMIT"]]
     assert engine.checks == 1
 
 
-@pytest.mark.parametrize(("lost_at", "asked_again"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
+@pytest.mark.parametrize(("lost_at", "reruns"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
 @pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
 def test_a_write_whose_connection_is_lost_before_its_commit_is_repeated_on_another(
-    store: Store, engine: Engine, lost_at: str, asked_again: int, times: int
+    store: Store, engine: Engine, lost_at: str, reruns: int, times: int
 ) -> None:
     """The function may run again: it affects nothing but its argument."""
     engine.trouble += [(lost_at, Lost())] * times
-    decide, asked = numbered()
-    assert store.write(decide) == len(asked) == 1 + times * asked_again
+    decide, runs = numbered()
+    assert store.write(decide) == len(runs) == 1 + times * reruns
     assert engine.open == [times]
-    assert [lines.count("COMMIT") for lines in said(engine)] == [0] * times + [1]
+    assert [lines.count("COMMIT") for lines in statements(engine)] == [0] * times + [1]
 
 
 def test_a_write_whose_idle_connection_is_gone_takes_another(store: Store, engine: Engine) -> None:
     store.write(lambda _: None)
     engine.lines[0].trouble[engine.writes] = Lost()
-    decide, asked = numbered()
-    assert store.write(decide) == len(asked) == 1
+    decide, runs = numbered()
+    assert store.write(decide) == len(runs) == 1
     assert engine.open == [1]
 
 
@@ -97,29 +97,29 @@ def test_a_transaction_aborted_by_a_deadlock_is_repeated_on_its_connection(
             return isinstance(error, Refused)
 
     shelf = Sacrificed(trouble=[(WRITES, Refused("deadlock detected"))])
-    decide, asked = numbered()
+    decide, runs = numbered()
     with closing(Store(shelf, store_id="abc", incarnation=1)) as deadlocked:
-        assert deadlocked.write(decide) == len(asked) == 2
+        assert deadlocked.write(decide) == len(runs) == 2
     assert len(shelf.lines) == 1
     assert (store.change(), len(engine.lines)) == (0, 1)
 
 
 def test_after_five_tries_a_write_is_given_up_with_a_message(store: Store, engine: Engine) -> None:
     engine.trouble += [(WRITES, Lost("the server goes down"))] * 9
-    decide, asked = numbered()
+    decide, runs = numbered()
     with pytest.raises(StoreError) as error:
         store.write(decide)
     assert str(error.value) == "The booking database the shelf cannot be used: the server goes down."
-    assert (len(asked), len(engine.lines)) == (ATTEMPTS, ATTEMPTS)
+    assert (len(runs), len(engine.lines)) == (ATTEMPTS, ATTEMPTS)
 
 
 def test_a_commit_whose_answer_is_lost_is_not_repeated(store: Store, engine: Engine) -> None:
     """It may have been stored: the next read shows whether."""
     engine.trouble.append(("COMMIT", Lost("no answer")))
-    decide, asked = numbered()
+    decide, runs = numbered()
     with pytest.raises(StoreError, match="the shelf cannot be used: no answer"):
         store.write(decide)
-    assert len(asked) == 1
+    assert len(runs) == 1
     assert store.write(decide) == 2
 
 
@@ -128,12 +128,12 @@ def test_a_statement_that_the_database_refuses_is_not_repeated(
     store: Store, engine: Engine, refused_at: str
 ) -> None:
     engine.trouble.append((refused_at, Refused("disk full")))
-    decide, asked = numbered()
+    decide, runs = numbered()
     with pytest.raises(StoreError, match="the shelf cannot be used: disk full"):
         store.write(decide)
-    assert len(asked) == (refused_at == WRITES)
-    assert said(engine)[0][-1] == "ROLLBACK"
-    assert store.write(decide) == len(asked)
+    assert len(runs) == (refused_at == WRITES)
+    assert statements(engine)[0][-1] == "ROLLBACK"
+    assert store.write(decide) == len(runs)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_a_wrong_statement_gives_a_message_and_is_rolled_back(
     store: Store, engine: Engine, error: peewee.PeeweeException, shown: str
 ) -> None:
     engine.trouble.append((WRITES, error))
-    decide, asked = numbered()
+    decide, runs = numbered()
     with pytest.raises(StoreError) as raised:
         store.write(decide)
     assert str(raised.value) == f"The booking database the shelf cannot be used: {shown}."
-    assert (len(asked), said(engine)[0][-1]) == (1, "ROLLBACK")
+    assert (len(runs), statements(engine)[0][-1]) == (1, "ROLLBACK")
 
 
 @pytest.mark.parametrize("lost_at", ["BEGIN", "SELECT about", "COMMIT"])
@@ -169,7 +169,7 @@ def test_l9_another_database_in_its_place_is_neither_read_nor_written(
     store: Store, engine: Engine, about: tuple[object, ...]
 ) -> None:
     engine.about[:] = [about]
-    decide, asked = numbered()
+    decide, runs = numbered()
     for ask in (lambda: store.write(decide), store.change, store.check):
         with pytest.raises(StoreGoneError) as error:
             ask()
@@ -177,8 +177,8 @@ def test_l9_another_database_in_its_place_is_neither_read_nor_written(
             "The booking database the shelf was overwritten while the booking server had it open: see that "
             "the right one is there and start the booking server again."
         )
-    assert asked == []
-    assert all("COMMIT" not in lines for lines in said(engine))
+    assert runs == []
+    assert all("COMMIT" not in lines for lines in statements(engine))
 
 
 def test_l9_a_database_without_an_identity_is_damaged(store: Store, engine: Engine) -> None:
@@ -197,7 +197,7 @@ def test_an_error_of_ours_reaches_the_caller_unchanged_and_rolls_the_write_back(
 
     with pytest.raises(ZeroDivisionError, match="ours"):
         store.write(fails)
-    assert said(engine) == [[engine.writes, engine.locks, WRITES, "ROLLBACK"]]
+    assert statements(engine) == [[engine.writes, engine.locks, WRITES, "ROLLBACK"]]
 
 
 def test_a_write_inside_another_is_refused_and_the_outer_one_continues(store: Store) -> None:

@@ -33,7 +33,7 @@ def everything(store: Store) -> dict[str, Record]:
         return {record.id: record for user in ("alice", "bob", "β☃") for record in reading.history(user)}
 
 
-def asked(url: str, statement: str) -> list[tuple[Any, ...]]:
+def query(url: str, statement: str) -> list[tuple[Any, ...]]:
     with closing(engine_of(url)) as engine, closing(engine.connect()) as line:
         return line.rows(statement)
 
@@ -61,8 +61,8 @@ def test_migrating_forward_back_and_forward_again_changes_nothing(old_file: Path
         found = everything(store)
     migrated(url, 1)
     columns = "SELECT * FROM bookings ORDER BY id"
-    assert asked(url, columns) == asked(f"sqlite:///{before}", columns)
-    assert asked(url, "SELECT store_id, version, change FROM meta") == [(STORE_ID, 1, 6)]
+    assert query(url, columns) == query(f"sqlite:///{before}", columns)
+    assert query(url, "SELECT store_id, version, change FROM meta") == [(STORE_ID, 1, 6)]
     assert indexes(url) == indexes(f"sqlite:///{before}")
     with closing(open_store(url)) as store:
         assert everything(store) == found
@@ -72,7 +72,7 @@ def indexes(url: str) -> list[tuple[Any, ...]]:
     of_bookings = (
         "SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger') AND tbl_name = 'bookings'"
     )
-    return sorted(asked(url, of_bookings))
+    return sorted(query(url, of_bookings))
 
 
 def test_data_unknown_to_schema_1_is_kept_until_the_next_migration_forward(url: str) -> None:
@@ -84,7 +84,7 @@ def test_data_unknown_to_schema_1_is_kept_until_the_next_migration_forward(url: 
         stored = store.write(lambda writing: writing.add(record, guard=guard))
         store.write(lambda writing: (writing.audit(entry), writing.block_add(block)))
     migrated(url, 1)
-    assert "plan" not in str(asked(url, "SELECT * FROM bookings"))
+    assert "plan" not in str(query(url, "SELECT * FROM bookings"))
     with closing(open_store(url)) as store, store.reading() as reading:
         assert reading.history("alice") == [stored]
         assert reading.audit_page(after=None, limit=9) == [msgspec.structs.replace(entry, number=1)]
@@ -121,8 +121,8 @@ def test_a_migration_that_fails_changes_nothing(old_file: Path) -> None:
         connection.execute("CREATE VIEW people AS SELECT 1 AS one")
     with pytest.raises(StoreError, match="cannot be used"):
         open_store(f"sqlite:///{old_file}")
-    assert asked(f"sqlite:///{old_file}", "SELECT version FROM meta") == [(1,)]
-    assert "plan" not in str(asked(f"sqlite:///{old_file}", "SELECT sql FROM sqlite_master"))
+    assert query(f"sqlite:///{old_file}", "SELECT version FROM meta") == [(1,)]
+    assert "plan" not in str(query(f"sqlite:///{old_file}", "SELECT sql FROM sqlite_master"))
 
 
 @pytest.mark.parametrize("version", [0, 3, -1])

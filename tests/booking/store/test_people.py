@@ -86,7 +86,7 @@ def test_expired_sessions_are_deleted_when_a_user_signs_in(
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("address", "found"),
     [
         ("alice@example.org", ["alice"]),
         ("ALICE@EXAMPLE.ORG", ["alice"]),
@@ -97,7 +97,7 @@ def test_expired_sessions_are_deleted_when_a_user_signs_in(
     ],
 )
 def test_an_address_is_found_as_a_whole_in_any_capitalisation(
-    store: Store, asked: str, found: list[str]
+    store: Store, address: str, found: list[str]
 ) -> None:
     for user, email in (
         ("bob", "Shared@Example.org"),
@@ -105,7 +105,7 @@ def test_an_address_is_found_as_a_whole_in_any_capitalisation(
         ("alice", "Alice@example.org"),
     ):
         set_email(store, user, email)
-    assert users(store, asked) == found
+    assert users(store, address) == found
 
 
 def test_the_newest_address_of_a_user_replaces_only_their_previous_one(store: Store) -> None:

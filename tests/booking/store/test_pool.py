@@ -41,11 +41,11 @@ def idle(pool: Pool, count: int) -> None:
 
 def test_consecutive_transactions_use_the_same_connection(pool: Pool, engine: Engine) -> None:
     assert {use(pool).number for _ in range(5)} == {0}
-    assert engine.lines[0].said == ["BEGIN", "COMMIT"] * 5
+    assert engine.lines[0].statements == ["BEGIN", "COMMIT"] * 5
 
 
 def test_a_transaction_begins_with_the_given_statement(pool: Pool) -> None:
-    assert use(pool, "BEGIN IMMEDIATE").said == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert use(pool, "BEGIN IMMEDIATE").statements == ["BEGIN IMMEDIATE", "COMMIT"]
 
 
 def test_simultaneous_transactions_have_their_own_connections(pool: Pool, engine: Engine) -> None:
@@ -67,7 +67,7 @@ def test_a_failed_transaction_is_rolled_back_and_its_connection_reused(
 ) -> None:
     with pytest.raises(error), pool.begun("BEGIN"):
         raise error
-    assert engine.lines[0].said == ["BEGIN", "ROLLBACK"]
+    assert engine.lines[0].statements == ["BEGIN", "ROLLBACK"]
     assert use(pool).number == 0
 
 
@@ -88,7 +88,7 @@ def test_an_idle_connection_that_is_gone_is_replaced_and_all_idle_ones_are_close
         line.trouble["BEGIN"] = Lost()
     assert use(pool).number == 3
     assert engine.open == [3]
-    assert sum(line.said.count("BEGIN") for line in engine.lines[:3]) == 4, (
+    assert sum(line.statements.count("BEGIN") for line in engine.lines[:3]) == 4, (
         "each lost connection was waited for"
     )
 
@@ -172,11 +172,13 @@ def test_a_closed_pool_closes_the_connections_that_are_given_back(pool: Pool, en
 # --- one connection ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("param", "said"), [("?", "SELECT ? WHERE a = ?"), ("%s", "SELECT %s WHERE a = %s")])
-def test_placeholders_are_written_in_the_style_of_the_database(param: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("param", "statement"), [("?", "SELECT ? WHERE a = ?"), ("%s", "SELECT %s WHERE a = %s")]
+)
+def test_placeholders_are_written_in_the_style_of_the_database(param: str, statement: str) -> None:
     line = Line(0, param=param)
     assert Connection(line).run("SELECT ? WHERE a = ?", 1, 2) == 0
-    assert line.said == [said]
+    assert line.statements == [statement]
 
 
 @pytest.mark.parametrize(

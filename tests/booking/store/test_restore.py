@@ -285,7 +285,7 @@ WRONG: dict[str, Wrong] = {
 def test_a_copy_that_cannot_be_restored_changes_nothing(
     tmp_path: Path, copy: Path, wrong: str, *, overwrite: bool
 ) -> None:
-    head, rows, said = WRONG[wrong]
+    head, rows, message = WRONG[wrong]
     write(copy, head, rows)
     path = tmp_path / "there.db"
     before = b""
@@ -295,7 +295,7 @@ def test_a_copy_that_cannot_be_restored_changes_nothing(
         before = copied(url_of(path))
     with pytest.raises(StoreError) as error:
         restore(copy, url_of(path), overwrite=overwrite)
-    assert str(error.value) == said.format(copy=copy, database=path)
+    assert str(error.value) == message.format(copy=copy, database=path)
     if overwrite:
         assert copied(url_of(path)) == before
     with closing(open_store(url_of(path))) as store:
@@ -333,8 +333,8 @@ def command(url: str, capsys: pytest.CaptureFixture[str]) -> Command:
 
     def run(*words: object) -> tuple[int, str, str]:
         code = main(["--database", url, *map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 

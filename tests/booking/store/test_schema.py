@@ -186,7 +186,7 @@ def test_an_unknown_schema_is_refused_with_the_known_ones(database: Any, version
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("text", "shown"),
     [
         ("disk I/O error", "disk I/O error"),
         ("disk full.", "disk full"),
@@ -196,8 +196,8 @@ def test_an_unknown_schema_is_refused_with_the_known_ones(database: Any, version
     ],
     ids=["plain", "with its full stop", "with blanks", "with values", "not on the first line"],
 )
-def test_an_error_of_the_database_becomes_one_sentence_without_values(said: str, shown: str) -> None:
-    assert str(message("here", Exception(said))) == f"The booking database here cannot be used: {shown}."
+def test_an_error_of_the_database_becomes_one_sentence_without_values(text: str, shown: str) -> None:
+    assert str(message("here", Exception(text))) == f"The booking database here cannot be used: {shown}."
 
 
 def test_errors_are_readable_without_knowledge_of_peewee() -> None:

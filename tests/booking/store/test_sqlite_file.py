@@ -84,11 +84,11 @@ GONE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("what", GONE)
 def test_l9_a_replaced_file_is_reported_with_what_to_do(file: DatabaseFile, path: Path, what: str) -> None:
-    happens, said = GONE[what]
+    happens, reason = GONE[what]
     happens(path)
     with pytest.raises(StoreGoneError) as error:
         file.check(b"mark")
-    assert str(error.value) == f"The booking database {path} {said}"
+    assert str(error.value) == f"The booking database {path} {reason}"
 
 
 def test_l9_a_folder_in_place_of_the_file_is_reported(file: DatabaseFile, path: Path) -> None:

@@ -17,17 +17,17 @@ class Database:
     """Answers each query with the next number, and records the statements."""
 
     param: str = "?"
-    said: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
+    executed: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
     rowcount: int = 1
 
     def execute_sql(self, statement: str, values: tuple[object, ...]) -> "Database":
         """One statement."""
-        self.said.append((statement, values))
+        self.executed.append((statement, values))
         return self
 
     def fetchall(self) -> list[tuple[int]]:
         """The number of queries so far."""
-        return [(len(self.said),)]
+        return [(len(self.executed),)]
 
 
 class Query:
@@ -78,7 +78,7 @@ def test_each_statement_that_writes_is_counted(database: Database) -> None:
     assert writing._run("UPDATE x SET a = ?", 5) == 1
     writing._do(Query())
     assert (writing.writes, writing.has_written) == (2, True)
-    assert database.said == [("UPDATE x SET a = ?", (5,)), ("peewee's", ())]
+    assert database.executed == [("UPDATE x SET a = ?", (5,)), ("peewee's", ())]
 
 
 @pytest.mark.parametrize(("changes", "stored"), [(0, []), (1, [8]), (3, [10])])
@@ -90,7 +90,7 @@ def test_the_number_of_the_newest_change_is_written_once_at_the_end(
     assert writing.change() == 7 + changes
     writing.finish()
     writing.finish()
-    assert [values for _, values in database.said] == [(number,) for number in stored]
+    assert [values for _, values in database.executed] == [(number,) for number in stored]
 
 
 @pytest.mark.parametrize(("text", "can"), [("", True), ("β\n", True), ("\0", False), ("a\0b", False)])

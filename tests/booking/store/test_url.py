@@ -80,9 +80,9 @@ def test_the_answer_timeout_is_an_option_of_ours() -> None:
 def test_an_invalid_url_is_refused_without_showing_a_password(url: str) -> None:
     with pytest.raises(StoreError) as refused:
         address_of(url)
-    said = f"{refused.value}{refused.value.__cause__ or ''}"
-    assert "postgresql://user@host:5432/database" in said
-    assert "hush" not in said
+    message = f"{refused.value}{refused.value.__cause__ or ''}"
+    assert "postgresql://user@host:5432/database" in message
+    assert "hush" not in message
 
 
 WORDS = st.text(
@@ -116,8 +116,10 @@ def refusal(url: str) -> str | None:
 
 @given(st.text(), st.sampled_from(("", "sqlite:///", "postgresql:", "postgresql://", "postgresql://a@")))
 def test_any_text_is_an_address_or_is_refused_with_a_message(text: str, before: str) -> None:
-    said = refusal(before + text)
-    assert said is None or said.startswith(("The database ", "The PostgreSQL database cannot be used: "))
+    message = refusal(before + text)
+    assert message is None or message.startswith(
+        ("The database ", "The PostgreSQL database cannot be used: ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,10 +164,10 @@ def test_an_invalid_url_is_shown_only_after_its_last_at_sign(url: str, shown: st
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("", 35.0), ("?answer_timeout=0.001", 0.001), ("?answer_timeout=3600", 3600.0)]
+    ("query", "seconds"), [("", 35.0), ("?answer_timeout=0.001", 0.001), ("?answer_timeout=3600", 3600.0)]
 )
-def test_an_answer_may_take_up_to_an_hour(said: str, seconds: float) -> None:
-    server = address_of(f"postgresql://a@db/b{said}")
+def test_an_answer_may_take_up_to_an_hour(query: str, seconds: float) -> None:
+    server = address_of(f"postgresql://a@db/b{query}")
     assert isinstance(server, Server)
     assert server.answer_timeout == seconds
 

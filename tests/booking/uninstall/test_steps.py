@@ -16,8 +16,8 @@ class Steps:
 
     def __init__(self) -> None:
         self.clock = FakeClock(self_advancing=True)
-        self.asked: list[str] = []
-        self.said: list[str] = []
+        self.attempts: list[str] = []
+        self.reports: list[str] = []
 
     def step(self, name: str, *answers: str | ApiError | None) -> Step:
         """A step with these answers, the last of them indefinitely."""
@@ -25,7 +25,7 @@ class Steps:
         last = answers[-1]
 
         def answer() -> str | None:
-            self.asked.append(name)
+            self.attempts.append(name)
             found = next(following, last)
             if isinstance(found, ApiError):
                 raise found
@@ -34,7 +34,7 @@ class Steps:
         return answer
 
     def run(self, *steps: Step, seconds: float = 10.0) -> bool:
-        return in_order(steps, Patience(clock=self.clock, seconds=seconds), self.said.append)
+        return in_order(steps, Patience(clock=self.clock, seconds=seconds), self.reports.append)
 
 
 @pytest.fixture
@@ -44,22 +44,22 @@ def steps() -> Steps:
 
 def test_a_step_begins_when_the_previous_one_is_done(steps: Steps) -> None:
     assert steps.run(steps.step("a", "wait", "wait", None), steps.step("b", None))
-    assert steps.asked == ["a", "a", "a", "b"]
+    assert steps.attempts == ["a", "a", "a", "b"]
 
 
 def test_the_remaining_work_is_reported_once_until_it_changes(steps: Steps) -> None:
     assert steps.run(steps.step("a", "two", "two", "one", "two", None))
-    assert steps.said == ["two", "one", "two"]
+    assert steps.reports == ["two", "one", "two"]
 
 
 def test_two_steps_may_report_the_same(steps: Steps) -> None:
     assert steps.run(steps.step("a", "left", None), steps.step("b", "left", None))
-    assert steps.said == ["left", "left"]
+    assert steps.reports == ["left", "left"]
 
 
 def test_a_run_without_steps_succeeds(steps: Steps) -> None:
     assert steps.run()
-    assert steps.said == []
+    assert steps.reports == []
 
 
 def test_there_is_a_pause_between_two_attempts(steps: Steps) -> None:
@@ -72,9 +72,9 @@ def test_all_steps_share_one_timeout_and_later_ones_are_not_begun_after_it(steps
     assert not steps.run(
         steps.step("a", *["left"] * 6, None), steps.step("b", "stuck"), steps.step("c", None), seconds=10
     )
-    assert steps.asked == ["a"] * 7 + ["b"] * 5
-    assert steps.said[-1].startswith("This takes too long.")
-    assert "uninstall again" in steps.said[-1]
+    assert steps.attempts == ["a"] * 7 + ["b"] * 5
+    assert steps.reports[-1].startswith("This takes too long.")
+    assert "uninstall again" in steps.reports[-1]
 
 
 def test_with_a_timeout_of_zero_each_step_is_still_tried_once(steps: Steps) -> None:
@@ -87,10 +87,10 @@ def test_a_step_that_the_api_server_refuses_is_retried_and_the_reason_reported(s
         Request("DELETE", "leases"), Status(code=403, reason="Forbidden", message="not allowed to delete")
     )
     assert steps.run(steps.step("a", refusal, refusal, None), steps.step("b", None))
-    assert steps.asked == ["a", "a", "a", "b"]
-    (said,) = steps.said
-    assert "is asked again" in said
-    assert "not allowed to delete" in said
+    assert steps.attempts == ["a", "a", "a", "b"]
+    (report,) = steps.reports
+    assert "is asked again" in report
+    assert "not allowed to delete" in report
 
 
 @pytest.mark.parametrize(

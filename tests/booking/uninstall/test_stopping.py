@@ -20,8 +20,8 @@ class Release:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
-        self.said: list[str] = []
-        self.stopping = Stopping(self.kube, self.clock, namespace=HOME, report=self.said.append)
+        self.reports: list[str] = []
+        self.stopping = Stopping(self.kube, self.clock, namespace=HOME, report=self.reports.append)
 
     def workload(self, part: str) -> None:
         resource, name = WORKLOADS[part]
@@ -52,7 +52,7 @@ def test_components_that_do_not_run_have_stopped_without_a_report(release: Relea
     assert release.stopping.controller() is None
     assert release.stopping.others() is None
     assert release.stopping.admission() is None
-    assert release.said == []
+    assert release.reports == []
 
 
 def test_a_workload_is_deleted_once_and_its_pods_are_awaited(release: Release) -> None:
@@ -61,7 +61,7 @@ def test_a_workload_is_deleted_once_and_its_pods_are_awaited(release: Release) -
     for _ in range(2):
         left = "Pods of GPU Booking are still terminating: controller-0 on n1."
         assert release.stopping.controller() == left
-    assert release.said == [f"Deployment {names.CONTROLLER} is stopped."]
+    assert release.reports == [f"Deployment {names.CONTROLLER} is stopped."]
     release.kube.finish(PODS, "controller-0", namespace=HOME)
     assert release.stopping.controller() is None
 
@@ -128,4 +128,4 @@ def test_the_end_of_admission_is_reported_once(release: Release) -> None:
     release.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}})
     assert release.stopping.admission() is None
     assert release.stopping.admission() is None
-    assert release.said == ["GPU Booking does not see new pods from now on."]
+    assert release.reports == ["GPU Booking does not see new pods from now on."]

@@ -42,7 +42,7 @@ def test_nothing_of_ours_is_left_except_the_bookings() -> None:
     for lease in (names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names.node_lease("n0"), names.MIRROR_LEASE):
         world.put_lease(lease)
     world.put_lease("somebodys")
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.left() == [f"Lease {names.MIRROR_LEASE}", "Lease somebodys"]
     (node,) = world.kube.list(NODES).items
     assert node.metadata.annotations == node.metadata.labels == {OTHERS: "yes"}
@@ -51,22 +51,22 @@ def test_nothing_of_ours_is_left_except_the_bookings() -> None:
 def test_the_mirrors_lease_is_removed_too_when_bookings_are_not_kept() -> None:
     world = World(keep_bookings=False)
     world.put_lease(names.MIRROR_LEASE)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.left() == []
-    assert not any("bookings" in message for message in world.said)
+    assert not any("bookings" in message for message in world.reports)
 
 
 @pytest.mark.parametrize("why", [EVICTED, REQUEUED], ids=["without a GPU", "as it was"])
 def test_an_evicted_pod_comes_back_once(why: EvictionCause) -> None:
     world = World()
     uid = taken_away(world, why)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     (back,) = world.pods
     assert back.metadata.annotation(names.RECREATED_FROM) == uid
     assert asks_for_gpus(back) == (why is REQUEUED)
     assert not is_terminating(back)
     assert world.left() == []
-    assert any("came back" in message for message in world.said)
+    assert any("came back" in message for message in world.reports)
 
 
 def test_a_pod_that_was_only_prepared_for_eviction_keeps_running() -> None:
@@ -77,7 +77,7 @@ def test_a_pod_that_was_only_prepared_for_eviction_keeps_running() -> None:
     with pytest.raises(ProtectedError):
         evictor.evict(victim, EVICTED)
     assert world.kube.list(POD_TEMPLATES).items
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     (pod,) = world.pods
     assert (pod.metadata.uid, is_terminating(pod)) == (victim.metadata.uid, False)
     assert world.left() == []
@@ -116,10 +116,10 @@ def test_nothing_is_changed_while_a_controller_outside_the_release_may_reclaim()
 
     world.clock.meanwhile = renewing
     assert not world.uninstall()
-    assert any(names.CONTROLLER_LEASE in message and "stop" in message for message in world.said)
+    assert any(names.CONTROLLER_LEASE in message and "stop" in message for message in world.reports)
     assert all(pod.metadata.uid == uid for pod in world.pods)
     world.clock.meanwhile = world.others_act
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.left() == []
 
 
@@ -128,10 +128,10 @@ def test_a_pod_that_does_not_end_is_named_and_comes_back_later() -> None:
     taken_away(world)
     world.kubelets_work = False
     assert not world.uninstall()
-    assert any("team/p is still terminating on node n0" in message for message in world.said)
-    assert "uninstall again" in world.said[-1]
+    assert any("team/p is still terminating on node n0" in message for message in world.reports)
+    assert "uninstall again" in world.reports[-1]
     world.kubelets_work = True
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert [pod.metadata.name for pod in world.pods] == ["p"]
     assert world.left() == []
 
@@ -141,19 +141,19 @@ def test_a_refused_comeback_is_reported_with_the_reason_and_how_to_give_it_up() 
     uid = taken_away(world)
     full = Forbidden(Request("POST", "pods"), Status(code=403, reason="Forbidden", message="exceeded quota"))
 
-    def refused(asked: Attributes) -> dict[str, Any]:
-        if asked.plural == PODS.plural:
+    def refused(attributes: Attributes) -> dict[str, Any]:
+        if attributes.plural == PODS.plural:
             raise full
-        return asked.obj
+        return attributes.obj
 
     world.kube.admission = refused
     assert not world.uninstall()
     assert any(
-        "exceeded quota" in said and f"PodTemplate {names.COMEBACK_PREFIX}{uid}" in said
-        for said in world.said
+        "exceeded quota" in message and f"PodTemplate {names.COMEBACK_PREFIX}{uid}" in message
+        for message in world.reports
     )
     world.kube.delete(POD_TEMPLATES, f"{names.COMEBACK_PREFIX}{uid}", namespace=TEAM)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.pods == ()
     assert world.left() == []
 
@@ -163,7 +163,7 @@ def test_calls_are_repeated_while_the_api_server_fails() -> None:
     taken_away(world)
     for verb in ("DELETE", "PATCH", "POST"):
         world.kube.lose(verb)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.left() == []
 
 
@@ -172,8 +172,8 @@ def test_pods_that_wait_for_our_scheduler_are_named() -> None:
     world.kube.put(PODS, gpu_pod("waits", node=None))
     world.kube.put(PODS, gpu_pod("runs"))
     assert world.uninstall()
-    assert any("team/waits" in message and names.SCHEDULER_NAME in message for message in world.said)
-    assert any(message == "Pods that run keep their GPUs until they end: 1." for message in world.said)
+    assert any("team/waits" in message and names.SCHEDULER_NAME in message for message in world.reports)
+    assert any(message == "Pods that run keep their GPUs until they end: 1." for message in world.reports)
 
 
 @pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "next to somebody's"])
@@ -182,7 +182,7 @@ def test_no_pod_stays_behind_our_scheduling_gate(others: list[dict[str, str]]) -
     pod = gpu_pod("queues", node=None)
     pod["spec"]["schedulingGates"] = [{"name": names.QUEUE}, *others]
     world.kube.put(PODS, pod)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     gates = world.kube.raw(PODS, "queues", namespace=TEAM)["spec"].get("schedulingGates", [])
     assert gates == others
 
@@ -233,7 +233,7 @@ def test_nothing_of_ours_remains_from_any_state_of_the_cluster(
         put_template(world, what, of.metadata.uid if of else f"uid-{what.replace(' ', '-')}")
     # A finalizer of another controller may keep an ended pod, and its name, for any length of time.
     world.clock.meanwhile = lambda: (World.others_act(world), let_go_by_others(world))[0]
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert world.left() == []
     for pod in world.pods:
         before = stored.get(pod.metadata.name)
@@ -241,7 +241,7 @@ def test_nothing_of_ours_remains_from_any_state_of_the_cluster(
             kept = {key for key in before.metadata.annotations or {} if key in STORY or key == OTHERS}
             assert kept <= set(pod.metadata.annotations or {})
     writes = len(world.writes)
-    assert world.uninstall(), world.said
+    assert world.uninstall(), world.reports
     assert all(call.startswith("DELETE ") for call in world.writes[writes:])
 
 

@@ -46,7 +46,7 @@ class World:
         self.clock.meanwhile = self.others_act
         self.kube = FakeKube(self.clock)
         self.settings = UninstallSettings(**settings)
-        self.said: list[str] = []
+        self.reports: list[str] = []
         self.kubelets_work = True
         for part, (resource, name) in WORKLOADS.items():
             self.kube.put(resource, {"metadata": {"name": name, "namespace": names.NAMESPACE}})
@@ -87,7 +87,7 @@ class World:
                 self.kube.finish(PODS, pod.metadata.name, namespace=TEAM)
 
     def uninstall(self) -> bool:
-        return uninstall(self.kube, self.clock, self.settings, report=self.said.append)
+        return uninstall(self.kube, self.clock, self.settings, report=self.reports.append)
 
     # --- what is there ---------------------------------------------------------------------------------
     def is_there(self, resource: Any, name: str, namespace: str | None = None) -> bool:

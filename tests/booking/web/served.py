@@ -55,12 +55,12 @@ class FakeTokens:
     def __init__(self) -> None:
         self.names = {f"{name}-token": name for name in ("alice", "bob")}
         self.groups: frozenset[str] = frozenset()
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.problem: ApiError | None = None
 
     def owner_of(self, token: str) -> Subject | None:
         """The owner of the token."""
-        self.asked[token] += 1
+        self.calls[token] += 1
         if self.problem:
             raise self.problem
         name = self.names.get(token)
@@ -72,13 +72,13 @@ class FakeAccess:
 
     def __init__(self) -> None:
         self.administrators: set[str] = set()
-        self.asked: Counter[Subject] = Counter()
+        self.calls: Counter[Subject] = Counter()
         self.problem: ApiError | None = None
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
         """Whether the subject is an administrator."""
         assert (verb, group, resource) == ("administer", names.DOMAIN, "bookings")
-        self.asked[who] += 1
+        self.calls[who] += 1
         if self.problem:
             raise self.problem
         return not self.administrators.isdisjoint({who.name, *who.groups})

@@ -150,22 +150,22 @@ def soaked(port: int, memory: Path) -> tuple[list[Sample], Counter[str]]:
             asker.ask()
         asker.close()
 
-    def asked() -> int:
+    def request_count() -> int:
         return sum(tally.total() for tally in tallies)
 
     begin = clock.monotonic()
     with ThreadPoolExecutor(ASKERS) as pool:
         working = [pool.submit(work, number) for number in range(ASKERS)]
-        while clock.monotonic() < begin + SECONDS or asked() < LEAST:
+        while clock.monotonic() < begin + SECONDS or request_count() < LEAST:
             if any(each.done() for each in working):
                 break
             clock.wait(end, INTERVAL)
             if memory.exists():
-                samples.append(Sample(asked(), *map(int, memory.read_text().split())))
+                samples.append(Sample(request_count(), *map(int, memory.read_text().split())))
         end.set()
         for each in working:
             each.result()
-    warm = [sample for sample in samples if sample.requests > WARM_UP * asked()]
+    warm = [sample for sample in samples if sample.requests > WARM_UP * request_count()]
     return warm, sum(tallies, Counter[str]())
 
 

@@ -82,7 +82,7 @@ def test_guessed_tokens_soon_cause_no_more_requests_to_the_api_server(served: Se
 
     assert {guess(number) for number in range(STRANGERS)} == {401}
     assert {guess(number) for number in range(STRANGERS, 2 * STRANGERS)} == {429}
-    assert served.tokens.asked.total() == STRANGERS
+    assert served.tokens.calls.total() == STRANGERS
 
     served.clock.advance(1)
     assert guess(0) == 401
@@ -138,13 +138,13 @@ class TestLogin:
         for _ in range(STRANGERS - 1):
             assert entrance.paste("guess").status_code == 401
         assert entrance.browser.get("/login").status_code == 200
-        asked = entrance.tokens.asked.total()
+        calls = entrance.tokens.calls.total()
         refused = entrance.paste("another-guess")
 
         assert refused.status_code == 429
         assert int(refused.headers["Retry-After"]) > 0
         assert "too many requests" in refused.text
-        assert entrance.tokens.asked.total() == asked
+        assert entrance.tokens.calls.total() == calls
         assert entrance.browser.get("/login").status_code == 429
         elsewhere = entrance.browser.get("/login", environ_overrides=ELSEWHERE)
         assert elsewhere.status_code == 200

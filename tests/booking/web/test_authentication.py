@@ -56,7 +56,7 @@ def test_a_malformed_header_is_refused_without_asking_the_api_server(served: Ser
 
     problem(answer, 401)
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="gpu-booking", error="invalid_token"'
-    assert served.tokens.asked.total() == 0
+    assert served.tokens.calls.total() == 0
 
 
 def test_an_invalid_token_is_refused(served: Served) -> None:
@@ -111,7 +111,7 @@ class TestMemory:
             assert door.user("alice-token") == "alice"
         door.clock.advance(9.9)
         door.user("alice-token")
-        assert door.tokens.asked == {"alice-token": 1}
+        assert door.tokens.calls == {"alice-token": 1}
 
         door.clock.advance(0.1)
         del door.tokens.names["alice-token"]
@@ -123,7 +123,7 @@ class TestMemory:
             with pytest.raises(ProblemError):
                 door.user("guess")
 
-        assert door.tokens.asked == {"guess": 1}
+        assert door.tokens.calls == {"guess": 1}
 
     def test_a_failure_is_not_remembered(self, door: Door) -> None:
         door.tokens.problem = DOWN
@@ -140,7 +140,7 @@ class TestMemory:
             door.user(f"t{number}")
         door.user("alice-token")
 
-        assert door.tokens.asked["alice-token"] == 2
+        assert door.tokens.calls["alice-token"] == 2
         assert len(door.authenticator._known) == REMEMBERED
 
     def test_no_token_is_kept(self, door: Door) -> None:
@@ -171,7 +171,7 @@ class TestRoles:
         door.access.administrators = {"alice"}
         for _ in range(3):
             assert door.authenticator.principal("Bearer alice-token").is_administrator
-        assert door.access.asked.total() == 1
+        assert door.access.calls.total() == 1
 
         door.access.administrators = set()
         door.clock.advance(10)

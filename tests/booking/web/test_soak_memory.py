@@ -20,10 +20,10 @@ def soak(*, blocks: float = 0.0, malloced: float = 0.0, pieces: int = 0) -> list
     begin = WARM_UP * LEAST
     seen = []
     for number in range(SAMPLES):
-        asked = int(begin + number * (LEAST - begin) / SAMPLES)
+        requests = int(begin + number * (LEAST - begin) / SAMPLES)
         more = pieces if number >= SAMPLES // 2 else 0
-        kept = 100 * 2**20 + int(malloced * asked) + more * PIECE + int(48 * blocks * asked)
-        seen.append(Sample(asked, kept, 420_000 + int(blocks * asked) + number * 7919 % NOISE))
+        kept = 100 * 2**20 + int(malloced * requests) + more * PIECE + int(48 * blocks * requests)
+        seen.append(Sample(requests, kept, 420_000 + int(blocks * requests) + number * 7919 % NOISE))
     return seen
 
 

@@ -364,7 +364,7 @@ class TestNotes:
         assert cache.annotated == {}
 
     @pytest.mark.parametrize(
-        ("pod", "is_noted"),
+        ("pod", "is_recorded"),
         [
             pytest.param(a_pod().asks(1).behind(), True, id="behind our gate"),
             pytest.param(a_pod().asks(1).behind("other"), False, id="behind another gate"),
@@ -374,19 +374,19 @@ class TestNotes:
         ],
     )
     def test_only_live_gpu_pods_behind_our_gate_or_with_the_reclaimer_s_annotations_are_noted(
-        self, cache: ClusterCache, pod: PodBuilder, *, is_noted: bool
+        self, cache: ClusterCache, pod: PodBuilder, *, is_recorded: bool
     ) -> None:
         cache.apply_pod(pod.obj)
-        assert bool(cache.annotated) is is_noted
+        assert bool(cache.annotated) is is_recorded
 
-    @pytest.mark.parametrize(("status", "is_noted"), [("True", True), ("False", False)])
+    @pytest.mark.parametrize(("status", "is_recorded"), [("True", True), ("False", False)])
     def test_a_pod_that_is_to_be_removed_is_noted(
-        self, cache: ClusterCache, status: str, *, is_noted: bool
+        self, cache: ClusterCache, status: str, *, is_recorded: bool
     ) -> None:
         condition = {"type": names.DISRUPTION_TARGET, "status": status}
         body = {**a_pod().asks(1).raw, "status": {"conditions": [condition]}}
         cache.apply_pod(msgspec.convert(body, Pod))
-        assert bool(cache.annotated) is is_noted
+        assert bool(cache.annotated) is is_recorded
 
     def test_a_deleted_pod_is_not_noted(self, cache: ClusterCache) -> None:
         pod = a_pod("p").asks(1).with_annotation(names.NOTICE, "x").at(2)

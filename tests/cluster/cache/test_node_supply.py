@@ -58,8 +58,8 @@ class Story:
         self.cache.apply_booking(msgspec.structs.replace(made, metadata=meta))
 
     def protected(self) -> None:
-        said = {names.NEVER_EVICT: self.random.choice(("true", "false"))}
-        meta = {"name": "default", "annotations": said, "resourceVersion": str(self.next())}
+        annotations = {names.NEVER_EVICT: self.random.choice(("true", "false"))}
+        meta = {"name": "default", "annotations": annotations, "resourceVersion": str(self.next())}
         self.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))
 
     def lease(self) -> None:

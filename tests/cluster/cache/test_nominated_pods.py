@@ -32,7 +32,7 @@ class Nominated:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         self.cache.apply_node(a_node("n0", a100(0), a6000(1)))
-        self.pod = pod or a_pod().of("alice").asks(1).meant_for("n0")
+        self.pod = pod or a_pod().of("alice").asks(1).nominated_to("n0")
         self.cache.apply_pod(self.pod.obj)
 
     def book(self, model: str = A100, *, user: str = "alice", start: int = 0, end: int = 2) -> None:
@@ -47,7 +47,7 @@ def test_without_a_booking_the_pod_may_get_any_model(read: Read) -> None:
 
 @every_reader
 def test_without_a_booking_the_pod_needs_the_model_it_requests(read: Read) -> None:
-    made = Nominated(a_pod().of("alice").asks(1).wants(A6000).meant_for("n0"))
+    made = Nominated(a_pod().of("alice").asks(1).wants(A6000).nominated_to("n0"))
     assert read(made.cache) == [frozenset({A6000})]
 
 
@@ -94,7 +94,7 @@ def test_a_deleted_booking_no_longer_counts(read: Read) -> None:
 def test_a_pod_that_the_booking_does_not_cover_needs_the_models_it_requests(
     read: Read, pod: PodBuilder, models: frozenset[str]
 ) -> None:
-    made = Nominated(pod.meant_for("n0"))
+    made = Nominated(pod.nominated_to("n0"))
     made.book()
     assert read(made.cache) == [models]
 

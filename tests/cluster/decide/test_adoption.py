@@ -68,8 +68,10 @@ def inputs(
     ledger = Ledger()
     for name, count in (nodes or {"n0": 2, "n1": 1}).items():
         more = [a6000(count + index, name) for index in range(a6000s)]
-        said = drift if name == "n0" else None
-        ledger.apply_node(a_node(name, *(a100(index, name) for index in range(count)), *more, drift=said))
+        node_drift = drift if name == "n0" else None
+        ledger.apply_node(
+            a_node(name, *(a100(index, name) for index in range(count)), *more, drift=node_drift)
+        )
     pods = {pod.obj.metadata.uid: pod.obj for pod, _ in pairs}
     for pod in pods.values():
         ledger.apply_pod(pod)
@@ -92,7 +94,7 @@ def of_pod(pod: PodBuilder, *others: Booking, **more: Any) -> set[tuple[str, str
 
 # --- which pods are asked about ----------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("pod", "is_asked"),
+    ("pod", "is_checked"),
     [
         (running(), True),
         (running().with_annotation(names.BOOKING, "b-1"), False),
@@ -104,10 +106,10 @@ def of_pod(pod: PodBuilder, *others: Booking, **more: Any) -> set[tuple[str, str
     ids=["bound", "booked by it", "booked by another", "by none any more", "waiting", "bound to no node"],
 )
 def test_only_a_running_pod_without_the_booking_s_annotation_is_checked_for_adoption(
-    pod: PodBuilder, *, is_asked: bool
+    pod: PodBuilder, *, is_checked: bool
 ) -> None:
-    assert is_new(pod.obj, MINE) == is_asked
-    assert of_pod(pod, BOBS) == ({PAIR} if is_asked else set())
+    assert is_new(pod.obj, MINE) == is_checked
+    assert of_pod(pod, BOBS) == ({PAIR} if is_checked else set())
 
 
 def test_no_pod_is_misplaced_where_none_is_covered() -> None:

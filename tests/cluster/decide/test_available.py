@@ -85,8 +85,8 @@ _POD = st.tuples(st.integers(1, 2), st.sampled_from((None, A100, A6000)))
 def test_as_many_devices_are_reserved_as_nominated_pods_can_get_leaving_the_most_for_others(
     ahead: list[tuple[int, str | None]], last: tuple[int, str | None]
 ) -> None:
-    def made(name: str, asked: tuple[int, str | None]) -> PodBuilder:
-        return a_pod(name).asks(asked[0]).wants(*filter(None, (asked[1],)))
+    def made(name: str, requested: tuple[int, str | None]) -> PodBuilder:
+        return a_pod(name).asks(requested[0]).wants(*filter(None, (requested[1],)))
 
     pods = [of_priority(made(f"p{n}", one), 0, nominated="n0") for n, one in enumerate(ahead)]
     view, request = a_ledger(*pods).view("n0"), gpu_request_of(made("last", last).obj)

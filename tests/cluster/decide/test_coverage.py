@@ -14,7 +14,7 @@ from cluster.objects.bookings import Booking
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
 
 HOUR = timedelta(hours=1)
-ASKED = "uid-p"
+POD = "uid-p"
 MIG = "nvidia.com/mig-1g.10gb"
 
 
@@ -55,7 +55,7 @@ def test_the_booking_of_a_covered_pod_is_reported() -> None:
     found = why(alices(), booking)
     assert (found.kind, found.booking, found.cover) == ("covered", booking, booking)
     assert found.asks is not None
-    assert found.asks.uid == ASKED
+    assert found.asks.uid == POD
 
 
 def test_a_booking_that_does_not_cover_the_pod_is_not_its_cover() -> None:
@@ -121,7 +121,7 @@ def test_a_pod_that_accepts_the_booked_model_among_others_is_not_rejected() -> N
 
 def test_a_bound_pod_is_judged_by_the_devices_that_it_has() -> None:
     pod = alices().obj
-    user_coverage = UserCoverage(bookings=(a_booking(),), pods={ASKED: pod})
+    user_coverage = UserCoverage(bookings=(a_booking(),), pods={POD: pod})
     has = candidate(pod, held={"main": ("GPU-0",)}, models={"GPU-0": A6000})
     assert has is not None
     found = coverage(pod, user_coverage, EPOCH, asks=has)
@@ -162,7 +162,7 @@ def test_pods_that_another_booking_covers_do_not_use_this_one_up() -> None:
 def test_a_leaving_pod_counts_as_using_nothing_of_its_booking() -> None:
     booking, leaving = a_booking(count=1), alices("a").terminating().obj
     user_coverage = UserCoverage(
-        bookings=(booking,), pods={"uid-a": leaving, ASKED: alices().obj}, covered={"uid-a": booking}
+        bookings=(booking,), pods={"uid-a": leaving, POD: alices().obj}, covered={"uid-a": booking}
     )
     found = coverage(alices().obj, user_coverage, EPOCH)
     assert (found.kind, found.users, found.left) == ("used-up", (leaving,), 1)
@@ -170,13 +170,13 @@ def test_a_leaving_pod_counts_as_using_nothing_of_its_booking() -> None:
 
 # --- a running pod in another booking's place --------------------------------------------------------
 def test_l5_a_pod_in_a_place_planned_for_others_gets_that_as_the_reason() -> None:
-    found = why(alices(), a_booking(), barred={(ASKED, "b-1")})
+    found = why(alices(), a_booking(), barred={(POD, "b-1")})
     assert verdict(found) == ("place", "b-1")
     assert (found.users, found.left) == ((), 0)
     assert found.asks is not None
 
 
-@pytest.mark.parametrize("pair", [("uid-a", "b-1"), (ASKED, "b-2")], ids=["other pod", "other booking"])
+@pytest.mark.parametrize("pair", [("uid-a", "b-1"), (POD, "b-2")], ids=["other pod", "other booking"])
 def test_a_misplaced_pair_of_another_pod_or_booking_is_not_reported(
     pair: tuple[str, str],
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_misplaced_pair_of_another_pod_or_booking_is_not_reported(
 
 
 def test_a_mismatch_is_reported_before_the_place() -> None:
-    found = why(alices(), a_booking(model=A6000), barred={(ASKED, "b-1")})
+    found = why(alices(), a_booking(model=A6000), barred={(POD, "b-1")})
     assert verdict(found) == ("model", "b-1")
 
 
@@ -207,8 +207,8 @@ def test_the_booking_that_fails_at_the_latest_check_is_reported(
     bookings = [_FAR_TO_NEAR[farther], _FAR_TO_NEAR[nearer]]
     user_coverage = UserCoverage(
         bookings=tuple(reversed(bookings) if is_reversed else bookings),
-        pods={ASKED: alices().obj},
-        barred={(ASKED, "place")},
+        pods={POD: alices().obj},
+        barred={(POD, "place")},
     )
     assert verdict(coverage(alices(gpus=2).obj, user_coverage, EPOCH)) == (nearer, nearer)
 
@@ -226,13 +226,13 @@ def test_the_first_by_name_of_two_bookings_that_began_together_is_reported() -> 
 
 
 # --- future bookings ---------------------------------------------------------------------------------
-def _coming(name: str = "b-1", hours: int = 1, **more: Any) -> Booking:
+def _future(name: str = "b-1", hours: int = 1, **more: Any) -> Booking:
     start = EPOCH + hours * HOUR
     return a_booking(name, start=start, end=start + HOUR, **more)
 
 
 def test_a_booking_that_will_cover_the_pod_is_reported_with_the_pod() -> None:
-    booking = _coming()
+    booking = _future()
     found = why(alices(), booking)
     assert (found.kind, found.booking, found.cover) == ("later", booking, None)
     assert found.asks is not None
@@ -240,7 +240,7 @@ def test_a_booking_that_will_cover_the_pod_is_reported_with_the_pod() -> None:
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_the_earliest_suitable_future_booking_is_reported(*, is_reversed: bool) -> None:
-    bookings = [_coming("b-1", 3), _coming("b-2", 2), _coming("b-3", 1, model=A6000)]
+    bookings = [_future("b-1", 3), _future("b-2", 2), _future("b-3", 1, model=A6000)]
     if is_reversed:
         bookings.reverse()
     assert verdict(why(alices(), *bookings)) == ("later", "b-2")
@@ -249,9 +249,9 @@ def test_the_earliest_suitable_future_booking_is_reported(*, is_reversed: bool) 
 @pytest.mark.parametrize(
     "booking",
     [
-        _coming(namespace="research"),
-        _coming(model=A6000),
-        _coming(count=1),
+        _future(namespace="research"),
+        _future(model=A6000),
+        _future(count=1),
         a_booking(count=2, start=EPOCH + HOUR, end=EPOCH + HOUR),
         a_booking(count=2, start=EPOCH - HOUR, end=EPOCH),
     ],
@@ -262,8 +262,8 @@ def test_a_booking_that_will_never_cover_the_pod_is_not_announced_to_it(booking:
 
 
 def test_a_running_booking_is_reported_before_a_future_one() -> None:
-    assert verdict(why(alices(), _coming("b-2"), a_booking("b-1", model=A6000))) == ("model", "b-1")
+    assert verdict(why(alices(), _future("b-2"), a_booking("b-1", model=A6000))) == ("model", "b-1")
 
 
 def test_a_future_booking_that_other_pods_will_use_up_is_still_reported() -> None:
-    assert why(alices(), _coming(), others=(alices("a"),)).kind == "later"
+    assert why(alices(), _future(), others=(alices("a"),)).kind == "later"

@@ -49,7 +49,7 @@ def ground(
     )
 
 
-def asked(wanting: PodBuilder, here: PreemptionNode, *proposed: str) -> tuple[str, ...] | None:
+def victims(wanting: PodBuilder, here: PreemptionNode, *proposed: str) -> tuple[str, ...] | None:
     return victims_of(gpu_request_of(wanting.obj), HIGH, here, proposed)
 
 
@@ -67,14 +67,14 @@ NODE = (a100(0), a100(1), a6000(2), a6000(3))
 def test_an_offer_that_frees_what_the_pod_needs_stays_as_it_is() -> None:
     here = ground(NODE, holder("a", a100(0)), holder("b", a100(1)), holder("c", a6000(2), a6000(3)))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-b") == ("uid-b",)
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-b") == ("uid-b",)
 
 
 def test_victims_of_another_model_are_replaced_by_the_cheapest_of_the_right_one() -> None:
     saved = holder("saved", a100(1)).with_annotation(names.CHECKPOINT_DONE, "2026-11-23T09:59:00Z")
     here = started(ground(NODE, holder("old", a100(0)), saved, holder("wrong", a6000(2), a6000(3))))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-wrong") == ("uid-saved",)
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-wrong") == ("uid-saved",)
 
 
 def test_a_protected_victim_is_replaced() -> None:
@@ -82,7 +82,7 @@ def test_a_protected_victim_is_replaced() -> None:
         NODE, holder("booked", a100(0)), holder("other", a100(1)), protected=frozenset({"uid-booked"})
     )
 
-    assert asked(a_pod().asks(3).wants(A100, A6000), here, "uid-booked") == ("uid-other",)
+    assert victims(a_pod().asks(3).wants(A100, A6000), here, "uid-booked") == ("uid-other",)
 
 
 def test_a_node_on_which_only_protected_pods_could_leave_is_left_out() -> None:
@@ -90,28 +90,28 @@ def test_a_node_on_which_only_protected_pods_could_leave_is_left_out() -> None:
         NODE, holder("booked", a100(0), a100(1)), holder("c", a6000(2)), protected=frozenset({"uid-booked"})
     )
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-booked") is None
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-c") is None
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-booked") is None
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-c") is None
 
 
 def test_a_node_without_matching_devices_is_left_out() -> None:
     here = ground((a6000(0), a6000(1)), holder("a", a6000(0), a6000(1)))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-a") is None
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-a") is None
 
 
 @pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
 def test_l6_no_pod_is_evicted_on_a_node_whose_agent_is_not_alive(agent: str) -> None:
     here = replace(ground(NODE, holder("a", a100(0))), agent=agent)
 
-    assert asked(a_pod().asks(4), here, "uid-a") is None
+    assert victims(a_pod().asks(4), here, "uid-a") is None
 
 
 def test_devices_that_are_kept_for_a_booked_pod_are_not_made_free_for_another() -> None:
     waits = a_pod("waits").asks(1).kept("n0", "GPU-n0-0")
     here = ground(NODE, holder("a", a100(0)), holder("b", a100(1)), waits)
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-a") == ("uid-b",)
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-a") == ("uid-b",)
 
 
 def test_whole_gpus_do_not_help_a_pod_that_wants_mig_devices_nor_another_profile() -> None:
@@ -128,22 +128,22 @@ def test_whole_gpus_do_not_help_a_pod_that_wants_mig_devices_nor_another_profile
     wanting = a_pod().asks(1, resource="nvidia.com/mig-1g.10gb")
 
     for offered in ("uid-whole", "uid-large", "uid-small"):
-        assert asked(wanting, here, offered) == ("uid-small",)
-    assert asked(wanting.wants("3g.40gb"), here, "uid-large") is None
+        assert victims(wanting, here, offered) == ("uid-small",)
+    assert victims(wanting.wants("3g.40gb"), here, "uid-large") is None
 
 
 def test_devices_that_containers_reuse_are_freed_only_once() -> None:
     here = ground(NODE[:2], holder("a", a100(0)), holder("b", a100(1)))
     wanting = a_pod().init("first", 1).sidecar("side", 1).asks(1)
 
-    assert asked(a_pod().init("first", 1).asks(1), here, "uid-a") == ("uid-a",)
-    assert asked(wanting, here, "uid-a") == ("uid-a", "uid-b")
+    assert victims(a_pod().init("first", 1).asks(1), here, "uid-a") == ("uid-a",)
+    assert victims(wanting, here, "uid-a") == ("uid-a", "uid-b")
 
 
 def test_pods_of_the_same_or_a_higher_priority_do_not_replace_a_victim() -> None:
     here = ground(NODE, holder("peer", a100(0), a100(1), priority=HIGH), holder("wrong", a6000(2), a6000(3)))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-wrong") is None
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-wrong") is None
 
 
 def test_replacement_victims_free_at_least_as_much_cpu_as_those_they_replace() -> None:
@@ -151,14 +151,14 @@ def test_replacement_victims_free_at_least_as_much_cpu_as_those_they_replace() -
     large = holder("large", a100(1), cpu="8")
     here = ground(NODE, small, large, holder("wrong", a6000(2), a6000(3), cpu="4"))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-wrong") == ("uid-large",)
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-wrong") == ("uid-large",)
 
 
 def test_pods_without_gpus_stay_victims_and_the_most_important_come_first() -> None:
     right, wrong = holder("right", a100(0), priority=7), holder("wrong", a6000(2), a6000(3), priority=3)
     here = ground((NODE[0], *NODE[2:]), right, wrong)
 
-    assert asked(a_pod().asks(1).wants(A100), here, "cpu-top", "uid-wrong", "cpu-low") == (
+    assert victims(a_pod().asks(1).wants(A100), here, "cpu-top", "uid-wrong", "cpu-low") == (
         "cpu-top",
         "uid-right",
         "cpu-low",
@@ -169,15 +169,15 @@ def test_a_pod_that_is_already_leaving_counts_and_may_be_named_again() -> None:
     here = ground(NODE, holder("leaves", a100(0)).terminating(), holder("b", a100(1)), holder("c", a6000(2)))
     here = replace(here, now=EPOCH, protected=frozenset({"uid-leaves"}))
 
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-leaves") == ("uid-leaves",)
-    assert asked(a_pod().asks(1).wants(A100), here, "uid-leaves", "uid-c") == ("uid-leaves", "uid-c")
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-leaves") == ("uid-leaves",)
+    assert victims(a_pod().asks(1).wants(A100), here, "uid-leaves", "uid-c") == ("uid-leaves", "uid-c")
 
 
 def test_no_pod_is_evicted_whose_devices_are_unaccounted() -> None:
     stranger = a_pod("stranger").asks(2).on("n0")
     here = ground(NODE, stranger, holder("a", a100(0)), protected=frozenset({"uid-stranger"}))
 
-    assert asked(a_pod().asks(3), here, "uid-stranger") is None
+    assert victims(a_pod().asks(3), here, "uid-stranger") is None
 
 
 @st.composite
@@ -233,7 +233,7 @@ def test_named_victims_may_be_evicted_suffice_and_could_not_be_spared(
 ) -> None:
     here, offer = drawn
     wanting = a_pod("wants").asks(gpus).wants(*models) if models else a_pod("wants").asks(gpus)
-    found = asked(wanting, here, *offer)
+    found = victims(wanting, here, *offer)
 
     gone = leaving(here)
     may_go = [

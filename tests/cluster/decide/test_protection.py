@@ -151,8 +151,8 @@ def test_the_product_s_own_namespace_is_a_setting() -> None:
 
 
 def test_a_pod_of_a_namespace_that_an_administrator_protects_is_never_evicted() -> None:
-    said = "an administrator has said that no pod of the namespace default is evicted"
-    assert _never(_running().obj, _protected()) == said
+    reason = "an administrator has said that no pod of the namespace default is evicted"
+    assert _never(_running().obj, _protected()) == reason
 
 
 @pytest.mark.parametrize(

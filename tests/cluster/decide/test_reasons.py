@@ -12,7 +12,7 @@ from cluster.decide import reasons
 from cluster.decide.reasons import Cause, Reason
 
 CAUSE = Cause("no-such", "no GPU{} here", "another node")
-SAID = CAUSE.reason(" of model x")
+REASON = CAUSE.reason(" of model x")
 
 
 def _each(causes: tuple[Cause, ...]) -> pytest.MarkDecorator:
@@ -21,36 +21,36 @@ def _each(causes: tuple[Cause, ...]) -> pytest.MarkDecorator:
 
 # --- a reason ----------------------------------------------------------------------------------------
 def test_a_reason_is_its_message_and_knows_its_code() -> None:
-    assert isinstance(SAID, Reason)
-    assert (SAID, SAID.code) == ("no GPU of model x here", "no-such")
+    assert isinstance(REASON, Reason)
+    assert (REASON, REASON.code) == ("no GPU of model x here", "no-such")
 
 
 def test_a_reason_for_the_scheduler_ends_with_its_code() -> None:
-    assert SAID.with_code == "no GPU of model x here [no-such]"
+    assert REASON.with_code == "no GPU of model x here [no-such]"
 
 
 def test_reasons_with_the_same_message_are_the_same_key() -> None:
-    counted: dict[str, int] = {SAID: 1}
+    counted: dict[str, int] = {REASON: 1}
     assert counted["no GPU of model x here"] == counted[CAUSE.reason(" of model x")] == 1
     assert CAUSE.reason(" of model y") not in counted
 
 
 def test_a_reason_has_room_for_nothing_but_message_and_code() -> None:
-    assert not hasattr(SAID, "__dict__")
+    assert not hasattr(REASON, "__dict__")
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickled_reason_keeps_its_code(protocol: int) -> None:
-    sent = pickle.loads(pickle.dumps(SAID, protocol))  # noqa: S301 -- our own
-    assert (type(sent), sent, sent.code) == (Reason, SAID, "no-such")
+    sent = pickle.loads(pickle.dumps(REASON, protocol))  # noqa: S301 -- our own
+    assert (type(sent), sent, sent.code) == (Reason, REASON, "no-such")
 
 
 def test_a_copy_of_a_reason_keeps_its_code() -> None:
-    assert copy.copy(SAID).code == copy.deepcopy([SAID])[0].code == "no-such"
+    assert copy.copy(REASON).code == copy.deepcopy([REASON])[0].code == "no-such"
 
 
 def test_for_the_scheduler_a_reason_is_a_plain_string_that_can_be_written_as_json() -> None:
-    assert msgspec.json.encode({"n0": SAID.with_code}) == b'{"n0":"no GPU of model x here [no-such]"}'
+    assert msgspec.json.encode({"n0": REASON.with_code}) == b'{"n0":"no GPU of model x here [no-such]"}'
 
 
 # --- a cause -----------------------------------------------------------------------------------------
@@ -95,14 +95,14 @@ def test_each_cause_has_a_remedy_in_a_clause_without_placeholders(cause: Cause) 
 
 
 def test_no_two_causes_have_the_same_message() -> None:
-    said = [cause.reason(" of model x") for cause in reasons.ALL]
-    assert len(set(said)) == len(said)
+    messages = [cause.reason(" of model x") for cause in reasons.ALL]
+    assert len(set(messages)) == len(messages)
 
 
 @_each((reasons.NO_SUCH, reasons.TOO_MANY_SUCH, reasons.MIXED_MODELS, reasons.UNHEALTHY, reasons.IN_USE))
 def test_a_cause_about_certain_gpus_names_them_right_after_the_word_gpus(cause: Cause) -> None:
-    said = cause.reason(" of model x")
-    assert "GPU of model x " in said or "GPUs of model x " in said
+    message = cause.reason(" of model x")
+    assert "GPU of model x " in message or "GPUs of model x " in message
 
 
 def test_a_cause_about_another_node_names_it() -> None:

@@ -67,10 +67,10 @@ class TestPut:
         assert again == bound
 
     def test_a_pod_that_is_put_as_terminating_has_its_grace_period(self, kube: FakeKube) -> None:
-        going = {"deletionTimestamp": "2026-03-02T09:00:00Z"}
-        pod = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}, **going))
+        terminating = {"deletionTimestamp": "2026-03-02T09:00:00Z"}
+        pod = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}, **terminating))
         assert pod.metadata.deletion_grace_period_seconds == 30
-        unbound = kube.put(PODS, pod_body("b", namespace="team", **going))
+        unbound = kube.put(PODS, pod_body("b", namespace="team", **terminating))
         assert unbound.metadata.deletion_grace_period_seconds == 0
 
     def test_a_raw_read_returns_a_copy(self, kube: FakeKube, bound: Pod) -> None:

@@ -31,9 +31,9 @@ def test_the_api_server_is_asked_with_name_and_groups(server: ScriptedServer) ->
     server.answers(Answer(status=201, body=b'{"metadata": {}, "status": {"allowed": true}}'))
 
     assert may(server)
-    asked = server.received[0]
-    assert (asked.verb, asked.target) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")
-    assert msgspec.json.decode(asked.body) == {
+    request = server.received[0]
+    assert (request.verb, request.target) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")
+    assert msgspec.json.decode(request.body) == {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {

@@ -115,11 +115,11 @@ class TestReading:
         assert len(server.received) == READ_ATTEMPTS
         assert len(clock.waits) == READ_ATTEMPTS - 1
 
-    @pytest.mark.parametrize(("asked", "waited"), [("3", 3.0), ("3600", LONGEST_PAUSE)])
+    @pytest.mark.parametrize(("retry_after", "waited"), [("3", 3.0), ("3600", LONGEST_PAUSE)])
     def test_an_overloaded_server_decides_how_long_to_wait_before_the_next_attempt(
-        self, server: ScriptedServer, asked: str, waited: float
+        self, server: ScriptedServer, retry_after: str, waited: float
     ) -> None:
-        server.answers(Answer(status=429, headers={"Retry-After": asked}), Answer(body=POD))
+        server.answers(Answer(status=429, headers={"Retry-After": retry_after}), Answer(body=POD))
         clock = FakeClock(self_advancing=True)
         assert client(server, clock=clock).get(PODS, "a", namespace="team").metadata.uid == "u1"
         assert clock.waits == [waited]

@@ -140,20 +140,20 @@ def test_the_thread_writes_waiting_events_at_the_end(world: World) -> None:
 
 
 def test_the_recorder_s_thread_waits_for_events_and_ends_when_stopped(world: World) -> None:
-    stop, asked = threading.Event(), threading.Event()
+    stop, get_called = threading.Event(), threading.Event()
 
     class Patient(queue.Queue[Any]):
         """A queue that may not be polled."""
 
         def get(self, *limits: Any, **named: Any) -> Any:
             assert (limits, named) == ((), {}), "it asks again after a while"
-            asked.set()
+            get_called.set()
             return super().get()
 
     world.recorder._queue = Patient()
     thread = threading.Thread(target=world.recorder.run, args=(stop,), daemon=True)
     thread.start()
-    assert asked.wait(60)
+    assert get_called.wait(60)
     stop.set()
     thread.join(60)
     assert not thread.is_alive()

@@ -99,9 +99,9 @@ def test_a_missing_context_is_reported_with_those_that_exist(tmp_path: Path) -> 
 
 def test_an_exec_program_receives_the_exec_info_and_returns_the_token(tmp_path: Path) -> None:
     program = (
-        "import json, os; asked = json.loads(os.environ['KUBERNETES_EXEC_INFO']);"
-        "print(json.dumps({'apiVersion': asked['apiVersion'], 'kind': 'ExecCredential',"
-        " 'status': {'token': os.environ['WHO'] + '/' + str(asked['spec']['interactive'])}}))"
+        "import json, os; info = json.loads(os.environ['KUBERNETES_EXEC_INFO']);"
+        "print(json.dumps({'apiVersion': info['apiVersion'], 'kind': 'ExecCredential',"
+        " 'status': {'token': os.environ['WHO'] + '/' + str(info['spec']['interactive'])}}))"
     )
     words = {"command": sys.executable, "args": ["-c", program], "env": [{"name": "WHO", "value": "alice"}]}
     words["apiVersion"] = "client.authentication.k8s.io/v1"

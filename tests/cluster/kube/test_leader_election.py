@@ -56,10 +56,10 @@ def test_the_first_candidate_leads(world: World) -> None:
 def test_a_renewal_is_one_request_and_changes_the_time_alone(world: World) -> None:
     first = world.candidate("a")
     first.attempt()
-    asked = len(world.kube.calls)
+    calls_before = len(world.kube.calls)
     world.clock.advance(2)
     assert first.attempt()
-    assert len(world.kube.calls) == asked + 1
+    assert len(world.kube.calls) == calls_before + 1
     assert world.lease.spec.renew_time == START + timedelta(seconds=2)
     assert world.lease.spec.acquire_time == START
 

@@ -94,10 +94,10 @@ def test_where_an_owner_may_not_be_set_the_lease_has_none(world: World) -> None:
 def test_a_renewal_changes_the_time_alone_in_one_request(world: World) -> None:
     agent = world.agent("a")
     agent.renew()
-    asked = len(world.kube.calls)
+    calls_before = len(world.kube.calls)
     world.clock.advance(10)
     assert agent.renew()
-    assert len(world.kube.calls) == asked + 1
+    assert len(world.kube.calls) == calls_before + 1
     assert world.lease.spec.renew_time == START + timedelta(seconds=10)
     assert world.lease.spec.acquire_time == START
 
@@ -284,9 +284,9 @@ def test_the_lease_is_released_when_the_node_stops_serving_and_taken_again_after
     agent.run(Stopping(world.clock, 0.1))
     assert world.is_released
     assert agent.age() is None
-    asked = len(world.kube.calls)
+    calls_before = len(world.kube.calls)
     agent.run(Stopping(world.clock, 60))
-    assert len(world.kube.calls) == asked
+    assert len(world.kube.calls) == calls_before
     serves = True
     agent.run(Stopping(world.clock, 0.1))
     assert not world.is_released
@@ -335,9 +335,9 @@ def test_annotations_are_written_with_each_renewal_and_cost_no_request_of_their_
     agent.renew()
     assert world.lease.metadata.annotation(names.USE) == "one"
     annotations[names.USE] = "two"
-    asked = len(world.kube.calls)
+    calls_before = len(world.kube.calls)
     agent.renew()
-    assert len(world.kube.calls) == asked + 1
+    assert len(world.kube.calls) == calls_before + 1
     assert world.lease.metadata.annotation(names.USE) == "two"
     annotations[names.USE] = None
     agent.renew()

@@ -97,7 +97,7 @@ class World:
         """Wait until the handler knows exactly these pods."""
         eventually(lambda: sorted(self.cache.pods) == sorted(names))
 
-    def asked(self, verb: str) -> int:
+    def request_count(self, verb: str) -> int:
         """How often the API server was asked."""
         return sum(call.verb == verb for call in self.kube.calls)
 
@@ -138,7 +138,7 @@ def test_the_list_is_streamed_and_changes_follow(world: World) -> None:
         world.gone("a")
         world.knows("b")
     assert world.cache.calls == ["replace", "upsert b", "remove a"]
-    assert world.asked("LIST") == 0
+    assert world.request_count("LIST") == 0
 
 
 def test_an_object_that_leaves_the_selection_is_removed(world: World) -> None:
@@ -156,7 +156,7 @@ def test_a_server_that_does_not_stream_lists_is_read_in_pages() -> None:
         world.knows(*"abcde")
         world.pod("f")
         world.knows(*"abcdef")
-    assert world.asked("LIST") == 3
+    assert world.request_count("LIST") == 3
     assert world.cache.calls[0] == "replace"
 
 
@@ -285,7 +285,7 @@ def test_the_list_is_asked_for_soon_after_an_outage_that_cost_the_history(world:
 def test_a_watch_that_ends_at_once_is_restarted_after_a_pause(world: World) -> None:
     with world.following():
         world.kube.break_watches()
-        eventually(lambda: world.asked("WATCH") == 2)
+        eventually(lambda: world.request_count("WATCH") == 2)
         world.kube.break_watches()
         world.clock.until_waiting()
     assert world.clock.waits == [0.25]

@@ -36,9 +36,9 @@ def test_a_token_for_our_audience_identifies_its_user(server: ScriptedServer) ->
     server.answers(says(authenticated=True, user=ALICE, audiences=["gpu-booking"]))
 
     assert reviews(server).owner_of("secret") == Subject("alice", frozenset({"system:authenticated"}))
-    asked = server.received[0]
-    assert (asked.verb, asked.target) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
-    assert msgspec.json.decode(asked.body) == {
+    request = server.received[0]
+    assert (request.verb, request.target) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews")
+    assert msgspec.json.decode(request.body) == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
         "spec": {"token": "secret", "audiences": ["gpu-booking"]},

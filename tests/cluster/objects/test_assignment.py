@@ -137,10 +137,10 @@ def test_l1_no_pod_counts_with_more_than_it_can_hold_whatever_is_written_on_it(b
     pod = builder.obj
     written = decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "{}")
     counted, needs = assignment_of(pod) or {}, container_needs(pod)
-    asked = {need.name: need.count for need in needs}
+    requested = {need.name: need.count for need in needs}
     assert len(devices_of(counted)) <= sum(demand(needs).values())
     for container, uuids in counted.items():
-        assert 0 < len(uuids) <= asked[container]
+        assert 0 < len(uuids) <= requested[container]
         assert len(set(uuids)) == len(uuids)
         assert list(uuids) == sorted(uuids, key=written[container].index)
 

@@ -11,11 +11,11 @@ from cluster import names
 from cluster.objects.inventory import (
     Device,
     InventoryError,
-    asked_as,
     decode_inventory,
     encode_inventory,
     inventory_of,
     mig_model,
+    possible_resources,
     resource_of,
 )
 from tests.fakes.objects import A100, a100, a_node
@@ -28,17 +28,19 @@ def written(*devices: dict[str, Any]) -> str:
     return msgspec.json.encode({"devices": devices}).decode()
 
 
-def said(*devices: Device) -> list[dict[str, Any]]:
+def entries(*devices: Device) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = msgspec.json.decode(encode_inventory(devices))["devices"]
     return found
 
 
 class TestWriting:
     def test_default_values_are_not_written(self) -> None:
-        assert said(Device(uuid="GPU-0", index=0, model="M")) == [{"uuid": "GPU-0", "index": 0, "model": "M"}]
+        assert entries(Device(uuid="GPU-0", index=0, model="M")) == [
+            {"uuid": "GPU-0", "index": 0, "model": "M"}
+        ]
 
     def test_an_unhealthy_device_is_written_with_its_reason(self) -> None:
-        (device,) = said(Device(uuid="GPU-0", model="M", health="unhealthy", reason="XID 79"))
+        (device,) = entries(Device(uuid="GPU-0", model="M", health="unhealthy", reason="XID 79"))
         assert (device["health"], device["reason"]) == ("unhealthy", "XID 79")
 
     def test_the_order_of_devices_is_kept(self) -> None:
@@ -67,14 +69,14 @@ class TestWriting:
         self, changes: dict[str, Any], key: str
     ) -> None:
         part = msgspec.structs.replace(PART, **changes)
-        assert said(WHOLE, part)[1].keys() == {"uuid", "parent", "profile", key}
+        assert entries(WHOLE, part)[1].keys() == {"uuid", "parent", "profile", key}
         assert decode_inventory(encode_inventory((WHOLE, part))) == (WHOLE, part)
 
     def test_a_mig_device_of_an_unhealthy_gpu_is_written_with_its_own_reason(self) -> None:
         whole = msgspec.structs.replace(WHOLE, health="unhealthy", reason="XID 79")
         same = msgspec.structs.replace(PART, uuid="MIG-1", health="unhealthy", reason="XID 79")
         other = msgspec.structs.replace(PART, health="unhealthy", reason="XID 94")
-        assert [device.get("reason") for device in said(whole, same, other)] == ["XID 79", None, "XID 94"]
+        assert [device.get("reason") for device in entries(whole, same, other)] == ["XID 79", None, "XID 94"]
         assert decode_inventory(encode_inventory((whole, same, other))) == (whole, same, other)
 
 
@@ -101,8 +103,8 @@ class TestReading:
     @pytest.mark.parametrize("text", ["", None])
     def test_a_node_whose_agent_has_published_nothing_has_no_inventory(self, text: str | None) -> None:
         node = a_node("n0")
-        noted = {} if text is None else {names.INVENTORY: text}
-        meta = msgspec.structs.replace(node.metadata, annotations=noted)
+        annotations = {} if text is None else {names.INVENTORY: text}
+        meta = msgspec.structs.replace(node.metadata, annotations=annotations)
         assert inventory_of(msgspec.structs.replace(node, metadata=meta)) == ()
 
     def test_an_inventory_without_devices_is_an_inventory(self) -> None:
@@ -190,15 +192,15 @@ PROFILES = [
 ]
 
 
-@pytest.mark.parametrize(("profile", "resource", "asked"), PROFILES)
+@pytest.mark.parametrize(("profile", "resource", "resource_names"), PROFILES)
 def test_a_device_may_have_been_given_under_the_resource_name_of_any_strategy(
-    profile: str | None, resource: str | None, asked: tuple[str, ...]
+    profile: str | None, resource: str | None, resource_names: tuple[str, ...]
 ) -> None:
     device = Device(uuid="A", model="M", profile=profile, resource=resource)
-    assert asked_as(device) == asked
-    assert resource_of(device) == (resource or asked[0])
-    assert resource_of(device) in asked_as(device)
-    assert all(map(names.is_gpu_resource, asked))
+    assert possible_resources(device) == resource_names
+    assert resource_of(device) == (resource or resource_names[0])
+    assert resource_of(device) in possible_resources(device)
+    assert all(map(names.is_gpu_resource, resource_names))
 
 
 def test_the_model_of_a_mig_device_contains_its_gpu_s_model_and_its_profile() -> None:

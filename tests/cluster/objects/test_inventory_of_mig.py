@@ -101,8 +101,8 @@ def test_faults_of_every_single_mig_device_stay_under_the_limit() -> None:
 
 def test_values_that_follow_from_the_gpu_are_not_written() -> None:
     whole, part = Big(parts=1).devices[:2]
-    said = msgspec.json.decode(encode_inventory((whole, part)))["devices"][1]
-    assert said.keys() == {"uuid", "memory", "parent", "profile"}
+    entry = msgspec.json.decode(encode_inventory((whole, part)))["devices"][1]
+    assert entry.keys() == {"uuid", "memory", "parent", "profile"}
 
 
 def test_a_mig_device_of_an_unhealthy_gpu_is_unhealthy_whatever_its_own_entry() -> None:

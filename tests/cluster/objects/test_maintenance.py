@@ -24,8 +24,8 @@ def test_blocks_are_read_back_as_written_and_their_order_does_not_matter() -> No
 
 
 def test_a_block_of_all_models_and_devices_names_none() -> None:
-    (said,) = msgspec.json.decode(encode_blocks([BLOCK]))
-    assert said.keys() == {"start", "end"}
+    (entry,) = msgspec.json.decode(encode_blocks([BLOCK]))
+    assert entry.keys() == {"start", "end"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 
 
-def noted(key: str, text: str) -> Namespace:
+def annotated(key: str, text: str) -> Namespace:
     return Namespace(metadata=Meta(name="team", annotations={key: text}))
 
 
@@ -27,7 +27,7 @@ def noted(key: str, text: str) -> Namespace:
     ],
 )
 def test_a_namespace_is_protected_where_its_annotation_is_true(text: str, *, is_protected: bool) -> None:
-    assert noted(names.NEVER_EVICT, text).is_protected is is_protected
+    assert annotated(names.NEVER_EVICT, text).is_protected is is_protected
 
 
 def test_protection_is_an_annotation_and_not_a_label() -> None:
@@ -35,10 +35,12 @@ def test_protection_is_an_annotation_and_not_a_label() -> None:
 
 
 def test_pods_of_controllers_belong_to_the_owner_of_their_namespace() -> None:
-    assert noted(names.OWNER, "alice").owner == "alice"
+    assert annotated(names.OWNER, "alice").owner == "alice"
 
 
-@pytest.mark.parametrize("namespace", [Namespace(), noted(names.OWNER, ""), noted(names.USER, "alice")])
+@pytest.mark.parametrize(
+    "namespace", [Namespace(), annotated(names.OWNER, ""), annotated(names.USER, "alice")]
+)
 def test_a_namespace_without_the_annotation_has_no_owner(namespace: Namespace) -> None:
     assert namespace.owner is None
     assert not namespace.is_protected

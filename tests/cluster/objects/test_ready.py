@@ -47,5 +47,5 @@ for kind in [*below(msgspec.Struct)]:
 
 def test_every_type_read_off_the_wire_is_prepared_when_its_module_is_imported() -> None:
     command = [sys.executable, "-c", SCRIPT, " ".join(MODULES)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert sorted(set(said.split()) - ONLY_WRITTEN) == []
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert sorted(set(output.split()) - ONLY_WRITTEN) == []

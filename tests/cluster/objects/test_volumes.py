@@ -57,8 +57,8 @@ class TestVolumeClaim:
         self, annotation: str | None, field: str | None, name: str
     ) -> None:
         """Source: k8s.io/component-helpers storage/volume, GetPersistentVolumeClaimClass."""
-        noted = None if annotation is None else {CLASS: annotation}
-        assert volume_claim(annotations=noted, storageClassName=field).storage_class == name
+        annotations = None if annotation is None else {CLASS: annotation}
+        assert volume_claim(annotations=annotations, storageClassName=field).storage_class == name
 
     @pytest.mark.parametrize(
         ("volume", "annotations", "is_bound"),

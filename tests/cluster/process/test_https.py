@@ -83,7 +83,7 @@ def context(ours: Signed, client: Signed | None) -> ssl.SSLContext:
     return made
 
 
-def asked(server: TlsServer, ours: Signed, client: Signed | None) -> bytes:
+def post(server: TlsServer, ours: Signed, client: Signed | None) -> bytes:
     connection = HTTPSConnection("127.0.0.1", server.port, context=context(ours, client), timeout=60)
     with contextlib.closing(connection):
         connection.request("POST", "/", body=b"abc")
@@ -114,7 +114,7 @@ def test_a_certificate_of_another_authority_is_answered_with_an_alert_and_logged
     server: TlsServer, ours: Signed, theirs: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert unknown ca"):
-        asked(server, ours, signed(theirs, tmp_path, NAME, use="clientAuth"))
+        post(server, ours, signed(theirs, tmp_path, NAME, use="clientAuth"))
     ((client, why),) = refusals(lines)
     assert client == "127.0.0.1"
     assert why.startswith("Its certificate is not accepted: ")
@@ -125,13 +125,13 @@ def test_a_certificate_for_servers_is_refused_for_its_purpose(
     server: TlsServer, ours: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert"):
-        asked(server, ours, signed(ours, tmp_path, NAME, use="serverAuth"))
+        post(server, ours, signed(ours, tmp_path, NAME, use="serverAuth"))
     assert "purpose" in refusals(lines)[0][1]
 
 
 def test_a_client_without_a_certificate_is_sent_an_alert_and_logged(server: TlsServer, ours: Signed) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert certificate required"):
-        asked(server, ours, None)
+        post(server, ours, None)
     assert refusals(lines) == [("127.0.0.1", "It shows no certificate.")]
 
 
@@ -139,7 +139,7 @@ def test_a_certificate_of_another_name_is_logged_with_that_name(
     server: TlsServer, ours: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises((ssl.SSLError, ConnectionError)):
-        asked(server, ours, signed(ours, tmp_path, "bob", use="clientAuth"))
+        post(server, ours, signed(ours, tmp_path, "bob", use="clientAuth"))
     ((client, why),) = refusals(lines)
     assert client == "127.0.0.1"
     assert why == "Its certificate is for bob, somebody.example, who may not ask."
@@ -157,7 +157,7 @@ def test_a_client_that_does_not_trust_our_certificate_is_logged(
 ) -> None:
     with capture_logs() as lines:
         with pytest.raises(ssl.SSLCertVerificationError):
-            asked(server, theirs, alice)
+            post(server, theirs, alice)
         eventually(lambda: bool(refusals(lines)), deadline=60)
     assert "authority of the certificate that it is shown" in refusals(lines)[0][1]
 
@@ -169,7 +169,7 @@ def test_a_client_that_connects_and_disconnects_at_once_is_not_logged(
         for _ in range(3):
             socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
         with pytest.raises(ssl.SSLError):
-            asked(server, ours, None)
+            post(server, ours, None)
     assert len(refusals(lines)) == 1
 
 
@@ -201,9 +201,9 @@ def test_new_authorities_apply_to_new_connections_and_open_ones_continue(
         assert lasting.getresponse().read() == b"1"
         before = lasting.sock
         server.present(pair, signed_by(theirs))
-        assert asked(server, ours, newcomer) == b"3"
+        assert post(server, ours, newcomer) == b"3"
         with pytest.raises(ssl.SSLError, match="alert unknown ca"):
-            asked(server, ours, alice)
+            post(server, ours, alice)
         lasting.request("POST", "/", body=b"ab")
         assert lasting.getresponse().read() == b"2"
         assert lasting.sock is before
@@ -214,9 +214,9 @@ def test_invalid_authorities_keep_the_former_ones(
 ) -> None:
     with pytest.raises(ServeError):
         server.present(pair, AllowedClients("no authority", frozenset()))
-    assert asked(server, ours, alice) == b"3"
+    assert post(server, ours, alice) == b"3"
     with pytest.raises(ssl.SSLError, match="alert certificate required"):
-        asked(server, ours, None)
+        post(server, ours, None)
 
 
 @pytest.mark.parametrize(

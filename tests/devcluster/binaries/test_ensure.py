@@ -173,11 +173,11 @@ def test_the_command_ends_with_the_message_that_names_the_tool(
 ) -> None:
     monkeypatch.setenv("FAKE_GO", "fail-helm")
     with start() as builder:
-        printed, said = builder.communicate()
+        printed, stderr = builder.communicate()
     assert (builder.returncode, printed) == (1, "")
-    assert "Building helm v" in said
-    assert "Memory ran out" in said
-    assert "Traceback" not in said
+    assert "Building helm v" in stderr
+    assert "Memory ran out" in stderr
+    assert "Traceback" not in stderr
     assert built(log)[-1] == "helm"
 
 
@@ -192,8 +192,8 @@ def hanging_build(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpro
     monkeypatch.setenv("FAKE_GO", "hang")
     with start() as builder:
         for _ in range(600):
-            said = log.read_text() if log.exists() else ""
-            if "hanging" in said:
+            content = log.read_text() if log.exists() else ""
+            if "hanging" in content:
                 break
             assert builder.poll() is None, builder.communicate()
             time.sleep(0.05)  # noqa: TID251 - another process has to get there

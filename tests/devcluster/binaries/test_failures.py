@@ -4,7 +4,7 @@ from devcluster.binaries.failures import LINES_SHOWN, message
 
 
 @pytest.mark.parametrize(
-    ("said", "advice"),
+    ("output", "advice"),
     [
         (
             "# github.com/seccomp/libseccomp-golang\nPackage libseccomp was not found",
@@ -17,8 +17,8 @@ from devcluster.binaries.failures import LINES_SHOWN, message
         ("missing go.sum entry for module providing package k8s.io/api", "go mod tidy"),
     ],
 )
-def test_a_known_failure_names_the_remedy(said: str, advice: str) -> None:
-    assert advice in message("Building it", 1, said.splitlines())
+def test_a_known_failure_names_the_remedy(output: str, advice: str) -> None:
+    assert advice in message("Building it", 1, output.splitlines())
 
 
 def test_a_failure_names_what_failed_and_ends_with_gos_last_lines() -> None:

@@ -91,12 +91,12 @@ def test_d(card):
 
 def test_the_outcomes_of_tests_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "test_played.py").write_text(PLAYED)
-    noted = tmp_path / "noted"
-    environment = {**os.environ, "NOTED_TESTS": str(noted), "PYTHONPATH": str(CHECKOUT)}
+    recorded = tmp_path / "recorded"
+    environment = {**os.environ, "TEST_REPORT": str(recorded), "PYTHONPATH": str(CHECKOUT)}
     plugins = ("-p", "devcluster.bundle.report_plugin", "-p", "no:randomly", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *plugins, "test_played.py"]
     subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
-    first, second, third = [Played(**json.loads(line)) for line in noted.read_text().splitlines()]
+    first, second, third = [Played(**json.loads(line)) for line in recorded.read_text().splitlines()]
     assert (first.name, first.outcome, first.why) == ("a b", "right", "")
     assert (second.name, second.outcome) == ("c", "wrong")
     assert "one is not two" in second.why

@@ -19,12 +19,12 @@ class Stands:
 
 
 def test_a_dump_shows_pods_nodes_the_newest_events_and_where_the_logs_are() -> None:
-    said = cluster_state(Stands()).splitlines()
-    assert said[:4] == [
+    lines = cluster_state(Stands()).splitlines()
+    assert lines[:4] == [
         "pods:",
         "  bob-1   Pending",
         "nodes:",
         "  kubectl get nodes failed: the server is away",
     ]
-    assert said[4:6] == ["events:", "  event 75"]
-    assert said[-2:] == ["  event 99", "All logs are kept in /kept/story."]
+    assert lines[4:6] == ["events:", "  event 75"]
+    assert lines[-2:] == ["  event 99", "All logs are kept in /kept/story."]

@@ -16,11 +16,11 @@ class Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers["Content-Length"]))
-        said = f"{self.headers['Host']} {self.path} ".encode() + sent
+        body = f"{self.headers['Host']} {self.path} ".encode() + sent
         self.send_response(200)
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(body)
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_requests_and_answers_pass_with_token_and_date(
     kube: KubeClient, proxy: FaultProxy, server: Upstream
 ) -> None:
     assert patch(kube) == "PATCH /api/v1/nodes/n0"
-    verb, path, headers, body = server.asked[0]
+    verb, path, headers, body = server.requests[0]
     assert (verb, path, body) == ("PATCH", "/api/v1/nodes/n0", b'{"metadata":{"uid":"1"}}')
     assert headers["Authorization"] == "Bearer secret"
     assert headers["Content-Type"] == "application/merge-patch+json"
@@ -79,7 +79,7 @@ def test_a_refusal_of_the_server_passes_as_it_is(kube: KubeClient, proxy: FaultP
 def test_connections_are_kept_on_both_sides(kube: KubeClient, server: Upstream) -> None:
     for _ in range(5):
         patch(kube)
-    assert len(server.asked) == 5
+    assert len(server.requests) == 5
     assert server.connections == 1
 
 
@@ -100,7 +100,7 @@ def test_a_call_with_a_made_up_answer_does_not_reach_the_server(
         patch(kube)
     assert caught.value.reason == answer.reason
     assert caught.value.refusal.retry_after == answer.retry_after
-    assert not server.asked
+    assert not server.requests
     assert patch(kube), "the next one passes, on the same connection"
     assert [record.status for record in proxy.rules.records] == [answer.code, 200]
 
@@ -116,14 +116,14 @@ def test_a_connection_ends_before_or_after_the_server_has_acted(
     seen: list[tuple[str, int]] = []
 
     def meanwhile(call: Call) -> None:
-        seen.append((call.step, len(server.asked)))
+        seen.append((call.step, len(server.requests)))
 
     proxy.rules.set(Rule(match=Match(), action=action(meanwhile=meanwhile)))
     with pytest.raises(Unreachable):
         patch(kube)
     assert seen == [("PATCH nodes", arrived)]
     assert patch(kube), "the next one passes, on another connection"
-    assert len(server.asked) == arrived + 1
+    assert len(server.requests) == arrived + 1
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -133,8 +133,8 @@ def test_a_slow_call_that_the_client_gives_up_still_reaches_the_server(
     proxy.rules.set(Rule(match=Match(), action=Slow(seconds=2.0, forwarded_late=late)))
     with pytest.raises(Unreachable):
         patch(kube)
-    assert len(server.asked) == (0 if late else 1)
-    eventually(lambda: len(server.asked) == 1)
+    assert len(server.requests) == (0 if late else 1)
+    eventually(lambda: len(server.requests) == 1)
 
 
 def test_a_server_that_is_away_shows_as_no_answer(
@@ -226,7 +226,7 @@ def test_a_watch_does_not_open_and_the_next_one_does(
     proxy.rules.set(Rule(match=WATCH, action=action))
     with pytest.raises(error):
         kube.watch(PODS, options=WatchOptions(silence_seconds=20.0))
-    assert (len(server.asked), proxy.watches()) == (arrived, 0)
+    assert (len(server.requests), proxy.watches()) == (arrived, 0)
     # The server learns that the watch whose answer was lost is over when it can send no more events.
     if arrived:
         eventually(lambda: server.events.put(event(0)) or server.watch_broke.wait(0.01))
@@ -268,7 +268,7 @@ def test_a_watch_gets_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, ser
     proxy.rules.set(Rule(match=WATCH, action=Answer(code=410, reason="Expired")))
     watcher = Watcher(kube)
     assert isinstance(watcher.ended(), Gone)
-    assert not server.asked
+    assert not server.requests
 
 
 def test_the_server_notices_at_once_that_a_client_has_gone(

@@ -28,7 +28,7 @@ class Upstream(ThreadingHTTPServer):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(identity.certificate, identity.key)
         self.url = f"https://127.0.0.1:{self.server_address[1]}"
-        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.requests: list[tuple[str, str, Mapping[str, str], bytes]] = []
         self.events: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.watch_broke = threading.Event()
         """Set when a watch could not be served to its end."""
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.asked.append((self.command, self.path, dict(self.headers.items()), body))
+        self.server.requests.append((self.command, self.path, dict(self.headers.items()), body))
         self.send_response_only(403 if "forbidden" in self.path else 200)
         self.send_header("Date", DATE)
         if "watch=" in self.path:

@@ -103,7 +103,7 @@ def test_the_token_of_a_node_agent_is_bound_to_its_node(tmp_path: Path) -> None:
         Path(identity.environment(cluster, tmp_path, names.NODE_AGENT, node=node)[TOKEN]).read_text()
         for node in ("node-a", "node-b")
     }
-    assert {said.rpartition(" on ")[2] for said in found} == {"node-a", "node-b"}
+    assert {token.rpartition(" on ")[2] for token in found} == {"node-a", "node-b"}
 
 
 def test_the_scheduler_asks_the_extender_with_an_account_of_its_own(tmp_path: Path) -> None:

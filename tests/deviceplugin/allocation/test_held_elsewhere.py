@@ -48,7 +48,7 @@ def test_devices_that_may_be_free_are_allocated(devices: str, state: NodeState) 
 
 
 @pytest.mark.parametrize(
-    ("devices", "state", "said"),
+    ("devices", "state", "holders"),
     [
         pytest.param(
             "A",
@@ -89,8 +89,8 @@ def test_devices_that_may_be_free_are_allocated(devices: str, state: NodeState) 
     ],
 )
 def test_a_device_of_another_living_pod_is_refused_with_the_pod_s_name(
-    devices: str, state: NodeState, said: str
+    devices: str, state: NodeState, holders: str
 ) -> None:
     message = held_elsewhere(devices.split(), state)
     assert message is not None
-    assert message.startswith(f"The kubelet offers devices that other living pods {said}.")
+    assert message.startswith(f"The kubelet offers devices that other living pods {holders}.")

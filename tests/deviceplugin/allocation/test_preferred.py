@@ -19,12 +19,12 @@ from tests.deviceplugin.pods import GPU, container, held, pod, view
 ALL = frozenset({"A", "B", "C", "D"})
 
 
-def asked(size: int = 1, available: frozenset[str] | set[str] = ALL, *must: str) -> AllocationRequest:
+def request(size: int = 1, available: frozenset[str] | set[str] = ALL, *must: str) -> AllocationRequest:
     return AllocationRequest(frozenset(available), frozenset(must), size)
 
 
 def test_the_only_waiting_pod_gets_its_assigned_devices() -> None:
-    choice = choose(asked(), view(pod("1", assignment=["C"])))
+    choice = choose(request(), view(pod("1", assignment=["C"])))
     assert choice == Decision(Verdict.ASSIGNED, ("C",), choice.pod, "main")
     assert choice.pod is not None
     assert choice.pod.metadata.uid == "1"
@@ -32,24 +32,24 @@ def test_the_only_waiting_pod_gets_its_assigned_devices() -> None:
 
 def test_pods_that_have_been_served_are_not_waiting() -> None:
     before, now = pod("a", assignment=["A"]), pod("2", assignment=["B"])
-    choice = choose(asked(1, ALL - {"A"}), view(before, now, holdings=held(a="A")))
+    choice = choose(request(1, ALL - {"A"}), view(before, now, holdings=held(a="A")))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
 
 
 def test_only_a_container_that_asks_for_as_many_devices_matches() -> None:
-    choice = choose(asked(2), view(pod("1", 1, assignment=["A"]), pod("2", 2, assignment=["B", "C"])))
+    choice = choose(request(2), view(pod("1", 1, assignment=["A"]), pod("2", 2, assignment=["B", "C"])))
     assert (choice.verdict, set(choice.devices)) == (Verdict.ASSIGNED, {"B", "C"})
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_pods_that_have_ended_are_not_waiting(phase: str) -> None:
-    choice = choose(asked(), view(pod("1", assignment=["A"], phase=phase), pod("2", assignment=["B"])))
+    choice = choose(request(), view(pod("1", assignment=["A"], phase=phase), pod("2", assignment=["B"])))
     assert choice.devices == ("B",)
 
 
 def test_a_pod_that_is_being_deleted_is_still_admitted() -> None:
-    going = pod("1", assignment=["B"])
-    assert choose(asked(), view(going)).verdict is Verdict.ASSIGNED
+    terminating = pod("1", assignment=["B"])
+    assert choose(request(), view(terminating)).verdict is Verdict.ASSIGNED
 
 
 def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
@@ -61,44 +61,44 @@ def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
     served: dict[tuple[str, str], frozenset[str]] = {}
     for name, device, *again in (("proxy", "A"), ("setup", "B"), ("main", "B", "B")):
         taken = frozenset().union(*served.values()).difference(again)
-        choice = choose(asked(1, ALL - taken, *again), view(shape, holdings=PodDevices(served)))
+        choice = choose(request(1, ALL - taken, *again), view(shape, holdings=PodDevices(served)))
         assert (choice.verdict, choice.container, choice.devices) == (Verdict.ASSIGNED, name, (device,))
         served[("1", name)] = frozenset({device})
 
 
 def test_a_started_pod_without_its_device_is_not_waiting() -> None:
     ghost, now = pod("1", assignment=["A"], started=True), pod("2", assignment=["B"])
-    assert choose(asked(), view(ghost, now)).devices == ("B",)
+    assert choose(request(), view(ghost, now)).devices == ("B",)
 
 
 def test_with_several_matching_pods_none_is_guessed_and_no_assignment_is_broken() -> None:
-    choice = choose(asked(), view(pod("1", assignment=["A"]), pod("2", assignment=["B"])))
+    choice = choose(request(), view(pod("1", assignment=["A"]), pod("2", assignment=["B"])))
     assert (choice.verdict, choice.devices) == (Verdict.AMBIGUOUS, ("C",))
     assert "default/pod-1, default/pod-2" in choice.message
 
 
 def test_a_request_without_a_waiting_pod_gets_unassigned_devices() -> None:
-    choice = choose(asked(2), view(pod("1", 1, assignment=["A"])))
+    choice = choose(request(2), view(pod("1", 1, assignment=["A"])))
     assert (choice.verdict, choice.devices) == (Verdict.NO_MATCH, ("B", "C"))
 
 
 def test_an_assigned_device_is_given_where_all_are_assigned_but_never_one_in_use() -> None:
     holdings = held(c="A")
     three, one = pod("c", assignment=["A"]), pod("1", assignment=["B"])
-    choice = choose(asked(2, {"A", "B", "C"}), view(three, one, holdings=holdings))
+    choice = choose(request(2, {"A", "B", "C"}), view(three, one, holdings=holdings))
     assert choice.devices == ("C", "B")
 
 
 def test_an_unavailable_assigned_device_is_replaced_by_an_unassigned_one() -> None:
     now = pod("2", assignment=["A"])
     later = pod("3", 2, assignment=["B", "C"])
-    choice = choose(asked(1, ALL - {"A"}), view(now, later))
+    choice = choose(request(1, ALL - {"A"}), view(now, later))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D",))
     assert choice.message == "Container main of pod default/pod-2 was assigned A, but is offered D."
 
 
 def test_a_pod_without_assignment_gets_unassigned_devices() -> None:
-    choice = choose(asked(), view(pod("1"), pod("2", 2, assignment=["A", "B"])))
+    choice = choose(request(), view(pod("1"), pod("2", 2, assignment=["A", "B"])))
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("C",))
 
 
@@ -106,31 +106,32 @@ def test_an_unreadable_annotation_assigns_nothing() -> None:
     broken = pod("1")
     assert broken.metadata.annotations is not None
     broken.metadata.annotations[names.ASSIGNED] = "{"
-    assert choose(asked(), view(broken)).verdict is Verdict.UNASSIGNED
+    assert choose(request(), view(broken)).verdict is Verdict.UNASSIGNED
 
 
 def test_checkpoint_entries_of_ended_pods_keep_no_devices() -> None:
     holdings = held(gone="A", ended="B")
     choice = choose(
-        asked(1, {"A"}), view(pod("ended", phase="Succeeded"), pod("1", assignment=["A"]), holdings=holdings)
+        request(1, {"A"}),
+        view(pod("ended", phase="Succeeded"), pod("1", assignment=["A"]), holdings=holdings),
     )
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A",))
 
 
 def test_a_device_in_use_is_avoided_even_if_the_kubelet_offers_it() -> None:
     holder = pod("a", assignment=["A"])
-    choice = choose(asked(), view(holder, pod("2", assignment=["A"]), holdings=held(a="A")))
+    choice = choose(request(), view(holder, pod("2", assignment=["A"]), holdings=held(a="A")))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("B",))
 
 
 def test_an_offer_of_devices_in_use_alone_is_refused_with_their_holders_names() -> None:
-    choice = choose(asked(1, {"A"}), view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A")))
+    choice = choose(request(1, {"A"}), view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
     assert "other living pods hold: A (held by default/pod-a)" in choice.message
 
 
 def test_too_few_free_devices_are_a_refusal_too() -> None:
-    choice = choose(asked(2, {"A", "B"}), view(pod("a"), pod("2", 2), holdings=held(a="A")))
+    choice = choose(request(2, {"A", "B"}), view(pod("a"), pod("2", 2), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
 
 
@@ -143,30 +144,30 @@ def test_devices_reused_from_an_init_container_identify_the_pod() -> None:
     )
     rival = pod("2", 2, assignment=["C", "D"])
     holdings = PodDevices({("1", "setup"): frozenset({"A"})})
-    choice = choose(asked(2, ALL, "A"), view(shape, rival, holdings=holdings))
+    choice = choose(request(2, ALL, "A"), view(shape, rival, holdings=holdings))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A", "B"))
 
 
 def test_devices_that_were_chosen_by_numa_are_kept() -> None:
-    choice = choose(asked(2, ALL, "D"), view(pod("1", 2, assignment=["A", "B"])))
+    choice = choose(request(2, ALL, "D"), view(pod("1", 2, assignment=["A", "B"])))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "A"))
 
 
 def test_a_must_include_device_that_another_pod_holds_is_a_refusal() -> None:
-    choice = choose(asked(2, ALL, "A"), view(pod("a"), pod("2", 2), holdings=held(a="A")))
+    choice = choose(request(2, ALL, "A"), view(pod("a"), pod("2", 2), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
 
 
 def test_without_known_pods_devices_in_the_checkpoint_come_last_and_no_pod_is_refused() -> None:
     blind = NodeState(GPU, held(a="A"), None)
-    assert choose(asked(), blind).devices == ("B",)
-    choice = choose(asked(1, {"A"}), blind)
+    assert choose(request(), blind).devices == ("B",)
+    choice = choose(request(1, {"A"}), blind)
     assert (choice.verdict, choice.devices) == (Verdict.PODS_UNAVAILABLE, ("A",))
 
 
 def test_without_a_checkpoint_assignments_are_kept_free() -> None:
     blind = NodeState(GPU, None, (pod("1", assignment=["A"]),))
-    choice = choose(asked(), blind)
+    choice = choose(request(), blind)
     assert (choice.verdict, choice.devices) == (Verdict.NO_CHECKPOINT, ("B",))
 
 
@@ -178,26 +179,26 @@ def test_remembered_pods_count_only_if_a_reused_device_identifies_them() -> None
         app=(container("main", 2),),
     )
     holdings = PodDevices({("1", "setup"): frozenset({"A"})})
-    proven = choose(asked(2, ALL, "A"), view(shape, holdings=holdings, remembered=True))
+    proven = choose(request(2, ALL, "A"), view(shape, holdings=holdings, remembered=True))
     assert (proven.verdict, proven.devices) == (Verdict.ASSIGNED, ("A", "B"))
-    stranger = choose(asked(2, ALL, "D"), view(pod("2", 2, assignment=["B", "C"]), remembered=True))
+    stranger = choose(request(2, ALL, "D"), view(pod("2", 2, assignment=["B", "C"]), remembered=True))
     assert stranger.verdict is Verdict.PODS_UNAVAILABLE
 
 
 def test_pods_of_other_resources_are_not_candidates() -> None:
     other = replace(view(pod("1")), resource="nvidia.com/mig-1g.5gb")
-    assert candidates(asked(), other) == ()
+    assert candidates(request(), other) == ()
 
 
 def test_an_assignment_of_two_resources_is_kept_resource_by_resource() -> None:
     shape = pod("1", assignment=["MIG-1", "B"], app=(container("main", 1, slices=1),))
-    choice = choose(asked(), replace(view(shape), other_resources=frozenset({"MIG-1"})))
+    choice = choose(request(), replace(view(shape), other_resources=frozenset({"MIG-1"})))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
 
 
 def test_a_device_that_a_pod_has_under_another_name_is_busy() -> None:
     holdings = PodDevices(others={"other": {("a", "main"): frozenset({"A"})}})
-    choice = choose(asked(), view(pod("a"), pod("1", assignment=["A"]), holdings=holdings))
+    choice = choose(request(), view(pod("a"), pod("1", assignment=["A"]), holdings=holdings))
     assert "A" not in choice.devices
-    choice = choose(asked(1, {"A"}), view(pod("a"), pod("1"), holdings=holdings))
+    choice = choose(request(1, {"A"}), view(pod("a"), pod("1"), holdings=holdings))
     assert choice.verdict is Verdict.REFUSED

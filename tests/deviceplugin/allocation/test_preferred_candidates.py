@@ -18,7 +18,7 @@ from tests.deviceplugin.pods import GPU, MIG, container, held, pod, view
 ALL = frozenset("ABCD")
 
 
-def asked(size: int = 1, available: str = "ABCD", must: str = "") -> AllocationRequest:
+def request(size: int = 1, available: str = "ABCD", must: str = "") -> AllocationRequest:
     return AllocationRequest(frozenset(available), frozenset(must), size)
 
 
@@ -32,20 +32,20 @@ UNREADABLE = pod("u", app=(Container(name="main", resources=Resources(limits={GP
 
 def test_the_first_container_of_a_pod_without_devices_is_the_waiting_one() -> None:
     seen = view(TWO_CONTAINERS)
-    assert candidates(asked(2), seen) == ()
-    (waiting,) = candidates(asked(1), seen)
+    assert candidates(request(2), seen) == ()
+    (waiting,) = candidates(request(1), seen)
     assert (waiting.uid, waiting.container, waiting.count) == ("1", "main", 1)
-    (waiting,) = candidates(asked(2), view(TWO_CONTAINERS, holdings=held(**{"1": "D"})))
+    (waiting,) = candidates(request(2), view(TWO_CONTAINERS, holdings=held(**{"1": "D"})))
     assert waiting.container == "side"
 
 
 def test_devices_assigned_to_a_later_container_are_kept_from_other_pods() -> None:
-    assert choose(asked(3), view(TWO_CONTAINERS, pod("2", 3))).devices == ("A", "B", "C")
-    assert choose(asked(1), view(TWO_CONTAINERS, pod("2"))).devices == ("A",)
+    assert choose(request(3), view(TWO_CONTAINERS, pod("2", 3))).devices == ("A", "B", "C")
+    assert choose(request(1), view(TWO_CONTAINERS, pod("2"))).devices == ("A",)
 
 
 def test_devices_assigned_to_a_later_container_are_kept_from_its_own_pod_too() -> None:
-    choice = choose(asked(1, "ABC"), view(TWO_CONTAINERS))
+    choice = choose(request(1, "ABC"), view(TWO_CONTAINERS))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("A",))
 
 
@@ -63,13 +63,13 @@ def test_a_container_with_two_requests_waits_for_each_until_that_one_is_served(
     resource: str, holdings: PodDevices, *, waits: bool
 ) -> None:
     seen = NodeState(resource, holdings, (MIXED,))
-    assert [waiting.uid for waiting in candidates(asked(), seen)] == ["1"] * waits
+    assert [waiting.uid for waiting in candidates(request(), seen)] == ["1"] * waits
 
 
 def test_a_pod_with_unreadable_amounts_waits_for_nothing() -> None:
     seen = view(UNREADABLE, pod("2", assignment=["B"]))
-    assert [waiting.uid for waiting in candidates(asked(), seen)] == ["2"]
-    assert choose(asked(), seen).devices == ("B",)
+    assert [waiting.uid for waiting in candidates(request(), seen)] == ["2"]
+    assert choose(request(), seen).devices == ("B",)
 
 
 @pytest.mark.parametrize(
@@ -84,20 +84,20 @@ def test_a_pod_with_unreadable_amounts_waits_for_nothing() -> None:
     ids=["two", "one has started", "the only one has started", "both have started", "two of three"],
 )
 def test_started_pods_are_excluded_where_several_match(pods: tuple[Pod, ...], found: str) -> None:
-    assert [waiting.uid for waiting in candidates(asked(), view(*pods))] == found.split()
+    assert [waiting.uid for waiting in candidates(request(), view(*pods))] == found.split()
 
 
 def test_a_pod_without_a_must_include_device_is_excluded_where_another_pod_has_one() -> None:
     takes_over = pod("1", init=(container("setup", 1),))
     holdings = PodDevices({("1", "setup"): frozenset("A")})
     seen = view(takes_over, pod("2"), pod("3"), holdings=holdings)
-    assert [waiting.uid for waiting in candidates(asked(must="A"), seen)] == ["1"]
-    assert [waiting.uid for waiting in candidates(asked(must="B"), seen)] == ["1", "2", "3"]
+    assert [waiting.uid for waiting in candidates(request(must="A"), seen)] == ["1"]
+    assert [waiting.uid for waiting in candidates(request(must="B"), seen)] == ["1", "2", "3"]
 
 
 def test_with_several_matching_pods_none_gets_devices_assigned_to_one_of_them() -> None:
     seen = view(pod("1", assignment=["A"]), pod("2", assignment=["C"]), pod("3"))
-    choice = choose(asked(), seen)
+    choice = choose(request(), seen)
     assert (choice.verdict, choice.devices, choice.pod) == (Verdict.AMBIGUOUS, ("B",), None)
     assert choice.has_candidate
 
@@ -140,7 +140,7 @@ def test_with_several_matching_pods_none_gets_devices_assigned_to_one_of_them() 
 def test_every_answer_that_is_not_the_assignment_is_explained(
     state: NodeState, verdict: Verdict, message: str
 ) -> None:
-    choice = choose(asked(), state)
+    choice = choose(request(), state)
     assert (choice.verdict, choice.message, len(choice.devices)) == (verdict, message, 1)
     assert choice.has_candidate is (verdict in {Verdict.AMBIGUOUS, Verdict.UNASSIGNED})
 
@@ -149,21 +149,21 @@ def test_pods_of_our_own_watch_make_a_device_avoided_but_do_not_refuse_a_pod() -
     """Our watch may show the end of the holder late, and a refusal is final."""
     seen = view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A"))
     watched = replace(seen, from_watch=True)
-    assert choose(asked(1, "AB"), watched).devices == ("B",)
-    assert choose(asked(1, "A"), seen).verdict is Verdict.REFUSED
-    choice = choose(asked(1, "A"), watched)
+    assert choose(request(1, "AB"), watched).devices == ("B",)
+    assert choose(request(1, "A"), seen).verdict is Verdict.REFUSED
+    choice = choose(request(1, "A"), watched)
     assert (choice.verdict, choice.devices, choice.busy) == (Verdict.ASSIGNED, ("A",), frozenset())
 
 
 def test_no_pod_is_refused_for_a_must_include_device_because_of_our_own_watch() -> None:
     seen = view(pod("a"), pod("2", 2), holdings=held(a="A"))
-    assert choose(asked(2, must="A"), seen).verdict is Verdict.REFUSED
-    choice = choose(asked(2, must="A"), replace(seen, from_watch=True))
+    assert choose(request(2, must="A"), seen).verdict is Verdict.REFUSED
+    choice = choose(request(2, must="A"), replace(seen, from_watch=True))
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("A", "B"))
 
 
 def test_a_refusal_names_only_the_offered_devices_of_their_holder() -> None:
-    choice = choose(asked(1, "A"), view(pod("a", 2), pod("2"), holdings=held(a="A C")))
+    choice = choose(request(1, "A"), view(pod("a", 2), pod("2"), holdings=held(a="A C")))
     assert choice.message.startswith(
         "The kubelet offers devices that other living pods hold: A (held by default/pod-a)."
     )

@@ -13,7 +13,7 @@ from deviceplugin.allocation.preferred import AllocationRequest, NodeState, Verd
 from tests.deviceplugin.pods import held, pod, view
 
 
-def asked(size: int, available: str = "ABCD", must: str = "") -> AllocationRequest:
+def request(size: int, available: str = "ABCD", must: str = "") -> AllocationRequest:
     return AllocationRequest(frozenset(available), frozenset(must), size)
 
 
@@ -21,10 +21,10 @@ def asked(size: int, available: str = "ABCD", must: str = "") -> AllocationReque
 class Picks:
     """Takes the last devices, and keeps what it was asked."""
 
-    asked: list[tuple[str, str, int]] = field(default_factory=list)
+    calls: list[tuple[str, str, int]] = field(default_factory=list)
 
     def __call__(self, free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
-        self.asked.append(("".join(free), "".join(sorted(taken)), count))
+        self.calls.append(("".join(free), "".join(sorted(taken)), count))
         return free[-count:]
 
 
@@ -33,7 +33,7 @@ def test_free_devices_come_first_then_assigned_then_in_use_then_both(size: int, 
     """D is free, C is assigned to a pod that waits, B is in use, and A is in use and assigned."""
     waits = pod("w", 9, assignment=["A", "C"])
     seen = view(pod("a", 2), waits, holdings=held(a="A B"))
-    choice = choose(asked(size), replace(seen, from_watch=True))
+    choice = choose(request(size), replace(seen, from_watch=True))
     assert (choice.verdict, "".join(choice.devices)) == (Verdict.NO_MATCH, devices)
 
 
@@ -41,7 +41,7 @@ def test_free_devices_come_first_then_assigned_then_in_use_then_both(size: int, 
 def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first(*, knows: bool) -> None:
     waits = pod("w", 2, assignment=["A", "B"])
     seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"), remembered=not knows)
-    assert choose(asked(3), seen).devices == ("C", "A", "B")
+    assert choose(request(3), seen).devices == ("C", "A", "B")
 
 
 @pytest.mark.parametrize(
@@ -59,35 +59,35 @@ def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first
 def test_must_include_comes_first_then_the_assignment_and_nothing_twice(
     size: int, must: str, assignment: list[str], devices: str, verdict: Verdict
 ) -> None:
-    choice = choose(asked(size, must=must), view(pod("1", size, assignment=assignment)))
+    choice = choose(request(size, must=must), view(pod("1", size, assignment=assignment)))
     assert ("".join(choice.devices), choice.verdict) == (devices, verdict)
 
 
 def test_many_must_include_devices_always_come_in_the_same_order() -> None:
     everything = "".join(chr(ord("A") + index) for index in range(12))
-    assert "".join(choose(asked(12, everything, must=everything), view(pod("1", 12))).devices) == everything
+    assert "".join(choose(request(12, everything, must=everything), view(pod("1", 12))).devices) == everything
 
 
 def test_the_pick_is_asked_for_the_missing_number_the_remaining_and_the_chosen_devices() -> None:
     picks = Picks()
     seen = replace(view(pod("1", 3, assignment=["B"]), pod("w", 9, assignment=["E"])), pick=picks)
-    choice = choose(asked(3, "ABCDEF", must="C"), seen)
-    assert picks.asked == [("ADF", "BC", 1)]
+    choice = choose(request(3, "ABCDEF", must="C"), seen)
+    assert picks.calls == [("ADF", "BC", 1)]
     assert choice.devices == ("C", "B", "F")
 
 
 def test_the_pick_is_not_asked_where_there_is_nothing_to_choose() -> None:
     picks = Picks()
     seen = replace(view(pod("1", 2), pod("w", 9, assignment=["C", "D"])), pick=picks)
-    assert choose(asked(2), seen).devices == ("A", "B")
-    assert picks.asked == []
+    assert choose(request(2), seen).devices == ("A", "B")
+    assert picks.calls == []
 
 
 def test_a_tier_that_is_too_small_is_taken_whole_and_the_pick_chooses_in_the_next() -> None:
     picks = Picks()
     seen = replace(view(pod("1", 2), pod("w", 9, assignment=["A", "B", "C"])), pick=picks)
-    assert choose(asked(2), seen).devices == ("D", "C")
-    assert picks.asked == [("ABC", "D", 1)]
+    assert choose(request(2), seen).devices == ("D", "C")
+    assert picks.calls == [("ABC", "D", 1)]
 
 
 # --- NVLink ------------------------------------------------------------------------------------------
@@ -131,11 +131,11 @@ def test_a_container_without_assignment_gets_linked_gpus_among_the_unassigned_on
     assigned: str, available: str, must: str, devices: str
 ) -> None:
     waits = pod("w", 9, assignment=list(assigned))
-    choice = choose(asked(2, available, must), linked(view(pod("1", 2), waits)))
+    choice = choose(request(2, available, must), linked(view(pod("1", 2), waits)))
     assert (choice.verdict, "".join(choice.devices)) == (Verdict.UNASSIGNED, devices)
 
 
 def test_an_assignment_that_is_partly_gone_is_completed_by_a_gpu_linked_to_the_rest() -> None:
-    choice = choose(asked(2, "DAB"), linked(view(pod("1", 2, assignment=["C", "D"]))))
+    choice = choose(request(2, "DAB"), linked(view(pod("1", 2, assignment=["C", "D"]))))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "B"))
     assert choice.message == "Container main of pod default/pod-1 was assigned C, D, but is offered D, B."

@@ -95,8 +95,11 @@ def test_an_empty_checkpoint_does_not_keep_a_container_from_starting() -> None:
 def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
     decision = gate("A", held(a="A"), pod("a", assignment=["B"], model="NVIDIA RTX A6000"))
     assert decision.gate is StartVerdict.WRONG_MODEL
-    asked, given = "asks for a GPU of model NVIDIA-RTX-A6000", "but the kubelet gave it GPU A, a NVIDIA-A100"
-    assert f"{asked}, {given}" in decision.message
+    requested, given = (
+        "asks for a GPU of model NVIDIA-RTX-A6000",
+        "but the kubelet gave it GPU A, a NVIDIA-A100",
+    )
+    assert f"{requested}, {given}" in decision.message
     assert gate("A", held(a="A"), pod("a", assignment=["A"], model="NVIDIA A100")).is_open
 
 
@@ -130,21 +133,23 @@ HOLDS_ALL = held(a=" ".join(MANY))
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "reported"),
     [
         ("XID 79: the GPU has fallen off the bus.", "XID 79: the GPU has fallen off the bus"),
         ("too hot", "too hot"),
         (None, "no reason given"),
     ],
 )
-def test_the_first_of_many_unhealthy_devices_is_named_with_its_reason(reason: str | None, said: str) -> None:
+def test_the_first_of_many_unhealthy_devices_is_named_with_its_reason(
+    reason: str | None, reported: str
+) -> None:
     unhealthy = {
         uuid: msgspec.structs.replace(one, health="unhealthy", reason=reason) for uuid, one in MANY.items()
     }
     decision = gate(" ".join(MANY), HOLDS_ALL, pod("a", 8), known=unhealthy)
     assert decision == StartDecision(
         StartVerdict.UNHEALTHY,
-        message=f"GPU GPU-0 is unhealthy: {said}. The container starts when the GPU is healthy again;"
+        message=f"GPU GPU-0 is unhealthy: {reported}. The container starts when the GPU is healthy again;"
         " delete the pod to get another one.",
     )
 
@@ -160,7 +165,7 @@ def test_health_is_checked_before_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "wanted", "asked", "accepts"),
+    ("key", "wanted", "criterion", "accepts"),
     [
         (names.MODEL, "NVIDIA A100", "", True),
         (names.MODEL, "NVIDIA H200", " of model NVIDIA-H200", False),
@@ -174,7 +179,7 @@ def test_health_is_checked_before_the_checkpoint() -> None:
     ],
 )
 def test_other_devices_than_assigned_must_be_those_that_the_pod_accepts(
-    key: str, wanted: str, asked: str, *, accepts: bool
+    key: str, wanted: str, criterion: str, *, accepts: bool
 ) -> None:
     picky = pod("a", 8, assignment=["GPU-9"])
     assert picky.metadata.annotations is not None
@@ -186,7 +191,7 @@ def test_other_devices_than_assigned_must_be_those_that_the_pod_accepts(
         assert decision == StartDecision(
             StartVerdict.WRONG_MODEL,
             "a",
-            f"Pod default/pod-a asks for a GPU{asked}, but the kubelet gave it GPU GPU-0, a NVIDIA-A100. "
+            f"Pod default/pod-a asks for a GPU{criterion}, but the kubelet gave it GPU GPU-0, a NVIDIA-A100. "
             "Delete the pod, so that it gets what it asks for.",
         )
 

@@ -33,7 +33,7 @@ GOOD = b"DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("content", "number"),
     [
         (GOOD, 12),
         (b"DeviceFileMinor: 7", 7),
@@ -45,16 +45,16 @@ GOOD = b"DeviceFileMinor: 12\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
     ids=["as the driver", "no line end", "no space", "on a later line", "twice", "zero"],
 )
 def test_the_minor_number_is_read_wherever_the_driver_writes_it(
-    tmp_path: Path, said: bytes, number: int
+    tmp_path: Path, content: bytes, number: int
 ) -> None:
-    assert capability_nodes(machine(tmp_path, gpu=said, compute=GOOD), 0, 1, 0) == (
+    assert capability_nodes(machine(tmp_path, gpu=content, compute=GOOD), 0, 1, 0) == (
         f"nvidia-caps/nvidia-cap{number}",
         "nvidia-caps/nvidia-cap12",
     )
 
 
 @pytest.mark.parametrize(
-    "said",
+    "content",
     [
         None,
         b"",
@@ -68,9 +68,9 @@ def test_the_minor_number_is_read_wherever_the_driver_writes_it(
 )
 @pytest.mark.parametrize("of", ["GPU instance", "compute instance"])
 def test_neither_instance_has_a_device_node_where_the_driver_reports_only_one(
-    tmp_path: Path, said: bytes | None, of: str
+    tmp_path: Path, content: bytes | None, of: str
 ) -> None:
-    gpu, compute = (said, GOOD) if of == "GPU instance" else (GOOD, said)
+    gpu, compute = (content, GOOD) if of == "GPU instance" else (GOOD, content)
     assert capability_nodes(machine(tmp_path, gpu=gpu, compute=compute), 0, 1, 0) is None
 
 

@@ -134,13 +134,13 @@ def test_a_burst_gets_exactly_the_assigned_devices_without_asking_the_api_server
     before = node.lists()
     pods = [node.a_pod(f"GPU-{number}") for number in (5, 2, 7, 0, 1, 6, 3, 4)]
     node.in_step()
-    asked = node.lists()
+    list_calls = node.lists()
     for pod in pods:
         assert node.kubelet.admit(pod)
         assert node.kubelet.devices_of(pod.uid) == set(json.loads(pod.annotations[names.ASSIGNED])["main"])
         node.kubelet.prestart(pod.uid, "main")
     assert node.verdicts() == {"assigned": 8}
-    assert node.lists() == asked >= before
+    assert node.lists() == list_calls >= before
     assert node.kubelet.calls.count("List") == 8
 
 

@@ -27,23 +27,23 @@ class Sources:
         self.kubelet: tuple[Pod, ...] | None = None
         self.accepted: frozenset[tuple[str, str]] | None = None
         self.in_store: tuple[Pod, ...] | None = None
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.pods = PodSource(self, self, self.stored)
 
     def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
-        self.asked.append(("kubelet" if patient else "kubelet, once") + ("" if gpus_only else ", for all"))
+        self.calls.append(("kubelet" if patient else "kubelet, once") + ("" if gpus_only else ", for all"))
         if self.kubelet is None:
             raise PodsApiError("initializing", code=grpc.StatusCode.FAILED_PRECONDITION)
         return self.kubelet
 
     def names(self) -> frozenset[tuple[str, str]]:
-        self.asked.append("accepted")
+        self.calls.append("accepted")
         if self.accepted is None:
             raise PodResourcesError("no list")
         return self.accepted
 
     def stored(self) -> tuple[Pod, ...]:
-        self.asked.append("stored")
+        self.calls.append("stored")
         if self.in_store is None:
             raise StoredPodsError("the API server is away")
         return self.in_store
@@ -56,7 +56,7 @@ def test_only_the_kubelet_is_asked_while_it_answers() -> None:
     sources = Sources()
     sources.kubelet = (A,)
     assert sources.pods.for_admission(in_flight=False) == PodsSnapshot((A,))
-    assert sources.asked == ["kubelet"]
+    assert sources.calls == ["kubelet"]
 
 
 def test_a_kubelet_that_is_initializing_names_the_pods_that_the_api_server_knows() -> None:
@@ -83,7 +83,7 @@ def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> No
     assert sources.pods.for_admission(in_flight=True) == PodsSnapshot(
         (A,), remembered=True, messages=("initializing",)
     )
-    assert "accepted" not in sources.asked
+    assert "accepted" not in sources.calls
 
 
 def test_one_pod_may_be_remembered_but_several_are_asked_for_again() -> None:
@@ -91,7 +91,7 @@ def test_one_pod_may_be_remembered_but_several_are_asked_for_again() -> None:
     sources.kubelet = (A, B)
     sources.pods.for_admission(in_flight=False)
     assert sources.pods.of(["a"]) == {"a": A}
-    assert sources.asked == ["kubelet"]
+    assert sources.calls == ["kubelet"]
     sources.kubelet = (B,)
     assert sources.pods.of(["a", "b"]) == {"b": B}
     sources.kubelet = None
@@ -115,7 +115,7 @@ def test_a_list_that_comes_late_does_not_hide_a_pod_from_a_caller_that_asked_aft
 def test_allocate_asks_the_kubelet_once() -> None:
     sources = Sources()
     assert sources.pods.at_once() is None
-    assert sources.asked == ["kubelet, once"]
+    assert sources.calls == ["kubelet, once"]
 
 
 def test_a_lookup_of_all_pods_is_empty_where_the_kubelet_does_not_list_them() -> None:
@@ -123,7 +123,7 @@ def test_a_lookup_of_all_pods_is_empty_where_the_kubelet_does_not_list_them() ->
     assert sources.pods.all_pods() == ()
     sources.kubelet = (A, B)
     assert sources.pods.all_pods() == (A, B)
-    assert sources.asked == ["kubelet, once, for all"] * 2
+    assert sources.calls == ["kubelet, once, for all"] * 2
 
 
 def test_a_pod_in_its_protobuf_form_is_read() -> None:

@@ -56,8 +56,8 @@ def test_a_node_without_gpus_has_no_labels() -> None:
 
 def test_the_labels_of_gpu_feature_discovery_describe_the_most_frequent_of_several_models() -> None:
     found = labels(label_inputs(card(0, A6000, memory_mib=49140), card(1), card(2)))
-    said = nvidias(found)
-    assert (said["gpu.product"], said["gpu.count"], said["gpu.memory"]) == (
+    features = nvidias(found)
+    assert (features["gpu.product"], features["gpu.count"], features["gpu.memory"]) == (
         "NVIDIA-A100-SXM4-80GB",
         "2",
         "81920",
@@ -100,14 +100,14 @@ def test_the_mixed_strategy_labels_each_profile_next_to_whole_gpus() -> None:
             strategy=MigStrategy.MIXED,
         )
     )
-    said = nvidias(found)
-    assert said["mig.strategy"] == "mixed"
-    assert (said["gpu.product"], said["gpu.count"], said["gpu.replicas"]) == (
+    features = nvidias(found)
+    assert features["mig.strategy"] == "mixed"
+    assert (features["gpu.product"], features["gpu.count"], features["gpu.replicas"]) == (
         "NVIDIA-A100-SXM4-80GB",
         "2",
         "1",
     )
-    of_mig = {key: value for key, value in said.items() if key.startswith("mig-1g.10gb.")}
+    of_mig = {key: value for key, value in features.items() if key.startswith("mig-1g.10gb.")}
     assert {
         key.removeprefix("mig-1g.10gb."): value for key, value in of_mig.items() if ".me." not in key
     } == {
@@ -125,7 +125,7 @@ def test_the_mixed_strategy_labels_each_profile_next_to_whole_gpus() -> None:
         "slices.ci": "1",
         "slices.gi": "1",
     }
-    assert said["mig-1g.10gb.me.product"] == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gbme"
+    assert features["mig-1g.10gb.me.product"] == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gbme"
     assert models(found) == {
         "NVIDIA-A100-SXM4-80GB": "1",
         "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb": "2",
@@ -139,14 +139,19 @@ def test_the_single_strategy_labels_the_gpu_as_its_mig_devices() -> None:
             cut(card(0), *["1g.10gb"] * 7), cut(card(1), *["1g.10gb"] * 7), strategy=MigStrategy.SINGLE
         )
     )
-    said = nvidias(found)
-    assert (said["gpu.product"], said["gpu.count"], said["gpu.memory"], said["gpu.slices.gi"]) == (
+    features = nvidias(found)
+    assert (
+        features["gpu.product"],
+        features["gpu.count"],
+        features["gpu.memory"],
+        features["gpu.slices.gi"],
+    ) == (
         "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
         "14",
         "9728",
         "1",
     )
-    assert (said["mig.strategy"], said["gpu.family"]) == ("single", "ampere")
+    assert (features["mig.strategy"], features["gpu.family"]) == ("single", "ampere")
     assert models(found) == {"NVIDIA-A100-SXM4-80GB-MIG-1g.10gb": "14"}
 
 
@@ -162,8 +167,13 @@ def test_the_single_strategy_labels_the_gpu_as_its_mig_devices() -> None:
 def test_the_single_strategy_labels_a_node_on_which_it_gives_nothing_as_invalid(
     gpus: list[MemoryGpu],
 ) -> None:
-    said = nvidias(labels(label_inputs(*gpus, strategy=MigStrategy.SINGLE)))
-    assert (said["gpu.product"], said["gpu.count"], said["gpu.replicas"], said["gpu.memory"]) == (
+    features = nvidias(labels(label_inputs(*gpus, strategy=MigStrategy.SINGLE)))
+    assert (
+        features["gpu.product"],
+        features["gpu.count"],
+        features["gpu.replicas"],
+        features["gpu.memory"],
+    ) == (
         "NVIDIA-A100-SXM4-80GB-MIG-INVALID",
         "0",
         "0",
@@ -182,14 +192,14 @@ def test_mig_devices_that_are_gone_are_not_labelled() -> None:
     before = devices(cut(card(0), "1g.10gb", "3g.40gb"))
     after = devices(cut(card(0), "1g.10gb"), known=before)
     assert len(after) == 3
-    said = nvidias(labels(label_inputs(devices=after, strategy=MigStrategy.MIXED)))
-    assert {key.split(".count")[0] for key in said if key.endswith(".count")} == {"gpu", "mig-1g.10gb"}
+    features = nvidias(labels(label_inputs(devices=after, strategy=MigStrategy.MIXED)))
+    assert {key.split(".count")[0] for key in features if key.endswith(".count")} == {"gpu", "mig-1g.10gb"}
 
 
 def test_unknown_facts_are_not_labelled() -> None:
     bare = card(0, memory_mib=None, compute=None, can_mig=False)
-    said = nvidias(labels(label_inputs(bare, versions=Versions("580", None), machine="", pci_class=None)))
-    assert said == {
+    features = nvidias(labels(label_inputs(bare, versions=Versions("580", None), machine="", pci_class=None)))
+    assert features == {
         "cuda.driver-version.full": "580",
         "gpu.count": "1",
         "gpu.machine": "unknown",
@@ -203,8 +213,8 @@ def test_unknown_facts_are_not_labelled() -> None:
 
 
 def test_a_driver_version_of_two_parts_has_no_revision() -> None:
-    said = nvidias(labels(label_inputs(card(0), versions=Versions("470.57", None))))
-    assert (said["cuda.driver-version.minor"], said["cuda.driver-version.revision"]) == ("57", "")
+    features = nvidias(labels(label_inputs(card(0), versions=Versions("470.57", None))))
+    assert (features["cuda.driver-version.minor"], features["cuda.driver-version.revision"]) == ("57", "")
 
 
 @pytest.mark.parametrize(

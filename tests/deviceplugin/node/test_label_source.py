@@ -177,9 +177,9 @@ def test_refused_labels_are_tried_again_later_without_an_error() -> None:
     request = Request("PATCH", "/api/v1/nodes/node-a")
     bench.kube.fail("PATCH", refused(request, Refusal(403, "Forbidden")))
     assert bench.writer.write(before) == before
-    asked = len(bench.kube.calls)
+    call_count = len(bench.kube.calls)
     bench.writer.write(before)
-    assert len(bench.kube.calls) == asked
+    assert len(bench.kube.calls) == call_count
     bench.clock.advance(RETRY_AFTER)
     bench.writer.write(before)
     assert (bench.node.metadata.labels or {})[PRODUCT] == "X"

@@ -41,27 +41,27 @@ def labels(fake: FakeNvml, nvml: RealNvml, strategy: MigStrategy) -> dict[str, s
     return dict(labelling.wanted or {})
 
 
-def said(found: dict[str, str], *keys: str) -> tuple[str | None, ...]:
+def values(found: dict[str, str], *keys: str) -> tuple[str | None, ...]:
     return tuple(found.get(names.NVIDIA_PREFIX + key) for key in keys)
 
 
 def test_a_node_of_the_development_cluster_is_labelled(fake: FakeNvml, nvml: RealNvml) -> None:
     found = labels(fake, nvml, MigStrategy.NONE)
-    assert said(found, "gpu.product", "gpu.count", "gpu.memory") == ("NVIDIA-A100-SXM4-80GB", "2", "81920")
-    assert said(found, "gpu.family", "gpu.compute.major", "gpu.compute.minor") == ("ampere", "8", "0")
-    assert said(found, "gpu.machine", "gpu.mode") == (MACHINE.replace(" ", "-"), "compute")
-    assert said(found, "cuda.driver-version.full", "cuda.runtime-version.full") == ("580.159.04", "13.0")
-    assert said(found, "mig.capable", "mig.strategy") == ("true", None)
+    assert values(found, "gpu.product", "gpu.count", "gpu.memory") == ("NVIDIA-A100-SXM4-80GB", "2", "81920")
+    assert values(found, "gpu.family", "gpu.compute.major", "gpu.compute.minor") == ("ampere", "8", "0")
+    assert values(found, "gpu.machine", "gpu.mode") == (MACHINE.replace(" ", "-"), "compute")
+    assert values(found, "cuda.driver-version.full", "cuda.runtime-version.full") == ("580.159.04", "13.0")
+    assert values(found, "mig.capable", "mig.strategy") == ("true", None)
     assert found[f"{names.MODEL_LABEL}NVIDIA-RTX-A6000"] == "2"
 
 
 def test_a_cut_card_is_labelled_by_its_mig_devices(fake: FakeNvml, nvml: RealNvml) -> None:
     fake.mig(0, mig(default_gpus(0)[0], ["3g.40gb", "1g.10gb", "1g.10gb"]))
     found = labels(fake, nvml, MigStrategy.MIXED)
-    assert said(found, "mig-1g.10gb.count", "mig-1g.10gb.memory", "mig-3g.40gb.count") == ("2", "9728", "1")
-    assert said(found, "mig-3g.40gb.multiprocessors", "mig-3g.40gb.slices.gi") == ("42", "3")
-    assert said(found, "mig-3g.40gb.engines.copy", "mig-3g.40gb.slices.ci") == ("3", "3")
-    assert said(found, "gpu.count", "gpu.replicas", "mig.strategy") == ("2", "1", "mixed")
+    assert values(found, "mig-1g.10gb.count", "mig-1g.10gb.memory", "mig-3g.40gb.count") == ("2", "9728", "1")
+    assert values(found, "mig-3g.40gb.multiprocessors", "mig-3g.40gb.slices.gi") == ("42", "3")
+    assert values(found, "mig-3g.40gb.engines.copy", "mig-3g.40gb.slices.ci") == ("3", "3")
+    assert values(found, "gpu.count", "gpu.replicas", "mig.strategy") == ("2", "1", "mixed")
     assert found[f"{names.MODEL_LABEL}NVIDIA-A100-SXM4-80GB"] == "1"
 
 
@@ -70,5 +70,5 @@ def test_values_that_the_driver_does_not_know_are_left_out(fake: FakeNvml, nvml:
     fake.error("nvmlSystemGetCudaDriverVersion", None, 13)
     fake.error("nvmlDeviceGetMigMode", None, 3)
     found = labels(fake, nvml, MigStrategy.NONE)
-    assert said(found, "gpu.family", "cuda.runtime-version.full", "mig.capable") == (None, None, "false")
-    assert said(found, "gpu.count") == ("2",)
+    assert values(found, "gpu.family", "cuda.runtime-version.full", "mig.capable") == (None, None, "false")
+    assert values(found, "gpu.count") == ("2",)

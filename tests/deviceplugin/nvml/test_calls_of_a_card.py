@@ -25,8 +25,8 @@ def simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealN
 
 
 def test_every_call_of_the_interface_is_tested() -> None:
-    asked = {*calls.OF_THE_DRIVER, *calls.OF_A_GPU, *calls.LIFE}
-    assert asked == {name for name, _ in inspect.getmembers(Nvml, inspect.isfunction) if name[0] != "_"}
+    tested = {*calls.OF_THE_DRIVER, *calls.OF_A_GPU, *calls.LIFE}
+    assert tested == {name for name, _ in inspect.getmembers(Nvml, inspect.isfunction) if name[0] != "_"}
 
 
 def test_every_call_is_answered(simulated: RealNvml) -> None:

@@ -40,15 +40,15 @@ def test_lines_are_written_in_order_and_the_last_ones_at_the_end() -> None:
 
 def test_a_full_pipe_blocks_no_caller_and_the_number_of_lost_lines_is_logged() -> None:
     pipe = Pipe()
-    with capture_logs() as said, AsyncLogStream(pipe, longest=3) as lines:
+    with capture_logs() as logs, AsyncLogStream(pipe, longest=3) as lines:
         for number in range(10):
             lines.write(f"{number}\n")
         pipe.emptied.set()
-        eventually(lambda: said, deadline=60)
+        eventually(lambda: logs, deadline=60)
     kept = [int(line) for line in pipe.text.split()]
     assert kept == sorted(kept)
     assert len(kept) <= 4
-    assert [line["lines"] for line in said] == [10 - len(kept)]
+    assert [line["lines"] for line in logs] == [10 - len(kept)]
 
 
 def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process_alive() -> None:
@@ -97,14 +97,14 @@ def test_lines_are_written_again_once_the_pipe_works_again(error: type[Exception
 
 def test_lost_lines_are_counted_once() -> None:
     pipe = Pipe()
-    with capture_logs() as said, AsyncLogStream(pipe, longest=1) as lines:
+    with capture_logs() as logs, AsyncLogStream(pipe, longest=1) as lines:
         for number in range(4):
             lines.write(f"{number}\n")
         pipe.emptied.set()
-        eventually(lambda: said, deadline=60)
+        eventually(lambda: logs, deadline=60)
         lines.write("after\n")
     assert pipe.text.endswith("after\n")
-    assert len(said) == 1
+    assert len(logs) == 1
 
 
 def test_a_pipe_that_breaks_does_no_harm() -> None:

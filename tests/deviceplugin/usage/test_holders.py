@@ -12,8 +12,8 @@ from tests.deviceplugin.pods import held, pod
 GPUS = devices(4)
 
 
-def named(one: Pod, **said: str) -> Pod:
-    annotations = {**(one.metadata.annotations or {}), **said}
+def named(one: Pod, **added: str) -> Pod:
+    annotations = {**(one.metadata.annotations or {}), **added}
     return msgspec.structs.replace(
         one, metadata=msgspec.structs.replace(one.metadata, annotations=annotations)
     )

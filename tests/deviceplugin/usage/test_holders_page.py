@@ -54,15 +54,15 @@ class Node:
         self.holdings, self.pods = held(a="GPU-1", b="GPU-0"), (pod("a"), pod("b", assignment=["GPU-0"]))
 
     def ask(self, path: str = "/holders", peer: str = "127.0.0.1", method: str = "GET") -> tuple[int, str]:
-        said: list[str] = []
+        statuses: list[str] = []
 
         def start_response(status: str, headers: Any, _error: Any = None) -> Any:
-            said.append(status)
+            statuses.append(status)
             self.headers = dict(headers)
 
         environ = {"PATH_INFO": path, "REQUEST_METHOD": method, "REMOTE_ADDR": peer}
         body = b"".join(self.page(environ, start_response))
-        return int(said[0].split()[0]), body.decode()
+        return int(statuses[0].split()[0]), body.decode()
 
     @property
     def content(self) -> dict[str, Any]:

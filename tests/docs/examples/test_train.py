@@ -29,7 +29,7 @@ def training(state: Path, *, steps: int) -> Iterator[subprocess.Popen[str]]:
             run.kill()
 
 
-def said(run: subprocess.Popen[str]) -> str:
+def next_line(run: subprocess.Popen[str]) -> str:
     assert run.stdout is not None
     return run.stdout.readline().strip()
 
@@ -43,8 +43,8 @@ def test_training_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_pa
     state = tmp_path / "state.json"
     for begins in (0, 5):
         with training(state, steps=5) as run:
-            assert said(run) == f"begins at step {begins}"
-            assert said(run) == "is done after 5 steps"
+            assert next_line(run) == f"begins at step {begins}"
+            assert next_line(run) == "is done after 5 steps"
             assert run.wait(60) == 0
     assert step(state) == 5
 
@@ -52,13 +52,13 @@ def test_training_is_done_after_its_steps_and_has_nothing_left_to_do_then(tmp_pa
 def test_on_sigterm_training_saves_reports_unfinished_and_later_continues_from_there(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with training(state, steps=10**9) as run:
-        assert said(run) == "begins at step 0"
+        assert next_line(run) == "begins at step 0"
         run.send_signal(signal.SIGTERM)
-        leaves = said(run)
+        leaves = next_line(run)
         assert run.wait(60) == UNFINISHED
     assert leaves == f"leaves at step {step(state)}"
     with training(state, steps=10**9) as run:
-        assert said(run) == f"begins at step {step(state)}"
+        assert next_line(run) == f"begins at step {step(state)}"
 
 
 def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
@@ -66,6 +66,6 @@ def test_a_half_written_checkpoint_is_ignored(tmp_path: Path) -> None:
     state.write_text('{"step": 7}')
     state.with_suffix(".new").write_text('{"st')
     with training(state, steps=8) as run:
-        assert said(run) == "begins at step 7"
+        assert next_line(run) == "begins at step 7"
         assert run.wait(60) == 0
     assert step(state) == 8

@@ -29,11 +29,11 @@ def later(cluster: Cluster, seconds: float) -> None:
 
 
 def test_a_recent_bind_is_not_checked(cluster: Cluster) -> None:
-    asked = len(cluster.kube.calls)
+    calls_before = len(cluster.kube.calls)
 
     later(cluster, ASK_AFTER - 1)
 
-    assert len(cluster.kube.calls) == asked
+    assert len(cluster.kube.calls) == calls_before
 
 
 def note_failure(cluster: Cluster) -> None:

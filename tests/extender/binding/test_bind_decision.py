@@ -120,13 +120,13 @@ def test_l1_the_first_of_two_pods_has_the_last_device_until_its_decision_is_take
     first, second = deciding.pod("first"), deciding.pod("second")
     deciding.cluster.take("there")
     assert deciding.made(first).assumed.assignment == {"main": ("GPU-n0-1",)}
-    said = "The pod no longer fits on node n0: not enough GPUs on this node are free."
-    assert deciding.refused(second) == said
+    message = "The pod no longer fits on node n0: not enough GPUs on this node are free."
+    assert deciding.refused(second) == message
 
     deciding.decisions.take_back("uid-first")
 
     assert deciding.made(second).assumed.assignment == {"main": ("GPU-n0-1",)}
-    assert deciding.refused(first) == said
+    assert deciding.refused(first) == message
 
 
 def test_l1_all_devices_of_a_pod_are_given_or_none(deciding: Deciding) -> None:
@@ -200,9 +200,9 @@ def test_l6_a_change_of_the_node_after_filter_is_noticed_before_anything_is_coun
     pod = deciding.pod()
     assert deciding.cluster.ask(pod).node_names == ["n0"]
     happen(deciding.cluster)
-    said = deciding.refused(pod)
-    assert said.startswith("The pod no longer fits on node n0: ")
-    assert reason in said
+    message = deciding.refused(pod)
+    assert message.startswith("The pod no longer fits on node n0: ")
+    assert reason in message
     assert deciding.assumed() is None
     assert not deciding.cluster.state.awaits_answer("n0")
 
@@ -350,7 +350,7 @@ DECIDED = a_pod().asks(1).of("alice").wants(A100).at(3)
     [
         (DECIDED, True),
         (DECIDED.at(9), True),
-        (DECIDED.at(9).meant_for("n1"), True),
+        (DECIDED.at(9).nominated_to("n1"), True),
         (DECIDED.at(9).unschedulable(), True),
         (DECIDED.at(9).with_annotation("note", "x"), True),
         (DECIDED.at(9).with_annotation(names.PLACEMENT, "spread"), True),

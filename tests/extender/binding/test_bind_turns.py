@@ -28,7 +28,7 @@ def cluster() -> Cluster:
     return made
 
 
-def asked(cluster: Cluster, name: str) -> Pod:
+def filtered(cluster: Cluster, name: str) -> Pod:
     pod = cluster.create(a_pod(name).asks(1))
     cluster.ask(pod, "n0", "n1")
     return pod
@@ -40,7 +40,7 @@ def arguments(pod: Pod, node: str = "n0") -> ExtenderBindingArgs:
 
 
 def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first(cluster: Cluster) -> None:
-    first, second = asked(cluster, "a"), asked(cluster, "b")
+    first, second = filtered(cluster, "a"), filtered(cluster, "b")
     assert cluster.bind_to(first) == ""
     assert cluster.bind_to(second) == UNANSWERED
     cluster.pods.upsert(cluster.stored("a"))
@@ -50,12 +50,12 @@ def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first
 
 
 def test_a_bind_to_another_node_does_not_wait(cluster: Cluster) -> None:
-    assert cluster.bind_to(asked(cluster, "a")) == ""
-    assert cluster.bind_to(asked(cluster, "b"), "n1") == ""
+    assert cluster.bind_to(filtered(cluster, "a")) == ""
+    assert cluster.bind_to(filtered(cluster, "b"), "n1") == ""
 
 
 def test_no_bind_waits_for_a_pod_whose_decision_was_taken_back(cluster: Cluster) -> None:
-    first, second = asked(cluster, "a"), asked(cluster, "b")
+    first, second = filtered(cluster, "a"), filtered(cluster, "b")
     cluster.label("a", x="y")
     assert "has changed" in cluster.bind_to(first)
     assert cluster.bind_to(second) == ""
@@ -65,7 +65,7 @@ def test_no_bind_waits_for_a_pod_whose_decision_was_taken_back(cluster: Cluster)
 def test_an_unresponsive_kubelet_delays_binds_to_its_node_for_a_while(
     cluster: Cluster, *, is_seen: bool
 ) -> None:
-    first, second = asked(cluster, "a"), asked(cluster, "b")
+    first, second = filtered(cluster, "a"), filtered(cluster, "b")
     cluster.bind_to(first)
     if is_seen:
         cluster.pods.upsert(cluster.stored("a"))
@@ -77,7 +77,7 @@ def test_an_unresponsive_kubelet_delays_binds_to_its_node_for_a_while(
 
 def test_no_bind_waits_for_a_pod_that_somebody_else_has_bound(cluster: Cluster) -> None:
     cluster.create(a_pod("theirs").asks(1).on("n0"))
-    assert cluster.bind_to(asked(cluster, "b")) == ""
+    assert cluster.bind_to(filtered(cluster, "b")) == ""
 
 
 def advancing(cluster: Cluster) -> None:
@@ -89,7 +89,7 @@ def advancing(cluster: Cluster) -> None:
 def test_pods_that_come_at_once_are_bound_one_by_one(cluster: Cluster) -> None:
     count = 20
     cluster.add_node("large", *(a100(index, "large") for index in range(count)))
-    pods = [asked(cluster, f"p{number}") for number in range(count)]
+    pods = [filtered(cluster, f"p{number}") for number in range(count)]
     most = 0
 
     def answer_one() -> bool:
@@ -114,10 +114,10 @@ def test_pods_that_come_at_once_are_bound_one_by_one(cluster: Cluster) -> None:
 
 
 def test_a_bind_gives_up_waiting_before_kube_scheduler_gives_up(cluster: Cluster) -> None:
-    cluster.bind_to(asked(cluster, "a"))
+    cluster.bind_to(filtered(cluster, "a"))
     advancing(cluster)
     begun = cluster.clock.monotonic()
-    assert cluster.binding()(arguments(asked(cluster, "b"))).error == UNANSWERED
+    assert cluster.binding()(arguments(filtered(cluster, "b"))).error == UNANSWERED
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
 
 
@@ -129,8 +129,8 @@ def test_a_bind_answers_before_kube_scheduler_gives_up() -> None:
 
 
 def test_a_bind_that_has_waited_its_turn_still_has_time_to_post(cluster: Cluster) -> None:
-    cluster.bind_to(asked(cluster, "a"))
-    bind, second = cluster.binding(), arguments(asked(cluster, "b"))
+    cluster.bind_to(filtered(cluster, "a"))
+    bind, second = cluster.binding(), arguments(filtered(cluster, "b"))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(bind, second)
         cluster.clock.until_waiting()

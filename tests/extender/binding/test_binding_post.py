@@ -106,22 +106,22 @@ UNCERTAIN = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "said"), CERTAIN, ids=lambda case: str(case)[:60])
+@pytest.mark.parametrize(("answer", "message"), CERTAIN, ids=lambda case: str(case)[:60])
 def test_a_decision_whose_post_certainly_failed_is_taken_back(
-    posting: Posting, answer: ApiError, said: str
+    posting: Posting, answer: ApiError, message: str
 ) -> None:
     posting.kube.fail("POST", answer)
-    assert posting.post() == said
+    assert posting.post() == message
     assert posting.held == {}
 
 
-@pytest.mark.parametrize(("answer", "said"), CERTAIN, ids=lambda case: str(case)[:60])
+@pytest.mark.parametrize(("answer", "message"), CERTAIN, ids=lambda case: str(case)[:60])
 def test_l1_a_certainly_failed_repeat_does_not_take_back_the_first_post(
-    posting: Posting, answer: ApiError, said: str
+    posting: Posting, answer: ApiError, message: str
 ) -> None:
     repeat = posting.decisions.renew(posting.decision.assumed)
     posting.kube.fail("POST", answer)
-    assert posting.post(decision=repeat) == said
+    assert posting.post(decision=repeat) == message
     assert posting.held == HELD
 
 
@@ -150,12 +150,12 @@ def test_a_conflict_is_left_to_the_caller_to_judge_by_the_present_pod(
 
 def test_refusals_for_the_same_reason_have_the_same_text(posting: Posting) -> None:
     """kube-scheduler writes it on the pod, and tries a changed pod again at once."""
-    said, decision = set(), posting.decision
+    messages, decision = set(), posting.decision
     for message in ("request 1 of node n0", "request 2 of node n0"):
         posting.kube.fail("POST", refused(POST, Refusal(code=403, reason="Forbidden", message=message)))
-        said.add(posting.post(decision=decision))
+        messages.add(posting.post(decision=decision))
         decision = posting.decisions.make(posting.pod, "n0")
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 # --- leadership and time ---------------------------------------------------------------------------------

@@ -134,9 +134,9 @@ def test_an_unseen_bind_is_not_resolved_while_its_pod_is_bound_again(cluster: Cl
     assert cluster.bind_to(pod)
     cluster.assumed_binds.reconcile()
     cluster.clock.advance(ASK_AFTER)
-    asked = len(cluster.kube.calls)
+    calls_before = len(cluster.kube.calls)
     with cluster.keyed_lock.held(pod.metadata.uid, 0):
         cluster.assumed_binds.reconcile()
-    assert len(cluster.kube.calls) == asked
+    assert len(cluster.kube.calls) == calls_before
     cluster.assumed_binds.reconcile()
-    assert len(cluster.kube.calls) > asked
+    assert len(cluster.kube.calls) > calls_before

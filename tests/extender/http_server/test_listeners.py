@@ -62,7 +62,7 @@ def _listens(port: int) -> bool:
     return True
 
 
-def asked(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
+def post(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
     """The answer to a client; an OSError where it is refused."""
     context = ssl.create_default_context(cafile=str(ours.certificate))
     if client:
@@ -77,32 +77,32 @@ def asked(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
 
 
 def test_a_scheduler_with_the_right_certificate_is_answered(port: int, ours: Signed, folder: Path) -> None:
-    status, message = asked(port, ours, signed(ours, folder, SCHEDULER, use="clientAuth"))
+    status, message = post(port, ours, signed(ours, folder, SCHEDULER, use="clientAuth"))
     assert status == 200
     assert b'"Error":"The pods of the cluster have not been read yet.' in message
 
 
 def test_a_client_without_a_certificate_gets_nothing(port: int, ours: Signed) -> None:
     with pytest.raises(NOTHING):
-        asked(port, ours, None)
+        post(port, ours, None)
 
 
 def test_a_certificate_of_another_authority_is_refused(port: int, ours: Signed, folder: Path) -> None:
     foreign = signed(authority(folder, "theirs"), folder, SCHEDULER, use="clientAuth")
     with pytest.raises(NOTHING):
-        asked(port, ours, foreign)
+        post(port, ours, foreign)
 
 
 def test_a_certificate_for_another_name_is_refused(port: int, ours: Signed, folder: Path) -> None:
     with pytest.raises(NOTHING):
-        asked(port, ours, signed(ours, folder, "system:node:node-a", use="clientAuth"))
+        post(port, ours, signed(ours, folder, "system:node:node-a", use="clientAuth"))
 
 
 def test_a_server_certificate_is_refused_as_a_client_certificate(
     port: int, ours: Signed, folder: Path
 ) -> None:
     with pytest.raises(NOTHING):
-        asked(port, ours, signed(ours, folder, SCHEDULER, use="serverAuth"))
+        post(port, ours, signed(ours, folder, SCHEDULER, use="serverAuth"))
 
 
 @pytest.mark.parametrize("missing", ["TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"])

@@ -291,7 +291,7 @@ def test_a_filter_is_logged_in_one_short_line_after_its_answer_is_sent(served: S
 
     (line,) = lines
     assert line["event"] == "filter answered"
-    assert (line["asked"], line["fitting"], line["reasons"]) == (3, 3, {})
+    assert (line["nodes"], line["fitting"], line["reasons"]) == (3, 3, {})
     assert len(msgspec.json.encode(line)) < 1024
 
 

@@ -23,7 +23,7 @@ def server() -> Iterator[Server]:
     made.close()
 
 
-def said(server: Server, request: bytes) -> bytes:
+def response_to(server: Server, request: bytes) -> bytes:
     """Everything that the server says until it closes the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as sock:
         sock.sendall(request)
@@ -51,7 +51,7 @@ def is_alive(server: Server) -> bool:
     ],
 )
 def test_broken_http_is_answered_with_4xx_and_no_traceback(server: Server, request_line: bytes) -> None:
-    answer = said(server, request_line)
+    answer = response_to(server, request_line)
 
     assert answer.split(b" ")[1] == b"400"
     assert b"Traceback" not in answer
@@ -61,7 +61,7 @@ def test_broken_http_is_answered_with_4xx_and_no_traceback(server: Server, reque
 def test_a_body_announced_as_too_large_is_refused_before_it_is_sent(server: Server) -> None:
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
-    answer = said(server, head % (LIMIT + 1))
+    answer = response_to(server, head % (LIMIT + 1))
 
     assert answer.split(b" ")[1] == b"413"
     assert is_alive(server)
@@ -73,7 +73,7 @@ def test_a_chunked_body_that_grows_too_large_is_refused(server: Server) -> None:
     # Nothing follows what is too much: a server that closes with bytes unread resets the connection.
     too_much = b"10\r\n" + b" " * 16
 
-    answer = said(server, head + b"Transfer-Encoding: chunked\r\n\r\n" + fits + too_much)
+    answer = response_to(server, head + b"Transfer-Encoding: chunked\r\n\r\n" + fits + too_much)
 
     assert answer.split(b" ")[1] == b"413"
     assert is_alive(server)
@@ -113,7 +113,7 @@ def test_requests_in_parallel_are_all_answered(server: Server) -> None:
 
 def test_the_probes_are_served_next_to_the_verbs(server: Server) -> None:
     assert is_alive(server)
-    assert b"405" in said(server, b"POST /healthz HTTP/1.0\r\n\r\n")
+    assert b"405" in response_to(server, b"POST /healthz HTTP/1.0\r\n\r\n")
 
 
 def test_a_request_that_never_ends_is_cut_off_however_busily_it_is_sent() -> None:

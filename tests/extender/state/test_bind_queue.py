@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from cluster.fake.clock import FakeClock
 from extender.binding.bind import PATIENCE
 from extender.state.bind_queue import AGAIN, BindQueue
-from tests.extender.binding.test_bind_turns import arguments, asked
+from tests.extender.binding.test_bind_turns import arguments, filtered
 from tests.extender.cluster import Cluster
 
 
@@ -87,7 +87,7 @@ def test_the_cache_notifies_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() 
     for ends in ("take", "delete"):
         cluster = Cluster()
         cluster.add_node("n0")
-        first, second = asked(cluster, "a"), asked(cluster, "b")
+        first, second = filtered(cluster, "a"), filtered(cluster, "b")
         assert cluster.bind_to(first) == ""
         cluster.pods.upsert(cluster.stored("a"))
         bind = cluster.binding()
@@ -105,7 +105,7 @@ def test_the_cache_notifies_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() 
 def test_an_unused_turn_passes_to_the_next_bind() -> None:
     cluster = Cluster()
     cluster.add_node("n0")
-    first, second, third = asked(cluster, "a"), asked(cluster, "b"), asked(cluster, "c")
+    first, second, third = filtered(cluster, "a"), filtered(cluster, "b"), filtered(cluster, "c")
     assert cluster.bind_to(first) == ""
     cluster.pods.upsert(cluster.stored("a"))
     cluster.label("b", x="y")

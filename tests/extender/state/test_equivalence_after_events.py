@@ -28,9 +28,9 @@ def cluster() -> Cluster:
 
 def fitting(cluster: Cluster, pod: Pod | None = None) -> list[str]:
     """Where a pod fits that is like all the others; each has a name of its own."""
-    asked = pod or a_pod(f"pod-{cluster.clock.monotonic()}").asks(1).obj
-    found = sorted(cluster.ask(asked, *NODES).node_names)
-    cluster.state.soft.release(asked.metadata.uid)
+    candidate = pod or a_pod(f"pod-{cluster.clock.monotonic()}").asks(1).obj
+    found = sorted(cluster.ask(candidate, *NODES).node_names)
+    cluster.state.soft.release(candidate.metadata.uid)
     return found
 
 
@@ -48,7 +48,7 @@ def _a_hold_is_written(cluster: Cluster) -> None:
 
 
 def _a_pod_is_nominated(cluster: Cluster) -> None:
-    cluster.create(a_pod("q").asks(1).meant_for("n0"))
+    cluster.create(a_pod("q").asks(1).nominated_to("n0"))
 
 
 def _the_node_is_gone(cluster: Cluster) -> None:
@@ -210,11 +210,11 @@ def test_an_event_of_a_pod_without_gpus_drops_nothing(cluster: Cluster) -> None:
 def test_requests_for_different_models_get_their_own_reasons(cluster: Cluster) -> None:
     cluster.add_node("n0", a100(0), a6000(1))
     _a_pod_is_bound(cluster)
-    said = {
+    reasons = {
         model: cluster.ask(a_pod("x").asks(1).wants(model).obj, "n0").failed_and_unresolvable_nodes
         for model in (A100, A6000, "NVIDIA-H200")
     }
-    assert said == {
+    assert reasons == {
         A100: {"n0": f"not enough GPUs of model {A100} on this node are free [in-use]"},
         A6000: {},
         "NVIDIA-H200": {"n0": "no GPU of model NVIDIA-H200 on this node [no-such-gpu]"},

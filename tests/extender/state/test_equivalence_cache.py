@@ -123,8 +123,8 @@ class RandomExtender(QuietExtender):
             return made.on(node).obj
         if pick < 0.7:
             return made.kept(node, device).obj
-        meant = self.random.choice((made.wants(self.random.choice((A100, A6000))), made.of("alice")))
-        return self.random.choice((meant, meant.of_priority(5))).meant_for(node).obj
+        nominee = self.random.choice((made.wants(self.random.choice((A100, A6000))), made.of("alice")))
+        return self.random.choice((nominee, nominee.of_priority(5))).nominated_to(node).obj
 
     def pod_gone(self) -> None:
         self.state.remove_pod(a_pod(f"p{self.random.randrange(6)}").at(self.next()).obj)
@@ -218,14 +218,14 @@ def test_an_agent_that_becomes_unresponsive_without_any_event_gets_no_pod_from_t
     extender.state.apply_node(a_node("n0", a100(0)))
     extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now()))
     pod = a_pod().asks(1).obj
-    asked = ExtenderArgs(pod=pod, node_names=("n0",))
-    assert extender.filter(asked).node_names == ["n0"]
+    args = ExtenderArgs(pod=pod, node_names=("n0",))
+    assert extender.filter(args).node_names == ["n0"]
     extender.clock.advance(UNRESPONSIVE_AFTER - 0.25)
-    assert extender.filter(asked).node_names == ["n0"]
+    assert extender.filter(args).node_names == ["n0"]
     extender.clock.advance(0.25)
-    assert extender.filter(asked).node_names == []
+    assert extender.filter(args).node_names == []
     extender.state.apply_lease(a_lease("n0", renewed=extender.clock.now(), version=2))
-    assert extender.filter(asked).node_names == ["n0"]
+    assert extender.filter(args).node_names == ["n0"]
 
 
 def test_the_number_of_equivalence_classes_is_limited() -> None:

@@ -166,7 +166,7 @@ VERDICT = st.sampled_from([None, BUSY, CORDONED])
     st.lists(st.sampled_from(NAMES), unique=True),
 )
 def test_after_any_changes_the_answer_equals_the_present_verdicts(
-    changes: list[tuple[str, Reason | str | None]], asked: list[str]
+    changes: list[tuple[str, Reason | str | None]], queried: list[str]
 ) -> None:
     made, expected = a_class(), dict[str, Reason | None]()
     for name, verdict in changes:
@@ -177,8 +177,8 @@ def test_after_any_changes_the_answer_equals_the_present_verdicts(
             made.write(name, verdict)
             expected[name] = verdict
         made.whole()
-    about = {name: expected[name] for name in asked if name in expected}
-    found, computed = made.about(tuple(asked)), uncached_answer(about)
+    about = {name: expected[name] for name in queried if name in expected}
+    found, computed = made.about(tuple(queried)), uncached_answer(about)
     assert read(found) == read(computed)
     assert (found.fitting, found.rejected, found.reasons, found.only) == (
         computed.fitting,

@@ -65,11 +65,11 @@ def test_only_a_few_sets_are_kept_however_often_nodes_change() -> None:
     st.lists(st.tuples(st.frozensets(st.sampled_from(sorted(ALL)), max_size=3), st.booleans()), max_size=25),
 )
 def test_a_pod_keeps_at_least_the_nodes_that_rejected_it_and_never_others_than_there_are(
-    most: int, asked: list[tuple[frozenset[str], bool]]
+    most: int, rejections: list[tuple[frozenset[str], bool]]
 ) -> None:
     """One node too many is a requeue in vain, one too few is a pod that waits indefinitely."""
     sets, kept = NodeSets(most=most), list[frozenset[str]]()
-    for nodes, is_forgotten in asked:
+    for nodes, is_forgotten in rejections:
         if is_forgotten and kept:
             kept.pop(0)
         found = sets.shared(nodes, ALL, kept)

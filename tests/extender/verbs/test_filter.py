@@ -105,7 +105,7 @@ def test_nodes_that_are_not_offered_are_not_answered_even_where_the_pod_is_to_go
     cluster: Cluster,
 ) -> None:
     kept = cluster.create(a_pod("kept").asks(1).kept("n0", "GPU-n0-1"))
-    nominated = cluster.create(a_pod("nominated").asks(1).meant_for("n0"))
+    nominated = cluster.create(a_pod("nominated").asks(1).nominated_to("n0"))
 
     assert cluster.ask(kept, "n1").node_names == []
     assert cluster.ask(kept, "n1").failed_and_unresolvable_nodes == {
@@ -118,7 +118,7 @@ def test_nodes_that_are_not_offered_are_not_answered_even_where_the_pod_is_to_go
 def test_the_devices_for_which_a_pod_is_nominated_are_reserved_against_others_and_not_against_it(
     cluster: Cluster,
 ) -> None:
-    nominated = cluster.create(a_pod("nominated").asks(2).wants(A100).meant_for("n0"))
+    nominated = cluster.create(a_pod("nominated").asks(2).wants(A100).nominated_to("n0"))
     alike = cluster.create(a_pod("alike").asks(2).wants(A100))
 
     assert sorted(cluster.ask(nominated, "n0", "n1").node_names) == ["n0", "n1"]
@@ -170,7 +170,7 @@ def test_the_log_line_counts_the_nodes_that_were_offered_that_fit_and_that_did_n
     assert answer.line == {
         "pod": "default/p",
         "uid": "uid-p",
-        "asked": 3,
+        "nodes": 3,
         "fitting": 1,
         "reasons": reasons,
     }
@@ -196,7 +196,7 @@ def test_a_hold_that_the_scheduler_has_seen_first_counts(cluster: Cluster) -> No
 
 def test_a_nominated_pod_reserves_the_model_of_its_booking_while_that_runs(cluster: Cluster) -> None:
     cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
-    cluster.create(a_pod("first").of("alice").asks(1).meant_for("n0"))
+    cluster.create(a_pod("first").of("alice").asks(1).nominated_to("n0"))
     pod = cluster.create(a_pod().asks(1).wants(A100))
     assert cluster.ask(pod).node_names == ["n0"]
 

@@ -267,4 +267,4 @@ def test_one_line_of_the_log_counts_the_offered_nodes_and_the_changes(cluster: C
         answered(cluster, preempts(), n0=offer("uid-n0-a6000"), n1=offer("uid-n1-a6000"))
     (line,) = lines
     assert (line["pod"], line["uid"]) == ("default/p", "uid-p")
-    assert (line["asked"], line["fitting"], line["changed"]) == (2, 1, 1)
+    assert (line["nodes"], line["fitting"], line["changed"]) == (2, 1, 1)

@@ -26,9 +26,9 @@ def cluster_with(*bound: PodBuilder) -> Cluster:
 
 
 def ranked(cluster: Cluster, pod: PodBuilder, prioritize: Prioritize | None = None) -> dict[str, int]:
-    asked = ExtenderArgs(pod=pod.obj, node_names=("n0", "n1"))
+    args = ExtenderArgs(pod=pod.obj, node_names=("n0", "n1"))
     verb = prioritize or Prioritize(cluster.state, cluster.clock)
-    return {one.host: one.score for one in verb(asked)}
+    return {one.host: one.score for one in verb(args)}
 
 
 def scores(pod: PodBuilder, *bound: PodBuilder) -> dict[str, int]:
@@ -89,19 +89,19 @@ def test_the_scheduler_chooses_the_same_node_as_with_all_scores(
         if held:
             uuids = tuple(f"GPU-{node}-{index}" for index in range(held))
             cluster.create(a_pod(f"q-{node}").asks(held).on(node, {"main": uuids}))
-    asked = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
+    args = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
     prioritize = Prioritize(cluster.state, cluster.clock)
 
     def best(scores: list[HostPriority]) -> set[str]:
         ours = {one.host: one.score for one in scores}
         totals = {
             name: plugin + 10 * weight * ours.get(name, 0)
-            for name, plugin in zip(asked.node_names or (), plugins, strict=False)
+            for name, plugin in zip(args.node_names or (), plugins, strict=False)
         }
         return {name for name, total in totals.items() if total == max(totals.values())}
 
-    sent = msgspec.json.decode(prioritize.answer_logged(asked).text, type=list[HostPriority])
-    assert best(sent) == best(prioritize(asked))
+    sent = msgspec.json.decode(prioritize.answer_logged(args).text, type=list[HostPriority])
+    assert best(sent) == best(prioritize(args))
     assert all(0 < one.score <= MAX_SCORE for one in sent)
 
 
@@ -111,7 +111,7 @@ def test_no_scores_are_sent_where_all_are_equal_and_the_log_line_has_the_score()
         ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
     )
     assert answer.text == b"[]"
-    assert (answer.line["asked"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
+    assert (answer.line["nodes"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
 
 
 def test_an_empty_list_of_nodes_has_no_scores() -> None:
@@ -307,24 +307,24 @@ def test_among_the_nodes_that_are_not_planned_for_a_booked_pod_the_policy_decide
     end = cluster.clock.now() + timedelta(hours=9)
     cluster.book(a_booking("b-bob", user="bob", start=end - timedelta(hours=1), end=end, **whole))
     pod = cluster.create(a_pod().of("alice").asks(1).with_annotation(names.PLACEMENT, placement))
-    asked = ExtenderArgs(pod=pod, node_names=("n0", "n1", "n2"))
+    args = ExtenderArgs(pod=pod, node_names=("n0", "n1", "n2"))
 
-    found = Prioritize(cluster.state, cluster.clock)(asked)
+    found = Prioritize(cluster.state, cluster.clock)(args)
 
     assert {one.host: one.score for one in found} == scores
 
 
 def test_the_log_line_names_the_pod_the_policy_the_best_node_and_its_score() -> None:
     cluster = cluster_with(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
-    asked = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=("n0", "n1"))
+    args = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=("n0", "n1"))
 
-    line = Prioritize(cluster.state, cluster.clock, "spread").answer_logged(asked).line
+    line = Prioritize(cluster.state, cluster.clock, "spread").answer_logged(args).line
 
     assert line == {
         "pod": "default/p",
         "uid": "uid-p",
         "placement": "spread",
-        "asked": 2,
+        "nodes": 2,
         "best": "n0",
         "score": 7,
     }

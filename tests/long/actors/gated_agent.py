@@ -22,8 +22,8 @@ def slow_down(gate: Path) -> None:
     tick = threading.Event()
 
     def allocate(self: DevicePlugin, request: Any, context: Any) -> Any:
-        asked = [list(container.devices_ids) for container in request.container_requests]
-        log.info("allocate is kept waiting", devices=asked)
+        requested = [list(container.devices_ids) for container in request.container_requests]
+        log.info("allocate is kept waiting", devices=requested)
         response = answer(self, request, context)
         while gate.exists():
             tick.wait(0.01)

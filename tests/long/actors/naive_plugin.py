@@ -36,9 +36,9 @@ class NaivePlugin(rpc.DevicePluginServicer):
     ) -> api.PreferredAllocationResponse:
         answers = [
             api.ContainerPreferredAllocationResponse(
-                deviceIDs=sorted(asked.available_deviceIDs)[: asked.allocation_size]
+                deviceIDs=sorted(container.available_deviceIDs)[: container.allocation_size]
             )
-            for asked in request.container_requests
+            for container in request.container_requests
         ]
         return api.PreferredAllocationResponse(container_responses=answers)
 

@@ -12,7 +12,7 @@ from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import WHOLE_PODS, WholePod
 from cluster.process.clock import SystemClock
 
-ASKED: Final = frozenset({0, 137, 143})
+REQUESTED: Final = frozenset({0, 137, 143})
 """Exit codes of who was asked to end, or was killed, by the kubelet as by us."""
 CHECK_EVERY: Final = 1.0
 FALLS: Final = frozenset({"kube-scheduler"})
@@ -47,7 +47,7 @@ class Falls:
 
     def by_themselves(self, struck: Collection[str]) -> list[Ended]:
         """Those that nobody asked to end. Args: struck: ids of the containers that were killed on purpose."""
-        return unasked(self._ended.values(), struck)
+        return unrequested(self._ended.values(), struck)
 
 
 def ended(pods: Iterable[WholePod]) -> Iterator[Ended]:
@@ -61,10 +61,10 @@ def ended(pods: Iterable[WholePod]) -> Iterator[Ended]:
                     yield Ended(container_id, pod.metadata.name, status["name"], code, reason)
 
 
-def unasked(over: Iterable[Ended], struck: Collection[str]) -> list[Ended]:
+def unrequested(over: Iterable[Ended], struck: Collection[str]) -> list[Ended]:
     """Those of them that were not killed or asked to end, and that may not end by themselves."""
     return [
         one
         for one in over
-        if one.container_id not in struck and one.exit_code not in ASKED and one.container not in FALLS
+        if one.container_id not in struck and one.exit_code not in REQUESTED and one.container not in FALLS
     ]

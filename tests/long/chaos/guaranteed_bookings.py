@@ -41,9 +41,9 @@ class BookingState:
 
     def is_so(self, shown: Json, now: datetime) -> bool:
         """Whether a booking that is shown is in this state."""
-        said = (shown["model"], shown["count"], moment(shown["start"]), shown["state"])
+        actual = (shown["model"], shown["count"], moment(shown["start"]), shown["state"])
         ends = self.end is None or moment(shown["end"]) == self.end
-        return ends and said == (self.model, self.count, self.start, self.state(now))
+        return ends and actual == (self.model, self.count, self.start, self.state(now))
 
 
 class GuaranteedBookings:
@@ -66,15 +66,15 @@ class GuaranteedBookings:
             self.unanswered(method, path, body)
         elif not answer.is_refusal and (method, path) == ("POST", BOOKINGS):
             self._guarantee(str(answer.body["id"]), answer.body)
-        elif not answer.is_refusal and (asked := _asked(method, path)):
-            self._guarantee(asked[0], answer.body)
+        elif not answer.is_refusal and (change := _requested_change(method, path)):
+            self._guarantee(change[0], answer.body)
 
     def unanswered(self, method: str, path: str, body: Json | None) -> None:
         """Nobody knows what has become of a request."""
-        asked = _asked(method, path)
-        if asked is None:
+        change = _requested_change(method, path)
+        if change is None:
             return
-        booking, deed = asked
+        booking, deed = change
         with self._lock:
             before = self._possible.get(booking, frozenset())
             after = frozenset(_after(one, deed, body or {}) for one in before)
@@ -94,9 +94,9 @@ class GuaranteedBookings:
                 if not _is_one_of(shown.get(booking), states := guaranteed | self._late(booking), now)
             ]
 
-    def _guarantee(self, booking: str, said: Json) -> None:
-        over = said["state"] if said.get("released") or said.get("cancelled") else None
-        state = BookingState(said["model"], said["count"], moment(said["start"]), moment(said["end"]), over)
+    def _guarantee(self, booking: str, body: Json) -> None:
+        over = body["state"] if body.get("released") or body.get("cancelled") else None
+        state = BookingState(body["model"], body["count"], moment(body["start"]), moment(body["end"]), over)
         with self._lock:
             self._possible[booking] = frozenset({state})
 
@@ -129,12 +129,12 @@ def unmirrored(shown: Mapping[str, Json | None], objects: Mapping[str, Booking])
         shown: booking -> what the server says of it.
         objects: the Booking objects by name.
     """
-    running = {name: said for name, said in shown.items() if said and said["state"] == "active"}
+    running = {name: booking for name, booking in shown.items() if booking and booking["state"] == "active"}
     return [
-        f"{name} is {said}, and in the cluster {objects.get(name)}"
-        for name, said in running.items()
+        f"{name} is {booking}, and in the cluster {objects.get(name)}"
+        for name, booking in running.items()
         if name not in objects
-        or (objects[name].spec.count, objects[name].spec.end) != (said["count"], moment(said["end"]))
+        or (objects[name].spec.count, objects[name].spec.end) != (booking["count"], moment(booking["end"]))
     ]
 
 
@@ -143,7 +143,7 @@ def moment(text: Any) -> datetime:
     return datetime.fromisoformat(str(text))
 
 
-def _asked(method: str, path: str) -> tuple[str, str] | None:
+def _requested_change(method: str, path: str) -> tuple[str, str] | None:
     """Whose change was asked for, and which; None where nothing was to change."""
     words = path.removeprefix(f"{BOOKINGS}/").split("/")
     if method == "POST" and words[1:] == ["release"]:

@@ -4,7 +4,7 @@ import pytest
 
 from cluster.kube.resources import WholePod
 from cluster.objects.meta import Meta
-from tests.long.chaos.falls import Ended, ended, unasked
+from tests.long.chaos.falls import Ended, ended, unrequested
 
 
 def pod(exit_code: int, *, container: str = "server", when: str = "lastState") -> WholePod:
@@ -15,7 +15,7 @@ def pod(exit_code: int, *, container: str = "server", when: str = "lastState") -
 
 @pytest.mark.parametrize("when", ["state", "lastState"])
 def test_a_container_that_ends_with_an_error_has_crashed(when: str) -> None:
-    assert unasked(ended([pod(1, when=when)]), ()) == [Ended("c-1", "one", "server", 1, "Error")]
+    assert unrequested(ended([pod(1, when=when)]), ()) == [Ended("c-1", "one", "server", 1, "Error")]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_container_that_ends_with_an_error_has_crashed(when: str) -> None:
 def test_a_container_that_was_asked_to_end_has_not_crashed(
     exit_code: int, container: str, struck: set[str]
 ) -> None:
-    assert unasked(ended([pod(exit_code, container=container)]), struck) == []
+    assert unrequested(ended([pod(exit_code, container=container)]), struck) == []
 
 
 def test_no_end_is_found_on_a_pod_that_runs_or_that_never_began() -> None:

@@ -16,8 +16,8 @@ ONE = f"{BOOKINGS}/b-1"
 
 
 def booking(**changes: Any) -> dict[str, Any]:
-    said = {"id": "b-1", "model": "A", "count": 2, "start": START, "end": END, "state": "planned"} | changes
-    return {key: v.isoformat() if isinstance(v, datetime) else v for key, v in said.items()}
+    fields = {"id": "b-1", "model": "A", "count": 2, "start": START, "end": END, "state": "planned"} | changes
+    return {key: v.isoformat() if isinstance(v, datetime) else v for key, v in fields.items()}
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def test_a_confirmed_change_must_be_stored(guaranteed: GuaranteedBookings) -> No
 
 
 def test_a_confirmed_end_must_be_stored(guaranteed: GuaranteedBookings) -> None:
-    said = booking(state="cancelled", cancelled=NOW)
-    guaranteed.answered("DELETE", ONE, None, Answer(200, said))
+    cancelled = booking(state="cancelled", cancelled=NOW)
+    guaranteed.answered("DELETE", ONE, None, Answer(200, cancelled))
     assert guaranteed.broken({"b-1": booking()}, NOW)
-    assert not guaranteed.broken({"b-1": said}, NOW)
+    assert not guaranteed.broken({"b-1": cancelled}, NOW)
 
 
 def test_a_change_whose_answer_was_lost_may_be_stored_or_not_but_nothing_else_may(

@@ -15,7 +15,7 @@ DIED_IN_STARTING = {
     "terminated": {"reason": "StartError", "exitCode": 128, "startedAt": "1970-01-01T00:00:00Z"}
 }
 RUNS: dict[str, Any] = {"running": {}}
-ASKED_TO_END = Meta(deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
+TERMINATING = Meta(deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
 
 
 def pod(state: dict[str, Any], last: dict[str, Any], meta: Meta) -> WholePod:
@@ -30,7 +30,7 @@ def test_a_container_that_ends_by_itself_has_lost_work(state: dict[str, Any], la
 @pytest.mark.parametrize(
     ("state", "meta"),
     [
-        (OVER, ASKED_TO_END),
+        (OVER, TERMINATING),
         (RUNS, Meta()),
         (NEVER_BEGAN, Meta()),
         (DIED_IN_STARTING, Meta()),

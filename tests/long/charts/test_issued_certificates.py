@@ -39,10 +39,10 @@ def theirs(documents: list[Document]) -> list[Document]:
 def test_cert_manager_takes_every_field_that_we_send_it(
     managed: Cluster, render: Render, values: dict[str, Any]
 ) -> None:
-    asked = theirs(render(values))
-    said = managed.kubectl(*TRY, given=json.dumps({"apiVersion": "v1", "kind": "List", "items": asked}))
-    taken = {(item["kind"], item["metadata"]["name"]): item["spec"] for item in json.loads(said)["items"]}
-    assert taken == {(d["kind"], d["metadata"]["name"]): d["spec"] for d in asked}
+    sent = theirs(render(values))
+    output = managed.kubectl(*TRY, given=json.dumps({"apiVersion": "v1", "kind": "List", "items": sent}))
+    taken = {(item["kind"], item["metadata"]["name"]): item["spec"] for item in json.loads(output)["items"]}
+    assert taken == {(d["kind"], d["metadata"]["name"]): d["spec"] for d in sent}
     assert {kind for kind, _ in taken} == {"Issuer", "Certificate"}
 
 

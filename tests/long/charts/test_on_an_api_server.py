@@ -36,8 +36,8 @@ def create(cluster: Cluster, name: str, spec: dict[str, Any], *flags: str) -> di
         "metadata": {"name": name},
         "spec": spec,
     }
-    said = cluster.kubectl("create", "--filename=-", "--output=json", *flags, given=json.dumps(body))
-    created: dict[str, Any] = json.loads(said)
+    output = cluster.kubectl("create", "--filename=-", "--output=json", *flags, given=json.dumps(body))
+    created: dict[str, Any] = json.loads(output)
     return created
 
 
@@ -48,8 +48,8 @@ def test_every_document_is_accepted_by_the_api_server(
     documents = render(values)
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename=-"]
-    said = installed.kubectl(*words, "--output=name", given=items)
-    assert len(said.splitlines()) == len(documents)
+    output = installed.kubectl(*words, "--output=name", given=items)
+    assert len(output.splitlines()) == len(documents)
 
 
 def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: Cluster) -> None:

@@ -81,10 +81,13 @@ def test_the_readers_of_the_node_agents_metrics_can_be_configured(render: Render
         policies = [one for one in render(values) if one["kind"] == "NetworkPolicy"]
         return {one["metadata"]["name"]: one["spec"]["ingress"] for one in policies}
 
-    said = ingress({"networkPolicies": {"metricsFrom": [peer]}})
-    assert said[names.NODE_AGENT] == [{"ports": [{"port": 9400}], "from": [peer]}]
+    ingress_rules = ingress({"networkPolicies": {"metricsFrom": [peer]}})
+    assert ingress_rules[names.NODE_AGENT] == [{"ports": [{"port": 9400}], "from": [peer]}]
     assert all(
-        "from" not in rule for name, rules in said.items() if name != names.NODE_AGENT for rule in rules
+        "from" not in rule
+        for name, rules in ingress_rules.items()
+        if name != names.NODE_AGENT
+        for rule in rules
     )
     assert ingress({})[names.NODE_AGENT] == [{"ports": [{"port": 9400}]}]
 
@@ -115,8 +118,8 @@ def test_pods_are_restricted_but_for_the_node_agent(installed: Cluster, render: 
 def test_the_node_agent_is_admitted_where_the_namespace_is_labelled_as_in_the_manual(
     installed: Cluster, render: Render
 ) -> None:
-    said = commands.all_in(CHECKOUT / "docs" / "operations.md")
-    (label,) = (command for command in said if command.startswith("kubectl label namespace"))
+    documented = commands.all_in(CHECKOUT / "docs" / "operations.md")
+    (label,) = (command for command in documented if command.startswith("kubectl label namespace"))
     level = label.partition("enforce=")[2].split()[0]
     judged(installed, level, "node-agent", workloads(render())["node-agent"])
 

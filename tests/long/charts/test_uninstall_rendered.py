@@ -123,9 +123,9 @@ def test_a_release_whose_job_has_failed_is_restored_as_documented(installed: Clu
     where = f"--namespace={names.NAMESPACE}"
     installed.kubectl("delete", "deployment", names.CONTROLLER, where)
     installed.kubectl("delete", "job", names.UNINSTALLER, where)
-    said = commands.under(CHECKOUT / "docs" / "operations.md", commands.LIFECYCLE[-1])
-    assert f"helm history {chart.RELEASE} {where.replace('=', ' ')}" in said
-    (back,) = (command for command in said if " REVISION " in command)
+    documented = commands.under(CHECKOUT / "docs" / "operations.md", commands.LIFECYCLE[-1])
+    assert f"helm history {chart.RELEASE} {where.replace('=', ' ')}" in documented
+    (back,) = (command for command in documented if " REVISION " in command)
     newest = helm(installed, "history", chart.RELEASE).splitlines()[-1].split()[0]
     words = back.replace("REVISION", newest).replace(where.replace("=", " "), "").split()[1:]
     helm(installed, *words)

@@ -98,8 +98,8 @@ class Churning:
 
     @contextmanager
     def _booking(self) -> Iterator[None]:
-        comings = [partial(one.run, self._stays, self._stop) for one in self.bookers]
-        with running(comings, self._stop):
+        runs = [partial(one.run, self._stays, self._stop) for one in self.bookers]
+        with running(runs, self._stop):
             yield
 
     def _rounds(self) -> None:
@@ -115,9 +115,9 @@ class Churning:
         for strike in strikes:
             self._say(f"  {strike}")
         with ThreadPoolExecutor(1) as pool:
-            going = pool.submit(self.striking.run, strikes)
-            self._await("a round is over", lambda: going.done() and begun.seconds >= ROUND)
-            going.result()
+            future = pool.submit(self.striking.run, strikes)
+            self._await("a round is over", lambda: future.done() and begun.seconds >= ROUND)
+            future.result()
 
     def _calm_down(self) -> None:
         """Nothing more happens, pods that hang may end, people want their GPUs and no change any more."""

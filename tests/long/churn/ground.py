@@ -167,8 +167,8 @@ def body(
 ) -> dict[str, Any]:
     """A pod with one GPU of a simulated node."""
     metadata: dict[str, Any] = {"name": name, "labels": labels or {}}
-    said = {names.MODEL: model, names.CHECKPOINT_AT: checkpoint}
-    metadata["annotations"] = {key: text for key, text in said.items() if text}
+    annotations = {names.MODEL: model, names.CHECKPOINT_AT: checkpoint}
+    metadata["annotations"] = {key: text for key, text in annotations.items() if text}
     if finalizer:
         metadata["finalizers"] = [finalizer]
     main = {"name": "main", "image": "none", "resources": {"limits": {names.GPU_RESOURCE: "1"}}}

@@ -109,12 +109,12 @@ class Striking:
         daemon = self._ground.start_wrong(strike.target, strike.amount)
 
         def says_so() -> str | None:
-            said = self._ground.parts.ask(daemon, "/readyz")[1]
-            return said if TELLS_TIME in said else None
+            text = self._ground.parts.ask(daemon, "/readyz")[1]
+            return text if TELLS_TIME in text else None
 
-        said = poll(says_so, seconds=PATIENCE)
-        assert said, f"{strike.target} does not mind that its clock is wrong by {strike.amount:.0f} s"
-        self.refused.append(said.strip())
+        message = poll(says_so, seconds=PATIENCE)
+        assert message, f"{strike.target} does not mind that its clock is wrong by {strike.amount:.0f} s"
+        self.refused.append(message.strip())
         self._see_another_reclaim(strike.target)
         self._wait(strike.seconds)
         reclaims = self._holds_the_lease(strike.target)

@@ -38,10 +38,10 @@ class Onlooker:
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
         """Answer ``filter``: none of them."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        asked = msgspec.json.decode(body, type=ExtenderArgs)
-        nodes = asked.node_names or ()
+        args = msgspec.json.decode(body, type=ExtenderArgs)
+        nodes = args.node_names or ()
         with self._lock:
-            self._found[asked.pod.metadata.uid] = frozenset(nodes)
+            self._found[args.pod.metadata.uid] = frozenset(nodes)
         answer = ExtenderFilterResult(failed_and_unresolvable_nodes=dict.fromkeys(nodes, "never binds"))
         start_response("200 OK", [("Content-Type", "application/json")])
         return [msgspec.json.encode(answer)]
@@ -66,7 +66,7 @@ def observing(cluster: Cluster) -> Iterator[Onlooker]:
 
 
 def _configuration(cluster: Cluster, port: int) -> dict[str, object]:
-    asked = {
+    extender = {
         "urlPrefix": f"http://{cluster.host_address}:{port}",
         "filterVerb": "filter",
         "httpTimeout": "30s",
@@ -78,5 +78,5 @@ def _configuration(cluster: Cluster, port: int) -> dict[str, object]:
         "leaderElection": {"leaderElect": False},
         "percentageOfNodesToScore": 100,
         "profiles": [{"schedulerName": NAME}],
-        "extenders": [{**asked, "nodeCacheCapable": True}],
+        "extenders": [{**extender, "nodeCacheCapable": True}],
     }

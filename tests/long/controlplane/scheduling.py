@@ -101,16 +101,16 @@ class Field:
     def await_unschedulable(self, name: str) -> None:
         """Wait until its scheduler has found no node for a pod."""
 
-        def said() -> bool:
+        def is_unschedulable() -> bool:
             conditions = self.pod(name).status.conditions or ()
             return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in conditions)
 
-        eventually(said, deadline=PATIENCE)
+        eventually(is_unschedulable, deadline=PATIENCE)
 
     def pod(self, name: str) -> Pod:
         return self.kube.get(PODS, name, namespace=NAMESPACE)
 
-    def said(self, name: str) -> list[tuple[str, str]]:
+    def events(self, name: str) -> list[tuple[str, str]]:
         """Reason and message of every event of a pod."""
         words = (
             "--namespace",

@@ -84,10 +84,10 @@ class ServedWebhook:
 
     admit: Webhook
     cache: ClusterCache
-    asked: int = 0
+    calls: int = 0
 
     def __call__(self, body: bytes) -> Reply:
-        self.asked += 1
+        self.calls += 1
         return self.admit(body)
 
 
@@ -207,7 +207,7 @@ def created_or_empty(people: People) -> Json:
 
 @pytest.fixture
 def people(cluster: Cluster, webhook: ServedWebhook) -> People:
-    webhook.asked = 0
+    webhook.calls = 0
     return People(cluster)
 
 
@@ -288,7 +288,7 @@ def test_l7_forged_keys_on_a_pod_without_gpus_are_removed(people: People, forged
 )
 def test_other_pods_never_reach_the_webhook(people: People, webhook: ServedWebhook, pod: Json) -> None:
     assert people.create("bob", pod).status == 201
-    assert webhook.asked == 0
+    assert webhook.calls == 0
 
 
 @pytest.mark.parametrize("where", ["containers", "initContainers"])
@@ -299,7 +299,7 @@ def test_pods_with_gpus_in_any_container_reach_the_webhook(
     pod = a_pod(where=where)
     pod["spec"][where][0]["resources"]["limits"] = {resource: "1"}
     assert people.create("bob", pod).annotations[names.USER] == "bob"
-    assert webhook.asked == 1
+    assert webhook.calls == 1
 
 
 def test_a_dry_run_shows_what_would_be_stored_and_changes_nothing(people: People, cluster: Cluster) -> None:

@@ -73,7 +73,7 @@ def why_refused(cluster: Cluster, body: Json, *words: str) -> str:
     return ""
 
 
-def asked(cluster: Cluster, method: str, path: str, body: Json | None = None) -> Json:
+def maia_answer(cluster: Cluster, method: str, path: str, body: Json | None = None) -> Json:
     """What MAIA's tools are answered."""
     url = f"http://{cluster.address}:{ControllerSettings().maia_port}{path}"
     found: Json = urllib3.request(method, url, json=body, timeout=10.0).json()
@@ -92,10 +92,10 @@ def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_annota
     assert not why_refused(cluster, notebook, f"--as={HUB}")
     assert annotations_of(cluster, "notebook").items() >= {**annotation, names.USER: "bob"}.items()
     expired = {"status": "success", "expired_pods": ["notebook"]}
-    eventually(lambda: asked(cluster, "GET", "/get-expired-pods") == expired, deadline=PATIENCE)
-    assert asked(cluster, "POST", "/random-delete")["deleted_pod"] == ""
+    eventually(lambda: maia_answer(cluster, "GET", "/get-expired-pods") == expired, deadline=PATIENCE)
+    assert maia_answer(cluster, "POST", "/random-delete")["deleted_pod"] == ""
     request = {"pod_name": "notebook", "namespace": "default"}
-    assert asked(cluster, "POST", "/delete-expired-pod", request)["deleted_pod"] == "notebook"
+    assert maia_answer(cluster, "POST", "/delete-expired-pod", request)["deleted_pod"] == "notebook"
     # No booking server says that the Bookings are true: the request is kept, and nobody is ended (law L6).
     assert names.END_REQUESTED in annotations_of(cluster, "notebook")
 

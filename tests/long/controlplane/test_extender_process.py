@@ -54,10 +54,10 @@ def test_l6_without_events_for_150_seconds_it_is_not_ready(settings: Settings) -
     try:
         eventually(is_ready, deadline=PATIENCE)
         clock.advance(STALE_AFTER + 1)
-        status, said = probed()
+        status, text = probed()
         assert status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert said.startswith("cluster: There have been no events of ")
-        assert "for 150 seconds" in said
+        assert text.startswith("cluster: There have been no events of ")
+        assert "for 150 seconds" in text
     finally:
         process.end("the test is over")
         thread.join()

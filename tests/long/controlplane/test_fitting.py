@@ -164,11 +164,11 @@ def differences(
     for body, (pod, theirs) in zip(bodies, ground.ask(bodies), strict=True):
         for surroundings, without in ((cluster_objects, frozenset[str]()), (haunted, uids)):
             checker = checker_for(pod, surroundings)
-            said = {
+            reasons = {
                 name: checker.why_not(node, without=without) for name, node in cluster_objects.nodes.items()
             }
-            if theirs != {name for name, why in said.items() if why is None}:
-                wrong.append((body, said, sorted(theirs)))
+            if theirs != {name for name, why in reasons.items() if why is None}:
+                wrong.append((body, reasons, sorted(theirs)))
     return wrong
 
 

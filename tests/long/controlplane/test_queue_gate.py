@@ -46,7 +46,7 @@ class Line:
         """Pods of one GPU, each after the one before."""
         for name in wanted:
             answer = self.people.alice.create(pods(), self.body(name))
-            assert answer.status == 201, answer.said
+            assert answer.status == 201, answer.message
 
     def body(self, name: str) -> Json:
         return a_pod(gpus=1, name=name, spec={"nodeSelector": {kwok.LABEL: "true"}})

@@ -79,8 +79,8 @@ def test_a_pod_whose_volume_is_bound_with_it_is_bound_at_the_first_bind(field: F
     assert field.placed("writes") == {"writes": 1}
 
     assert field.nodes[1] in nominations_until_bound(field, "writes", before)
-    eventually(lambda: "Scheduled" in [reason for reason, _ in field.said("writes")], deadline=PATIENCE)
-    assert [message for reason, message in field.said("writes") if reason == FAILED] == []
+    eventually(lambda: "Scheduled" in [reason for reason, _ in field.events("writes")], deadline=PATIENCE)
+    assert [message for reason, message in field.events("writes") if reason == FAILED] == []
 
 
 def allows(field: Field, subresource: str) -> bool:
@@ -122,7 +122,7 @@ def without(field: Field, kind: str, name: str, instead: JsonObject | None = Non
 
 def reported(field: Field, pod: str, text: str) -> bool:
     """Whether a pod's events say why it was not scheduled."""
-    return any(text in message for reason, message in field.said(pod) if reason == FAILED)
+    return any(text in message for reason, message in field.events(pod) if reason == FAILED)
 
 
 def rights(field: Field) -> list[JsonObject]:

@@ -93,7 +93,7 @@ class Stream:
             self.created += 1
 
 
-class Asked:
+class CountingWebhook:
     """Lets everything through, and counts."""
 
     def __init__(self) -> None:
@@ -136,9 +136,9 @@ def old_secret(host: str) -> dict[str, Any]:
 def test_no_request_is_missed_while_certificate_and_authority_are_replaced(
     cluster: Cluster, kube: KubeClient
 ) -> None:
-    clock, asked, metrics = Ahead(), Asked(), Metrics(CollectorRegistry())
+    clock, webhook, metrics = Ahead(), CountingWebhook(), Metrics(CollectorRegistry())
     host = address_towards(cluster.address)
-    server = TlsServer(Endpoint(asked, CLOCK, metrics), CLOCK, host=host, port=0)
+    server = TlsServer(Endpoint(webhook, CLOCK, metrics), CLOCK, host=host, port=0)
     made = configuration(f"https://{host}:{server.port}{PATH}")
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
     secret = kube.create(SECRETS, old_secret(host), namespace=names.NAMESPACE)
@@ -148,7 +148,7 @@ def test_no_request_is_missed_while_certificate_and_authority_are_replaced(
     announced = stored(kube)
     assert announced.server != first.server, "the certificate was due"
     assert vouches(first.authorities, announced.server.certificate, [host])
-    eventually(lambda: _is_asked(kube, asked), deadline=PATIENCE)
+    eventually(lambda: _is_called(kube, webhook), deadline=PATIENCE)
     others = [client(cluster, cluster.administrator_token) for _ in range(3)]
     with Stream(others) as stream:
         stream.goes_on()
@@ -163,16 +163,16 @@ def test_no_request_is_missed_while_certificate_and_authority_are_replaced(
         other.close()
     last = stored(kube)
     assert stream.refused == []
-    assert asked.times >= stream.created
+    assert webhook.times >= stream.created
     assert not vouches(first.authorities, last.server.certificate, [host])
     assert vouches(last.authorities, last.server.certificate, [host])
 
 
-def _is_asked(kube: KubeClient, asked: Asked) -> bool:
+def _is_called(kube: KubeClient, webhook: CountingWebhook) -> bool:
     """The API server reads its webhooks by a watch, and what they are to be believed by."""
-    before = asked.times
+    before = webhook.times
     try:
         kube.create(PODS, POD, namespace="default", dry_run=True)
     except ApiError:
         return False
-    return asked.times > before
+    return webhook.times > before

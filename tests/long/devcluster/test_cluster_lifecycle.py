@@ -125,10 +125,10 @@ def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals)
     assert poll(lambda: not alive(inside), seconds=PATIENCE, every=0.01), "processes outlive their owner"
     sys.stdout.write(f"all of it has ended {watch.seconds:.2f} s after its owner\n")
 
-    said: list[str] = []
-    machine.remove_left_behind(said.append)
+    messages: list[str] = []
+    machine.remove_left_behind(messages.append)
 
-    assert f"removed cluster {NAME}: its owner is dead" in said
+    assert f"removed cluster {NAME}: its owner is dead" in messages
     assert Machine.now(paths_of(NAME).mark) == before
     assert_files_are_gone(NAME)
 

@@ -40,7 +40,7 @@ OF_RELEASES = {
     for command in commands.under(ROOT / "docs" / "operations.md", heading)
 }
 """Typed in tests/long/installed/test_lifecycle.py, since they end with nothing of ours."""
-SAID = [
+COMMANDS = [
     command
     for name in commands.DOCUMENTS
     if name not in commands.PLAYED
@@ -48,12 +48,12 @@ SAID = [
     if command not in OF_RELEASES
 ]
 KUBECTL = sorted(
-    {command for command in SAID if re.match(r"kubectl (?!gpu\b)", command)},
+    {command for command in COMMANDS if re.match(r"kubectl (?!gpu\b)", command)},
     key=lambda c: (" delete " in c, c),
 )
-PLUGIN = sorted({command for command in SAID if re.match(r"kubectl gpu\b", command)})
+PLUGIN = sorted({command for command in COMMANDS if re.match(r"kubectl gpu\b", command)})
 """What is typed with a server behind it in tests/booking/cli."""
-HELM = sorted({command for command in SAID if command.startswith("helm ")})
+HELM = sorted({command for command in COMMANDS if command.startswith("helm ")})
 ELSEWHERE = re.compile(
     r"make |python -m |export KUBECONFIG=\.\.\.$|nvidia-modprobe |\.venv/bin/python -m devcluster$"
 )
@@ -131,7 +131,7 @@ def booking(answer: str) -> dict[str, object]:
 
 
 def test_helm_installs_as_it_is_documented(installed: list[str]) -> None:
-    assert all("STATUS: deployed" in said for said in installed)
+    assert all("STATUS: deployed" in output for output in installed)
 
 
 def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
@@ -170,12 +170,12 @@ def test_kubectl_does_what_the_documents_say(cluster: Cluster, parts: Parts) -> 
     printed = {}
     for command in KUBECTL:
         for_this = command.replace(" NAME", " default").replace(" NODE ", " node-a ")
-        asked = for_this if len(command.split()) >= SHORTEST_COMMAND else f"{for_this} --help"
-        printed[command] = typed(of_cluster(asked, cluster.name), HOME=str(cluster.state))
-    (inventory,) = (said for command, said in printed.items() if "jsonpath" in command)
+        to_run = for_this if len(command.split()) >= SHORTEST_COMMAND else f"{for_this} --help"
+        printed[command] = typed(of_cluster(to_run, cluster.name), HOME=str(cluster.state))
+    (inventory,) = (output for command, output in printed.items() if "jsonpath" in command)
     assert len(json.loads(inventory)["devices"]) == len(default_gpus(0))
     assert all(
-        said for command, said in printed.items() if " token " in command or " delete lease " in command
+        output for command, output in printed.items() if " token " in command or " delete lease " in command
     )
 
 
@@ -189,5 +189,7 @@ def test_the_command_line_knows_every_word_in_the_documents(command: str) -> Non
 
 def test_every_documented_command_is_tested_here_or_elsewhere(block: list[str]) -> None:
     prefix = ".venv/bin/python -m devcluster kubectl"
-    left = {c for c in SAID if c not in {*block, *KUBECTL, *PLUGIN, *HELM, prefix} and not ELSEWHERE.match(c)}
+    left = {
+        c for c in COMMANDS if c not in {*block, *KUBECTL, *PLUGIN, *HELM, prefix} and not ELSEWHERE.match(c)
+    }
     assert not left

@@ -62,13 +62,13 @@ def test_the_scheduler_runs_with_the_documented_additions_to_its_configuration(
     service = ("service", existing.SERVICE, f"--namespace={names.NAMESPACE}")
     address = cluster.kubectl("get", *service, "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
     (block,) = re.findall(r"generated: scheduler-existing -->\n```yaml\n(.*?)```", text, re.DOTALL)
-    said = yaml.safe_load(block)
+    documented = yaml.safe_load(block)
     runs = json.loads(cluster._plan.configuration(f"{scheduler.NAME}.json").read_text())
-    (extender,), (asked,) = said["extenders"], runs["extenders"]
+    (extender,), (actual,) = documented["extenders"], runs["extenders"]
     extender["urlPrefix"] = f"https://{address}"
     for file in ("caFile", "certFile", "keyFile"):
-        extender["tlsConfig"][file] = asked["tlsConfig"][file]
-    assert {key: runs[key] for key in said} == said
+        extender["tlsConfig"][file] = actual["tlsConfig"][file]
+    assert {key: runs[key] for key in documented} == documented
 
 
 def test_a_booked_pod_gets_its_gpu_from_one_that_has_no_booking(

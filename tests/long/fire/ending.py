@@ -115,11 +115,11 @@ def _device(
         for resource in status.get("allocatedResourcesStatus") or ()
         for health in resource.get("resources") or ()
     }
-    said = {"the Binding": chosen, "the kubelet": recorded}
+    by_source = {"the Binding": chosen, "the kubelet": recorded}
     if see_inside:
-        said["the container"] = _seen(ground, whole.metadata.name)
-    if len({frozenset(devices) for devices in said.values()}) > 1:
-        return f"contradiction: {said}"
+        by_source["the container"] = _seen(ground, whole.metadata.name)
+    if len({frozenset(devices) for devices in by_source.values()}) > 1:
+        return f"contradiction: {by_source}"
     return ", ".join(sorted(origins.devices.get(device, device) for device in chosen)) or None
 
 

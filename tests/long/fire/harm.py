@@ -101,7 +101,7 @@ class Harm:
         self._say = say
         self._clock = SystemClock()
         self._pool = ThreadPoolExecutor(max(1, len(blows)))
-        self._going: list[Future[None]] = []
+        self._futures: list[Future[None]] = []
 
     def interlude(self, moment: str) -> None:
         """What is planned at this moment is done now, what is planned after it in a thread."""
@@ -109,13 +109,13 @@ class Harm:
             if blow.moment == moment and not blow.after:
                 self._strike(blow)
             elif blow.moment == moment:
-                self._going.append(self._pool.submit(self._later, blow))
+                self._futures.append(self._pool.submit(self._later, blow))
         if moment == "over":
             self.finish()
 
     def finish(self) -> None:
         """Wait until everything that was begun is over; raises what went wrong in it."""
-        for one in self._going:
+        for one in self._futures:
             one.result()
 
     def _later(self, blow: Blow) -> None:

@@ -164,7 +164,7 @@ class ShortStory:
         self._interlude = interlude
         self._reporter = Reporter(sys.stdout)
         self._origins = Origins()
-        self._noted: set[str] = set()
+        self._refused_uids: set[str] = set()
         self.victim = VICTIM
         """Who has made way."""
         self.refused: list[str] = []
@@ -282,8 +282,8 @@ class ShortStory:
         """The kubelet has rejected it before it began: the controller brings it back."""
         why = f"{pod.metadata.name}: {pod_status.describe(pod)}"
         assert not pod.status.container_statuses, f"it has run: {why}"
-        if pod.metadata.uid not in self._noted:
-            self._noted.add(pod.metadata.uid)
+        if pod.metadata.uid not in self._refused_uids:
+            self._refused_uids.add(pod.metadata.uid)
             self.refused.append(why)
             self._reporter.say(pod.metadata.name, f"is refused by its kubelet: {why}")
 

@@ -11,5 +11,5 @@ TO_BE_DELETED: Final = "Delete the pod"
 def spoilt(pod: WholePod) -> str | None:
     """Why it has to be created again, in the kubelet's words; None where it need not be."""
     states = [status.get("state") or {} for status in pod.status.get("containerStatuses") or ()]
-    said = [str((state.get("waiting") or {}).get("message")) for state in states]
-    return next((message for message in said if TO_BE_DELETED in message), None)
+    messages = [str((state.get("waiting") or {}).get("message")) for state in states]
+    return next((message for message in messages if TO_BE_DELETED in message), None)

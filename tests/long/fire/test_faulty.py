@@ -21,8 +21,8 @@ OF_SCHEDULER = [("POST", "/apis/events.k8s.io/v1/namespaces/team/events"), ("PAT
 def actions(rules: Iterable[Rule], calls: Iterable[tuple[str, str]], caller: str) -> list[object]:
     """What becomes of them, one after the other."""
     deciding = Rules(rules)
-    asked = (Call(verb=verb, target=target, caller=caller) for verb, target in calls)
-    return [deciding.decide(call).action for call in asked]
+    requests = (Call(verb=verb, target=target, caller=caller) for verb, target in calls)
+    return [deciding.decide(call).action for call in requests]
 
 
 def kinds(rules: Iterable[Rule], calls: Iterable[tuple[str, str]], caller: str) -> set[type]:

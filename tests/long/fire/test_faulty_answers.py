@@ -106,14 +106,14 @@ class Occasions:
         for name, extra in pods.items():
             self._ground.create(probe.pod(name, [probe.container("main")], extra=extra))
         self._ground.await_bound("small")
-        self._ground.await_that("kube-scheduler says why it places no pod", self._has_said_why)
+        self._ground.await_that("kube-scheduler says why it places no pod", self._has_written_status)
         for name in pods:
             self._ground.delete(name)
         self._ground.await_that(
             "both are gone", lambda: pods.keys().isdisjoint(p.metadata.name for p in self._ground.pods())
         )
 
-    def _has_said_why(self) -> bool:
+    def _has_written_status(self) -> bool:
         calls = (record.call for record in self._proxy.rules.records)
         return any(call.caller in SCHEDULER and call.place.subresource == "status" for call in calls)
 

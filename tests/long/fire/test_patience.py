@@ -12,7 +12,7 @@ from tests.e2e.playground import Playground
 from tests.laws.broken import LawBrokenError
 from tests.long.fire.patience import Patience, Patient
 
-ASKED = Request("POST", "/api/v1/namespaces/research/pods")
+REQUEST = Request("POST", "/api/v1/namespaces/research/pods")
 BODY = {"metadata": {"name": "train"}}
 
 
@@ -50,7 +50,7 @@ def ground(laws: Laws) -> Playground:
 
 
 def forbidden(why: str) -> Forbidden:
-    return Forbidden(ASKED, Refusal(403, "Forbidden", f"pods is forbidden: {why}"))
+    return Forbidden(REQUEST, Refusal(403, "Forbidden", f"pods is forbidden: {why}"))
 
 
 def creates(alice: Alice) -> None:
@@ -63,8 +63,8 @@ def creates(alice: Alice) -> None:
     [
         forbidden('User "alice" cannot create resource "pods" in API group "" in the namespace "research"'),
         forbidden("not yet ready to handle request"),
-        TooManyRequests(ASKED, Refusal(429, "TooManyRequests", "try again")),
-        Unreachable(ASKED, "connection refused"),
+        TooManyRequests(REQUEST, Refusal(429, "TooManyRequests", "try again")),
+        Unreachable(REQUEST, "connection refused"),
     ],
     ids=["no role bindings read yet", "admission not ready", "overload", "no answer"],
 )
@@ -76,19 +76,21 @@ def test_a_request_is_repeated_after_an_error_of_an_api_server_that_has_just_sta
     assert alice.created == ["train"]
 
 
-@pytest.mark.parametrize("problem", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
+@pytest.mark.parametrize(
+    "problem", [None, Unreachable(REQUEST, "connection refused")], ids=["no", "no answer"]
+)
 def test_a_law_broken_during_a_wait_is_raised_at_once(problem: ApiError | None) -> None:
-    asked: list[str] = []
+    attempts: list[str] = []
 
     def never() -> None:
-        asked.append("again")
-        assert len(asked) < 5, "nobody checks the laws"
+        attempts.append("again")
+        assert len(attempts) < 5, "nobody checks the laws"
         if problem:
             raise problem
 
     with pytest.raises(LawBrokenError, match="hers is deleted"):
         Patience(ground(Laws(hold_for=2)), 60).until("she is served", never)
-    assert len(asked) == 2
+    assert len(attempts) == 2
 
 
 def test_a_refusal_by_admission_is_raised_at_once() -> None:

@@ -58,10 +58,10 @@ def test_a_part_is_killed_before_its_first_call_and_after_the_next_one() -> None
 
 
 def test_only_pods_of_ours_that_were_really_created_count_as_created() -> None:
-    asked = [
+    calls = [
         (call("POST", PODS), 201),
         (call("POST", PODS), 409),
         (call("POST", f"{PODS}?dryRun=All"), 201),
         (call("POST", PODS, "kubectl"), 201),
     ]
-    assert created(Record(one, PASS, status) for one, status in asked) == 1
+    assert created(Record(one, PASS, status) for one, status in calls) == 1

@@ -35,11 +35,11 @@ def typed(document: str, replaced: Mapping[str, str], environment: Mapping[str, 
         text=True,
         check=False,
     )
-    said = re.split(rf"\n?^{_NEXT}$\n?", done.stdout, flags=re.MULTILINE)
+    outputs = re.split(rf"\n?^{_NEXT}$\n?", done.stdout, flags=re.MULTILINE)
     assert done.returncode == 0, (
-        f"{document}: {lines[len(said) - 1]} ended with {done.returncode}:\n{said[-1]}"
+        f"{document}: {lines[len(outputs) - 1]} ended with {done.returncode}:\n{outputs[-1]}"
     )
-    return dict(zip(lines, said, strict=True))
+    return dict(zip(lines, outputs, strict=True))
 
 
 def programs(folder: Path, found: Mapping[str, Path]) -> str:

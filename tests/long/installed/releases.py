@@ -45,7 +45,7 @@ class Releases:
         kept = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(folder)}
         self._environment = environment | kept | {"PATH": f"{programs}:{os.environ['PATH']}"}
 
-    def said(self, heading: str) -> list[str]:
+    def commands_in(self, heading: str) -> list[str]:
         """The commands of a section."""
         return commands.under(OPERATIONS, heading)
 
@@ -59,7 +59,7 @@ class Releases:
         """
         printed = []
         for start in starts:
-            command = min((one for one in self.said(heading) if one.startswith(start)), key=len)
+            command = min((one for one in self.commands_in(heading) if one.startswith(start)), key=len)
             printed.append(self._run(command, self._next() if changed else CHECKOUT))
         return "\n".join(printed)
 
@@ -71,7 +71,7 @@ class Releases:
             file: that the document has them write and read in the reader's folder.
             here: where it is in place of that.
         """
-        every = [one.replace(f" {file}", f" {here}") for one in self.said(heading)]
+        every = [one.replace(f" {file}", f" {here}") for one in self.commands_in(heading)]
         return "\n".join(self._run(one, CHECKOUT) for one in every if one.startswith("kubectl "))
 
     def _run(self, script: str, checkout: Path) -> str:

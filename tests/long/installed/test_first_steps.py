@@ -51,13 +51,13 @@ class Played:
     """What the document's commands printed, and the cluster in which they were typed."""
 
     cluster: Cluster
-    said: Mapping[str, str]
+    outputs: Mapping[str, str]
     values: str
     environment: Mapping[str, str]
 
     def of(self, *words: str) -> str:
         """What the one command with these words printed."""
-        (found,) = (said for line, said in self.said.items() if all(word in line for word in words))
+        (found,) = (output for line, output in self.outputs.items() if all(word in line for word in words))
         return found
 
 
@@ -95,9 +95,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             EXAMPLE: pod(folder),
             "b-...": "$(kubectl gpu bookings --output name | sed s,.*/,,)",
         }
-        said = playing.typed(DOCUMENT, replaced, here)
+        outputs = playing.typed(DOCUMENT, replaced, here)
         laws.check()
-        yield Played(cluster, said, mine, here)
+        yield Played(cluster, outputs, mine, here)
         laws.finish()
 
 
@@ -106,8 +106,8 @@ def moved(played: Played) -> Played:
     """The other document, followed in the same cluster afterwards."""
     played.cluster.kubectl("apply", "--filename=-", given=json.dumps(plugin_of_nvidia()))
     replaced = {"DAEMONSET": PLUGIN, "NAMESPACE": "kube-system", "NODE": NODES[0], MY_VALUES: played.values}
-    said = playing.typed(MIGRATION, replaced, played.environment)
-    return replace(played, said=said)
+    outputs = playing.typed(MIGRATION, replaced, played.environment)
+    return replace(played, outputs=outputs)
 
 
 def plugin_of_nvidia() -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_the_page_answers_on_the_port_that_kind_leads_to_the_laptop(played: Play
 
 def test_a_booking_is_tried_and_made_once_and_shown(played: Played) -> None:
     (shown,) = re.findall(r"\bb-\w+", played.of("kubectl gpu bookings"))
-    assert shown in played.said["kubectl gpu book a100 --for 1d"]
+    assert shown in played.outputs["kubectl gpu book a100 --for 1d"]
     assert shown not in played.of("--dry-run")
     assert shown in played.of("kubectl get bookings")
 

@@ -217,7 +217,7 @@ def test_pods_run_on_through_the_whole_life_of_a_release(
     by_hand = ("kubectl wait ", "kubectl logs ")
     template = "helm template gpu-booking"
     releases.type(REMOVING, "helm uninstall gpu-booking --namespace gpu-booking --no-hooks")
-    apply, delete = (one for one in releases.said(REMOVING) if one.startswith(template))
+    apply, delete = (one for one in releases.commands_in(REMOVING) if one.startswith(template))
     printed = releases.type(REMOVING, "kubectl delete job ", apply, *by_hand, delete)
     assert f"{TEAM}/{victim}" in printed
     removed(life, releases, victim)

@@ -93,8 +93,8 @@ class AsDocumented(Installed):
         kubectl.chmod(0o755)
         path = {**environment, "PATH": f"{self._folder}:{os.environ['PATH']}"}
         subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self._folder, env=path, check=True)
-        asked = (self._folder / "scheduler.yaml").read_text().replace(there, str(self._folder))
-        self._of.configure_scheduler(yaml.safe_load(asked))
+        configuration = (self._folder / "scheduler.yaml").read_text().replace(there, str(self._folder))
+        self._of.configure_scheduler(yaml.safe_load(configuration))
 
 
 @dataclass
@@ -231,8 +231,8 @@ def ask(site: Site, ground: Playground, *requests: tuple[str, str, Any]) -> Answ
     }
     ground.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
     ground.await_phase([name], "Succeeded")
-    said = site.cluster.kubectl("logs", name, f"--namespace={ground.namespace}")
-    return [(status, body) for status, body in json.loads(said)]
+    output = site.cluster.kubectl("logs", name, f"--namespace={ground.namespace}")
+    return [(status, body) for status, body in json.loads(output)]
 
 
 def test_the_story_is_played_to_its_end_by_the_clusters_own_scheduler(site: Site) -> None:
@@ -310,13 +310,13 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_annotations_count(s
     await_back(books, before[left])
 
     (ends,) = set(expired) - {left}
-    asked, ended = ask(
+    schedulability, ended = ask(
         site,
         maia,
         ("POST", SCHEDULABILITY, {**her, "token": SHOWN}),
         ("POST", f"{door}/delete-expired-pod", {"pod_name": ends, "namespace": books.namespace}),
     )
-    assert (asked[1]["schedulable"], asked[1]["gpu"]) == (True, A100)
+    assert (schedulability[1]["schedulable"], schedulability[1]["gpu"]) == (True, A100)
     assert ended == (200, {"status": "success", "deleted_pod": ends})
     await_back(books, before[ends])
     for body in granted:

@@ -65,8 +65,8 @@ def test_nodes_run_the_image_that_this_kind_was_released_with(laptop: Laptop, ki
     without.write_text("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nname: plain\n")
     laptop.run([kind, "create", "cluster", "--config", without], refused="docker run")
     assert laptop.calls("docker", "run")[-1][-1] in images
-    said = FILE.read_text()
-    assert f"kind {version(KIND).removeprefix('v').rpartition('.')[0]} " in said
+    text = FILE.read_text()
+    assert f"kind {version(KIND).removeprefix('v').rpartition('.')[0]} " in text
 
 
 def test_the_kubernetes_of_the_nodes_is_one_that_the_chart_accepts(laptop: Laptop, kind: Path) -> None:

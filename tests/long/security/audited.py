@@ -73,7 +73,7 @@ def _call_in(event: dict[str, Any]) -> Iterator[Call]:
     if about is None:
         return
     parts = [about.get("resource", ""), about.get("subresource", "")]
-    said = json.loads(event.get("annotations", {}).get(REFUSED_BY, "[]"))
+    failures = json.loads(event.get("annotations", {}).get(REFUSED_BY, "[]"))
     yield Call(
         user=event.get("impersonatedUser", event["user"]).get("username", ""),
         verb=event["verb"],
@@ -82,6 +82,6 @@ def _call_in(event: dict[str, Any]) -> Iterator[Call]:
         namespace=about.get("namespace", ""),
         name=about.get("name", ""),
         code=event.get("responseStatus", {}).get("code", 0),
-        policies=tuple(one["policy"] for one in said),
+        policies=tuple(one["policy"] for one in failures),
         path=event["requestURI"].partition("?")[0],
     )

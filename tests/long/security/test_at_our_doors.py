@@ -111,13 +111,13 @@ def test_a_leaked_token_for_us_is_worth_nothing_to_the_api_server(site: Site) ->
 def test_requests_that_only_administrators_may_make_are_refused_to_a_user_and_reported(
     site: Site, alice: Rest, theirs: str
 ) -> None:
-    asked = 0
+    attempts = 0
     for method, path, operation in operations(alice, theirs):
         if FORBIDDEN.uri in json.dumps(operation["responses"].get("403", "")) and theirs not in path:
-            asked += 1
+            attempts += 1
             assert alice.ask(method, path, {} if method in {"POST", "PATCH"} else None).status == 403
     logged = [line for line in lines(site.parts.server(), REFUSED) if line["user"] == "alice"]
-    assert len(logged) >= asked >= 5
+    assert len(logged) >= attempts >= 5
     assert {line["address"] for line in logged} == {site.cluster.host_address}
 
 
@@ -223,9 +223,9 @@ def test_probes_and_metrics_name_nobody_but_holders_of_gpus_on_their_own_nodes(
     for daemon in parts_of(site):
         people = () if daemon.name.endswith(node_agent.NAME) else ("alice", "bob", theirs)
         for path in ("/healthz", "/readyz", "/metrics"):
-            _, said = site.parts.ask(daemon, path)
-            assert said
-            assert not [word for word in (*people, ADDRESS, SHOWN_BY_MAIA) if word in said]
+            _, body = site.parts.ask(daemon, path)
+            assert body
+            assert not [word for word in (*people, ADDRESS, SHOWN_BY_MAIA) if word in body]
 
 
 # --- too much, too slowly, too often ---------------------------------------------------------------------

@@ -37,8 +37,8 @@ def path_of(site: Site, attempt: Attempt) -> str:
 def test_l7_every_attempt_is_refused(site: Site, attempt: Attempt) -> None:
     answer = tried(site, attempt)
     assert answer.status == 403, answer
-    assert ("denied request: " in answer.said) == (attempt.policy is not None), answer.said
-    assert attempt.policy is None or any(one in answer.said for one in attempt.policies)
+    assert ("denied request: " in answer.message) == (attempt.policy is not None), answer.message
+    assert attempt.policy is None or any(one in answer.message for one in attempt.policies)
 
 
 @pytest.mark.parametrize("attempt", [one for one in ATTEMPTS if one.policy][::5], ids=str)

@@ -141,8 +141,8 @@ def grants_in(role: str, rule: dict[str, Any]) -> Iterator[Grant]:
 def covers(grant: Grant, call: Call, accounts: set[str]) -> bool:
     """Whether a grant is what a call needed."""
     _, *wanted, name = grant
-    asked = [call.verb, call.group, call.resource]
-    return call.user.removeprefix(OURS) in accounts and asked == wanted and name in {"", call.name}
+    requested = [call.verb, call.group, call.resource]
+    return call.user.removeprefix(OURS) in accounts and requested == wanted and name in {"", call.name}
 
 
 def test_no_part_asks_for_what_it_is_not_granted(played: Played) -> None:

@@ -57,9 +57,11 @@ def test_one_event_reports_that_a_pod_that_stays_is_opportunistic_from_now_on() 
     cluster.restart()
     cluster.after(60)
     assert cover_of(cluster, "owned") == (None, None)
-    said = [text for name, reason, text in cluster.events if (name, reason) == ("owned", names.BOOKING_ENDED)]
-    assert len(said) == 1
-    assert said[0] == (
+    messages = [
+        text for name, reason, text in cluster.events if (name, reason) == ("owned", names.BOOKING_ENDED)
+    ]
+    assert len(messages) == 1
+    assert messages[0] == (
         "The booking b-1 that covered this pod was over at 2026-11-23 10:00 UTC."
         " It stays, but must leave when a booked pod needs its GPUs."
     )
@@ -158,8 +160,8 @@ def test_the_event_of_a_waiting_pod_says_that_it_keeps_waiting() -> None:
     cluster.reconcile()
     cluster.after(3600)
     cluster.reconcile(2)
-    said = [text for _, reason, text in cluster.events if reason == names.BOOKING_ENDED]
-    assert [text.partition("UTC. ")[2] for text in said] == ["It goes on waiting, without a booking."]
+    messages = [text for _, reason, text in cluster.events if reason == names.BOOKING_ENDED]
+    assert [text.partition("UTC. ")[2] for text in messages] == ["It goes on waiting, without a booking."]
 
 
 def test_no_pod_becomes_opportunistic_while_the_mirror_is_stale() -> None:

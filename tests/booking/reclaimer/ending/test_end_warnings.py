@@ -60,15 +60,15 @@ def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(cluster: 
 
 def test_a_warning_says_when_the_booking_ends_what_happens_then_and_what_to_do(cluster: FakeCluster) -> None:
     go_to(cluster, HOUR)
-    (said,) = warnings(cluster)
-    assert said == (
+    (warning,) = warnings(cluster)
+    assert warning == (
         "The booking b-1 of this pod ends at 2026-11-25 09:00 UTC, in less than 1 hour."
         " This pod is then ended and comes back without a GPU under its own name: save your work before."
     )
 
 
 @pytest.mark.parametrize(
-    ("owned", "action", "said"),
+    ("owned", "action", "expected"),
     [
         (False, "delete", "This pod is then ended and does not come back"),
         (False, "demote", "This pod then stays, but must leave whenever a booked pod needs its GPUs"),
@@ -77,7 +77,7 @@ def test_a_warning_says_when_the_booking_ends_what_happens_then_and_what_to_do(c
         (True, "recreate-without-gpu", "its controller makes another, which waits for a free GPU"),
     ],
 )
-def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, *, owned: bool) -> None:
+def test_a_warning_says_what_the_settings_will_do(action: EndAction, expected: str, *, owned: bool) -> None:
     cluster = FakeCluster(
         terms=EvictionSettings(end_action_with_controller=action)
         if owned
@@ -88,7 +88,7 @@ def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, 
     cluster.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
     cluster.bind("a", 0)
     settle(cluster)
-    assert said in warnings(cluster)[0]
+    assert expected in warnings(cluster)[0]
 
 
 def test_the_warning_of_a_waiting_pod_says_that_it_keeps_waiting(cluster: FakeCluster) -> None:

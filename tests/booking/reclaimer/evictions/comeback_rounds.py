@@ -70,15 +70,18 @@ class Round:
         self, *, due: bool = False, name: str = "p", uid: str = "v", **annotations: str
     ) -> PodTemplate:
         """The template of a pod that comes back without a GPU."""
-        said = {names.COMEBACK_REASON: "evicted", names.COMEBACK_MESSAGE: "A booked pod needs the GPU."}
-        said |= {names.COMEBACK_DUE: DUE_AT} if due else {}
+        comeback_annotations = {
+            names.COMEBACK_REASON: "evicted",
+            names.COMEBACK_MESSAGE: "A booked pod needs the GPU.",
+        }
+        comeback_annotations |= {names.COMEBACK_DUE: DUE_AT} if due else {}
         spec = {"containers": [{"name": "main", "image": "x"}]}
         kept = {"name": name, "labels": {"app": "x"}, "annotations": {names.RECREATED_FROM: uid}}
         metadata = {
             "name": f"{names.COMEBACK_PREFIX}{uid}",
             "namespace": NAMESPACE,
             "labels": {names.COMEBACK: "true"},
-            "annotations": said | annotations,
+            "annotations": comeback_annotations | annotations,
         }
         return self.kube.put(
             POD_TEMPLATES, {"metadata": metadata, "template": {"metadata": kept, "spec": spec}}
@@ -111,7 +114,7 @@ class Round:
             stored = self.kube.list(POD_TEMPLATES, ours)
             self.seen.templates.replace(stored.items, stored.resource_version)
 
-    def asked(self, *wanted: str) -> list[str]:
+    def reconcile(self, *wanted: str) -> list[str]:
         """The calls of one reconciliation."""
         before = len(self.kube.calls)
         self.comebacks.reconcile(frozenset(wanted))

@@ -279,7 +279,7 @@ class World:
         return len(self.kube.list(POD_TEMPLATES).items)
 
     @property
-    def asked(self) -> list[str]:
+    def calls(self) -> list[str]:
         """Our calls, without lists and watches: ``POST pods?dryRun=All``."""
         return [
             f"{call.verb} {call.path.partition(f'/{NAMESPACE}/')[2]}"

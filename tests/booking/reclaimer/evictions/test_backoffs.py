@@ -80,7 +80,7 @@ def test_a_comeback_that_is_still_known_keeps_pausing(backoffs: Backoffs) -> Non
 
 
 @pytest.mark.parametrize(
-    ("messages", "waits", "said"),
+    ("messages", "waits", "reported"),
     [
         (["a", "a"], [REPEATED_AFTER - 1], [True, False]),
         (["a", "a"], [REPEATED_AFTER], [True, True]),
@@ -105,13 +105,13 @@ def test_a_comeback_that_is_still_known_keeps_pausing(backoffs: Backoffs) -> Non
     ],
 )
 def test_an_explanation_is_reported_when_it_is_new_and_rarely_repeated(
-    clock: FakeClock, backoffs: Backoffs, messages: list[str], waits: list[float], said: list[bool]
+    clock: FakeClock, backoffs: Backoffs, messages: list[str], waits: list[float], reported: list[bool]
 ) -> None:
     answers = []
     for message, wait in zip(messages, [*waits, 0.0], strict=True):
         answers.append(backoffs.should_report("v", message))
         clock.advance(wait)
-    assert answers == said
+    assert answers == reported
 
 
 def test_each_comeback_has_its_own_explanation(backoffs: Backoffs) -> None:

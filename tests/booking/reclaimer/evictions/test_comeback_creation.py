@@ -34,7 +34,7 @@ def test_a_pod_comes_back_with_our_finalizer_and_label_until_the_template_is_gon
     round_.sync()
     round_.kube.before("DELETE", lambda: found.append(round_.pod()))
     found: list[Pod | None] = []
-    round_.asked()
+    round_.reconcile()
     (back,) = found
     assert back is not None
     assert back.metadata.finalizers == (names.COMEBACK,)
@@ -53,7 +53,7 @@ def test_a_pod_that_another_process_has_brought_back_is_not_created_again(
     round_.sync()
     round_.returning(finalizers=() if released else (names.COMEBACK,), label=not released)
     rest = [FORGET] if released else [FORGET, PATCH_POD]
-    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD, *rest]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, *rest]
     assert round_.recorder.events == []
     pod = round_.pod()
     assert pod is not None
@@ -64,7 +64,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
     round_.template(due=True)
     round_.sync()
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
-    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
     assert round_.pod() == theirs
     assert round_.recorder.events == [
         (
@@ -74,7 +74,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
         )
     ]
     round_.sync()
-    assert round_.asked() == []
+    assert round_.reconcile() == []
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone by the time it is read"])
@@ -87,13 +87,13 @@ def test_creation_waits_without_an_event_while_the_old_pod_still_has_the_name(
         round_.victim(leaving=True, marked=True, label=False)
     else:
         round_.kube.fail("POST", error(409))
-    assert round_.asked() == [GET_TEMPLATE, CREATE, READ_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD]
     assert (round_.recorder.events, round_.templates) == ([], 1)
     if exists:
         round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
         round_.kube.finish(PODS, "p", namespace=NAMESPACE)
     round_.clock.advance(1)
-    assert round_.asked() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
 
 
 @pytest.mark.parametrize("stored_again", [False, True], ids=["gone", "another one"])
@@ -105,7 +105,7 @@ def test_law_l4_no_pod_is_created_when_the_template_is_no_longer_the_cached_one(
     round_.kube.finish(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
     if stored_again:
         round_.template(due=True)
-    assert round_.asked() == [GET_TEMPLATE]
+    assert round_.reconcile() == [GET_TEMPLATE]
     assert round_.pod() is None
     assert round_.seen.template("v") is None
 
@@ -114,15 +114,15 @@ def test_law_l4_a_template_marked_long_ago_is_still_read_before_its_pod_is_creat
     round_.victim(leaving=True, marked=True, ended=True, finalizers=(names.COMEBACK, "example.com/stay"))
     round_.template()
     round_.sync()
-    assert round_.asked() == [MARK_DUE, PATCH_POD]
+    assert round_.reconcile() == [MARK_DUE, PATCH_POD]
     due = round_.kube.get(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
     # Meanwhile another process led and brought the pod back, and its user deleted it.
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
     round_.kube.finish(POD_TEMPLATES, NAME_OF_TEMPLATE, namespace=NAMESPACE)
     round_.sync()
-    assert round_.asked() == []
+    assert round_.reconcile() == []
     round_.seen.templates.upsert(due)  # a watch that begins again with an older list
-    assert round_.asked() == [GET_TEMPLATE]
+    assert round_.reconcile() == [GET_TEMPLATE]
     assert round_.pod() is None
 
 
@@ -166,7 +166,7 @@ def test_an_event_tells_the_owner_how_and_why_a_pod_came_back(
 ) -> None:
     round_.template(due=True, **annotations)
     round_.sync()
-    round_.asked()
+    round_.reconcile()
     assert round_.recorder.events == [("p", *event)]
 
 
@@ -180,7 +180,7 @@ def test_a_template_that_is_stored_again_has_the_reason_that_is_written_on_the_p
     pod["status"]["conditions"] = [{**MARKED, "message": "The booking is over."}]
     round_.kube.put(PODS, pod)
     round_.sync()
-    assert round_.asked() == [READ_POD, STORE]
+    assert round_.reconcile() == [READ_POD, STORE]
     (template,) = round_.kube.list(POD_TEMPLATES).items
     assert template.metadata.name == NAME_OF_TEMPLATE
     assert template.metadata.annotations == {
@@ -193,7 +193,7 @@ def test_a_template_that_is_stored_again_has_the_reason_that_is_written_on_the_p
 def test_without_a_message_on_the_pod_the_reason_is_the_message(round_: Round) -> None:
     round_.victim(leaving=True, marked=True)
     round_.sync()
-    round_.asked()
+    round_.reconcile()
     (template,) = round_.kube.list(POD_TEMPLATES).items
     assert template.metadata.annotation(names.COMEBACK_MESSAGE) == "ended"
 
@@ -203,7 +203,7 @@ def test_no_template_is_stored_for_a_victim_that_is_gone_already(round_: Round) 
     round_.sync()
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
     round_.kube.finish(PODS, "p", namespace=NAMESPACE)
-    assert round_.asked() == [READ_POD]
+    assert round_.reconcile() == [READ_POD]
     assert (round_.templates, round_.seen.victims()) == (0, [])
 
 
@@ -223,7 +223,7 @@ def test_a_victim_is_released_without_a_template_only_where_its_namespace_is_ter
     round_.victim(leaving=True, marked=True, finalizers=(names.COMEBACK, "example.com/stay"))
     round_.sync()
     round_.kube.fail("POST", error(403, **details))
-    assert round_.asked() == calls
+    assert round_.reconcile() == calls
     assert round_.recorder.events == []
     pod = round_.pod()
     assert pod is not None

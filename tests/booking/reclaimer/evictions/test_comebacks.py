@@ -92,13 +92,13 @@ def test_law_l4_a_new_process_continues_from_each_state_with_these_calls(
     for kind, more in left.items():
         getattr(round_, kind)(**more)
     round_.sync()
-    asked = round_.asked()
+    first_calls = round_.reconcile()
     round_.sync()
     round_.clock.advance(60)
-    assert asked + round_.asked() == calls
+    assert first_calls + round_.reconcile() == calls
     round_.sync()
     round_.clock.advance(60)
-    assert round_.asked() == [], "nothing is left to do"
+    assert round_.reconcile() == [], "nothing is left to do"
 
 
 @pytest.mark.parametrize(("left", "calls"), LEFT.values(), ids=LEFT)
@@ -108,9 +108,9 @@ def test_law_l4_a_round_repeated_before_the_watch_shows_it_writes_nothing_twice(
     for kind, more in left.items():
         getattr(round_, kind)(**more)
     round_.sync()
-    round_.asked()
+    round_.reconcile()
     round_.clock.advance(60)
-    again = [call for call in round_.asked() if not call.startswith("GET")]
+    again = [call for call in round_.reconcile() if not call.startswith("GET")]
     assert not set(again) & {CREATE, STORE, MARK_DUE, STATUS, FORGET}, calls
 
 
@@ -129,7 +129,7 @@ def test_the_steps_of_the_eviction_itself_are_left_to_the_evictor(
     for kind, more in left.items():
         getattr(round_, kind)(**more)
     round_.sync()
-    assert round_.asked("v") == []
+    assert round_.reconcile("v") == []
 
 
 def test_a_withdrawal_clears_our_condition_and_keeps_the_conditions_of_others(round_: Round) -> None:
@@ -180,7 +180,7 @@ def test_a_condition_that_another_has_cleared_is_not_written_again(round_: Round
         PODS, "p", {"status": {"conditions": [READY]}}, namespace=NAMESPACE, subresource="status"
     )
     round_.comebacks.clear_disruption(before)
-    assert round_.asked() == [PATCH_POD], "it is cached as it is now: the finalizer goes"
+    assert round_.reconcile() == [PATCH_POD], "it is cached as it is now: the finalizer goes"
 
 
 def test_a_pod_found_gone_while_its_condition_is_cleared_is_dropped_from_the_cache(
@@ -212,7 +212,7 @@ REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and i
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "events"),
     [
         (error(403), REPORTED),
         (error(422), REPORTED),
@@ -223,17 +223,17 @@ REPORTED: Final = [(names.COMEBACK_REFUSED, "The pod cannot come back yet, and i
     ids=["forbidden", "invalid", "server error", "overloaded", "an answer that cannot be read"],
 )
 def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
-    round_: Round, failure: ApiError, said: list[tuple[str, str]]
+    round_: Round, failure: ApiError, events: list[tuple[str, str]]
 ) -> None:
     round_.template(due=True)
     round_.sync()
     round_.kube.fail("POST", failure)
-    assert round_.asked() == [GET_TEMPLATE, CREATE]
-    assert [(reason, message) for _, reason, message in round_.recorder.events] == said
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE]
+    assert [(reason, message) for _, reason, message in round_.recorder.events] == events
     round_.clock.advance(0.49)
-    assert round_.asked() == [], "within the pause"
+    assert round_.reconcile() == [], "within the pause"
     round_.clock.advance(0.02)
-    assert round_.asked() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
     assert round_.recorder.events[-1] == (
         "p",
         names.CAME_BACK,
@@ -246,18 +246,18 @@ def test_pauses_double_up_to_half_a_minute_and_start_over_after_progress(round_:
     round_.sync()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
         round_.kube.fail("POST", error(403))
-        assert round_.asked() == [GET_TEMPLATE, CREATE]
+        assert round_.reconcile() == [GET_TEMPLATE, CREATE]
         round_.clock.advance(pause - 0.01)
-        assert round_.asked() == []
+        assert round_.reconcile() == []
         round_.clock.advance(0.02)
-    assert round_.asked() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
     round_.template(due=True)
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     round_.sync()
     round_.kube.fail("POST", error(403))
-    round_.asked()
+    round_.reconcile()
     round_.clock.advance(0.51)
-    assert CREATE in round_.asked(), "the first pause again"
+    assert CREATE in round_.reconcile(), "the first pause again"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_an_api_server_that_does_not_answer_ends_the_round_and_the_next_one_goes
     with pytest.raises(Unreachable):
         round_.comebacks.reconcile(frozenset())
     round_.kube.down = False
-    assert round_.asked(), "without a pause: it is not this comeback's fault"
+    assert round_.reconcile(), "without a pause: it is not this comeback's fault"
 
 
 def test_a_refused_comeback_blocks_no_other(round_: Round) -> None:
@@ -281,7 +281,7 @@ def test_a_refused_comeback_blocks_no_other(round_: Round) -> None:
         round_.template(due=True, name=name, uid=f"uid-{name}")
     round_.sync()
     round_.kube.fail("POST", error(403))
-    round_.asked()
+    round_.reconcile()
     assert [round_.pod(name) is None for name in ("p", "q", "s")] == [True, False, False]
 
 
@@ -294,7 +294,7 @@ def test_a_pod_that_another_has_changed_is_read_again_and_the_step_repeated(roun
     round_.sync()
     change = {"metadata": {"annotations": {"theirs": "x"}}}
     round_.kube.patch(PODS, "p", change, namespace=NAMESPACE)
-    assert round_.asked() == [PATCH_POD, READ_POD, PATCH_POD, FORGET]
+    assert round_.reconcile() == [PATCH_POD, READ_POD, PATCH_POD, FORGET]
     pod = round_.pod()
     assert pod is not None
     assert pod.metadata.finalizers == ("example.com/stay",)
@@ -308,10 +308,10 @@ def test_a_pod_found_gone_by_a_write_is_dropped_from_the_cache(round_: Round, *,
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs")) if again else None
-    assert round_.asked() == ([PATCH_POD, READ_POD] if again else [PATCH_POD])
+    assert round_.reconcile() == ([PATCH_POD, READ_POD] if again else [PATCH_POD])
     assert not round_.seen.knows("v")
     assert round_.pod() == theirs
-    assert round_.asked() == []
+    assert round_.reconcile() == []
 
 
 # --- watches that lag behind ---------------------------------------------------------------------------
@@ -321,26 +321,26 @@ def test_a_template_whose_victim_no_watch_has_reported_yet_is_kept(round_: Round
     round_.victim(leaving=True, marked=True)
     round_.template()
     round_.sync(pods=False)
-    assert round_.asked() == [READ_POD]
+    assert round_.reconcile() == [READ_POD]
     assert round_.seen.knows("v"), "it has our finalizer: it is cached, and read once"
-    assert round_.asked() == []
+    assert round_.reconcile() == []
 
 
 def test_a_template_whose_pod_is_back_already_is_deleted_and_the_pod_released(round_: Round) -> None:
     round_.template()
     round_.returning()
     round_.sync(pods=False)
-    assert round_.asked() == [READ_POD, FORGET, PATCH_POD]
+    assert round_.reconcile() == [READ_POD, FORGET, PATCH_POD]
 
 
 def test_an_unwatched_victim_that_must_still_leave_is_read_again_after_a_pause(round_: Round) -> None:
     round_.victim(finalizers=(), label=False)
     round_.template()
     round_.sync()
-    assert round_.asked("v") == [READ_POD]
-    assert round_.asked("v") == [], "no watch reports it: after a pause"
+    assert round_.reconcile("v") == [READ_POD]
+    assert round_.reconcile("v") == [], "no watch reports it: after a pause"
     round_.clock.advance(0.51)
-    assert round_.asked("v") == [READ_POD]
+    assert round_.reconcile("v") == [READ_POD]
 
 
 def test_a_deleted_victim_is_left_alone_until_the_watch_shows_that_it_terminates(round_: Round) -> None:
@@ -348,15 +348,15 @@ def test_a_deleted_victim_is_left_alone_until_the_watch_shows_that_it_terminates
     round_.template()
     round_.sync()
     round_.comebacks.taken.add("v")
-    assert round_.asked() == []
+    assert round_.reconcile() == []
     round_.victim(leaving=True, marked=True, ended=True)
     round_.sync()
-    assert round_.asked() == [MARK_DUE, PATCH_POD]
+    assert round_.reconcile() == [MARK_DUE, PATCH_POD]
 
 
 def test_the_record_of_a_deletion_is_forgotten_with_its_comeback(round_: Round) -> None:
     round_.comebacks.taken |= {"wanted", "gone"}
-    round_.asked("wanted")
+    round_.reconcile("wanted")
     assert round_.comebacks.taken == {"wanted"}
 
 
@@ -378,7 +378,7 @@ def test_a_round_lasts_a_second_and_the_next_begins_with_the_comebacks_left_out(
         round_.kube.before("PATCH", slowly)
 
     round_.kube.before("PATCH", slowly)
-    rounds = [round_.asked() for _ in had_a_turn]
+    rounds = [round_.reconcile() for _ in had_a_turn]
     assert [len(calls) for calls in rounds] == had_a_turn
     assert sorted(call for calls in rounds for call in calls) == [
         f"PATCH pods/p{number}" for number in range(6)
@@ -390,10 +390,10 @@ def test_after_a_complete_round_all_comebacks_have_their_turn_again_and_new_ones
     round_.victim(leaving=True, marked=True)
     round_.template()
     round_.sync()
-    assert round_.asked() == []
+    assert round_.reconcile() == []
     round_.template(name="q", uid="new", due=True)
     round_.victim(leaving=True, marked=True, ended=True)
     round_.sync()
-    calls = round_.asked()
+    calls = round_.reconcile()
     assert f"PATCH podtemplates/{NAME_OF_TEMPLATE}" in calls
     assert round_.pod("q") is not None

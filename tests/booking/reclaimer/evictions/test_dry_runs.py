@@ -10,7 +10,7 @@ from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import is_terminating
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World, gpu_pod
 
-ASKED = ["GET pods/p", "POST pods?dryRun=All"]
+DRY_RUN_CALLS = ["GET pods/p", "POST pods?dryRun=All"]
 
 
 def evict(world: World) -> None:
@@ -23,9 +23,9 @@ def evict(world: World) -> None:
 def test_a_dry_run_made_ahead_is_not_repeated_at_the_eviction() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="without-gpu")
-    assert world.asked == ASKED
+    assert world.calls == DRY_RUN_CALLS
     evict(world)
-    assert world.asked == [*ASKED, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
+    assert world.calls == [*DRY_RUN_CALLS, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
 
 
 def test_a_dry_run_made_ahead_writes_nothing() -> None:
@@ -43,7 +43,7 @@ def test_a_pod_that_has_changed_since_its_dry_run_gets_another() -> None:
     change = {"metadata": {"labels": {"new": "yes"}}}
     world.kube.patch(PODS, "p", change, namespace=NAMESPACE)
     evict(world)
-    assert world.asked.count("POST pods?dryRun=All") == 2
+    assert world.calls.count("POST pods?dryRun=All") == 2
     world.play()
     back = world.pod()
     assert back is not None
@@ -55,7 +55,7 @@ def test_a_dry_run_that_is_too_old_is_repeated() -> None:
     world.evictor.prepare(world.victim, back="without-gpu")
     world.clock.advance(DECIDED_WITHIN + 0.1)
     evict(world)
-    assert world.asked[:4] == ASKED * 2
+    assert world.calls[:4] == DRY_RUN_CALLS * 2
 
 
 def test_a_dry_run_is_kept_over_a_pass_in_which_the_hold_was_refused() -> None:
@@ -64,14 +64,14 @@ def test_a_dry_run_is_kept_over_a_pass_in_which_the_hold_was_refused() -> None:
     world.evictor.reconcile(frozenset())
     world.evictor.prepare(world.victim, back="without-gpu")
     evict(world)
-    assert world.asked.count("POST pods?dryRun=All") == 1
+    assert world.calls.count("POST pods?dryRun=All") == 1
 
 
 def test_a_pod_that_must_come_back_in_another_form_gets_another_dry_run() -> None:
     world = World()
     world.evictor.prepare(world.victim, back="as-it-was")
     evict(world)
-    assert world.asked[:4] == ASKED * 2
+    assert world.calls[:4] == DRY_RUN_CALLS * 2
     world.play()
     back = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
     assert "resources" not in back.spec["containers"][0] or names.GPU_RESOURCE not in str(
@@ -84,7 +84,7 @@ def test_a_pod_deleted_during_its_dry_run_is_left_alone() -> None:
     world.kube.then = {1: world.user_deletes}
     world.evictor.prepare(world.victim, back="without-gpu")
     evict(world)
-    assert not any("eviction" in asked for asked in world.asked)
+    assert not any("eviction" in call for call in world.calls)
     assert world.templates == 0
 
 
@@ -94,16 +94,16 @@ def test_a_pod_that_does_not_come_back_gets_no_dry_run() -> None:
     owner = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
     owned = world.kube.put(PODS, gpu_pod("owned", ownerReferences=[owner]))
     world.evictor.prepare(owned, back="without-gpu")
-    assert world.asked == []
+    assert world.calls == []
 
 
 def test_a_pod_prepared_for_eviction_gets_no_further_dry_run() -> None:
     world = World()
     world.kubelet_works = False
     world.round()
-    asked = len(world.asked)
+    before = len(world.calls)
     world.evictor.prepare(world.victim, back="without-gpu")
-    assert len(world.asked) == asked
+    assert len(world.calls) == before
 
 
 def test_only_a_limited_number_of_dry_runs_is_made_ahead() -> None:
@@ -111,7 +111,7 @@ def test_only_a_limited_number_of_dry_runs_is_made_ahead() -> None:
     many = [world.kube.put(PODS, gpu_pod(f"p{number}")) for number in range(MOST_AHEAD + 3)]
     for pod in many:
         world.evictor.prepare(pod, back="without-gpu")
-    assert world.asked.count("POST pods?dryRun=All") == MOST_AHEAD
+    assert world.calls.count("POST pods?dryRun=All") == MOST_AHEAD
 
 
 def test_a_failed_dry_run_made_ahead_is_reported_at_the_eviction() -> None:

@@ -32,7 +32,7 @@ def test_a_hanging_victim_is_replaced_by_another(cluster: FakeCluster) -> None:
     cluster.reconcile(2)
     assert cluster.kept().victims == ("uid-b2",)
     assert cluster.evicted() == ["b3", "b2"]
-    assert "default/b3 should have gone long ago" in " ".join(said for _, _, said in cluster.events)
+    assert "default/b3 should have gone long ago" in " ".join(message for _, _, message in cluster.events)
 
 
 def test_no_plan_counts_on_the_devices_of_a_hanging_pod(cluster: FakeCluster) -> None:
@@ -105,7 +105,9 @@ def test_a_node_whose_room_a_returned_victim_takes_is_barred_for_a_while(
     tight.opportunist("b2", 1, node="n0", minutes=0)
     tight.reconcile()
     assert tight.annotation("a", names.BARRED) == "n0"
-    assert "Nothing is kept for it on node n0 for a while" in " ".join(said for _, _, said in tight.events)
+    assert "Nothing is kept for it on node n0 for a while" in " ".join(
+        message for _, _, message in tight.events
+    )
     tight.reconcile(2)
     tight.after(3)
     assert tight.kept().node == "n1"

@@ -30,7 +30,7 @@ def _after_the_word(back: Back) -> int:
     """Number of the call that writes the condition."""
     world = World("ended", back=back)
     world.round()
-    return next(n for n, asked in enumerate(world.asked, start=1) if asked.endswith("/status"))
+    return next(n for n, call in enumerate(world.calls, start=1) if call.endswith("/status"))
 
 
 def conditions(world: World) -> list[tuple[str, str]]:

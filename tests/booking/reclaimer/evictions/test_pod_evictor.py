@@ -44,7 +44,7 @@ def test_an_eviction_and_its_comeback_take_ten_calls() -> None:
     world = World()
     world.play()
     template = TEMPLATE.format(uid=world.victim.metadata.uid)
-    assert world.asked == [
+    assert world.calls == [
         "GET pods/p",
         "POST pods?dryRun=All",
         "POST podtemplates",
@@ -101,8 +101,8 @@ def test_a_pod_with_a_controller_is_left_to_it(reason: str) -> None:
     world.play()
     assert world.pod() is None
     assert world.templates == 0
-    assert len(world.asked) <= 4
-    assert not any("podtemplates" in asked for asked in world.asked)
+    assert len(world.calls) <= 4
+    assert not any("podtemplates" in call for call in world.calls)
 
 
 def test_a_disruption_budget_protects_from_eviction() -> None:
@@ -156,11 +156,11 @@ def test_evicting_a_pod_again_makes_no_further_calls() -> None:
     world = World()
     world.sync()
     world.evictor.evict(world.victim, world.why)
-    asked = len(world.asked)
+    before = len(world.calls)
     for _ in range(3):
         world.evictor.evict(world.victim, world.why)
         world.evictor.reconcile(frozenset({world.victim.metadata.uid}))
-    assert len(world.asked) == asked
+    assert len(world.calls) == before
 
 
 def test_a_new_pod_of_the_same_name_is_not_touched() -> None:
@@ -350,11 +350,11 @@ def test_a_victim_with_a_template_but_without_our_finalizer_is_read_less_and_les
     world.kube.dies_after = 3  # stored, without our finalizer
     world.round()
     wanted = frozenset({world.victim.metadata.uid})
-    asked = len(world.asked)
+    before = len(world.calls)
     for _ in range(100):
         world.evictor.reconcile(wanted)
         world.clock.advance(0.1)
-    assert 1 < len(world.asked) - asked <= 10
+    assert 1 < len(world.calls) - before <= 10
 
 
 def test_events_of_pods_and_templates_trigger_the_loop() -> None:
@@ -406,10 +406,10 @@ def test_law_l4_late_events_of_a_template_bring_no_pod_back_twice() -> None:
     world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     world.sync(templates=False)
     world.evictor.seen.templates.upsert(template)
-    asked = len(world.asked)
+    before = len(world.calls)
     world.evictor.reconcile(frozenset())
     assert world.pod() is None
-    assert len(world.asked) == asked
+    assert len(world.calls) == before
 
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])

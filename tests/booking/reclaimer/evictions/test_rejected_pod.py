@@ -99,7 +99,7 @@ def written(manager: str, at: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("manager", "said_at", "found"),
+    ("manager", "updated_at", "found"),
     [
         ("kubelet", "2026-11-20T08:00:00Z", "comes back"),
         ("kubelet", "2026-11-20T08:00:11Z", "comes back"),
@@ -109,12 +109,12 @@ def written(manager: str, at: str) -> dict[str, Any]:
     ],
 )
 def test_a_pod_accepted_long_ago_counts_as_run_even_if_the_kubelet_forgot_its_containers(
-    manager: str, said_at: str, found: str
+    manager: str, updated_at: str, found: str
 ) -> None:
     pod = failed(
         spec={"restartPolicy": "Never"},
         status={"startTime": "2026-11-20T08:00:00Z"},
-        managedFields=[written(manager, said_at)],
+        managedFields=[written(manager, updated_at)],
     )
     assert verdict(pod) == found
 

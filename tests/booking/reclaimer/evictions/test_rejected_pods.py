@@ -44,8 +44,8 @@ def test_law_l4_a_rejected_pod_comes_back_with_its_gpus_owner_and_place_in_the_q
     assert first_created(pod) == world.victim.metadata.creation_timestamp
     kept = pod.metadata.annotations or {}
     ours = {key for key in kept if names.is_ours(key)}
-    said = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
-    assert ours == {names.USER, names.EVICTIONS, names.KUBELET_REJECTIONS} | said
+    comeback_keys = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
+    assert ours == {names.USER, names.EVICTIONS, names.KUBELET_REJECTIONS} | comeback_keys
     assert (kept[names.EVICTIONS], kept[names.KUBELET_REJECTIONS]) == ("2", "1")
     assert kept[names.MODEL] == "A100"
     assert pod.spec.node_name is None
@@ -114,7 +114,7 @@ def test_a_rejected_pod_with_a_controller_is_not_touched() -> None:
     world = World("refused", ownerReferences=[owner])
     world.play()
     assert world.pod() == world.victim
-    assert world.asked == []
+    assert world.calls == []
 
 
 def test_a_rejected_pod_of_another_scheduler_is_not_touched() -> None:
@@ -241,4 +241,4 @@ def test_no_call_is_made_while_a_pod_waits() -> None:
     for _ in range(10):
         reconcile(world)
         world.clock.advance(1)
-    assert world.asked == []
+    assert world.calls == []

@@ -56,7 +56,7 @@ def test_a_pod_that_does_not_come_back_has_a_condition_with_the_reason_and_is_go
     world.play()
     assert world.pod() is None
     assert world.templates == 0
-    assert len(world.asked) == calls
+    assert len(world.calls) == calls
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -130,7 +130,7 @@ def test_a_notice_costs_a_bare_pod_no_extra_call() -> None:
     world.play()
     assert pod is not None
     assert came_back(world).metadata.annotation(names.NOTICE) is None
-    assert len(world.asked) == 10
+    assert len(world.calls) == 10
 
 
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}
@@ -152,7 +152,7 @@ def test_evicting_a_controllers_pod_takes_at_most_four_calls(more: dict[str, Any
     world = World(ownerReferences=[OWNER], **more)
     world.play()
     assert world.pod() is None
-    assert world.asked == calls
+    assert world.calls == calls
 
 
 @pytest.mark.parametrize("owned", [False, True])

@@ -23,9 +23,9 @@ def test_a_notice_names_the_booked_pod_and_the_instant() -> None:
 @given(microseconds=st.integers(0, 10**12))
 def test_the_instant_in_a_notice_is_never_early_and_at_most_a_second_late(microseconds: int) -> None:
     until = EPOCH + timedelta(microseconds=microseconds)
-    said = notice_until(message(ALICES, until), ALICES)
-    assert said is not None
-    assert timedelta(0) <= said - until < timedelta(seconds=1)
+    parsed = notice_until(message(ALICES, until), ALICES)
+    assert parsed is not None
+    assert timedelta(0) <= parsed - until < timedelta(seconds=1)
 
 
 @given(text=st.text())

@@ -25,7 +25,7 @@ def victim(**annotations: str) -> Pod:
     return builder.obj
 
 
-def said(instant: datetime) -> str:
+def timestamp(instant: datetime) -> str:
     """As ``date -u +%Y-%m-%dT%H:%M:%SZ`` writes it."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -67,7 +67,7 @@ def test_a_victim_is_due_only_when_its_time_is_over_or_its_work_is_saved(
     over: float, after: float, *, done: bool
 ) -> None:
     notice = Notice(text="", given=EPOCH, over=over, ahead=True)
-    pod = victim(done=said(EPOCH)) if done else victim()
+    pod = victim(done=timestamp(EPOCH)) if done else victim()
     due = is_due(pod, notice, monotonic=over + after, now=EPOCH + timedelta(seconds=1))
     assert due == (over + after >= over or done)
 
@@ -78,12 +78,14 @@ def test_work_counts_as_saved_only_from_the_notice_on_and_not_in_the_future(
 ) -> None:
     noticed = EPOCH + timedelta(microseconds=micro)
     now, done = noticed + timedelta(seconds=later), EPOCH + timedelta(seconds=offset)
-    assert has_saved(victim(done=said(done)), noticed, now) == (offset >= 0 and done <= now + LARGEST_SKEW)
+    assert has_saved(victim(done=timestamp(done)), noticed, now) == (
+        offset >= 0 and done <= now + LARGEST_SKEW
+    )
 
 
 def test_work_saved_in_the_second_of_the_notice_counts_since_pods_write_whole_seconds() -> None:
     noticed = EPOCH + timedelta(milliseconds=900)
-    assert has_saved(victim(done=said(noticed)), noticed, noticed + timedelta(milliseconds=50))
+    assert has_saved(victim(done=timestamp(noticed)), noticed, noticed + timedelta(milliseconds=50))
 
 
 @pytest.mark.parametrize("text", ["", "now", "true", "2026-11-23", "2026-11-23T09:00:00", "1763888400"])

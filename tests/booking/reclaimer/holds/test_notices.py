@@ -108,13 +108,13 @@ def test_a_notice_is_written_only_on_the_pod_with_this_uid(given: Given, *, agai
 
 
 def test_a_withdrawal_is_written_and_announced_once_while_the_watch_lags_behind(given: Given) -> None:
-    noted = given.notices.give(given.pod, FOR_ALICE)
-    assert given.notices.take_back(noted)
-    assert not given.notices.take_back(noted)
+    notified = given.notices.give(given.pod, FOR_ALICE)
+    assert given.notices.take_back(notified)
+    assert not given.notices.take_back(notified)
     assert given.pod.metadata.annotation(names.NOTICE) is None
     assert given.events[1:] == [("b", names.EVICTION_WITHDRAWN, WITHDRAWN)]
     given.cluster.clock.advance(1)
-    assert given.notices.take_back(noted), "a second later its effect would be seen: it is sent again"
+    assert given.notices.take_back(notified), "a second later its effect would be seen: it is sent again"
 
 
 def test_after_a_withdrawal_the_same_notice_is_given_again(given: Given) -> None:

@@ -25,7 +25,7 @@ def cluster_with(terms: EvictionSettings | None = None, *, gpus: int = 1, **noti
     return cluster
 
 
-def said(instant: datetime) -> str:
+def timestamp(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -234,7 +234,7 @@ def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=600))
     cluster.reconcile(2)
     cluster.clock.advance(12)
-    cluster.annotate("b3", names.CHECKPOINT_DONE, said(cluster.clock.now()))
+    cluster.annotate("b3", names.CHECKPOINT_DONE, timestamp(cluster.clock.now()))
     cluster.after(0)
     assert cluster.evicted() == ["b3"]
 
@@ -242,7 +242,7 @@ def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
 def test_a_victim_that_has_saved_leaves_and_the_other_keeps_its_time() -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60), gpus=2)
     cluster.reconcile(2)
-    cluster.annotate("b2", names.CHECKPOINT_DONE, said(cluster.clock.now()))
+    cluster.annotate("b2", names.CHECKPOINT_DONE, timestamp(cluster.clock.now()))
     cluster.after(1)
     assert cluster.evicted() == ["b2"]
     cluster.after(59)
@@ -252,7 +252,7 @@ def test_a_victim_that_has_saved_leaves_and_the_other_keeps_its_time() -> None:
 @pytest.mark.parametrize("offset", [timedelta(seconds=-1), timedelta(minutes=2)])
 def test_work_saved_before_the_notice_or_in_the_future_does_not_count(offset: timedelta) -> None:
     cluster = cluster_with(EvictionSettings(notice_seconds=60))
-    cluster.annotate("b3", names.CHECKPOINT_DONE, said(cluster.clock.now() + offset))
+    cluster.annotate("b3", names.CHECKPOINT_DONE, timestamp(cluster.clock.now() + offset))
     cluster.reconcile(3)
     assert cluster.kept().victims
     assert cluster.evicted() == []

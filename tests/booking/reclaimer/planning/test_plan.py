@@ -298,7 +298,7 @@ def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Ite
     )
 
 
-def asked(pod: Pod) -> int:
+def requested_gpus(pod: Pod) -> int:
     return sum(need.count for need in container_needs(pod))
 
 
@@ -335,7 +335,7 @@ def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
     """How many devices the pods need that fit on free ones."""
     planned = {one.pod.metadata.uid for one in made}
     waiting = (snapshot.pods[uid] for uid in snapshot.cover if uid not in planned)
-    return sum(asked(pod) for pod in waiting if free_somewhere(snapshot, asked(pod)))
+    return sum(requested_gpus(pod) for pod in waiting if free_somewhere(snapshot, requested_gpus(pod)))
 
 
 @settings(max_examples=150)
@@ -346,7 +346,7 @@ def test_plans_are_necessary_sufficient_minimal_and_disjoint(cluster: FakeCluste
     kept: list[str] = []
     for one in made:
         need = len(one.hold.devices)
-        assert need == asked(one.pod)
+        assert need == requested_gpus(one.pod)
         assert not set(kept) & set(one.hold.devices)
         assert supply(snapshot, one.hold.node, one.hold.victims, kept) >= need
         for spared in one.hold.victims:
@@ -365,7 +365,7 @@ def test_the_first_plan_is_the_cheapest_possible(cluster: FakeCluster) -> None:
         (pod for uid, pod in snapshot.pods.items() if uid in snapshot.cover),
         key=lambda pod: pod.metadata.uid,
     )
-    need = asked(first)
+    need = requested_gpus(first)
     found: Plan | None = next((one for one in plan(snapshot) if one.pod is first), None)
     if free_somewhere(snapshot, need):
         assert found is None

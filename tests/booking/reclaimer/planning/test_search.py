@@ -142,8 +142,8 @@ class World:
             self.update(merged(raw, {"metadata": {"annotations": {key: value}}}))
 
     def _namespace(self) -> None:
-        said = {names.NEVER_EVICT: self.random.choice(("true", "no"))}
-        raw = {"metadata": {"name": "calm", "uid": "c", "annotations": said}}
+        annotations = {names.NEVER_EVICT: self.random.choice(("true", "no"))}
+        raw = {"metadata": {"name": "calm", "uid": "c", "annotations": annotations}}
         self.cache.apply_namespace(msgspec.convert(raw, Namespace))
 
     def write(self, made: list[Plan]) -> None:

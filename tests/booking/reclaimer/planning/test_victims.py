@@ -61,9 +61,11 @@ def test_the_products_namespace_is_the_one_in_the_settings(cluster: FakeCluster)
     assert why(cluster, in_namespace("gpus"), EvictionSettings(namespace="gpus")) is not None
 
 
-@pytest.mark.parametrize(("said", "stays"), [("true", True), (" True ", True), ("false", False), ("", False)])
-def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, said: str, *, stays: bool) -> None:
-    meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: said})
+@pytest.mark.parametrize(
+    ("value", "stays"), [("true", True), (" True ", True), ("false", False), ("", False)]
+)
+def test_an_administrator_may_spare_a_namespace(cluster: FakeCluster, value: str, *, stays: bool) -> None:
+    meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: value})
     cluster.cache.apply_namespace(Namespace(metadata=meta))
     assert (why(cluster, in_namespace("calm")) is not None) == stays
 

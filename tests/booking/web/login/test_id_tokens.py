@@ -112,8 +112,8 @@ def test_a_token_with_a_forged_key_is_refused_after_the_keys_were_fetched_again(
 
 
 def test_a_token_without_signature_is_refused(desk: Desk) -> None:
-    def part(said: dict[str, Any]) -> str:
-        return base64.urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
+    def part(content: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
     for alg in ("none", "None", "NONE"):
         token = f"{part({'alg': alg, 'kid': 'one'})}.{part(desk.claims())}."
@@ -159,7 +159,7 @@ class TestPeople:
         with pytest.raises(BadTokenError):
             person_of(claims, Oidc(issuer="", client_id="", username_claim="email"))
 
-    @pytest.mark.parametrize("said", [{}, {"sub": ""}, {"sub": 5}])
-    def test_a_token_that_names_nobody_is_refused(self, said: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("claims", [{}, {"sub": ""}, {"sub": 5}])
+    def test_a_token_that_names_nobody_is_refused(self, claims: dict[str, Any]) -> None:
         with pytest.raises(BadTokenError, match="does not say who you are"):
-            person_of(said, OIDC)
+            person_of(claims, OIDC)

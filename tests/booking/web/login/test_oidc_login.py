@@ -62,27 +62,27 @@ def test_people_come_back_to_where_they_wanted_to_go(entrance: Entrance, idp: Id
 
 def test_the_code_is_requested_for_this_browser_alone(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
-    asked = dict(parse_qsl(urlsplit(away.headers["Location"]).query))
+    query = dict(parse_qsl(urlsplit(away.headers["Location"]).query))
 
     assert away.headers["Location"].startswith(f"{idp.issuer}/oauth2/authorize?")
-    assert asked["redirect_uri"] == "http://localhost/login/callback"
-    assert asked["scope"] == "openid profile email"
-    assert asked["code_challenge_method"] == "S256"
+    assert query["redirect_uri"] == "http://localhost/login/callback"
+    assert query["scope"] == "openid profile email"
+    assert query["code_challenge_method"] == "S256"
     secret = entrance.browser.get_cookie(names.LOGIN_COOKIE)
     assert secret is not None
-    assert len({asked["state"], asked["nonce"], asked["code_challenge"], secret.value.split(".")[0]}) == 4
+    assert len({query["state"], query["nonce"], query["code_challenge"], secret.value.split(".")[0]}) == 4
 
 
 def test_the_code_is_exchanged_with_the_verifier_of_this_browsers_login(tmp_path: Path) -> None:
     """PKCE (RFC 7636): a provider compares them; the provider of the other tests does not."""
     with scripted_server() as server:
         ends = {"authorization_endpoint": "/authorize", "token_endpoint": "/token", "jwks_uri": "/jwks"}
-        said = {"issuer": server.url, **{name: server.url + path for name, path in ends.items()}}
+        metadata = {"issuer": server.url, **{name: server.url + path for name, path in ends.items()}}
         token, keys = {"id_token": jwt_like(iss=server.url)}, {"keys": []}
-        server.answers(*(Answer(body=json.dumps(each).encode()) for each in (said, token, keys)))
+        server.answers(*(Answer(body=json.dumps(each).encode()) for each in (metadata, token, keys)))
         entrance = Entrance(tmp_path, server.url, secret_file=None)
-        asked = dict(parse_qsl(urlsplit(entrance.browser.get("/login").headers["Location"]).query))
-        back = {"state": asked["state"], "code": "the-code"}
+        query = dict(parse_qsl(urlsplit(entrance.browser.get("/login").headers["Location"]).query))
+        back = {"state": query["state"], "code": "the-code"}
         # A provider without keys cannot have made a token.
         assert entrance.browser.get("/login/callback", query_string=back).status_code == 503
         entrance.close()
@@ -90,12 +90,12 @@ def test_the_code_is_exchanged_with_the_verifier_of_this_browsers_login(tmp_path
     assert [each.target for each in server.received] == [WELL_KNOWN, "/token", "/jwks"]
     shown = dict(parse_qsl(server.received[1].body.decode()))
     digest = hashlib.sha256(shown["code_verifier"].encode()).digest()
-    assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == asked["code_challenge"]
+    assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == query["code_challenge"]
     assert len(shown["code_verifier"]) >= 43
     assert shown | {"code_verifier": ""} == {
         "grant_type": "authorization_code",
         "code": "the-code",
-        "redirect_uri": asked["redirect_uri"],
+        "redirect_uri": query["redirect_uri"],
         "client_id": "gpu-booking-page",
         "code_verifier": "",
     }
@@ -186,7 +186,7 @@ class TestBearers:
         answer = entrance.me(headers={"Authorization": f"Bearer {token}"})
 
         assert answer.get_json()["user"] == "alice"
-        assert entrance.tokens.asked.total() == 0
+        assert entrance.tokens.calls.total() == 0
 
     def test_an_id_token_for_another_client_is_refused(self, entrance: Entrance, idp: Idp) -> None:
         token = id_token(entrance, idp, client="another")

@@ -157,6 +157,6 @@ def token(answer: TestResponse) -> str:
     return found[1]
 
 
-def said(answer: TestResponse) -> str:
+def page_text(answer: TestResponse) -> str:
     """The text of a page."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())

@@ -16,7 +16,7 @@ from booking.policy_history import PolicyHistory
 from booking.principals import Principal
 from booking.web.pages.admin import limits_in
 from booking.web.pages.csrf import FIELD
-from tests.booking.web.pages.site import DAY, Site, said
+from tests.booking.web.pages.site import DAY, Site, page_text
 from tests.browser.sample_data import add_cluster
 
 ADDRESSES: Final = (
@@ -197,11 +197,11 @@ def test_the_page_says_what_happens_to_the_pods_before_and_after_a_booking_is_en
     with closing(site.store):
         now = site.clock.now()
         running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
-        page = said(site.see("/admin/bookings", user="bob"))
+        page = page_text(site.see("/admin/bookings", user="bob"))
         assert page.count(end_effects.before(terms)) == 1
         for record, are_pods_named in ((running, True), (planned, False)):
             answer = post(site, f"/admin/bookings/{record.id}/end", reason="The node burns.")
-            page = said(site.see(answer.headers["Location"], user="bob"))
+            page = page_text(site.see(answer.headers["Location"], user="bob"))
             assert "its owner sees your reason." in page
             assert (f"its owner sees your reason. {end_effects.after(terms)}" in page) is are_pods_named
         assert end_effects.before(terms) not in page
@@ -215,8 +215,8 @@ def test_an_end_that_is_not_in_the_cluster_yet_is_reported_without_claiming_that
     for record in (site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)):
         answer = post(site, f"/admin/bookings/{record.id}/end", reason="The node burns.")
         page = site.see(answer.headers["Location"], user="bob")
-        assert "end is stored, but not written to the cluster yet" in said(page)
-        assert end_effects.after(site.terms) not in said(page)
+        assert "end is stored, but not written to the cluster yet" in page_text(page)
+        assert end_effects.after(site.terms) not in page_text(page)
         assert 'class="note bad"' in page.text
 
 
@@ -252,9 +252,9 @@ def test_htmx_is_answered_with_the_nodes_only(site: Site) -> None:
 def test_administrators_see_which_bookings_cannot_be_kept(site: Site) -> None:
     now = site.clock.now()
     site.add(now + DAY, now + 2 * DAY, count=4, node="node-a")
-    assert "at risk" not in said(site.see("/admin/bookings", user="bob"))
+    assert "at risk" not in page_text(site.see("/admin/bookings", user="bob"))
     for node in ("node-a", "node-b"):
         post(site, "/admin", node=node, end=END, reason="New fans.")
-    assert "planned at risk" in said(site.see("/admin/bookings", user="bob"))
+    assert "planned at risk" in page_text(site.see("/admin/bookings", user="bob"))
     site.unknown_capacity = "Nothing is known."
-    assert "at risk" not in said(site.see("/admin/bookings", user="bob"))
+    assert "at risk" not in page_text(site.see("/admin/bookings", user="bob"))

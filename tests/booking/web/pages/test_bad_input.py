@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.booking.web.pages.site import Site, said, token
+from tests.booking.web.pages.site import Site, page_text, token
 from tests.booking.web.test_harm import HARM, HTML
 from tests.databases import EACH_KIND, a_database
 from tests.fakes.objects import A100
@@ -64,7 +64,7 @@ def test_no_text_of_a_query_does_harm(admin: Site, text: str) -> None:
         for headers in ({}, {"HX-Request": "true"}):
             query: Any = sent(dict.fromkeys(fields, text))
             answer = admin.see(address, query_string=query, headers=headers)
-            assert answer.status_code in {200, 303, 400, 404, 422}, (address, said(answer))
+            assert answer.status_code in {200, 303, 400, 404, 422}, (address, page_text(answer))
             assert HTML not in answer.text
             assert "X-Evil" not in answer.headers
     assert admin.stored == 0
@@ -76,7 +76,7 @@ def test_no_text_of_a_form_does_harm(admin: Site, text: str) -> None:
     for address, (form, fields) in FORMS.items():
         for field in fields:
             answer = admin.send("POST", address, data=sent({"csrf": crumb, **form, field: text}))
-            assert answer.status_code in {400, 404, 422}, (address, field, said(answer))
+            assert answer.status_code in {400, 404, 422}, (address, field, page_text(answer))
             assert HTML not in answer.text
     assert admin.stored == 0
     assert admin.evictions.orders == []
@@ -102,7 +102,7 @@ def test_a_refused_booking_comes_back_with_the_reason(site: Site, fields: dict[s
     for address in ("/check", "/"):
         answer = site.send("POST", address, data=form)
         assert answer.status_code == (422 if address == "/" else 200)
-        assert says in said(answer)
+        assert says in page_text(answer)
     assert site.stored == 0
 
 
@@ -124,7 +124,7 @@ def test_a_text_that_the_database_cannot_store_is_not_reported_as_a_database_fai
     for address, (form, _) in FORMS.items():
         for field in form:
             answer = kept.send("POST", address, data={**crumb, **form, field: f"a{NUL}b"})
-            assert answer.status_code in {404, 422}, (address, field, said(answer))
+            assert answer.status_code in {404, 422}, (address, field, page_text(answer))
     ending = {**crumb, "reason": "why not", "version": NUL, "start": NUL, "end": NUL, "count": NUL}
     for address in ("/mine/%00/release", "/mine/%00/move", "/mine/%00/take"):
         assert kept.send("POST", address, data=ending).status_code == 404

@@ -17,9 +17,9 @@ WALL = SiteClock(ZoneInfo("Europe/Stockholm"), NOW)
 
 
 def test_an_empty_start_is_now_and_days_are_those_of_the_calendar() -> None:
-    asked = form_request_of(Texts(model=A100, start="2026-03-28T12:00", amount="2"), WALL)
-    assert asked.request is not None
-    assert asked.request.end - (asked.request.start or NOW) == timedelta(hours=47)
+    form_request = form_request_of(Texts(model=A100, start="2026-03-28T12:00", amount="2"), WALL)
+    assert form_request.request is not None
+    assert form_request.request.end - (form_request.request.start or NOW) == timedelta(hours=47)
     now = form_request_of(Texts(model=A100, amount="36", unit="hours"), WALL).request
     assert now is not None
     assert now.start is None
@@ -49,10 +49,10 @@ def test_any_spelling_of_a_model_is_that_model() -> None:
     ],
 )
 def test_every_malformed_field_is_reported_at_once_next_to_it(texts: Texts, wrong: set[str]) -> None:
-    asked = form_request_of(texts, WALL)
-    assert asked.request is None
-    assert set(asked.errors) == wrong
-    assert all(message.endswith(".") for sentences in asked.errors.values() for message in sentences)
+    form_request = form_request_of(texts, WALL)
+    assert form_request.request is None
+    assert set(form_request.errors) == wrong
+    assert all(message.endswith(".") for sentences in form_request.errors.values() for message in sentences)
 
 
 @given(

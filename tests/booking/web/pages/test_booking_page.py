@@ -13,7 +13,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.store_records import Block
 from booking.web.pages.layout import HEADERS
-from tests.booking.web.pages.site import DAY, ZONE, Site, said, token
+from tests.booking.web.pages.site import DAY, ZONE, Site, page_text, token
 from tests.fakes.objects import A100, A6000
 
 HTMX = {"HX-Request": "true"}
@@ -29,8 +29,8 @@ def test_a_booking_is_answered_with_a_redirect_to_it(site: Site) -> None:
     answer = book(site, start="2026-03-03T00:00", namespace="vision")
     assert answer.status_code == 303
     page = site.see(answer.headers["Location"].partition("#")[0])
-    assert "A100 SXM4 80GB" in said(page)
-    assert "It is guaranteed from now on" in said(page)
+    assert "A100 SXM4 80GB" in page_text(page)
+    assert "It is guaranteed from now on" in page_text(page)
     (record,) = site.service.list(site.who("alice")).entries
     assert (record.user, record.namespace, record.count) == ("alice", "vision", 1)
     assert record.end - record.start == 2 * DAY
@@ -38,18 +38,20 @@ def test_a_booking_is_answered_with_a_redirect_to_it(site: Site) -> None:
 
 def test_an_administrator_books_for_another_user_by_that_users_rules(site: Site) -> None:
     site.signing_in.administrators.add("bob")
-    asked = {"start": "2026-03-03T00:00", "user": "carol"}
-    answer = book(site, sender="bob", **asked)
+    fields = {"start": "2026-03-03T00:00", "user": "carol"}
+    answer = book(site, sender="bob", **fields)
     assert answer.headers["Location"].partition("#")[0] == "/admin/bookings?done=booked"
-    page = said(site.see("/admin/bookings?done=booked", user="bob"))
+    page = page_text(site.see("/admin/bookings?done=booked", user="bob"))
     assert "its owner sees who has booked it" in page
     assert "carol" in page
     (record,) = site.service.list(site.who("carol")).entries
     assert (record.user, record.created_by) == ("carol", "bob")
 
     later = {"start": "2026-03-07T00:00"}
-    assert "This cannot be booked as it is" in said(book(site, "/check", sender="bob", **{**asked, **later}))
-    assert "Can be booked" in said(book(site, "/check", sender="bob", **later))
+    assert "This cannot be booked as it is" in page_text(
+        book(site, "/check", sender="bob", **{**fields, **later})
+    )
+    assert "Can be booked" in page_text(book(site, "/check", sender="bob", **later))
 
 
 def test_a_booking_for_another_user_not_in_the_cluster_yet_is_not_called_guaranteed(
@@ -59,8 +61,8 @@ def test_a_booking_for_another_user_not_in_the_cluster_yet_is_not_called_guarant
     site.mirror.writes = False
     answer = book(site, sender="bob", user="carol")
     page = site.see(answer.headers["Location"].partition("#")[0], user="bob")
-    assert "The booking is stored, but not written to the cluster yet" in said(page)
-    assert "guaranteed from now on" not in said(page)
+    assert "The booking is stored, but not written to the cluster yet" in page_text(page)
+    assert "guaranteed from now on" not in page_text(page)
     assert 'class="note bad"' in page.text
 
 
@@ -91,7 +93,7 @@ def test_a_booking_for_an_impossible_user_is_refused_at_its_field(site: Site) ->
         answer = site.send(
             "POST", address, user="bob", data=form, headers=HTMX if address == "/check" else {}
         )
-        assert "Nobody has the user id" in said(answer)
+        assert "Nobody has the user id" in page_text(answer)
         assert 'id="error-user"' in answer.text
     assert site.stored == 0
 
@@ -100,14 +102,14 @@ def test_a_booking_that_is_not_in_the_cluster_yet_is_not_called_guaranteed(site:
     site.mirror.writes = False
     answer = book(site)
     page = site.see(answer.headers["Location"].partition("#")[0])
-    assert "it is not guaranteed" in said(page)
-    assert "guaranteed from now on" not in said(page)
+    assert "it is not guaranteed" in page_text(page)
+    assert "guaranteed from now on" not in page_text(page)
 
 
 def test_a_refused_booking_comes_back_with_every_reason_and_what_was_typed(site: Site) -> None:
     answer = book(site, count="9", amount="20", namespace="Not A Namespace", start="2026-03-05T10:00")
     assert answer.status_code == 422
-    text = said(answer)
+    text = page_text(answer)
     for reason in ("14 days", "9", "Not A Namespace"):
         assert reason in text
     assert 'value="2026-03-05T10:00"' in answer.text
@@ -117,8 +119,8 @@ def test_a_refused_booking_comes_back_with_every_reason_and_what_was_typed(site:
 def test_a_malformed_field_is_reported_next_to_it(site: Site) -> None:
     answer = book(site, start="2026-03-29T02:30", count="many")
     assert answer.status_code == 422
-    assert "the clocks of Europe/Stockholm skip it" in said(answer)
-    assert "Say how many GPUs" in said(answer)
+    assert "the clocks of Europe/Stockholm skip it" in page_text(answer)
+    assert "Say how many GPUs" in page_text(answer)
     assert site.stored == 0
 
 
@@ -132,7 +134,7 @@ def test_a_check_stores_nothing_and_offers_what_would_be_accepted(site: Site) ->
     addresses = [unescape(found) for found in re.findall(r'class="button slot" href="([^"]+)"', answer.text)]
     assert 3 <= len(addresses) <= 5
     for address in addresses:
-        assert "Can be booked" in said(site.see(address.partition("#")[0]))
+        assert "Can be booked" in page_text(site.see(address.partition("#")[0]))
     assert site.stored == before
 
 
@@ -150,7 +152,7 @@ def test_a_form_that_is_not_ours_changes_nothing(site: Site, address: str, broug
         brought = {"csrf": token(site.see("/", user="bob"))}
     answer = site.send("POST", address, data={"model": A100, **brought})
     assert answer.status_code == 403
-    assert "the form was too old" in said(answer)
+    assert "the form was too old" in page_text(answer)
     assert site.stored == 0
 
 
@@ -228,7 +230,7 @@ def test_the_page_reports_that_the_cluster_is_unknown_and_nothing_is_booked(site
     site.unknown_capacity = "The nodes have not been read yet."
     page = site.see("/")
     assert page.status_code == 200
-    assert "have not been read yet" in said(page)
+    assert "have not been read yet" in page_text(page)
     answer = site.send("POST", "/", data=form)
     assert answer.status_code == 503
     assert answer.headers["Retry-After"]
@@ -241,30 +243,30 @@ def test_a_missing_database_is_reported_by_a_page(site: Site) -> None:
         answer = site.see(address)
         assert answer.status_code == 503
         assert answer.headers["Retry-After"]
-        assert "database cannot be used" in said(answer)
+        assert "database cannot be used" in page_text(answer)
 
 
 def test_the_weeks_can_be_paged_forward_and_back_to_today(site: Site) -> None:
     assert "Earlier" not in site.see("/").text
     later = site.see("/?from=2026-03-30")
-    assert "Mon 30 Mar to Sun 26 Apr" in said(later)
+    assert "Mon 30 Mar to Sun 26 Apr" in page_text(later)
     assert 'href="/?from=2026-04-27"' in later.text
     for other in ("/?from=2020-01-01", "/?from=never"):
-        assert "Mon 2 Mar to Sun 29 Mar" in said(site.see(other))
+        assert "Mon 2 Mar to Sun 29 Mar" in page_text(site.see(other))
     assert site.see("/?from=9990-12-31").status_code == 200
 
 
 def test_a_model_without_healthy_gpus_is_shown_with_none(site: Site) -> None:
     site.capacity = type(site.capacity)({A6000: {"node-a": 0}})
-    text = said(site.see(f"/?open={A6000}"))
+    text = page_text(site.see(f"/?open={A6000}"))
     assert "0 of 0 free now" in text
 
 
 def test_later_weeks_name_the_day_for_which_they_show_the_free_gpus(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, count=4, node="node-a")
-    assert "4 of 8 free now" in said(site.see(f"/?open={A100}"))
-    text = said(site.see(f"/?from=2026-05-01&open={A100}"))
+    assert "4 of 8 free now" in page_text(site.see(f"/?open={A100}"))
+    text = page_text(site.see(f"/?from=2026-05-01&open={A100}"))
     assert "8 of 8 free on Fri 1 May" in text
     assert "free now" not in text
 
@@ -286,7 +288,7 @@ def test_the_tables_show_booked_and_unavailable_gpus_as_the_graphic_does(site: S
     now = site.clock.now()
     for node in ("node-a", "node-b"):
         site.add(now, now + DAY, count=4, node=node)
-    assert "unavailable" not in said(site.see(f"/?open={A100}")).casefold()
+    assert "unavailable" not in page_text(site.see(f"/?open={A100}")).casefold()
     site.block(
         Block(
             id="m-1",
@@ -306,7 +308,7 @@ def test_the_tables_show_booked_and_unavailable_gpus_as_the_graphic_does(site: S
     first, _, last = re.findall(r'<tr><th scope="row">(.*?)</tr>', days, re.DOTALL)[:3]
     assert [re.findall(r'<td class="n">(.*?)</td>', row)[5] for row in (first, last)] == ["4", "0"]
     assert "4 that are unavailable" in unescape(nodes)
-    assert "all A100 SXM4 80GB, " in said(page)
+    assert "all A100 SXM4 80GB, " in page_text(page)
 
 
 def test_a_form_sent_twice_books_once_and_a_new_form_books_again(tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ def test_a_form_sent_again_while_nothing_can_be_booked_gets_its_booking(site: Si
     for another in ({"amount": "3"}, {"once": "0" * 64}, {"once": ""}):
         refused = sent(**another)
         assert refused.status_code == 503
-        assert "The mirror is late." in said(refused)
+        assert "The mirror is late." in page_text(refused)
     assert site.stored == stored
 
 
@@ -356,12 +358,12 @@ def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
     site.add(now, now + 3 * DAY, user="alice", node="node-a")
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "model": A100}
-    text = said(site.send("POST", "/check", data=form))
+    text = page_text(site.send("POST", "/check", data=form))
     assert (
         "Nothing like it would be accepted now. The earliest valid start for it is Sun 22 Mar 10:00,"
         " if you ask for it then." in text
     )
-    assert "Nothing like it" not in said(
+    assert "Nothing like it" not in page_text(
         site.send(
             "POST",
             "/check",
@@ -373,7 +375,7 @@ def test_the_page_reports_when_nothing_would_be_accepted(site: Site) -> None:
 
 @pytest.mark.parametrize("slip", [{"namespace": "No"}, {"count": "0"}], ids=["namespace", "count"])
 def test_a_malformed_request_is_not_called_impossible(site: Site, slip: dict[str, str]) -> None:
-    assert "Nothing like it would be accepted" not in said(book(site, "/check", **slip))
+    assert "Nothing like it would be accepted" not in page_text(book(site, "/check", **slip))
 
 
 def test_more_gpus_than_exist_are_offered_as_the_most_that_are_available(site: Site) -> None:
@@ -387,7 +389,7 @@ def test_more_gpus_than_exist_are_offered_as_the_most_that_are_available(site: S
     assert len(slots) == 3
     assert all(f"{total} \N{MULTIPLICATION SIGN}" in what for _, what in slots), slots
     assert len({when for when, _ in slots}) == 3
-    assert "Nothing like it" not in said(page)
+    assert "Nothing like it" not in page_text(page)
 
 
 def test_when_only_a_limit_is_broken_the_earliest_slots_within_it_are_offered(site: Site) -> None:
@@ -402,7 +404,7 @@ def test_when_only_a_limit_is_broken_the_earliest_slots_within_it_are_offered(si
     ]
     assert all("14 days" in what for _, what in slots[:3])
     assert len(slots) <= 6
-    assert "earliest valid start" not in said(page)
+    assert "earliest valid start" not in page_text(page)
 
 
 def test_a_start_beyond_the_horizon_has_the_three_earliest_slots_as_buttons(tmp_path: Path) -> None:
@@ -445,7 +447,7 @@ def test_a_wrong_address_is_a_page_in_a_browser_and_a_problem_for_programs(site:
     page = site.see(address, headers=browser)
     assert page.status_code == 404
     assert page.content_type.startswith("text/html")
-    assert "There is no such page" in said(page)
+    assert "There is no such page" in page_text(page)
     assert page.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
     for headers in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
         assert site.see(address, headers=headers).content_type == "application/problem+json"

@@ -14,7 +14,7 @@ from booking.eviction_settings import EndAction, EvictionSettings
 from booking.records import Place
 from booking.store_records import Block
 from cluster import names
-from tests.booking.web.pages.site import DAY, Site, said, token
+from tests.booking.web.pages.site import DAY, Site, page_text, token
 from tests.fakes.objects import A100, A6000
 
 
@@ -24,7 +24,7 @@ def test_a_card_shows_the_booking_the_time_left_the_node_and_the_pods(site: Site
         now - DAY, now + 26 * DAY / 24, user="alice", count=2, node="node-a", namespace="vision"
     )
     site.pods = {record.id: ("vision/train",)}
-    text = said(site.see("/mine"))
+    text = page_text(site.see("/mine"))
     for expected in (
         "running",
         "Ends in 1 day 2 h",
@@ -58,14 +58,14 @@ def test_the_hint_for_a_booking_over_several_nodes_is_a_pod_that_fits_and_says_t
     assert f"{names.GPU_RESOURCE}: 4\n" in page.text
     assert (
         "A pod runs on one node, and these 8 GPUs are planned on 3: let several pods share the booking, for"
-        " example of 4, 2 and 2 GPUs. This one asks for 4." in said(page)
+        " example of 4, 2 and 2 GPUs. This one asks for 4." in page_text(page)
     )
 
 
 def test_the_hint_for_a_booking_on_one_node_does_not_mention_several_pods(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", count=2, node="node-a")
-    assert "several pods" not in said(site.see("/mine"))
+    assert "several pods" not in page_text(site.see("/mine"))
 
 
 def test_only_the_buttons_that_end_a_booking_look_dangerous(site: Site) -> None:
@@ -111,21 +111,21 @@ def test_the_page_says_what_happens_to_the_pods_before_and_after_a_release(
         now = site.clock.now()
         record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
         page = site.see("/mine")
-        assert before in said(page)
+        assert before in page_text(page)
         form = {"csrf": token(page), "version": record.version}
         done = site.send("POST", f"/mine/{record.id}/release", data=form)
-        assert after in said(site.see(done.headers["Location"]))
+        assert after in page_text(site.see(done.headers["Location"]))
 
 
 def test_a_new_end_in_the_past_is_a_release_and_is_shown_as_one(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-02T09:00", "version": record.version}
-    would = said(site.send("POST", f"/mine/{record.id}/length/check", data=form))
+    would = page_text(site.send("POST", f"/mine/{record.id}/length/check", data=form))
     assert "Possible: " in would
     assert "Its bare pods end with it and come back without a GPU: save your work first." in would
     done = site.send("POST", f"/mine/{record.id}/length", data=form)
-    text = said(site.see(done.headers["Location"]))
+    text = page_text(site.see(done.headers["Location"]))
     assert "Given back: " in text
     assert "Its bare pods end now and come back without a GPU." in text
 
@@ -135,19 +135,19 @@ def test_a_shortened_booking_continues_and_pods_that_end_now_are_not_mentioned(s
     record = site.add(now - DAY, now + 3 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-04T09:00", "version": record.version}
     address = f"/mine/{record.id}/length"
-    would = said(site.send("POST", f"{address}/check", data=form, headers={"HX-Request": "true"}))
+    would = page_text(site.send("POST", f"{address}/check", data=form, headers={"HX-Request": "true"}))
     assert "Possible: " in would
     assert "end with it" not in would
     done = site.send("POST", address, data=form)
-    assert "end now" not in said(site.see(done.headers["Location"]))
+    assert "end now" not in page_text(site.see(done.headers["Location"]))
 
 
 def test_pods_are_not_mentioned_while_they_are_unknown(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", node="node-a")
-    assert "none yet" in said(site.see("/mine"))
+    assert "none yet" in page_text(site.see("/mine"))
     site.pods = None
-    assert "none yet" not in said(site.see("/mine"))
+    assert "none yet" not in page_text(site.see("/mine"))
 
 
 def test_another_users_booking_can_be_neither_seen_nor_ended(site: Site) -> None:
@@ -170,14 +170,14 @@ def test_a_booking_that_is_over_cannot_be_changed(site: Site, verb: str) -> None
     form = {"csrf": token(site.see("/")), "end": "2026-03-05T10:00", "start": "2026-03-05T10:00"}
     answer = site.send("POST", f"/mine/{record.id}/{verb}", data=form)
     assert answer.status_code == 422
-    assert "over" in said(answer)
+    assert "over" in page_text(answer)
 
 
 def test_a_booking_whose_gpus_are_in_maintenance_is_shown_as_at_risk_with_the_cause(site: Site) -> None:
     now = site.clock.now()
     site.capacity = Capacity({A6000: {"node-a": 2}})
     record = site.add(now + DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
-    assert "At risk" not in said(site.see("/mine"))
+    assert "At risk" not in page_text(site.see("/mine"))
     site.block(
         Block(
             id="k-1",
@@ -190,11 +190,11 @@ def test_a_booking_whose_gpus_are_in_maintenance_is_shown_as_at_risk_with_the_ca
         )
     )
     page = site.see("/mine")
-    assert "At risk. Maintenance on node-a from Wed 4 Mar 10:00" in said(page)
-    assert "(new fans)" in said(page)
+    assert "At risk. Maintenance on node-a from Wed 4 Mar 10:00" in page_text(page)
+    assert "(new fans)" in page_text(page)
     assert record.id in page.text
     site.unknown_capacity = "Nothing is known."
-    assert "At risk" not in said(site.see("/mine"))
+    assert "At risk" not in page_text(site.see("/mine"))
 
 
 def test_a_moved_booking_has_as_many_days_as_before_where_clocks_change(site: Site) -> None:
@@ -218,7 +218,7 @@ def test_a_form_of_a_booking_changed_in_the_meantime_is_refused_but_a_moved_plan
     moved = site.service.show(site.who("alice"), record.id)
     for version in (record.version, "nonsense"):
         stale = {**form, "start": "2026-03-29T10:00", "version": version}
-        assert "has changed since you saw it" in said(
+        assert "has changed since you saw it" in page_text(
             site.send("POST", f"/mine/{record.id}/move", data=stale)
         )
     assert site.service.show(site.who("alice"), record.id) == moved
@@ -231,13 +231,15 @@ def test_an_impossible_change_is_refused_with_what_would_be_possible(site: Site)
     site.add(now + 3 * DAY, now + 9 * DAY, count=4, node="node-a")
     form = {"csrf": token(site.see("/")), "version": record.version}
     for verb in ("length", "length/check"):
-        page = said(site.send("POST", f"/mine/{record.id}/{verb}", data={**form, "end": "2026-03-07T10:00"}))
+        page = page_text(
+            site.send("POST", f"/mine/{record.id}/{verb}", data={**form, "end": "2026-03-07T10:00"})
+        )
         assert (
             "This change is not possible; it could become: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in page
         )
         assert "Thu 5 Mar 10:00 (shorter)" in page
     beyond = {**form, "end": "2026-02-01T10:00"}
-    assert "not possible." in said(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
+    assert "not possible." in page_text(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
 
 
 def test_a_booking_gets_more_gpus_or_fewer_where_enough_exist(site: Site) -> None:
@@ -246,15 +248,15 @@ def test_a_booking_gets_more_gpus_or_fewer_where_enough_exist(site: Site) -> Non
     site.capacity = Capacity({A100: {"node-a": 4}})
     csrf = {"csrf": token(site.see("/"))}
 
-    def asked(count: str, what: str = "") -> str:
-        return said(site.send("POST", f"/mine/{record.id}/resize{what}", data={**csrf, "count": count}))
+    def resize(count: str, what: str = "") -> str:
+        return page_text(site.send("POST", f"/mine/{record.id}/resize{what}", data={**csrf, "count": count}))
 
-    assert "This change is not possible" in asked("5")
+    assert "This change is not possible" in resize("5")
     for nothing in ("", "0", "many", "-1", "9" * 20):
-        assert "Say how many GPUs" in asked(nothing)
-    assert "Possible: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in asked("4", "/check")
+        assert "Say how many GPUs" in resize(nothing)
+    assert "Possible: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in resize("4", "/check")
     assert site.service.show(site.who("alice"), record.id).count == 2
-    asked("3")
+    resize("3")
     assert site.service.show(site.who("alice"), record.id).count == 3
 
 
@@ -274,6 +276,6 @@ def test_past_bookings_come_in_pages_of_fifty_newest_first_with_who_ended_them(s
     page = site.see("/mine?past=1")
     assert page.text.count('<th scope="row">') == 50
     assert page.text.index(last.id) < page.text.index("b-0000000051")
-    assert "by bob: the node burns" in said(page)
+    assert "by bob: the node burns" in page_text(page)
     assert site.see("/mine?past=1&skip=50").text.count('<th scope="row">') == 2
     assert site.see("/mine?past=1&skip=many").status_code == 200

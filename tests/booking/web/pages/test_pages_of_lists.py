@@ -11,7 +11,7 @@ import pytest
 
 from booking.records import Record
 from booking.store_records import Block, Exemption
-from tests.booking.web.pages.site import DAY, Site, said, token
+from tests.booking.web.pages.site import DAY, Site, page_text, token
 
 PAGE: Final = 200
 """Entries of a page."""
@@ -106,7 +106,7 @@ def test_an_invalid_page_address_is_answered_with_an_explanation(site: Site, add
     answer = site.see(address, user="bob", query_string={"continue": mark})
     assert answer.status_code == 422
     assert answer.content_type.startswith("text/html")
-    text = said(answer)
+    text = page_text(answer)
     assert "No list goes on at" in text
     assert "begin with its first page." in text
     assert "<b>" not in answer.text
@@ -119,9 +119,9 @@ def test_a_page_whose_entries_are_gone_links_to_the_first_page_and_reports_no_em
     LISTS[address][0](site, 1)
     answer = site.see(f"{address}?continue=99999999999.x", user="bob")
     assert answer.status_code == 200
-    assert LEFT in said(answer)
+    assert LEFT in page_text(answer)
     assert f'<a href="{address}">Show the first page</a>' in answer.text
-    assert LEFT not in said(site.see(address, user="bob"))
+    assert LEFT not in page_text(site.see(address, user="bob"))
 
 
 def a_form(site: Site, address: str, action: str) -> str:
@@ -164,7 +164,7 @@ def test_after_a_change_the_same_page_is_shown(site: Site) -> None:
     )
     assert answer.status_code == 303
     page = site.see(answer.headers["Location"], user="bob")
-    assert "Cancelled: " in said(page)
+    assert "Cancelled: " in page_text(page)
     assert re.findall(LISTS["/mine"][1], page.text) == made[PAGE + 1 :]
 
 
@@ -182,7 +182,7 @@ def test_cancelling_the_last_entry_of_a_page_is_confirmed_there(
     csrf = token(site.see(address, user="bob"))
     answer = site.send("POST", a_form(site, address, action), user="bob", data={"csrf": csrf})
     assert answer.status_code == 303
-    text = said(site.see(answer.headers["Location"], user="bob"))
+    text = page_text(site.see(answer.headers["Location"], user="bob"))
     assert word in text
     assert LEFT in text
 
@@ -218,5 +218,5 @@ def test_a_risk_is_shown_on_the_page_of_its_booking(site: Site) -> None:
                 created=site.clock.now(),
             )
         )
-    assert "At risk" not in said(site.see("/mine", user="bob"))
-    assert "At risk" in said(site.see(later(site, "/mine"), user="bob"))
+    assert "At risk" not in page_text(site.see("/mine", user="bob"))
+    assert "At risk" in page_text(site.see(later(site, "/mine"), user="bob"))

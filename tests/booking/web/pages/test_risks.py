@@ -10,7 +10,7 @@ from booking.records import Change, Record
 from booking.store_records import Block
 from booking.web.pages.form_result import Answer, gpus
 from booking.web.pages.risks import taken
-from tests.booking.web.pages.site import DAY, Site, said, token
+from tests.booking.web.pages.site import DAY, Site, page_text, token
 from tests.fakes.objects import A100, A6000
 
 
@@ -54,7 +54,7 @@ def test_every_offer_is_taken_with_one_click_and_the_risk_is_gone(site: Site) ->
     assert site.send("POST", f"/mine/{record.id}/take", data=offers[0]).status_code == 303
     changed = site.service.show(site.who("alice"), record.id)
     assert (changed.start, changed.end) != (record.start, record.end)
-    assert "At risk" not in said(site.see("/mine"))
+    assert "At risk" not in page_text(site.see("/mine"))
 
 
 def test_an_offer_taken_by_another_user_is_refused_and_nothing_changes(site: Site) -> None:
@@ -63,7 +63,7 @@ def test_an_offer_taken_by_another_user_is_refused_and_nothing_changes(site: Sit
     site.add(record.start, record.start + 30 * DAY, model=A6000, count=2, node="node-a")
     answer = site.send("POST", f"/mine/{record.id}/take", data=later)
     assert answer.status_code == 422
-    assert "not possible" in said(answer)
+    assert "not possible" in page_text(answer)
     assert site.service.show(site.who("alice"), record.id) == record
 
 
@@ -84,13 +84,13 @@ def test_another_model_is_named_without_a_button_since_a_booking_cannot_change_i
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}, A100: {"node-b": 4}})
     assert forms(site) == []
-    assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in said(site.see("/mine"))
+    assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in page_text(site.see("/mine"))
 
 
 def test_a_page_without_offers_says_what_can_be_done(site: Site) -> None:
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}})
-    text = said(site.see("/mine"))
+    text = page_text(site.see("/mine"))
     assert "At risk. " in text
     assert "At present no change would make it possible to keep it" in text
 

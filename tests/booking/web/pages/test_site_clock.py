@@ -40,7 +40,7 @@ def test_seconds_are_kept_where_there_are_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("", "not a date and time"),
         ("tomorrow", "not a date and time"),
@@ -52,8 +52,8 @@ def test_seconds_are_kept_where_there_are_any() -> None:
         ("0001-01-01T00:00", "The year 1 "),
     ],
 )
-def test_an_invalid_local_time_is_refused_with_the_reason(text: str, said: str) -> None:
-    with pytest.raises(BadTimeError, match=said):
+def test_an_invalid_local_time_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(BadTimeError, match=reason):
         STOCKHOLM.read(text)
 
 

@@ -142,9 +142,9 @@ def test_a_list_continues_after_its_last_entry_has_gone(admin: Served, what: str
 def test_exemptions_of_one_user_come_a_page_at_a_time(admin: Served) -> None:
     several(admin, "exemptions", 2)
     hers = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"user": "alice"}).get_json()
-    asked = f"{ADMIN}/exemptions?user=bob&limit=1"
-    first = admin.ask("GET", asked).get_json()
-    second = admin.ask("GET", f"{asked}&continue={first['continue']}").get_json()
+    url = f"{ADMIN}/exemptions?user=bob&limit=1"
+    first = admin.ask("GET", url).get_json()
+    second = admin.ask("GET", f"{url}&continue={first['continue']}").get_json()
     assert "continue" not in second
     assert hers not in [*first["exemptions"], *second["exemptions"]]
 

@@ -8,7 +8,7 @@ from tests.booking.web.served import AVAILABILITY, Served, about, problem, rules
 from tests.fakes.objects import A100, A6000
 
 
-def asked(served: Served, query: str = "") -> dict[str, Any]:
+def availability(served: Served, query: str = "") -> dict[str, Any]:
     answer = served.ask("GET", AVAILABILITY + query)
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.get_json()
@@ -16,7 +16,7 @@ def asked(served: Served, query: str = "") -> dict[str, Any]:
 
 
 def test_all_models_are_shown_for_the_next_four_weeks(served: Served) -> None:
-    body = asked(served)
+    body = availability(served)
 
     assert (body["start"], body["end"]) == ("2026-03-02T09:00:00Z", "2026-03-30T09:00:00Z")
     assert [(model["model"], model["capacity"]) for model in body["models"]] == [(A100, 8), (A6000, 2)]
@@ -26,7 +26,7 @@ def test_all_models_are_shown_for_the_next_four_weeks(served: Served) -> None:
 
 def test_bookings_of_everybody_are_subtracted(served: Served) -> None:
     served.booked(user="bob", count=3)
-    body = asked(served, f"?model={A100}")
+    body = availability(served, f"?model={A100}")
 
     (model,) = body["models"]
     assert [(step["start"], step["free"]) for step in model["steps"]] == [
@@ -36,7 +36,7 @@ def test_bookings_of_everybody_are_subtracted(served: Served) -> None:
 
 
 def test_the_span_can_be_given(served: Served) -> None:
-    body = asked(served, "?start=2026-03-10T00:00:00%2B01:00&end=2026-03-11T00:00:00Z")
+    body = availability(served, "?start=2026-03-10T00:00:00%2B01:00&end=2026-03-11T00:00:00Z")
 
     assert (body["start"], body["end"]) == ("2026-03-09T23:00:00Z", "2026-03-11T00:00:00Z")
 
@@ -98,13 +98,13 @@ class TestNames:
     ) -> None:
         served.visibility = "names"
         served.booked(user="bob", count=3)
-        (model,) = asked(served, f"?model={A100}")["models"]
+        (model,) = availability(served, f"?model={A100}")["models"]
         assert model["bookings"] == [
             {"user": "bob", "count": 3, "start": "2026-03-02T09:00:00Z", "end": "2026-03-04T09:00:00Z"}
         ]
-        (other,) = asked(served, f"?model={A6000}")["models"]
+        (other,) = availability(served, f"?model={A6000}")["models"]
         assert other["bookings"] == []
-        (later,) = asked(served, f"?model={A100}&start=2026-03-04T09:00:00Z")["models"]
+        (later,) = availability(served, f"?model={A100}&start=2026-03-04T09:00:00Z")["models"]
         assert later["bookings"] == []
 
     def test_an_administrator_always_sees_the_names(self, served: Served) -> None:

@@ -15,7 +15,7 @@ from cluster.objects.cover_annotations import text_of
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
-from tests.booking.web.pages.site import Site, said
+from tests.booking.web.pages.site import Site, page_text
 from tests.booking.web.served import Served
 from tests.fakes.objects import A6000, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
@@ -215,7 +215,7 @@ def test_the_page_shows_the_class_of_each_pod_as_a_word(tmp_path: Path) -> None:
             holding(site, "plugin", index=3).of_a_daemon_set(),
             bookings=(a_booking(start=now - HOUR, end=now + DAY),),
         )
-        text = said(site.see("/now"))
+        text = page_text(site.see("/now"))
         for row in (
             "GPU 0 booked default/covered alice Tue 3 Mar 10:00",
             "GPU 1 granted default/maias alice Mon 2 Mar 11:00",

@@ -23,7 +23,7 @@ ADMINISTERED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-ASKED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+REQUESTS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "create": ("POST", BOOKINGS, GOOD, {"count": 2}),
     "create the earliest": ("POST", "/api/v1/slots/booking", GOOD, {"count": 2}),
     "change": ("PATCH", BOOKINGS + "/{}", {"end": "2026-03-06T09:00:00Z"}, {"count": 2}),
@@ -138,12 +138,12 @@ class TestIdempotencyKey:
         assert served.ask("POST", BOOKINGS, json=GOOD, headers=sent).status_code == 201
 
     @pytest.mark.parametrize("trouble", ["not_guaranteed_reason", "unknown_capacity"])
-    @pytest.mark.parametrize("verb", ASKED)
+    @pytest.mark.parametrize("verb", REQUESTS)
     def test_a_repeated_request_is_answered_again_even_while_nothing_can_be_booked(
         self, served: Served, verb: str, trouble: str
     ) -> None:
         booking = served.booked(start=None if verb == "release" else "2026-03-03T09:00:00Z")
-        method, path, body, other = ASKED[verb]
+        method, path, body, other = REQUESTS[verb]
         at, who = path.format(booking), "alice" if "{}" in path else "bob"
         first = served.ask(method, at, json=body, headers={KEY: "k-1"}, user=who)
         setattr(served, trouble, "The bookings have not been written to the cluster for a while.")

@@ -223,10 +223,10 @@ def test_a_booking_that_can_have_no_place_anyway_keeps_no_pod_from_staying_for_g
 
 def test_a_question_repeated_after_others_gets_the_same_answer() -> None:
     check = _check({"n0": 1, "n1": 2}, _single("b-1", "n0"), _whole("b-2", "n1"))
-    asked = [("b-1", "n0", 1), ("b-1", "n1", 1), ("b-2", "n1", 2), ("b-2", "n0", 1)]
-    answers = [check.allows(*each) for each in asked]
+    queries = [("b-1", "n0", 1), ("b-1", "n1", 1), ("b-2", "n1", 2), ("b-2", "n0", 1)]
+    answers = [check.allows(*each) for each in queries]
     assert answers == [True, False, True, False]
-    assert [check.allows(*each) for each in reversed(asked)] == answers[::-1]
+    assert [check.allows(*each) for each in reversed(queries)] == answers[::-1]
 
 
 # --- a pod that needs several of a booking's devices -------------------------------------------------

@@ -77,7 +77,7 @@ def test_the_place_of_its_booking_is_reported_only_on_the_node_of_the_plan() -> 
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("agent", "message"),
     [
         ("unseen", "The GPU agent of the node has not reported yet: nothing is given or taken there."),
         ("unresponsive", "The GPU agent of the node is unresponsive: nothing is given or taken there."),
@@ -90,10 +90,12 @@ def test_the_place_of_its_booking_is_reported_only_on_the_node_of_the_plan() -> 
         ),
     ],
 )
-def test_nothing_is_given_or_taken_on_a_node_whose_agent_is_not_alive(agent: AgentState, said: str) -> None:
+def test_nothing_is_given_or_taken_on_a_node_whose_agent_is_not_alive(
+    agent: AgentState, message: str
+) -> None:
     seen = snapshot(running())
     view, _ = seen.node_snapshots["n0"]
-    assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == said
+    assert _where(running(), replace(seen, node_snapshots={"n0": (view, agent)}))[-1] == message
 
 
 def test_devices_are_reported_by_their_numbers_whatever_their_uuids_are() -> None:
@@ -132,14 +134,14 @@ def test_the_number_of_unidentified_devices_is_reported(gpus: int, more: str) ->
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"), [("XID 79.", "XID 79"), ("XID 79", "XID 79"), (None, "no reason is known")]
+    ("reason", "expected"), [("XID 79.", "XID 79"), ("XID 79", "XID 79"), (None, "no reason is known")]
 )
-def test_a_device_that_is_not_healthy_is_reported_with_its_reason(reason: str | None, said: str) -> None:
+def test_a_device_that_is_not_healthy_is_reported_with_its_reason(reason: str | None, expected: str) -> None:
     pod = alices().asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")})
     found = _here(pod, a100(0), a100(1, health="unhealthy", reason=reason))
     assert found[:2] == [
         f"It is on n0 and holds GPUs 0 and 1 ({A100}).",
-        f"GPU 1 is not healthy: {said}.",
+        f"GPU 1 is not healthy: {expected}.",
     ]
 
 
@@ -163,15 +165,15 @@ def test_a_pod_without_an_assignment_is_reported_as_bound_by_somebody_else() -> 
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("chosen", "message"),
     [
         (("GPU-n0-0",), "The kubelet gave it others than the GPU that was chosen."),
         (("GPU-n0-0", "GPU-n0-1"), "The kubelet gave it others than the GPUs that were chosen."),
     ],
 )
-def test_devices_other_than_those_chosen_are_reported(chosen: tuple[str, ...], said: str) -> None:
+def test_devices_other_than_those_chosen_are_reported(chosen: tuple[str, ...], message: str) -> None:
     pod = alices().asks(len(chosen)).on("n0", {"main": chosen})
-    assert said in _here(pod, a100(0), a100(1), a100(2), drift='{"uid-p":{"main":["GPU-n0-2"]}}')
+    assert message in _here(pod, a100(0), a100(1), a100(2), drift='{"uid-p":{"main":["GPU-n0-2"]}}')
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def _known(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] =
     return covered(pod.obj, snapshot(pod, *others, bookings=bookings))
 
 
-def _said(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> list[str]:
+def _messages(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> list[str]:
     return list(messages(pod.obj, _known(pod, *others, bookings=bookings)))
 
 
@@ -37,9 +37,9 @@ def test_a_pod_belongs_to_its_user() -> None:
     assert whose(alices().obj) == "It belongs to alice."
 
 
-@pytest.mark.parametrize("said", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
-def test_the_reason_why_a_pod_has_no_owner_is_reported_with_one_full_stop(said: str) -> None:
-    pod = a_pod().with_annotation(names.NO_USER, said)
+@pytest.mark.parametrize("reason", ["ServiceAccounts are nobody", "ServiceAccounts are nobody."])
+def test_the_reason_why_a_pod_has_no_owner_is_reported_with_one_full_stop(reason: str) -> None:
+    pod = a_pod().with_annotation(names.NO_USER, reason)
     assert whose(pod.obj) == "It belongs to nobody: ServiceAccounts are nobody."
 
 
@@ -54,7 +54,7 @@ def test_a_user_takes_precedence_over_a_reason_why_there_is_none() -> None:
 def test_no_booking_covers_a_pod_without_an_owner_until_an_administrator_names_one() -> None:
     pod = a_pod().asks(1)
     assert _known(pod, bookings=(a_booking(),)).booking is None
-    assert _said(pod) == ["So no booking can cover it."]
+    assert _messages(pod) == ["So no booking can cover it."]
     assert _would(pod) == [
         (
             "A pod belongs to the person who creates it. For pods of controllers an administrator writes the"
@@ -65,7 +65,9 @@ def test_no_booking_covers_a_pod_without_an_owner_until_an_administrator_names_o
 
 def test_the_end_of_cover_is_reported_together_with_the_way_to_extend_the_booking() -> None:
     bookings = (a_booking(count=2),)
-    assert _said(running(), bookings=bookings) == [f"The booking b-1 of 2 x {A100} covers it until {_UNTIL}."]
+    assert _messages(running(), bookings=bookings) == [
+        f"The booking b-1 of 2 x {A100} covers it until {_UNTIL}."
+    ]
     assert _would(running(), bookings=bookings) == [
         f"Extending the booking b-1 before {_UNTIL} keeps its cover."
     ]
@@ -75,7 +77,7 @@ def test_the_end_of_cover_is_reported_together_with_the_way_to_extend_the_bookin
 
 
 def test_a_booking_that_would_do_is_named_to_a_user_without_any() -> None:
-    assert _said(running()) == ["No booking of alice's is running."]
+    assert _messages(running()) == ["No booking of alice's is running."]
     assert _would(running()) == [
         "A running booking of alice's with enough GPUs of the right model would cover it."
     ]
@@ -88,44 +90,44 @@ def test_the_booking_that_ended_last_is_reported_the_last_by_name_if_two_ended_t
         a_booking("b-1", start=EPOCH - 3 * DAY, end=EPOCH),
         a_booking("b-9", user="bob", start=EPOCH - DAY, end=NOW),
     )
-    assert _said(running(), bookings=bookings) == [
+    assert _messages(running(), bookings=bookings) == [
         "No booking of alice's is running.",
         "The last one, b-2, was over at 2026-11-23 09:00 UTC.",
     ]
 
 
 def test_a_booking_that_ends_at_this_instant_is_over() -> None:
-    assert _said(running(), bookings=(a_booking(end=NOW),))[1:] == [
+    assert _messages(running(), bookings=(a_booking(end=NOW),))[1:] == [
         "The last one, b-1, was over at 2026-11-23 10:00 UTC."
     ]
 
 
 def test_a_booking_that_was_released_before_it_began_is_ignored() -> None:
     never = a_booking(start=EPOCH, end=EPOCH)
-    assert _said(running(), bookings=(never,)) == ["No booking of alice's is running."]
+    assert _messages(running(), bookings=(never,)) == ["No booking of alice's is running."]
 
 
 def test_a_future_booking_that_would_not_cover_the_pod_is_not_mentioned() -> None:
     later = a_booking(count=1, start=NOW + DAY)
-    assert _said(alices().asks(2), bookings=(later,)) == ["No booking of alice's is running."]
+    assert _messages(alices().asks(2), bookings=(later,)) == ["No booking of alice's is running."]
 
 
 def test_an_empty_user_counts_as_no_owner() -> None:
     pod = a_pod().asks(1).with_annotation(names.USER, "")
     assert _known(pod).user is None
-    assert _said(pod) == ["So no booking can cover it."]
+    assert _messages(pod) == ["So no booking can cover it."]
 
 
 def test_a_pod_that_asks_for_parts_of_gpus_can_never_be_covered() -> None:
     pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb")
-    assert _said(pod, bookings=(a_booking(),)) == [
+    assert _messages(pod, bookings=(a_booking(),)) == [
         "Bookings cover whole GPUs, and it asks for other devices."
     ]
     assert _would(pod, bookings=(a_booking(),)) == []
 
 
 @pytest.mark.parametrize(
-    ("booking", "said", "would"),
+    ("booking", "reason", "would"),
     [
         (
             a_booking(count=2, start=NOW + DAY),
@@ -150,25 +152,25 @@ def test_a_pod_that_asks_for_parts_of_gpus_can_never_be_covered() -> None:
     ],
 )
 def test_the_reason_why_a_booking_does_not_cover_a_waiting_pod_comes_with_its_remedy(
-    booking: Booking, said: str, would: str
+    booking: Booking, reason: str, would: str
 ) -> None:
     pod = alices().asks(2).wants("NVIDIA-B300", A100)
-    assert _said(pod, bookings=(booking,)) == [
-        f"The booking b-1 of {booking.spec.count} x {booking.spec.model} {said}."
+    assert _messages(pod, bookings=(booking,)) == [
+        f"The booking b-1 of {booking.spec.count} x {booking.spec.model} {reason}."
     ]
     assert _would(pod, bookings=(booking,)) == [would]
 
 
 def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
     pod = alices().asks(1).with_annotation(names.NOT_MODEL, A100)
-    assert _said(pod, bookings=(a_booking(),)) == [
+    assert _messages(pod, bookings=(a_booking(),)) == [
         f"The booking b-1 of 1 x {A100} does not cover it: it refuses that model."
     ]
 
 
 def test_a_running_pod_is_judged_by_the_devices_that_it_holds_whatever_it_accepts() -> None:
     pod = alices().asks(2).wants(A100, A6000).on("n0", {"main": ("GPU-n0-2", "GPU-n0-0")})
-    assert _said(pod, bookings=(a_booking(count=2),)) == [
+    assert _messages(pod, bookings=(a_booking(count=2),)) == [
         f"The booking b-1 of 2 x {A100} does not cover it: its GPUs are {A100} and {A6000}."
     ]
 
@@ -202,7 +204,7 @@ def _late(gpus: int = 1) -> PodBuilder:
 
 def test_the_pods_that_use_up_a_booking_are_named() -> None:
     bookings = (a_booking(count=2),)
-    assert _said(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
+    assert _messages(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
         f"The booking b-1 of 2 x {A100} does not cover it: all of it is used by a and b."
     ]
     assert _would(_late(), running("a", 0), running("b", 1), bookings=bookings) == [
@@ -214,7 +216,7 @@ def test_the_pods_that_use_up_a_booking_are_named() -> None:
     ("count", "left"), [(2, "1 of it is left besides those of a"), (3, "2 of it are left besides those of a")]
 )
 def test_the_rest_of_a_booking_is_reported_where_it_is_too_small(count: int, left: str) -> None:
-    assert _said(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
+    assert _messages(_late(count), running("a"), bookings=(a_booking(count=count),)) == [
         f"The booking b-1 of {count} x {A100} does not cover it: it asks for {count} GPUs, and {left}."
     ]
 
@@ -230,7 +232,7 @@ def test_of_an_unused_booking_only_what_is_left_is_reported() -> None:
 @pytest.mark.parametrize(("number", "expected"), [(3, "a, b and c"), (4, "a, b, c and 1 more")])
 def test_three_pods_that_use_a_booking_are_named_and_the_others_counted(number: int, expected: str) -> None:
     users = [alices(name).asks(1) for name in "abcd"[:number]]
-    found = _said(_late(), *users, bookings=(a_booking(count=number),))
+    found = _messages(_late(), *users, bookings=(a_booking(count=number),))
     assert found == [
         f"The booking b-1 of {number} x {A100} does not cover it: all of it is used by {expected}."
     ]

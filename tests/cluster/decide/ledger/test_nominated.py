@@ -6,11 +6,11 @@ from cluster import names
 from cluster.decide.ledger.nominated import nominated
 from tests.fakes.objects import A100, A6000, PodBuilder, a_pod
 
-MEANT = a_pod().asks(2).meant_for("n0")
+NOMINATED = a_pod().asks(2).nominated_to("n0")
 
 
 def test_a_waiting_pod_is_nominated_for_its_nominated_node() -> None:
-    found = nominated(MEANT.of_priority(7).obj)
+    found = nominated(NOMINATED.of_priority(7).obj)
 
     assert found is not None
     assert (found.uid, found.node, found.priority) == ("uid-p", "n0", 7)
@@ -18,7 +18,7 @@ def test_a_waiting_pod_is_nominated_for_its_nominated_node() -> None:
 
 
 def test_a_pod_without_priority_has_priority_0() -> None:
-    found = nominated(MEANT.obj)
+    found = nominated(NOMINATED.obj)
 
     assert found is not None
     assert found.priority == 0
@@ -28,13 +28,13 @@ def test_a_pod_without_priority_has_priority_0() -> None:
     "builder",
     [
         a_pod().asks(1),
-        MEANT.on("n0"),
-        MEANT.on("n1"),
-        MEANT.ended("Succeeded"),
-        MEANT.ended("Failed"),
-        MEANT.terminating(),
-        a_pod().meant_for("n0"),
-        a_pod().needing(cpu="1").meant_for("n0"),
+        NOMINATED.on("n0"),
+        NOMINATED.on("n1"),
+        NOMINATED.ended("Succeeded"),
+        NOMINATED.ended("Failed"),
+        NOMINATED.terminating(),
+        a_pod().nominated_to("n0"),
+        a_pod().needing(cpu="1").nominated_to("n0"),
     ],
     ids=[
         "not nominated",
@@ -52,11 +52,11 @@ def test_a_pod_without_a_valid_nomination_is_meant_for_no_node(builder: PodBuild
 
 
 def test_a_pod_with_an_unreadable_amount_is_meant_for_no_node() -> None:
-    assert nominated(a_pod().needing(**{names.GPU_RESOURCE: "lots"}).meant_for("n0").obj) is None
+    assert nominated(a_pod().needing(**{names.GPU_RESOURCE: "lots"}).nominated_to("n0").obj) is None
 
 
 def test_a_pod_keeps_the_models_that_it_requests_without_a_booking() -> None:
-    found = nominated(MEANT.wants(A6000).obj)
+    found = nominated(NOMINATED.wants(A6000).obj)
 
     assert found is not None
     assert found.selector.models == {A6000}
@@ -64,7 +64,7 @@ def test_a_pod_keeps_the_models_that_it_requests_without_a_booking() -> None:
 
 
 def test_the_model_of_the_booking_replaces_the_models_requested_and_nothing_else() -> None:
-    found = nominated(MEANT.wants(A6000).with_annotation(names.NOT_UUID, "GPU-a").obj)
+    found = nominated(NOMINATED.wants(A6000).with_annotation(names.NOT_UUID, "GPU-a").obj)
 
     assert found is not None
     served = found.served(A100)

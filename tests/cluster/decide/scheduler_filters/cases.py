@@ -48,9 +48,9 @@ def requests(**amounts: str) -> Json:
 
 def container(name: str = "main", amounts: Mapping[str, str] | None = None, **more: Any) -> Json:
     """A container that asks for these amounts; extended resources need a limit, too."""
-    asked = dict(amounts or {})
-    limits = {key: value for key, value in asked.items() if "/" in key or key.startswith("hugepages")}
-    return {"name": name, "image": "none", "resources": {"requests": asked, "limits": limits}, **more}
+    requested = dict(amounts or {})
+    limits = {key: value for key, value in requested.items() if "/" in key or key.startswith("hugepages")}
+    return {"name": name, "image": "none", "resources": {"requests": requested, "limits": limits}, **more}
 
 
 def a_pod(name: str, namespace: str = TEAM, labels: Json | None = None, **spec: Any) -> Json:
@@ -253,14 +253,14 @@ def _spreads() -> st.SearchStrategy[list[Json]]:
     policy = st.sampled_from([None, "Honor", "Ignore"])
 
     def build(key: str, skew: int, chosen: Json, domains: int | None, **more: Any) -> Json:
-        said = {name: value for name, value in {**more, "minDomains": domains}.items() if value}
+        fields = {name: value for name, value in {**more, "minDomains": domains}.items() if value}
         when = "DoNotSchedule"
         return {
             "topologyKey": key,
             "maxSkew": skew,
             "whenUnsatisfiable": when,
             "labelSelector": chosen,
-            **said,
+            **fields,
         }
 
     one = st.builds(
@@ -315,8 +315,8 @@ def _containers() -> st.SearchStrategy[Json]:
         st.sampled_from([port(8080), port(9000), port(9000, protocol="UDP"), port(8080, hostIP="127.0.0.1")])
     )
 
-    def build(asked: Json, taken: Json | None) -> Json:
-        return container(amounts=asked, **({"ports": [taken]} if taken else {}))
+    def build(requested: Json, taken: Json | None) -> Json:
+        return container(amounts=requested, **({"ports": [taken]} if taken else {}))
 
     return st.builds(build, st.one_of(st.just({}), amounts), ports)
 

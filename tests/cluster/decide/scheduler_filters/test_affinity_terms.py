@@ -62,7 +62,7 @@ def test_a_selector_without_labels_and_expressions_is_empty(*, chosen: LabelSele
 
 
 @pytest.mark.parametrize(
-    ("about", "meant"),
+    ("about", "expected"),
     [
         ({}, {"team"}),
         ({"namespaces": ["other"]}, {"other"}),
@@ -85,7 +85,7 @@ def test_a_selector_without_labels_and_expressions_is_empty(*, chosen: LabelSele
     ],
 )
 def test_a_term_applies_to_the_namespaces_that_it_names_or_selects(
-    about: cases.Json, meant: set[str]
+    about: cases.Json, expected: set[str]
 ) -> None:
     written = cases.required("podAffinity", cases.term("zone", WEB, **about))["podAffinity"]
     (term,) = terms_of(msgspec.convert(written, PodAffinity), "team")
@@ -93,8 +93,8 @@ def test_a_term_applies_to_the_namespaces_that_it_names_or_selects(
 
     for name, namespace in NAMESPACES.items():
         about_it = namespace.metadata.labels or {}
-        assert term.speaks_of(name, about_it, {"app": "web"}) is (name in meant)
-        assert reach.includes(name, {"app": "web"}) is (name in meant)
+        assert term.speaks_of(name, about_it, {"app": "web"}) is (name in expected)
+        assert reach.includes(name, {"app": "web"}) is (name in expected)
         assert not term.speaks_of(name, about_it, {"app": "db"})
         assert not reach.includes(name, {"app": "db"})
     assert term.topology_key == reach.topology_key == "zone"

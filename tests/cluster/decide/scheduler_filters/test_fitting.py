@@ -69,7 +69,7 @@ def sized(**amounts: str) -> list[cases.Json]:
     return [container(amounts=amounts)]
 
 
-def said(node: str, reason: str | None, *, labels: dict[str, str] | None = None, **spec: Any) -> Any:
+def case(node: str, reason: str | None, *, labels: dict[str, str] | None = None, **spec: Any) -> Any:
     return pytest.param(node, reason, labels or {}, spec)
 
 
@@ -80,102 +80,102 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
     ("node", "reason", "labels", "spec"),
     [
         # The node, whatever runs there.
-        said("n0", None),
-        said("n4", TAINTED, tolerations=[]),
-        said("n4", None, tolerations=[{"key": "dedicated", "value": "team"}]),
-        said("n1", None, tolerations=[]),
-        said("n5", CORDONED, tolerations=[]),
-        said("n2", NOT_SELECTED, nodeSelector={RACK: "2"}),
+        case("n0", None),
+        case("n4", TAINTED, tolerations=[]),
+        case("n4", None, tolerations=[{"key": "dedicated", "value": "team"}]),
+        case("n1", None, tolerations=[]),
+        case("n5", CORDONED, tolerations=[]),
+        case("n2", NOT_SELECTED, nodeSelector={RACK: "2"}),
         # What is free of it: n0 has 4 cores, 2.5 of which are taken.
-        said("n0", None, containers=sized(cpu="1500m")),
-        said("n0", FULL, containers=sized(cpu="1501m")),
-        said("n0", TOO_BIG, containers=sized(cpu="4001m")),
-        said("n2", FULL, containers=sized(memory="3073Mi")),
-        said("n0", None, containers=sized(**{cases.WIDGET: "1"})),
-        said("n0", FULL, containers=sized(**{cases.WIDGET: "2"})),
-        said("n2", FULL, containers=sized(**{cases.WIDGET: "1"})),
-        said("n2", None, containers=sized(**{names.GPU_RESOURCE: "8"})),
+        case("n0", None, containers=sized(cpu="1500m")),
+        case("n0", FULL, containers=sized(cpu="1501m")),
+        case("n0", TOO_BIG, containers=sized(cpu="4001m")),
+        case("n2", FULL, containers=sized(memory="3073Mi")),
+        case("n0", None, containers=sized(**{cases.WIDGET: "1"})),
+        case("n0", FULL, containers=sized(**{cases.WIDGET: "2"})),
+        case("n2", FULL, containers=sized(**{cases.WIDGET: "1"})),
+        case("n2", None, containers=sized(**{names.GPU_RESOURCE: "8"})),
         # n1: the pod's own resources replace its containers'.
-        said("n1", FULL, containers=sized(cpu="1501m")),
+        case("n1", FULL, containers=sized(cpu="1501m")),
         # n3: side 0.5 + prepare 3 is more than 1 + 0.5.
-        said("n3", None, containers=sized(cpu="500m")),
-        said("n3", FULL, containers=sized(cpu="501m")),
-        said("n0", FULL, initContainers=[container("i", {"cpu": "2"})]),
-        said("n0", None, containers=sized(cpu="1"), overhead={"cpu": "500m"}),
-        said("n0", FULL, containers=sized(cpu="1"), overhead={"cpu": "501m"}),
-        said("n7", CROWDED),
+        case("n3", None, containers=sized(cpu="500m")),
+        case("n3", FULL, containers=sized(cpu="501m")),
+        case("n0", FULL, initContainers=[container("i", {"cpu": "2"})]),
+        case("n0", None, containers=sized(cpu="1"), overhead={"cpu": "500m"}),
+        case("n0", FULL, containers=sized(cpu="1"), overhead={"cpu": "501m"}),
+        case("n7", CROWDED),
         # Ports of the host.
-        said("n1", TAKEN, containers=[container(ports=[port(8080)])]),
-        said("n1", TAKEN, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
-        said("n1", None, containers=[container(ports=[port(8080, protocol="UDP")])]),
-        said("n2", TAKEN, containers=[container(ports=[port(8080)])]),
-        said("n2", None, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
-        said("n3", TAKEN, containers=[container(ports=[port(9000, protocol="UDP")])]),
+        case("n1", TAKEN, containers=[container(ports=[port(8080)])]),
+        case("n1", TAKEN, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
+        case("n1", None, containers=[container(ports=[port(8080, protocol="UDP")])]),
+        case("n2", TAKEN, containers=[container(ports=[port(8080)])]),
+        case("n2", None, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
+        case("n3", TAKEN, containers=[container(ports=[port(9000, protocol="UDP")])]),
         # Volumes.
-        said("n0", None, volumes=[mount("in-a")]),
-        said("n2", ELSEWHERE, volumes=[mount("in-a")]),
-        said("n0", ELSEWHERE, volumes=[mount("labelled")]),
-        said("n2", None, volumes=[mount("labelled")]),
-        said("n0", IN_USE, volumes=[mount("exclusive")]),
-        said("n0", None, volumes=[mount("alone")]),
-        said("n0", NO_VOLUME, volumes=[mount("dangling")]),
-        said("n0", LOST, volumes=[mount("lost")]),
-        said("n0", UNBOUND, volumes=[mount("unbound")]),
-        said("n0", UNBOUND, volumes=[mount("classless")]),
-        said("n0", NO_CLAIM, volumes=[mount(cases.UNKNOWN_CLAIM)]),
-        said("n0", NO_CLAIM, volumes=[{"name": "scratch", "ephemeral": {}}]),
-        said("n0", None, volumes=[mount("to-be-made")]),
-        said("n0", NONE_TO_BIND, volumes=[mount("to-be-made-in-b")]),
-        said("n2", None, volumes=[mount("to-be-made-in-b")]),
-        said("n1", None, volumes=[mount("disk")]),
-        said("n2", NONE_TO_BIND, volumes=[mount("disk")]),
-        said("n1", NONE_TO_BIND, volumes=[mount("big-disk")]),
-        said("n3", None, volumes=[mount("big-disk")]),
-        said("n3", NONE_TO_BIND, volumes=[mount("big-disk"), mount("disk")]),
+        case("n0", None, volumes=[mount("in-a")]),
+        case("n2", ELSEWHERE, volumes=[mount("in-a")]),
+        case("n0", ELSEWHERE, volumes=[mount("labelled")]),
+        case("n2", None, volumes=[mount("labelled")]),
+        case("n0", IN_USE, volumes=[mount("exclusive")]),
+        case("n0", None, volumes=[mount("alone")]),
+        case("n0", NO_VOLUME, volumes=[mount("dangling")]),
+        case("n0", LOST, volumes=[mount("lost")]),
+        case("n0", UNBOUND, volumes=[mount("unbound")]),
+        case("n0", UNBOUND, volumes=[mount("classless")]),
+        case("n0", NO_CLAIM, volumes=[mount(cases.UNKNOWN_CLAIM)]),
+        case("n0", NO_CLAIM, volumes=[{"name": "scratch", "ephemeral": {}}]),
+        case("n0", None, volumes=[mount("to-be-made")]),
+        case("n0", NONE_TO_BIND, volumes=[mount("to-be-made-in-b")]),
+        case("n2", None, volumes=[mount("to-be-made-in-b")]),
+        case("n1", None, volumes=[mount("disk")]),
+        case("n2", NONE_TO_BIND, volumes=[mount("disk")]),
+        case("n1", NONE_TO_BIND, volumes=[mount("big-disk")]),
+        case("n3", None, volumes=[mount("big-disk")]),
+        case("n3", NONE_TO_BIND, volumes=[mount("big-disk"), mount("disk")]),
         # Pods near and far.
-        said("n1", None, affinity=required("podAffinity", term(ZONE, DB))),
-        said("n4", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
-        said("n5", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
-        said("n1", ALONE, affinity=required("podAffinity", term(HOST, DB))),
-        said("n2", ALONE, affinity=NEAR_NOBODY),
-        said("n2", None, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
-        said("n5", ALONE, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
-        said("n1", ALONE, labels={"app": "db"}, affinity=required("podAffinity", term(HOST, DB))),
-        said("n1", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB))),
-        said("n2", None, affinity=required("podAntiAffinity", term(ZONE, WEB))),
-        said("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaceSelector={}))),
-        said("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaces=[cases.OTHER]))),
-        said("n2", UNWANTED, labels={"app": "db"}),
-        said("n4", UNWANTED, labels={"loud": "yes"}),
-        said("n3", UNWANTED, labels={"app": "web"}),
+        case("n1", None, affinity=required("podAffinity", term(ZONE, DB))),
+        case("n4", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
+        case("n5", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
+        case("n1", ALONE, affinity=required("podAffinity", term(HOST, DB))),
+        case("n2", ALONE, affinity=NEAR_NOBODY),
+        case("n2", None, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
+        case("n5", ALONE, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
+        case("n1", ALONE, labels={"app": "db"}, affinity=required("podAffinity", term(HOST, DB))),
+        case("n1", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB))),
+        case("n2", None, affinity=required("podAntiAffinity", term(ZONE, WEB))),
+        case("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaceSelector={}))),
+        case("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaces=[cases.OTHER]))),
+        case("n2", UNWANTED, labels={"app": "db"}),
+        case("n4", UNWANTED, labels={"loud": "yes"}),
+        case("n3", UNWANTED, labels={"app": "web"}),
         # Spread: the zones a, b, c, d have 3, 0, 0, 0 of the team's web pods.
-        said("n0", UNEVEN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
-        said("n2", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
-        said("n0", UNEVEN, topologySpreadConstraints=spread(ZONE, WEB)),
-        said("n5", NO_DOMAIN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
-        said("n0", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, {})),
-        said(
+        case("n0", UNEVEN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        case("n2", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        case("n0", UNEVEN, topologySpreadConstraints=spread(ZONE, WEB)),
+        case("n5", NO_DOMAIN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        case("n0", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, {})),
+        case(
             "n0",
             None,
             labels={"app": "web"},
             nodeSelector={ZONE: "a"},
             topologySpreadConstraints=spread(ZONE, WEB),
         ),
-        said(
+        case(
             "n0",
             UNEVEN,
             labels={"app": "web"},
             nodeSelector={ZONE: "a"},
             topologySpreadConstraints=spread(ZONE, WEB, nodeAffinityPolicy="Ignore"),
         ),
-        said(
+        case(
             "n0",
             UNEVEN,
             labels={"app": "web"},
             nodeSelector={ZONE: "a"},
             topologySpreadConstraints=spread(ZONE, WEB, minDomains=2),
         ),
-        said(
+        case(
             "n0",
             None,
             labels={"app": "web", "v": "3"},
@@ -209,8 +209,8 @@ def test_resources_missing_on_a_node_without_a_kubelet_do_not_reject_a_pod() -> 
 
 def test_a_terminating_pod_counts_as_gone() -> None:
     leaving = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
-    going = [pod_of({**body, "metadata": {**body["metadata"], **leaving}}) for body in cases.RESIDENTS]
-    cluster_objects = the_world(going)
+    terminating = [pod_of({**body, "metadata": {**body["metadata"], **leaving}}) for body in cases.RESIDENTS]
+    cluster_objects = the_world(terminating)
     assert (
         checker_for(asking(containers=sized(cpu="4")), cluster_objects).why_not(cluster_objects.nodes["n0"])
         is None

@@ -14,10 +14,10 @@ def neighbour(name: str, *ports: cases.Json) -> cases.Json:
     return cases.a_pod(name, nodeName="n0", containers=[cases.container(ports=list(ports))])
 
 
-def rejection(asked: tuple[Taken, ...], *others: cases.Json, gone: tuple[str, ...] = ()) -> str | None:
+def rejection(ports: tuple[Taken, ...], *others: cases.Json, gone: tuple[str, ...] = ()) -> str | None:
     on_node = node_pods_of(other for body in others if (other := other_of(pod_of(body))))
     leaving = [other for other in on_node.others if other.uid in gone]
-    return Ports(asked).rejection(NODES[0], on_node, leaving)
+    return Ports(ports).rejection(NODES[0], on_node, leaving)
 
 
 @pytest.mark.parametrize(
@@ -41,19 +41,19 @@ def test_two_pods_clash_at_the_same_port_protocol_and_address(
 
 
 def test_one_of_several_ports_is_enough_to_clash() -> None:
-    asked = ((ALL, "TCP", 1), (ALL, "TCP", 2))
+    ports = ((ALL, "TCP", 1), (ALL, "TCP", 2))
 
-    assert rejection(asked, neighbour("q", cases.port(3), cases.port(2))) == TAKEN
-    assert rejection(asked, neighbour("q", cases.port(3)), neighbour("r", cases.port(1))) == TAKEN
+    assert rejection(ports, neighbour("q", cases.port(3), cases.port(2))) == TAKEN
+    assert rejection(ports, neighbour("q", cases.port(3)), neighbour("r", cases.port(1))) == TAKEN
 
 
 def test_a_pod_that_leaves_frees_its_ports_and_no_others() -> None:
-    asked = ((ALL, "TCP", 80),)
+    ports = ((ALL, "TCP", 80),)
     both = (neighbour("q", cases.port(80)), neighbour("r", cases.port(80, hostIP=LOCAL)))
 
-    assert rejection(asked, both[0], gone=("uid-q",)) is None
-    assert rejection(asked, *both, gone=("uid-q",)) == TAKEN
-    assert rejection(asked, *both, gone=("uid-q", "uid-r")) is None
+    assert rejection(ports, both[0], gone=("uid-q",)) is None
+    assert rejection(ports, *both, gone=("uid-q",)) == TAKEN
+    assert rejection(ports, *both, gone=("uid-q", "uid-r")) is None
 
 
 def test_app_containers_and_sidecars_take_ports_and_init_containers_do_not() -> None:

@@ -20,17 +20,17 @@ def others(*cpus: int) -> list[ExistingPod]:
     ]
 
 
-def rejection(asked: dict[str, int], node: Node, *cpus: int, gone: int = 0) -> str | None:
+def rejection(requests: dict[str, int], node: Node, *cpus: int, gone: int = 0) -> str | None:
     """Pods on the node with these amounts of CPU; the first ``gone`` of them leave."""
     there = others(*cpus)
-    return Resources(tuple(asked.items())).rejection(node, node_pods_of(there), there[:gone])
+    return Resources(tuple(requests.items())).rejection(node, node_pods_of(there), there[:gone])
 
 
 FOUR = {"cpu": "4", "pods": "3"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "cpus", "gone", "reason"),
+    ("requests", "cpus", "gone", "reason"),
     [
         ({"cpu": 4000}, (), 0, None),
         ({"cpu": 4001}, (), 0, FULL),
@@ -49,9 +49,9 @@ FOUR = {"cpu": "4", "pods": "3"}
     ],
 )
 def test_a_pod_fits_up_to_the_last_unit_and_the_last_slot(
-    asked: dict[str, int], cpus: tuple[int, ...], gone: int, reason: str | None
+    requests: dict[str, int], cpus: tuple[int, ...], gone: int, reason: str | None
 ) -> None:
-    assert rejection(asked, a_node(**FOUR), *cpus, gone=gone) == reason
+    assert rejection(requests, a_node(**FOUR), *cpus, gone=gone) == reason
 
 
 @pytest.mark.parametrize(

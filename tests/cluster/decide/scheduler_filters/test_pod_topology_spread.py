@@ -31,8 +31,8 @@ def over(key: str = ZONE, chosen: cases.Json | None = WEB, **more: Any) -> cases
 
 
 def a_pod(*constraints: cases.Json, labels: Mapping[str, str] | None = None, **spec: Any) -> Pod:
-    asked = dict({"app": "web"} if labels is None else labels)
-    return pod_of(cases.a_pod("new", TEAM, asked, topologySpreadConstraints=list(constraints), **spec))
+    pod_labels = dict({"app": "web"} if labels is None else labels)
+    return pod_of(cases.a_pod("new", TEAM, pod_labels, topologySpreadConstraints=list(constraints), **spec))
 
 
 def webs(count: int, node: str = "n", namespace: str = TEAM, **labels: str) -> list[Pod]:

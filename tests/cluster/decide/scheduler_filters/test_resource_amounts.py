@@ -18,7 +18,7 @@ def one(restart: str | None = None, **amounts: str) -> Json:
     }
 
 
-def asked(*apps: Json, inits: tuple[Json, ...] = (), **spec: Any) -> dict[str, int]:
+def requested(*apps: Json, inits: tuple[Json, ...] = (), **spec: Any) -> dict[str, int]:
     body = {"spec": {"containers": list(apps), "initContainers": list(inits), **spec}}
     return dict(requests(msgspec.convert(body, Pod)))
 
@@ -41,26 +41,32 @@ SIDE = one("Always", cpu="1")
 def test_init_containers_run_one_by_one_and_sidecars_beside_them(
     inits: tuple[Json, ...], millicores: int
 ) -> None:
-    assert asked(one(cpu="2"), inits=inits) == {"cpu": millicores}
+    assert requested(one(cpu="2"), inits=inits) == {"cpu": millicores}
 
 
 def test_pod_level_resources_replace_the_sums_of_its_containers() -> None:
     whole = {"requests": {"cpu": "3", names.GPU_RESOURCE: "9"}}
     expected = {"cpu": 3000, "memory": 2**30, "ephemeral-storage": 1}
-    assert asked(one(cpu="1", memory="1Gi", ephemeral_storage="1"), resources=whole) == expected
+    assert requested(one(cpu="1", memory="1Gi", ephemeral_storage="1"), resources=whole) == expected
 
 
 def test_pod_overhead_is_added() -> None:
-    assert asked(one(cpu="1"), overhead={"cpu": "250m", "memory": "1Mi"}) == {"cpu": 1250, "memory": 2**20}
+    assert requested(one(cpu="1"), overhead={"cpu": "250m", "memory": "1Mi"}) == {
+        "cpu": 1250,
+        "memory": 2**20,
+    }
 
 
 def test_parts_of_a_unit_are_rounded_up_once() -> None:
-    assert asked(one(cpu="100u", memory="500m"), one(cpu="100u", memory="600m")) == {"cpu": 1, "memory": 2}
+    assert requested(one(cpu="100u", memory="500m"), one(cpu="100u", memory="600m")) == {
+        "cpu": 1,
+        "memory": 2,
+    }
 
 
 def test_gpus_zero_and_unreadable_amounts_are_left_out() -> None:
     odd = {"resources": {"requests": {names.GPU_RESOURCE: "1", "cpu": "lots", "memory": "0"}}}
-    assert asked(odd) == {}
+    assert requested(odd) == {}
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_volume_must_meet_all_requirements_of_the_claim(
 
 def test_a_volume_that_is_being_deleted_is_not_available() -> None:
     volume = a_volume()
-    going = msgspec.convert(
+    terminating = msgspec.convert(
         {
             **msgspec.to_builtins(volume),
             "metadata": {"name": "pv", "deletionTimestamp": "2026-11-23T09:00:00Z"},
@@ -148,7 +148,7 @@ def test_a_volume_that_is_being_deleted_is_not_available() -> None:
         Volume,
     )
 
-    assert rejection(cluster_objects(a_claim(), going)) == NONE_TO_BIND
+    assert rejection(cluster_objects(a_claim(), terminating)) == NONE_TO_BIND
 
 
 def test_a_claim_takes_the_volume_reserved_for_it_instead_of_a_free_one() -> None:

@@ -37,8 +37,8 @@ ADMINISTERING: Final = [{"apiGroups": [names.DOMAIN], "resources": ["bookings"],
 
 def is_denied(answer: "Answer", *words: str) -> bool:
     """Whether a policy of ours has refused it, in a sentence with these words."""
-    said = answer.said
-    return answer.status == 403 and "denied request: " in said and all(word in said for word in words)
+    message = answer.message
+    return answer.status == 403 and "denied request: " in message and all(word in message for word in words)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Answer:
     body: Json
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Its words, where it refused."""
         return str(self.body.get("message", ""))
 

@@ -21,8 +21,8 @@ def of_node(**annotations: str | None) -> Json:
 
 
 def test_a_node_agent_writes_its_own_node_and_lease(agent: Somebody) -> None:
-    said = {names.INVENTORY: "[]", names.DRIFT: "{}", names.LABELS: PRODUCT}
-    assert agent.patch(NODE, of_node(**said)).status == 200
+    annotations = {names.INVENTORY: "[]", names.DRIFT: "{}", names.LABELS: PRODUCT}
+    assert agent.patch(NODE, of_node(**annotations)).status == 200
     assert agent.patch(NODE, of_node(**{names.DRIFT: None})).status == 200
     lease = {"metadata": {"name": names.node_lease("node-a")}, "spec": {"holderIdentity": "x"}}
     assert agent.create(LEASES, lease).status == 201
@@ -31,15 +31,15 @@ def test_a_node_agent_writes_its_own_node_and_lease(agent: Somebody) -> None:
 
 
 def test_a_node_agent_labels_its_node_with_its_gpus(agent: Somebody) -> None:
-    said = {
+    labels = {
         PRODUCT: "NVIDIA-H200",
         f"{names.NVIDIA_PREFIX}cuda.driver-version.full": "580.159.04",
         f"{names.NVIDIA_PREFIX}mig-1g.10gb.me.engines.copy": "1",
         f"{names.MODEL_LABEL}NVIDIA-H200": "8",
     }
-    assert agent.change(NODE, {"labels": said}).status == 200
-    answer = agent.change(NODE, {"labels": dict.fromkeys(said)})
-    assert (answer.status, said.keys() & answer.kept[1].keys()) == (200, set())
+    assert agent.change(NODE, {"labels": labels}).status == 200
+    answer = agent.change(NODE, {"labels": dict.fromkeys(labels)})
+    assert (answer.status, labels.keys() & answer.kept[1].keys()) == (200, set())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.long.controlplane.policies.policed import US, Json, People, Somebody,
 pytestmark = pytest.mark.controlplane
 
 ORDER = '{"by":"root","reason":"because","at":"2026-11-27T16:00:00Z"}'
-SAID = "The booking server writes"
+REASON = "The booking server writes"
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_l7_the_booking_server_writes_an_order_and_never_withdraws_it(
     assert server.change(pod, {"annotations": {names.EVICT: ORDER}}).status == 200
     assert people.root.get(pod).body["metadata"]["annotations"][names.EVICT] == ORDER
     assert server.change(pod, {"annotations": {names.EVICT: ORDER.replace("root", "bob")}}).status == 200
-    assert is_denied(server.change(pod, {"annotations": {names.EVICT: None}}), SAID)
+    assert is_denied(server.change(pod, {"annotations": {names.EVICT: None}}), REASON)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_l7_the_booking_server_changes_nothing_but_the_order(
 ) -> None:
     before = people.root.get(pod).kept
     answer = server.change(pod, change)
-    assert is_denied(answer, SAID) or is_denied(answer, "Only GPU Booking writes"), answer
+    assert is_denied(answer, REASON) or is_denied(answer, "Only GPU Booking writes"), answer
     assert people.root.get(pod).kept == before
 
 

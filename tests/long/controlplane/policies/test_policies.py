@@ -163,7 +163,7 @@ def test_rbac_lets_no_ordinary_user_bind(people: People, pod: str) -> None:
     for path in (f"{pod}/binding", f"{NAMESPACES}/{HOME}/bindings"):
         answer = people.alice.create(path, body)
         assert answer.status == 403
-        assert "cannot create resource" in answer.said
+        assert "cannot create resource" in answer.message
 
 
 def test_only_listed_schedulers_bind_where_the_administrator_wants_it_so(
