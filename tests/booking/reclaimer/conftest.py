@@ -8,9 +8,4 @@ from tests.booking.reclaimer.fake_cluster import FakeCluster
 @pytest.fixture
 def cluster() -> FakeCluster:
     """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least."""
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
-    return cluster
+    return FakeCluster().contended()

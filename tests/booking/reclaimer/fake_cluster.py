@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 
@@ -258,6 +258,14 @@ class FakeCluster:
         for index in range(4):
             self.opportunist(f"b{index}", index, node=node, minutes=40 - 10 * index)
 
+    def contended(self) -> Self:
+        """Alice's booked pod ``a`` waits; bob's four have all A100s of ``n0``. Returns this cluster."""
+        self.add_node()
+        self.fill()
+        self.book()
+        self.waiting("a")
+        return self
+
     def waiting(
         self,
         name: str = "a",
@@ -280,6 +288,18 @@ class FakeCluster:
         """Write an annotation by hand."""
         raw = self.kube.raw(PODS, name, namespace="default")
         self.kube.put(PODS, merged(raw, {"metadata": {"annotations": {key: value}}}))
+
+    def request_cpu(self, name: str, cpu: str) -> None:
+        """Every container of the pod requests so much."""
+        raw = self.kube.raw(PODS, name, namespace="default")
+        requests = {"resources": {"requests": {"cpu": cpu}}}
+        containers = [merged(container, requests) for container in raw["spec"]["containers"]]
+        self.kube.put(PODS, merged(raw, {"spec": {"containers": containers}}))
+
+    def set_cpu(self, node: str, cpu: str) -> None:
+        """The node has so much, and room for nine pods. Counts with ``keep_scheduling_objects`` only."""
+        allocatable = {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}}
+        self.kube.put(NODES, merged(self.kube.raw(NODES, node), allocatable))
 
     def bind(self, name: str, *indices: int, node: str = "n0") -> None:
         """The extender binds it."""

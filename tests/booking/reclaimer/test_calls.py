@@ -70,11 +70,7 @@ def summary(call: Call) -> str:
 @pytest.fixture
 def cluster() -> Chain:
     """Alice's booked pod, annotated at its creation, waits; bob's four have all A100s."""
-    chain = Counted()
-    chain.add_node()
-    chain.fill()
-    chain.book()
-    chain.waiting("a")
+    chain = Counted().contended()
     for key, value in ANNOTATED.items():
         chain.annotate("a", key, value)
     return chain

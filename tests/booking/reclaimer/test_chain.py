@@ -59,12 +59,7 @@ class Chain(FakeCluster):
 @pytest.fixture
 def chain() -> Chain:
     """Alice's booked pod waits; bob's four have all A100s."""
-    chain = Chain()
-    chain.add_node()
-    chain.fill()
-    chain.book()
-    chain.waiting("a")
-    return chain
+    return Chain().contended()
 
 
 def gpus(chain: Chain, name: str) -> int:

@@ -4,12 +4,7 @@ from cluster.kube.errors import Refusal, Request, refused
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 
-def test_law_l3_an_overload_does_not_make_another_pod_the_victim() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+def test_law_l3_an_overload_does_not_make_another_pod_the_victim(cluster: FakeCluster) -> None:
     overload = Refusal(code=429, reason="TooManyRequests", message="slow down", retry_after=1)
     cluster.evictor.failing += [refused(Request("POST", "/"), overload)] * 6
     cluster.reconcile()

@@ -66,15 +66,15 @@ def test_a_read_begins_with_the_identity_of_the_database_too(store: Store, engin
     assert engine.checks == 1
 
 
-@pytest.mark.parametrize(("lost_at", "reruns"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
+@pytest.mark.parametrize(("lost_at", "extra_runs"), [("SELECT about FOR UPDATE", 0), (WRITES, 1)])
 @pytest.mark.parametrize("times", [1, ATTEMPTS - 1])
 def test_a_write_whose_connection_is_lost_before_its_commit_is_repeated_on_another(
-    store: Store, engine: Engine, lost_at: str, reruns: int, times: int
+    store: Store, engine: Engine, lost_at: str, extra_runs: int, times: int
 ) -> None:
     """The function may run again: it affects nothing but its argument."""
     engine.trouble += [(lost_at, Lost())] * times
     decide, runs = numbered()
-    assert store.write(decide) == len(runs) == 1 + times * reruns
+    assert store.write(decide) == len(runs) == 1 + times * extra_runs
     assert engine.open == [times]
     assert [lines.count("COMMIT") for lines in statements(engine)] == [0] * times + [1]
 

@@ -167,11 +167,7 @@ def test_decided_ends_wait_for_the_mirror(cluster: FakeCluster) -> None:
 
 
 def test_evictions_continue_while_the_mirror_is_stale() -> None:
-    cluster = FakeCluster()
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster().contended()
     cluster.stop_mirror()
     cluster.after(600)
     cluster.reconcile(2)

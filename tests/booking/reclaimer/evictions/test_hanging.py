@@ -8,7 +8,7 @@ from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.protection import HANGS_AFTER
 from cluster.fake.merging import merged
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import NODES
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import a_pod
 
@@ -70,29 +70,21 @@ def tight() -> FakeCluster:
     cluster.cache.keep_scheduling_objects()
     for node in ("n0", "n1"):
         cluster.add_node(node)
-        status = {"status": {"allocatable": {"cpu": "8", "pods": "9"}}}
-        cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, node), status))
+        cluster.set_cpu(node, "8")
     cluster.opportunist("b0", 0, node="n0", minutes=1)
     cluster.opportunist("b1", 0, node="n1", minutes=60)
     cluster.book()
     cluster.waiting("a")
     for name, much in (("b0", "8"), ("b1", "8"), ("a", "4")):
-        with_cpu(cluster, name, much)
+        cluster.request_cpu(name, much)
     return cluster
-
-
-def with_cpu(cluster: FakeCluster, name: str, much: str) -> None:
-    raw = cluster.kube.raw(PODS, name, namespace="default")
-    asks = {"resources": {"requests": {"cpu": much}}}
-    raw["spec"]["containers"] = [merged(one, asks) for one in raw["spec"]["containers"]]
-    cluster.kube.put(PODS, raw)
 
 
 def without_gpu(cluster: FakeCluster, name: str, node: str, cpu: str = "8") -> None:
     """The victim is gone, and the pod that came back without a GPU uses the node's CPUs already."""
     cluster.gone(name)
     cluster.create(a_pod(f"{name}-again").of("bob").on(node, {}), {"status": {"phase": "Running"}})
-    with_cpu(cluster, f"{name}-again", cpu)
+    cluster.request_cpu(f"{name}-again", cpu)
 
 
 def test_a_node_whose_room_a_returned_victim_takes_is_barred_for_a_while(
@@ -114,13 +106,13 @@ def test_a_node_whose_room_a_returned_victim_takes_is_barred_for_a_while(
 
 
 def test_each_node_costs_one_victim_however_often_its_room_is_taken(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "6")
+    tight.request_cpu("a", "6")
     for name, node in (("b0", "n0"), ("b1", "n1")):
         tight.reconcile()
         tight.after(3)
         without_gpu(tight, name, node, cpu="2")
         tight.opportunist(f"{name}-new", 1, node=node, minutes=0)
-        with_cpu(tight, f"{name}-new", "6")
+        tight.request_cpu(f"{name}-new", "6")
         tight.reconcile(2)
     for _ in range(20):
         tight.after(3)

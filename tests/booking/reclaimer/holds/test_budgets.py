@@ -16,11 +16,7 @@ BOBS = ("b0", "b1", "b2", "b3")
 
 def cluster_with(*protected: str, limit: float | None = LIMIT) -> FakeCluster:
     """Alice's booked pod waits; bob's four have all A100s, some are protected by budgets."""
-    cluster = FakeCluster(terms=EvictionSettings(budget_override_seconds=limit))
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster(terms=EvictionSettings(budget_override_seconds=limit)).contended()
     cluster.evictor.protected.update(protected)
     return cluster
 

@@ -62,11 +62,7 @@ def test_a_hold_is_kept_until_its_victim_has_left(cluster: FakeCluster) -> None:
 
 
 def test_the_victim_gets_its_notice_before_it_is_evicted() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30))
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30)).contended()
     cluster.reconcile(2)
     assert "09:00:30" in (cluster.annotation("b3", names.NOTICE) or "")
     cluster.after(29)
@@ -146,11 +142,7 @@ def test_no_pod_is_evicted_for_a_pod_whose_booking_was_released(cluster: FakeClu
 
 
 def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30))
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=30)).contended()
     cluster.reconcile(2)
     cluster.end_booking()
     cluster.reconcile(2)
@@ -217,11 +209,7 @@ def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeClust
 
 
 def test_permanently_protected_pods_are_notified_less_and_less_often() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=0.5))
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=0.5)).contended()
     for name in ("b0", "b1", "b2", "b3"):
         cluster.evictor.protected.add(name)
     for _ in range(600):

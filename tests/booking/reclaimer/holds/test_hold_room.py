@@ -3,8 +3,7 @@
 import pytest
 
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
-from cluster.fake.merging import merged
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 from tests.fakes.objects import EPOCH, a_pod
@@ -18,24 +17,16 @@ def cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.cache.keep_scheduling_objects()
     cluster.add_node()
-    size = {"status": {"allocatable": {"cpu": "8", "pods": "9"}}}
-    cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, "n0"), size))
+    cluster.set_cpu("n0", "8")
     cluster.opportunist("b", 0)
-    requests_cpu(cluster, "b", "2")
+    cluster.request_cpu("b", "2")
     cluster.opportunist("c", 1)
-    requests_cpu(cluster, "c", "6")
+    cluster.request_cpu("c", "6")
     cluster.book(count=2)
     cluster.waiting("a")
-    requests_cpu(cluster, "a", "6")
+    cluster.request_cpu("a", "6")
     cluster.hold("a", HOLD)
     return cluster
-
-
-def requests_cpu(cluster: FakeCluster, name: str, amount: str) -> None:
-    raw = cluster.kube.raw(PODS, name, namespace="default")
-    request = {"resources": {"requests": {"cpu": amount}}}
-    raw["spec"]["containers"] = [merged(container, request) for container in raw["spec"]["containers"]]
-    cluster.kube.put(PODS, raw)
 
 
 def terminates(cluster: FakeCluster, name: str, *, since: float = 0) -> None:
@@ -47,7 +38,7 @@ def terminates(cluster: FakeCluster, name: str, *, since: float = 0) -> None:
 def intrudes(cluster: FakeCluster) -> None:
     """A pod without a GPU takes 4 CPUs of the node."""
     cluster.create(a_pod("intruder").of("carol").on("n0", {}))
-    requests_cpu(cluster, "intruder", "4")
+    cluster.request_cpu("intruder", "4")
 
 
 def status_of(cluster: FakeCluster, hold: Hold = HOLD) -> HoldStatus:
@@ -99,7 +90,7 @@ def test_a_device_of_a_terminating_pod_that_is_no_victim_is_not_free_yet(cluster
 
 def test_a_victim_of_an_older_hold_makes_room_for_the_pod_of_that_hold(cluster: FakeCluster) -> None:
     cluster.waiting("first")
-    requests_cpu(cluster, "first", "2")
+    cluster.request_cpu("first", "2")
     older = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b",), at=EPOCH.replace(hour=8))
     cluster.hold("first", older)
     beside = Hold(node="n0", devices=("GPU-n0-1",), victims=("uid-c",), at=EPOCH)
@@ -110,7 +101,7 @@ def test_a_victim_of_an_older_hold_makes_room_for_the_pod_of_that_hold(cluster: 
 
 def test_room_that_an_older_hold_needs_is_not_available_to_the_next_pod(cluster: FakeCluster) -> None:
     cluster.waiting("first")
-    requests_cpu(cluster, "first", "4")
+    cluster.request_cpu("first", "4")
     older = Hold(node="n0", devices=("GPU-n0-2",), victims=("uid-b",), at=EPOCH.replace(hour=8))
     cluster.hold("first", older)
     assert "cpu" in (status_of(cluster).problem or "").lower()

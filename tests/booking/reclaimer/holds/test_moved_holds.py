@@ -12,11 +12,7 @@ from tests.booking.reclaimer.fake_cluster import FakeCluster
 @pytest.fixture
 def cluster() -> FakeCluster:
     """Alice's booked pod waits; ``b3`` has its notice to leave for it in five minutes."""
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=300))
-    cluster.add_node()
-    cluster.fill()
-    cluster.book()
-    cluster.waiting("a")
+    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=300)).contended()
     cluster.reconcile(2)
     return cluster
 

@@ -4,8 +4,6 @@ import pytest
 
 from booking.reclaimer.planning.plan import plan
 from cluster import names
-from cluster.fake.merging import merged
-from cluster.kube.resources import NODES, PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.fake_cluster import FakeCluster
 
@@ -14,30 +12,17 @@ def holds(cluster: FakeCluster) -> dict[str, Hold]:
     return {one.pod.metadata.name: one.hold for one in plan(cluster.snapshot())}
 
 
-def with_cpu(cluster: FakeCluster, pod: str, much: str) -> None:
-    containers = cluster.kube.raw(PODS, pod, namespace="default")["spec"]["containers"]
-    asks = {"resources": {"requests": {"cpu": much}}}
-    raw = cluster.kube.raw(PODS, pod, namespace="default")
-    more = {"spec": {"containers": [merged(one, asks) for one in containers]}}
-    cluster.kube.put(PODS, merged(raw, more))
-
-
-def size(cluster: FakeCluster, node: str, cpu: str) -> None:
-    status = {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}}
-    cluster.kube.put(NODES, merged(cluster.kube.raw(NODES, node), status))
-
-
 @pytest.fixture
 def tight() -> FakeCluster:
     """Two of bob's pods have half of the GPUs of a node and all of its CPUs; alice's pod needs some."""
     cluster = FakeCluster()
     cluster.cache.keep_scheduling_objects()
     cluster.add_node()
-    size(cluster, "n0", "8")
+    cluster.set_cpu("n0", "8")
     cluster.opportunist("large", 0, minutes=60)
     cluster.opportunist("small", 1, minutes=1)
-    with_cpu(cluster, "large", "6")
-    with_cpu(cluster, "small", "2")
+    cluster.request_cpu("large", "6")
+    cluster.request_cpu("small", "2")
     cluster.book(count=4)
     cluster.waiting("a")
     return cluster
@@ -46,30 +31,30 @@ def tight() -> FakeCluster:
 def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_room(
     tight: FakeCluster,
 ) -> None:
-    with_cpu(tight, "a", "2")
+    tight.request_cpu("a", "2")
     assert holds(tight)["a"].victims == ("uid-small",)
     assert holds(tight)["a"].devices == ("GPU-n0-2",)
 
 
 def test_the_cheapest_set_is_skipped_where_it_makes_too_little_room(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "3")
+    tight.request_cpu("a", "3")
     assert holds(tight)["a"].victims == ("uid-large",)
 
 
 def test_only_as_many_pods_are_evicted_as_make_room(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "7")
+    tight.request_cpu("a", "7")
     assert holds(tight)["a"].victims == ("uid-large", "uid-small")
 
 
 def test_no_pod_is_evicted_where_there_would_still_be_too_little_room(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "9")
+    tight.request_cpu("a", "9")
     assert holds(tight) == {}
 
 
 def test_room_that_one_plan_uses_is_not_available_to_the_next(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "2")
+    tight.request_cpu("a", "2")
     tight.waiting("a2")
-    with_cpu(tight, "a2", "2")
+    tight.request_cpu("a2", "2")
     assert {name: hold.victims for name, hold in holds(tight).items()} == {
         "a": ("uid-small",),
         "a2": ("uid-large",),
@@ -77,7 +62,7 @@ def test_room_that_one_plan_uses_is_not_available_to_the_next(tight: FakeCluster
 
 
 def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "2")
+    tight.request_cpu("a", "2")
     tight.reconcile(2)
     assert tight.kept("a").victims == ("uid-small",)
     tight.after(3)
@@ -91,7 +76,7 @@ def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: FakeCluster) 
 
 
 def test_a_victim_that_makes_room_is_spared_when_there_is_room_anyway(tight: FakeCluster) -> None:
-    with_cpu(tight, "a", "2")
+    tight.request_cpu("a", "2")
     tight.reconcile(2)
     tight.gone("large")
     tight.after(3)
