@@ -10,7 +10,7 @@ from booking.cluster_status.snapshot import StatusSnapshot
 from booking.eviction.maia_grants import granted_until
 from booking.eviction.past_coverage import covered_to_the_end
 from cluster import names
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import lasting_protection, never_evicted_reason
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import terminate_at
@@ -28,7 +28,7 @@ class Classes:
         self._snapshot = snapshot
         self._lost: dict[str, frozenset[str]] = {}
 
-    def of(self, pod: Pod, holding: Holding | None) -> HolderClass:
+    def of(self, pod: Pod, holding: PodHoldings | None) -> HolderClass:
         """The right by which a pod holds its devices.
 
         Args:
@@ -45,7 +45,7 @@ class Classes:
             return "granted"
         return "expired" if self._is_over(pod) or self._has_lost(pod) else "opportunistic"
 
-    def _stays(self, pod: Pod, holding: Holding | None) -> bool:
+    def _stays(self, pod: Pod, holding: PodHoldings | None) -> bool:
         namespaces, home = self._snapshot.namespaces, self._snapshot.terms.namespace
         if holding is None:
             return never_evicted_reason(pod, namespaces=namespaces, home=home) is not None

@@ -18,7 +18,7 @@ from cluster import names
 from cluster.decide.eviction.costs import Work, work_of
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
@@ -160,7 +160,7 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
 
 
 def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot) -> dict[str, ModelHolders]:
-    of: dict[str, list[Holding]] = {}
+    of: dict[str, list[PodHoldings]] = {}
     for holding in view.holdings:
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
@@ -172,10 +172,10 @@ def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot
 
 
 def _model_holders(
-    uuids: list[str], of: Mapping[str, list[Holding]], pods: Mapping[str, Pod], instant: EvictionSnapshot
+    uuids: list[str], of: Mapping[str, list[PodHoldings]], pods: Mapping[str, Pod], instant: EvictionSnapshot
 ) -> ModelHolders:
     free = tuple(uuid for uuid in uuids if uuid not in of)
-    held: dict[str, tuple[Holding, list[str]]] = {}
+    held: dict[str, tuple[PodHoldings, list[str]]] = {}
     for uuid in uuids:
         holdings = of.get(uuid, ())
         if len(holdings) == 1:

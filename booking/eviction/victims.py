@@ -2,14 +2,14 @@
 
 from booking.eviction.maia_grants import granted_until
 from booking.eviction.snapshot import EvictionSnapshot
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, lasting_protection, present_protection, stuck_from
 from cluster.objects.pods import Pod
 
 __all__ = ["granted_until", "is_stuck", "protection", "stuck_from"]
 
 
-def protection(pod: Pod, holding: Holding | None, instant: EvictionSnapshot) -> str | None:
+def protection(pod: Pod, holding: PodHoldings | None, instant: EvictionSnapshot) -> str | None:
     """Why the pod may not be evicted, None when it may.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Final
 from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
@@ -57,7 +57,7 @@ class Snapshot:
     scheduler_age: float | None = None
     """Seconds since our kube-scheduler renewed its Lease, None if the cache has no such Lease."""
 
-    def holding(self, pod: Pod) -> Holding | None:
+    def holding(self, pod: Pod) -> PodHoldings | None:
         """What a bound pod holds, drift included; None for a pod that holds nothing."""
         snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from cluster import names
 from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.inputs import PlanInputs, placement_checks
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import lasting_protection
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod, first_created
@@ -29,7 +29,7 @@ class _NewlyCovered:
 
     pod: Pod
     booking: Booking
-    holding: Holding
+    holding: PodHoldings
 
 
 def is_new(pod: Pod, booking: Booking) -> bool:
@@ -92,7 +92,7 @@ def _newly_covered(inputs: PlanInputs) -> Iterator[_NewlyCovered]:
             yield _NewlyCovered(pod, booking, holding)
 
 
-def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
+def _holdings(inputs: PlanInputs) -> Mapping[str, PodHoldings]:
     """Uid -> the pod's holding, including drift."""
     return {holding.uid: holding for view in inputs.instant.views.values() for holding in view.holdings}
 

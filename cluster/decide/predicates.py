@@ -117,7 +117,7 @@ def _withheld(hold: Hold, request: GpuRequest, view: NodeView) -> Reason:
         return HELD_MISMATCH
     if not all(devices[uuid].is_healthy for uuid in hold.devices):
         return HELD_UNHEALTHY
-    if any(view.held.get(uuid) for uuid in hold.devices):
+    if not all(map(view.is_unheld, hold.devices)):
         return HELD_NOT_FREE
     if any(view.on_hold.get(uuid, request.uid) != request.uid for uuid in hold.devices):
         return ON_HOLD

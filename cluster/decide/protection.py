@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_live
@@ -56,7 +56,7 @@ def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, n
 
 
 def lasting_protection(
-    pod: Pod, holding: Holding | None, *, namespaces: Mapping[str, Namespace], home: str
+    pod: Pod, holding: PodHoldings | None, *, namespaces: Mapping[str, Namespace], home: str
 ) -> str | None:
     """Why the pod may not be evicted at any time; None if it may.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.bookings import Booking, BookingSpec
 
 Reserve = Mapping[str, Mapping[str, int]]
@@ -17,7 +17,7 @@ Reserve = Mapping[str, Mapping[str, int]]
 def reserve(
     bookings: Iterable[Booking],
     cover: Mapping[str, Booking],
-    holdings: Mapping[str, tuple[Holding, NodeView]],
+    holdings: Mapping[str, tuple[PodHoldings, NodeView]],
     now: datetime,
 ) -> Reserve:
     """The planned devices that are not in use.

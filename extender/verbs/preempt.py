@@ -13,7 +13,7 @@ from datetime import datetime
 import structlog
 
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.preemption import PreemptionNode, victims_of
 from cluster.decide.protection import granted_until, lasting_protection, present_protection
@@ -108,7 +108,9 @@ class Preempt:
             restart_seconds=self._terms.restart_seconds,
         )
 
-    def _protection(self, pod: Pod, holding: Holding, booked: AbstractSet[str], now: datetime) -> str | None:
+    def _protection(
+        self, pod: Pod, holding: PodHoldings, booked: AbstractSet[str], now: datetime
+    ) -> str | None:
         granted = granted_until(pod, maia=self._terms.maia)
         is_booked = pod.metadata.uid in booked
         return present_protection(pod, is_booked=is_booked, granted=granted, now=now) or lasting_protection(

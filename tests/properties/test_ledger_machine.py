@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cluster.decide.ledger import WHOLE, NodeView
+from cluster.decide.ledger import WHOLE, DeviceUse, NodeView
 from cluster.objects.inventory import Device, resource_of
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.watched_cache import NODES, WatchedCache, views
@@ -78,7 +78,7 @@ class LedgerMachine(WatchedCache):
         assert {uuid: view.holders(uuid) for uuid in view.held} == {
             uuid: tuple(uids) for uuid, uids in holders.items()
         }
-        assert view.held == {uuid: WHOLE * len(uids) for uuid, uids in holders.items()}
+        assert view.held == {uuid: DeviceUse(whole=len(uids)) for uuid, uids in holders.items()}
         assert view.unknown == known.unknown(name)
         assert view.on_hold == known.kept(name)
         assert view.conflicts == tuple(sorted(uuid for uuid, uids in holders.items() if len(uids) > 1))
@@ -94,7 +94,7 @@ def _check_amounts(view: NodeView) -> None:
     assert unheld == healthy - view.held.keys()
     assert healthy <= {device.uuid for device in view.devices if device.is_healthy}
     assert not healthy & {device.parent for device in view.devices}
-    assert all(amount <= WHOLE for uuid, amount in view.held.items() if uuid not in view.conflicts)
+    assert all(use == WHOLE for uuid, use in view.held.items() if uuid not in view.conflicts)
 
 
 def _flat(groups: dict[str, dict[str, tuple[Device, ...]]]) -> list[tuple[str, str, str]]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from cluster import names
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, lasting_protection
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
@@ -90,7 +90,7 @@ def whole_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
             yield names.model_label(device.model), device
 
 
-def _stays(holding: Holding, instant: SupplySnapshot) -> bool:
+def _stays(holding: PodHoldings, instant: SupplySnapshot) -> bool:
     """Whether the holder stays when a booked pod needs its devices."""
     pod = instant.pods.get(holding.uid)
     if pod is None:  # only the node's agent knows of it

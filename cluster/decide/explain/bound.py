@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster import names
 from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.predicates import AGENT
 from cluster.decide.protection import is_stuck, lasting_protection
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
@@ -38,7 +38,7 @@ def where(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None) -> I
         yield f"{capital(AGENT[agent])[:-1]}: nothing is given or taken there."
 
 
-def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
+def _holds(holding: PodHoldings, devices: Mapping[str, Device]) -> Iterator[str]:
     found = sorted((devices[uuid] for uuid in holding.devices if uuid in devices), key=lambda one: one.index)
     if found:
         numbers = listed(str(device.index) for device in found)

@@ -87,7 +87,7 @@ def _taken(pod: Pod, request: GpuRequest, snapshot: ExplanationSnapshot) -> Iter
             holder = snapshot.pods.get(by_device.get(device.uuid, ""))
             if holder is not None:
                 yield _of(holder, snapshot)
-            elif device.uuid in view.on_hold and not view.held.get(device.uuid):
+            elif device.uuid in view.on_hold and view.is_unheld(device.uuid):
                 yield _Taken(None, booked=True, until=None)
 
 

@@ -10,7 +10,7 @@ from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
 from cluster.decide.entitlement import UserCoverage
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.liveness import AgentState
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
@@ -66,7 +66,7 @@ class ExplanationSnapshot:
             barred=self.barred,
         )
 
-    def holding(self, pod: Pod) -> Holding | None:
+    def holding(self, pod: Pod) -> PodHoldings | None:
         """The holding of a bound pod, including drift."""
         node_snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (

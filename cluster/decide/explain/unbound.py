@@ -106,7 +106,7 @@ def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> 
     if node_snapshot is None:
         yield f"There is no node {hold.node} now."
         return
-    free = sum(not node_snapshot[0].held.get(uuid) for uuid in hold.devices)
+    free = sum(map(node_snapshot[0].is_unheld, hold.devices))
     yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
     if remaining := sum(uid in snapshot.pods for uid in hold.victims):
         yield f"{counted(remaining, 'pod')} {'has' if remaining == 1 else 'have'} still to leave."

@@ -4,8 +4,19 @@
 lock, no I/O. Its owner, ``cluster.cache``, guards it with one lock.
 """
 
-from cluster.decide.ledger.amounts import WHOLE
+from cluster.decide.ledger.amounts import WHOLE, DeviceUse, Holding, Room
+from cluster.decide.ledger.holdings import SOURCES, PodHoldings
 from cluster.decide.ledger.ledger import AssumedBind, Ledger
 from cluster.decide.ledger.view import NodeView
 
-__all__ = ["WHOLE", "AssumedBind", "Ledger", "NodeView"]
+__all__ = [
+    "SOURCES",
+    "WHOLE",
+    "AssumedBind",
+    "DeviceUse",
+    "Holding",
+    "Ledger",
+    "NodeView",
+    "PodHoldings",
+    "Room",
+]

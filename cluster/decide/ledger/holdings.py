@@ -1,11 +1,12 @@
 """The devices that one pod holds, read from the pod and corrected by what its node reports."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from cluster import names
-from cluster.decide.ledger.amounts import WHOLE, Amounts
+from cluster.decide.ledger.amounts import Holding
 from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
 from cluster.objects.demand import demand
 from cluster.objects.inventory import Device, possible_resources, resource_of
@@ -14,12 +15,13 @@ from cluster.objects.quantity import QuantityError
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """Devices that a pod holds on a node."""
+class PodHoldings:
+    """Everything that a pod holds on a node."""
 
     uid: str
     node: str
-    devices: Amounts
+    devices: Mapping[str, Holding]
+    """UUID -> what it has of that device."""
     requested: Mapping[str, int] = field(default_factory=dict)
     """Resource -> number of requested devices; empty if an agent or an assumed bind names the devices."""
     unknown: dict[str, int] = field(default_factory=dict)
@@ -28,7 +30,29 @@ class Holding:
     """The uid by which the kubelet and the node's agent know it: a static pod's differs from its mirror's."""
 
 
-def holding_of(pod: Pod) -> Holding | None:
+def holdings(pod: Pod, sources: Iterable["Source"]) -> PodHoldings | None:
+    """What a pod holds by all sources together; None for a pod that holds nothing.
+
+    Args:
+        pod: any pod.
+        sources: where a pod's devices are written; two of them never name the same device.
+    """
+    found: PodHoldings | None = None
+    for source in sources:
+        more = source(pod)
+        if found is None or more is None:
+            found = more or found
+        else:
+            found = replace(
+                found,
+                devices={**found.devices, **more.devices},
+                requested=Counter(found.requested) + Counter(more.requested),
+                unknown=Counter(found.unknown) + Counter(more.unknown),
+            )
+    return found
+
+
+def assigned_devices(pod: Pod) -> PodHoldings | None:
     """What a bound, living pod holds by its annotation; None for a pod that holds nothing.
 
     A terminating pod still holds its devices. A pod that was bound without an assignment, or with one that
@@ -44,10 +68,17 @@ def holding_of(pod: Pod) -> Holding | None:
     if assignment := readable_assignment_of(pod):
         return replace(holding_with(uid, node, assignment), requested=requested)
     known_as = pod.metadata.annotation(names.STATIC_POD) or uid
-    return Holding(uid=uid, node=node, devices={}, requested=requested, unknown=requested, known_as=known_as)
+    return PodHoldings(
+        uid=uid, node=node, devices={}, requested=requested, unknown=requested, known_as=known_as
+    )
 
 
-def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
+Source = Callable[[Pod], PodHoldings | None]
+"""Reads from a pod what it holds; None if it holds nothing by this source."""
+SOURCES: Final[tuple[Source, ...]] = (assigned_devices,)
+
+
+def on_known_devices(holding: PodHoldings, devices: Mapping[str, Device]) -> PodHoldings:
     """The holding, without assigned devices that the pod cannot have got for its request.
 
     Each requested device for which none of the node's devices is assigned counts as unknown.
@@ -70,11 +101,13 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
     unknown = {resource: number for resource, number in rest.items() if number}
     if len(counted) == len(holding.devices) and not unknown:
         return holding
-    held = {uuid: amount for uuid, amount in holding.devices.items() if uuid in counted}
+    held = {uuid: part for uuid, part in holding.devices.items() if uuid in counted}
     return replace(holding, devices=held, unknown=unknown)
 
 
-def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapping[str, Device]) -> Holding:
+def as_reported(
+    holding: PodHoldings, drift: Mapping[str, Assignment], devices: Mapping[str, Device]
+) -> PodHoldings:
     """The holding as the node's agent reports it, if it reports anything about the pod.
 
     If the pod has no assignment, the devices that the agent has not reported by UUID yet stay unknown: the
@@ -96,9 +129,10 @@ def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapp
     return replace(known, unknown=dict(+rest), known_as=holding.known_as)
 
 
-def holding_with(uid: str, node: str, assignment: Assignment) -> Holding:
+def holding_with(uid: str, node: str, assignment: Assignment) -> PodHoldings:
     """The holding of a pod that has these devices."""
-    return Holding(uid=uid, node=node, devices=dict.fromkeys(sorted(devices_of(assignment)), WHOLE))
+    devices = {uuid: Holding(uuid) for uuid in sorted(devices_of(assignment))}
+    return PodHoldings(uid=uid, node=node, devices=devices)
 
 
 def _requested(pod: Pod) -> dict[str, int]:

@@ -7,11 +7,19 @@ the owner names for nominated pods (``serve``) come from elsewhere, and count un
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.decide.ledger.changes import Changes
-from cluster.decide.ledger.holdings import Holding, as_reported, holding_of, holding_with, on_known_devices
+from cluster.decide.ledger.holdings import (
+    SOURCES,
+    PodHoldings,
+    Source,
+    as_reported,
+    holding_with,
+    holdings,
+    on_known_devices,
+)
 from cluster.decide.ledger.holds import devices_on_hold, standing_hold
 from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.resource_versions import is_older, version_is_older
@@ -54,12 +62,17 @@ class _Known:
 
 
 class Ledger:
-    """Which pod holds which amount of which device, node by node."""
+    """Which pod holds which amount of which device, node by node.
 
-    def __init__(self) -> None:
+    Args:
+        sources: where it is written what a pod holds.
+    """
+
+    def __init__(self, sources: Sequence[Source] = SOURCES) -> None:
+        self._sources = sources
         self._nodes: dict[str, _Known] = {}
         self._pods: dict[str, Meta] = {}
-        self._holdings: dict[str, Holding] = {}
+        self._holdings: dict[str, PodHoldings] = {}
         self._assumed: dict[str, AssumedBind] = {}
         self._tombstones: OrderedDict[str, str] = OrderedDict()
         self._on_node: dict[str, set[str]] = {}
@@ -71,7 +84,7 @@ class Ledger:
         self._views: dict[str, NodeView] = {}
         self._unreported: set[str] = set()
         self._conflicts: dict[str, tuple[str, ...]] = {}
-        """Node -> devices of which more is held than ``WHOLE``, in the node's last view."""
+        """Node -> devices of which more is held than there is, in the node's last view."""
         self._conflicts_seen: dict[str, int] = {}
         self._changes = Changes()
 
@@ -117,7 +130,7 @@ class Ledger:
         self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
         if pod.spec.node_name or is_terminal(pod):
             self._assumed.pop(uid, None)
-        self._set_holding(uid, self._effective(uid, holding_of(pod)))
+        self._set_holding(uid, self._effective(uid, holdings(pod, self._sources)))
         self._set_hold(uid, standing_hold(pod))
         self._set_nomination(uid, nominated(pod))
         return True
@@ -186,7 +199,7 @@ class Ledger:
         """Whether a pod has been seen in an event or a list."""
         return uid in self._pods
 
-    def holding(self, uid: str) -> Holding | None:
+    def holding(self, uid: str) -> PodHoldings | None:
         """What a pod holds, as is written on it or by an assumed bind; None for one that holds nothing."""
         return self._holdings.get(uid)
 
@@ -262,7 +275,7 @@ class Ledger:
 
     @property
     def conflicts_seen(self) -> dict[str, int]:
-        """Node -> how often more than ``WHOLE`` of a device was newly found to be held.
+        """Node -> how often more of a device than there is was newly found to be held.
 
         The dict is the caller's own.
         """
@@ -270,11 +283,11 @@ class Ledger:
 
     # --- inside --------------------------------------------------------------------------------------
 
-    def _effective(self, uid: str, holding: Holding | None) -> Holding | None:
+    def _effective(self, uid: str, holding: PodHoldings | None) -> PodHoldings | None:
         assumed = self._assumed.get(uid)
         return holding_with(uid, assumed.node, assumed.assignment) if assumed else holding
 
-    def _set_holding(self, uid: str, holding: Holding | None) -> None:
+    def _set_holding(self, uid: str, holding: PodHoldings | None) -> None:
         before = self._holdings.get(uid)
         if before == holding:
             return
@@ -329,22 +342,22 @@ class Ledger:
         self._changes.note(node, existing=len(self._nodes))
 
     @staticmethod
-    def _as_reported(holding: Holding, known: _Known, devices: Mapping[str, Device]) -> Holding:
+    def _as_reported(holding: PodHoldings, known: _Known, devices: Mapping[str, Device]) -> PodHoldings:
         """A holding as the node's agent has it, else as far as the node has its devices."""
         by_agent = as_reported(holding, known.drift, devices)
         return on_known_devices(holding, devices) if by_agent is holding and known.devices else by_agent
 
     def _snapshot(self, name: str) -> NodeView:
         known = self._nodes.get(name)
-        holdings = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
-        if known and (known.drift or known.devices) and holdings:
+        of_pods = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
+        if known and (known.drift or known.devices) and of_pods:
             devices = {device.uuid: device for device in known.devices or ()}
-            holdings = tuple(self._as_reported(holding, known, devices) for holding in holdings)
+            of_pods = tuple(self._as_reported(holding, known, devices) for holding in of_pods)
         found = view_of(
             name,
             devices=known.devices if known else None,
             fault=known.fault if known else None,
-            holdings=holdings,
+            holdings=of_pods,
             on_hold=devices_on_hold({uid: self._holds[uid] for uid in self._holds_on.get(name, ())}),
             is_cordoned=bool(known and known.is_cordoned),
             nominated=tuple(

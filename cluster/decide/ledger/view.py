@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cluster.decide.ledger.amounts import WHOLE, Amounts
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.amounts import NO_USE, WHOLE, DeviceUse, Room, Uses
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.ledger.holds import OnHold
 from cluster.decide.ledger.node_shape import NodeShape, shape_of
 from cluster.decide.ledger.nominated import Nominated
@@ -25,10 +25,10 @@ class NodeView:
     """Whether the node's agent has written an inventory."""
     fault: str | None = None
     """Why the agent's annotations cannot be used; the node then gives no devices. None if they can."""
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[PodHoldings, ...] = ()
     """What pods hold here, sorted by uid. May name devices that the inventory does not have."""
-    held: Amounts = field(default_factory=dict)
-    """UUID -> thousandths held by all pods together; above ``WHOLE`` if two pods name one device."""
+    held: Uses = field(default_factory=dict)
+    """UUID -> what all pods together have of it; a device that nobody has is missing."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> number of devices that pods hold and whose UUIDs are unknown."""
     on_hold: OnHold = field(default_factory=dict)
@@ -51,7 +51,7 @@ class NodeView:
     @cached_property
     def unheld_by_model(self) -> dict[str, ByModel]:
         """Resource -> model -> healthy devices that no pod holds, including those on hold."""
-        return _filtered(self.healthy_by_model, lambda device: not self.held.get(device.uuid))
+        return _filtered(self.healthy_by_model, lambda device: self.is_unheld(device.uuid))
 
     @cached_property
     def free_by_model(self) -> dict[str, ByModel]:
@@ -79,8 +79,20 @@ class NodeView:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """UUIDs of devices of which more is held than ``WHOLE`` (law L1 is broken), sorted."""
-        return tuple(sorted(uuid for uuid, amount in self.held.items() if amount > WHOLE))
+        """UUIDs of devices of which more is held than there is (law L1 is broken), sorted."""
+        odd = [(uuid, use) for uuid, use in self.held.items() if use is not WHOLE]
+        if not odd:
+            return ()
+        devices = {device.uuid: device for device in self.devices}
+        return tuple(sorted(uuid for uuid, use in odd if use.is_conflict(devices.get(uuid))))
+
+    def room(self, device: Device) -> Room:
+        """What is left of one of the node's devices, whether it is healthy or on hold or not."""
+        return self.held.get(device.uuid, NO_USE).room_on(device)
+
+    def is_unheld(self, uuid: str) -> bool:
+        """Whether no pod has any of a device: there is room for a pod that wants all of it."""
+        return not self.held.get(uuid)
 
     def without(self, uid: str) -> "NodeView":
         """The node as it would be if this pod held nothing there."""
@@ -104,7 +116,7 @@ def view_of(
     *,
     devices: tuple[Device, ...] | None,
     fault: str | None,
-    holdings: tuple[Holding, ...],
+    holdings: tuple[PodHoldings, ...],
     on_hold: OnHold,
     is_cordoned: bool = False,
     nominated: tuple[Nominated, ...] = (),
@@ -135,13 +147,14 @@ def view_of(
     )
 
 
-def _summed(holdings: Iterable[Holding]) -> tuple[Amounts, dict[str, int]]:
+def _summed(holdings: Iterable[PodHoldings]) -> tuple[dict[str, DeviceUse], dict[str, int]]:
     """The sums of ``NodeView.held`` and ``NodeView.unknown``."""
-    held: Amounts = {}
+    held: dict[str, DeviceUse] = {}
     unknown: dict[str, int] = {}
     for each in holdings:
-        for uuid, amount in each.devices.items():
-            held[uuid] = held.get(uuid, 0) + amount
+        for uuid, part in each.devices.items():
+            before = held.get(uuid)
+            held[uuid] = WHOLE if before is None and part.mode is None else (before or NO_USE).plus(part)
         for resource, number in each.unknown.items():
             unknown[resource] = unknown.get(resource, 0) + number
     return held, unknown

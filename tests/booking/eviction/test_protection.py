@@ -11,7 +11,8 @@ from booking.eviction.maia_grants import granted_until
 from booking.eviction.victims import protection
 from booking.eviction_settings import EvictionSettings
 from cluster import names
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding
@@ -87,12 +88,17 @@ def test_only_the_pods_own_namespace_protects_it() -> None:
 @pytest.mark.parametrize(
     "held",
     [
-        Holding(uid="uid-one", node="n0", devices={}),
-        Holding(uid="uid-one", node="n0", devices={"GPU-n0-0": 1000}, unknown={names.GPU_RESOURCE: 1}),
+        PodHoldings(uid="uid-one", node="n0", devices={}),
+        PodHoldings(
+            uid="uid-one",
+            node="n0",
+            devices={"GPU-n0-0": Holding("GPU-n0-0")},
+            unknown={names.GPU_RESOURCE: 1},
+        ),
     ],
     ids=["none", "one of two"],
 )
-def test_l6_a_pod_with_an_unknown_device_is_not_evicted(held: Holding) -> None:
+def test_l6_a_pod_with_an_unknown_device_is_not_evicted(held: PodHoldings) -> None:
     instant = an_instant(holding("one", "n0", 0))
     (pod,) = instant.pods.values()
     assert protection(pod, held, instant) == UNKNOWN

@@ -9,6 +9,7 @@ from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.cache.informers import LIVING, STALE_AFTER, UNSUCCESSFUL
 from cluster.decide.ledger import WHOLE
+from cluster.decide.ledger.amounts import Uses
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.reflector import Reflector
@@ -49,7 +50,7 @@ class Followed:
             thread.join(10)
             assert not thread.is_alive()
 
-    def held(self) -> dict[str, int]:
+    def held(self) -> Uses:
         with self.cache.locked() as ledger:
             return dict(ledger.view("n0").held)
 

@@ -184,7 +184,7 @@ def test_l1_every_pod_in_turn_gets_free_devices_that_the_kubelet_can_give_it(
         kubelet.check(pod.obj, assignment, resource_of)
         assert choose(request, before) == assignment, "equal questions have equal answers"
         ledger.apply_pod(pod.on("n0", assignment).obj)
-        assert all(amount <= WHOLE for amount in ledger.view("n0").held.values())
+        assert all(use == WHOLE for use in ledger.view("n0").held.values())
         assert ledger.view("n0").conflicts == ()
 
 

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.ledger.holdings import Holding, holding_of
+from cluster.decide.ledger import Holding
+from cluster.decide.ledger.holdings import PodHoldings, assigned_devices
 from cluster.decide.protection import (
     granted_until,
     is_stuck,
@@ -55,7 +56,7 @@ def _never(pod: Pod, namespaces: Mapping[str, Namespace] | None = None) -> str |
     return never_evicted_reason(pod, namespaces=namespaces or {}, home=HOME)
 
 
-def _lasting(pod: Pod, holding: Holding | None) -> str | None:
+def _lasting(pod: Pod, holding: PodHoldings | None) -> str | None:
     return lasting_protection(pod, holding, namespaces={}, home=HOME)
 
 
@@ -215,18 +216,20 @@ def test_a_pod_without_annotations_or_owners_may_be_evicted() -> None:
 
 # --- what protects it for good: what it holds --------------------------------------------------------
 def test_a_pod_whose_devices_are_known_may_be_evicted() -> None:
-    assert _lasting(_running().obj, holding_of(_running().obj)) is None
+    assert _lasting(_running().obj, assigned_devices(_running().obj)) is None
 
 
 def test_l6_a_pod_without_known_devices_is_not_evicted() -> None:
     unassigned = a_pod().asks(1).on("n0").obj
     assert _lasting(unassigned, None) == UNKNOWN
-    assert _lasting(unassigned, holding_of(unassigned)) == UNKNOWN
-    assert _lasting(unassigned, Holding(uid="uid-p", node="n0", devices={})) == UNKNOWN
+    assert _lasting(unassigned, assigned_devices(unassigned)) == UNKNOWN
+    assert _lasting(unassigned, PodHoldings(uid="uid-p", node="n0", devices={})) == UNKNOWN
 
 
 def test_l6_a_pod_one_of_whose_devices_is_unknown_is_not_evicted() -> None:
-    partly = Holding(uid="uid-p", node="n0", devices={"GPU-n0-0": 1000}, unknown={names.GPU_RESOURCE: 1})
+    partly = PodHoldings(
+        uid="uid-p", node="n0", devices={"GPU-n0-0": Holding("GPU-n0-0")}, unknown={names.GPU_RESOURCE: 1}
+    )
     assert _lasting(_running().obj, partly) == UNKNOWN
 
 
@@ -235,7 +238,7 @@ def test_protection_for_good_is_reported_before_unknown_devices() -> None:
 
 
 def test_lasting_protection_considers_protected_namespaces_and_our_own() -> None:
-    pod, holding = _running().obj, holding_of(_running().obj)
+    pod, holding = _running().obj, assigned_devices(_running().obj)
     assert lasting_protection(pod, holding, namespaces=_protected(), home=HOME) is not None
     assert lasting_protection(pod, holding, namespaces={}, home="default") is not None
 

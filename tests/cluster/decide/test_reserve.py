@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.reserve import Reserve, reserve
 from cluster.objects.bookings import Booking
 from tests.fakes.objects import A100, EPOCH, a100, a6000, a_booking, a_node, a_pod
@@ -19,7 +19,7 @@ def booked(count: int, *places: tuple[str, int], **more: object) -> Booking:
     return a_booking(count=count, places=[{"node": node, "count": number} for node, number in places], **more)
 
 
-def held(*pods: tuple[str, str, Sequence[int]]) -> dict[str, tuple[Holding, NodeView]]:
+def held(*pods: tuple[str, str, Sequence[int]]) -> dict[str, tuple[PodHoldings, NodeView]]:
     """Pods of alice's: name, node, and the indexes of their devices; the fourth is an A6000."""
     ledger = Ledger()
     for node in NODES:

@@ -7,6 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.ledger import WHOLE, AssumedBind
+from cluster.decide.ledger.amounts import Uses
 from cluster.objects.pods import Pod
 from extender.binding.bind_decision import AwaitsKubeletError, BindDecisions, BindError, Decision, binding
 from tests.extender.cluster import Cluster
@@ -40,7 +41,7 @@ class Deciding:
             return ledger.assumption(uid)
 
     @property
-    def held(self) -> dict[str, int]:
+    def held(self) -> Uses:
         return self.cluster.view().held
 
 

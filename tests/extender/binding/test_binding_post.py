@@ -7,6 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.ledger import WHOLE
+from cluster.decide.ledger.amounts import Uses
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Malformed, Refusal, Request, Unreachable, Unsent, refused
 from cluster.kube.resources import PODS
@@ -61,7 +62,7 @@ class Posting:
         return ""
 
     @property
-    def held(self) -> dict[str, int]:
+    def held(self) -> Uses:
         return self.cluster.view().held
 
 
@@ -138,7 +139,7 @@ def test_l1_a_decision_whose_post_may_have_succeeded_is_kept(
 
 @pytest.mark.parametrize(("is_repeat", "held"), [(False, {}), (True, HELD)])
 def test_a_conflict_is_left_to_the_caller_to_judge_by_the_present_pod(
-    posting: Posting, held: dict[str, int], *, is_repeat: bool
+    posting: Posting, held: Uses, *, is_repeat: bool
 ) -> None:
     decision = posting.decisions.renew(posting.decision.assumed) if is_repeat else posting.decision
     posting.cluster.label("p", app="changed")
@@ -163,7 +164,7 @@ def test_refusals_for_the_same_reason_have_the_same_text(posting: Posting) -> No
 
 @pytest.mark.parametrize(("is_repeat", "held"), [(False, {}), (True, HELD)])
 def test_l6_an_extender_that_has_lost_the_lead_since_its_decision_posts_nothing(
-    posting: Posting, held: dict[str, int], *, is_repeat: bool
+    posting: Posting, held: Uses, *, is_repeat: bool
 ) -> None:
     decision = posting.decisions.renew(posting.decision.assumed) if is_repeat else posting.decision
     assert posting.post(decision=decision, leads=lambda: False) == NOT_LEADING

@@ -9,7 +9,7 @@ import pytest
 from cluster.decide.booking_plan.inputs import PlanInputs, check_of, model_inputs, placement_checks
 from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import holding_of
+from cluster.decide.ledger.holdings import assigned_devices
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
 from cluster.objects.inventory import Device
@@ -29,7 +29,7 @@ def inputs_of(
     gone: frozenset[str] = frozenset(),
 ) -> PlanInputs:
     """Nodes with these devices, and the pods that hold some of them."""
-    held = [holding for pod in pods if (holding := holding_of(pod.obj))]
+    held = [holding for pod in pods if (holding := assigned_devices(pod.obj))]
     instant = SupplySnapshot(
         now=EPOCH,
         views={

@@ -11,7 +11,7 @@ import pytest
 from cluster import names
 from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_supply
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.holdings import Holding, holding_of
+from cluster.decide.ledger.holdings import PodHoldings, assigned_devices
 from cluster.decide.protection import HANGS_AFTER
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
@@ -36,13 +36,15 @@ def _snapshot(
     )
 
 
-def _held(pod: Pod) -> Holding:
-    found = holding_of(pod)
+def _held(pod: Pod) -> PodHoldings:
+    found = assigned_devices(pod)
     assert found is not None
     return found
 
 
-def _view(*holdings: Holding, devices: tuple[Device, ...] = (FIRST, SECOND), unknown: int = 0) -> NodeView:
+def _view(
+    *holdings: PodHoldings, devices: tuple[Device, ...] = (FIRST, SECOND), unknown: int = 0
+) -> NodeView:
     counted = {names.GPU_RESOURCE: unknown} if unknown else {}
     return NodeView("n0", devices=devices, published=True, holdings=holdings, unknown=counted)
 
@@ -109,7 +111,7 @@ def test_a_held_device_is_available_when_its_holder_leaves_for_a_booked_pod(
 
 
 def test_a_device_whose_holder_only_the_node_s_agent_knows_is_unavailable() -> None:
-    holding = Holding("nobody", "n0", {FIRST.uuid: 1000})
+    holding = PodHoldings("nobody", "n0", {FIRST.uuid: 1000})
     assert node_supply(_view(holding), _snapshot()).models == {SECOND.uuid: A100}
 
 
@@ -191,7 +193,7 @@ def test_unidentified_devices_may_be_any_of_the_remaining_devices() -> None:
 
 def test_l6_a_pod_whose_devices_are_only_partly_known_keeps_the_known_ones() -> None:
     pod = a_pod().asks(2).on("n0").obj
-    holding = Holding(pod.metadata.uid, "n0", {FIRST.uuid: 1000}, unknown={names.GPU_RESOURCE: 1})
+    holding = PodHoldings(pod.metadata.uid, "n0", {FIRST.uuid: 1000}, unknown={names.GPU_RESOURCE: 1})
     assert node_supply(_view(holding, unknown=1), _snapshot(pod)) == NodeSupply(
         {SECOND.uuid: A100}, {A100: 0}, {}
     )

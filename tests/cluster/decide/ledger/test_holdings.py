@@ -3,8 +3,15 @@
 import pytest
 
 from cluster import names
-from cluster.decide.ledger import WHOLE, Ledger
-from cluster.decide.ledger.holdings import Holding, as_reported, holding_of, holding_with, on_known_devices
+from cluster.decide.ledger import WHOLE, Holding, Ledger
+from cluster.decide.ledger.holdings import (
+    PodHoldings,
+    as_reported,
+    assigned_devices,
+    holding_with,
+    holdings,
+    on_known_devices,
+)
 from cluster.decide.ledger.view import NodeView
 from tests.cluster.decide.ledger.test_ledger import G0, G1, G2, G3, a_ledger
 from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
@@ -130,10 +137,10 @@ CUT = a100(3, uuid="MIG-a", model="1g.10gb", parent=G3, profile="1g.10gb")
 DEVICES = {device.uuid: device for device in (a100(0), a100(1), CUT)}
 
 
-def holding(*uuids: str, unknown: dict[str, int] | None = None, **requested: int) -> Holding:
+def holding(*uuids: str, unknown: dict[str, int] | None = None, **requested: int) -> PodHoldings:
     named = {GPU if name == "gpu" else MIG: number for name, number in requested.items()}
-    held = dict.fromkeys(uuids, WHOLE)
-    return Holding(uid="uid-p", node="n0", devices=held, requested=named, unknown=unknown or {})
+    held = {uuid: Holding(uuid) for uuid in uuids}
+    return PodHoldings(uid="uid-p", node="n0", devices=held, requested=named, unknown=unknown or {})
 
 
 @pytest.mark.parametrize(
@@ -148,11 +155,11 @@ def holding(*uuids: str, unknown: dict[str, int] | None = None, **requested: int
     ids=["waiting", "asks for none", "succeeded", "failed", "an amount that cannot be read"],
 )
 def test_a_pod_that_holds_nothing_has_no_holding(builder: PodBuilder) -> None:
-    assert holding_of(builder.obj) is None
+    assert assigned_devices(builder.obj) is None
 
 
 def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
-    assert holding_of(a_pod().asks(2).on("n0").obj) == Holding(
+    assert assigned_devices(a_pod().asks(2).on("n0").obj) == PodHoldings(
         uid="uid-p", node="n0", devices={}, requested={GPU: 2}, unknown={GPU: 2}, known_as="uid-p"
     )
 
@@ -160,7 +167,7 @@ def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
 def test_the_devices_of_all_containers_are_held_once_whole_and_in_order() -> None:
     found = holding_with("uid-p", "n0", {"b": (G1, G0), "a": (G2, G1)})
 
-    assert list(found.devices.items()) == [(G0, WHOLE), (G1, WHOLE), (G2, WHOLE)]
+    assert list(found.devices.items()) == [(uuid, Holding(uuid)) for uuid in (G0, G1, G2)]
 
 
 @pytest.mark.parametrize(
@@ -191,16 +198,16 @@ def test_the_devices_of_all_containers_are_held_once_whole_and_in_order() -> Non
     ],
 )
 def test_l1_where_devices_are_known_a_pod_holds_only_what_it_can_have_been_given(
-    before: Holding, held: list[str], unknown: dict[str, int]
+    before: PodHoldings, held: list[str], unknown: dict[str, int]
 ) -> None:
     after = on_known_devices(before, DEVICES)
 
     assert (list(after.devices), after.unknown) == (held, unknown)
-    assert set(after.devices.values()) <= {WHOLE}
+    assert set(after.devices.values()) == {Holding(uuid) for uuid in held}
 
 
 @pytest.mark.parametrize("before", [holding(G0, gpu=1), holding(G0), holding("MIG-a", G0, gpu=1, mig=1)])
-def test_a_holding_that_needs_no_correction_is_the_same_object(before: Holding) -> None:
+def test_a_holding_that_needs_no_correction_is_the_same_object(before: PodHoldings) -> None:
     assert on_known_devices(before, DEVICES) is before
 
 
@@ -226,7 +233,7 @@ def test_a_holding_that_needs_no_correction_is_the_same_object(before: Holding) 
     ],
 )
 def test_devices_that_the_agent_reports_are_held_and_no_longer_unknown(
-    before: Holding, reported: tuple[str, ...], unknown: dict[str, int]
+    before: PodHoldings, reported: tuple[str, ...], unknown: dict[str, int]
 ) -> None:
     after = as_reported(before, {"uid-p": {"main": reported}}, DEVICES)
 
@@ -237,3 +244,19 @@ def test_a_report_of_the_agent_about_another_pod_changes_nothing() -> None:
     before = holding(G0, gpu=1)
 
     assert as_reported(before, {"uid-q": {"main": (G1,)}}, DEVICES) is before
+
+
+def test_what_a_pod_holds_by_several_sources_adds_up() -> None:
+    pod = a_pod().asks(1).on("n0", {"main": (G0,)}).obj
+    claimed = PodHoldings("uid-p", "n0", {G1: Holding(G1)}, requested={MIG: 1}, unknown={MIG: 1})
+
+    found = holdings(pod, (assigned_devices, lambda _: claimed, lambda _: None))
+
+    assert found == PodHoldings(
+        "uid-p",
+        "n0",
+        {G0: Holding(G0), G1: Holding(G1)},
+        requested={GPU: 1, MIG: 1},
+        unknown={MIG: 1},
+    )
+    assert holdings(pod, ()) is None

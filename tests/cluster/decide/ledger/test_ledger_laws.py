@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.decide.ledger import WHOLE, Ledger, NodeView
+from cluster.decide.ledger import DeviceUse, Ledger, NodeView
 from cluster.objects.assignment import encode_drift
 from tests.fakes.objects import a100, a_node, a_pod
 
@@ -80,7 +80,7 @@ def test_l1_a_device_held_twice_is_a_conflict_and_no_held_device_is_free(pods: l
 
     view = ledger.view("n0")
     counts = {f"GPU-n0-{index}": sum(index in held for held in pods) for index in range(4)}
-    assert view.held == {uuid: WHOLE * count for uuid, count in counts.items() if count}
+    assert view.held == {uuid: DeviceUse(whole=count) for uuid, count in counts.items() if count}
     assert view.conflicts == tuple(uuid for uuid, count in counts.items() if count > 1)
     found = [d.uuid for models in view.free_by_model.values() for ds in models.values() for d in ds]
     assert found == [uuid for uuid, count in counts.items() if not count]

@@ -148,9 +148,9 @@ def test_changing_the_returned_assumed_binds_does_not_change_the_ledger() -> Non
 
 
 @pytest.mark.parametrize(
-    ("builder", "devices"), [(BOUND, {G0: WHOLE}), (WAITING.on("n0"), {})], ids=["assigned", "unknown"]
+    ("builder", "devices"), [(BOUND, [G0]), (WAITING.on("n0"), [])], ids=["assigned", "unknown"]
 )
-def test_the_holding_of_a_pod_can_be_looked_up(builder: PodBuilder, devices: dict[str, int]) -> None:
+def test_the_holding_of_a_pod_can_be_looked_up(builder: PodBuilder, devices: list[str]) -> None:
     ledger = a_ledger()
     assert ledger.holding("uid-p") is None
 
@@ -158,7 +158,7 @@ def test_the_holding_of_a_pod_can_be_looked_up(builder: PodBuilder, devices: dic
 
     holding = ledger.holding("uid-p")
     assert holding is not None
-    assert (holding.node, holding.devices) == ("n0", devices)
+    assert (holding.node, list(holding.devices)) == ("n0", devices)
 
 
 # --- conflicts ------------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
 """A node as decisions see it: what is there, what works, what is held, what is kept."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster import names
-from cluster.decide.ledger import WHOLE, NodeView
-from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger import WHOLE, DeviceUse, Holding, NodeView, PodHoldings, Room
+from cluster.decide.ledger.amounts import NO_ROOM, NO_USE, SharingMode
 from cluster.decide.ledger.view import ByModel, view_of
 from cluster.objects.inventory import Device
 from tests.fakes.objects import A100, A6000, a100, a6000
@@ -12,12 +16,16 @@ from tests.fakes.objects import A100, A6000, a100, a6000
 GPU = names.GPU_RESOURCE
 MIG = "nvidia.com/mig-1g.10gb"
 G0, G1, G2 = (f"GPU-n0-{index}" for index in range(3))
-P = Holding(uid="uid-p", node="n0", devices={G0: WHOLE})
-Q = Holding(uid="uid-q", node="n0", devices={G1: WHOLE}, unknown={GPU: 1, MIG: 2})
+P = PodHoldings(uid="uid-p", node="n0", devices={G0: Holding(G0)})
+Q = PodHoldings(uid="uid-q", node="n0", devices={G1: Holding(G1)}, unknown={GPU: 1, MIG: 2})
+
+
+def share(memory: int, *, compute: int = 0, mode: SharingMode = "mps") -> Holding:
+    return Holding(G0, memory, compute, mode)
 
 
 def a_view(
-    *devices: Device, holdings: tuple[Holding, ...] = (), on_hold: dict[str, str] | None = None
+    *devices: Device, holdings: tuple[PodHoldings, ...] = (), on_hold: dict[str, str] | None = None
 ) -> NodeView:
     return view_of("n0", devices=devices or None, fault=None, holdings=holdings, on_hold=on_hold or {})
 
@@ -96,34 +104,89 @@ def test_a_model_of_which_nothing_is_free_is_still_a_model_of_the_node() -> None
 
 
 def test_holdings_of_pods_are_added_up_by_device_and_by_resource() -> None:
-    share = Holding(uid="uid-s", node="n0", devices={G0: 300}, unknown={MIG: 1})
+    part = share(8192, compute=30)
+    more = PodHoldings(uid="uid-s", node="n0", devices={G2: part, G0: part}, unknown={MIG: 1})
 
-    view = a_view(*three(), holdings=(P, Q, share))
+    view = a_view(*three(), holdings=(P, Q, more, replace(more, unknown={})))
 
-    assert view.held == {G0: WHOLE + 300, G1: WHOLE}
+    both = {"shares": 2, "memory": 16384, "compute": 60, "modes": frozenset({"mps"})}
+    assert view.held == {G0: DeviceUse(whole=1, **both), G1: WHOLE, G2: DeviceUse(**both)}
     assert view.unknown == {GPU: 1, MIG: 3}
 
 
 @pytest.mark.parametrize(
-    ("amounts", "conflicts"),
-    [((WHOLE,), ()), ((500, 500), ()), ((500, 501), (G0,)), ((WHOLE, WHOLE), (G0,))],
+    ("held", "conflicts"),
+    [
+        ((Holding(G0),), ()),
+        ((Holding(G0), Holding(G0)), (G0,)),
+        ((share(40_000, compute=50), share(41_920, compute=50)), ()),
+        ((share(40_000), share(41_921)), (G0,)),
+        ((share(1, compute=50), share(1, compute=51)), (G0,)),
+        ((share(1), share(1, mode="time-slice")), (G0,)),
+        ((share(1), Holding(G0)), (G0,)),
+    ],
 )
-def test_l1_a_device_of_which_more_than_the_whole_is_held_is_a_conflict(
-    amounts: tuple[int, ...], conflicts: tuple[str, ...]
+def test_l1_a_device_of_which_more_is_held_than_there_is_is_a_conflict(
+    held: tuple[Holding, ...], conflicts: tuple[str, ...]
 ) -> None:
-    holdings = (Holding(uid=f"u{n}", node="n0", devices={G0: held}) for n, held in enumerate(amounts))
+    holdings = (PodHoldings(uid=f"u{n}", node="n0", devices={G0: part}) for n, part in enumerate(held))
 
     assert a_view(*three(), holdings=tuple(holdings)).conflicts == conflicts
 
 
 def test_conflicts_are_sorted_and_may_concern_devices_that_the_node_lacks() -> None:
-    lost = Holding(uid="uid-x", node="n0", devices={"GPU-z": 2 * WHOLE, "GPU-a": 2 * WHOLE})
+    lost = PodHoldings(uid="uid-x", node="n0", devices={name: Holding(name) for name in ("GPU-z", "GPU-a")})
 
-    assert a_view(*three(), holdings=(lost,)).conflicts == ("GPU-a", "GPU-z")
+    assert a_view(*three(), holdings=(lost, lost)).conflicts == ("GPU-a", "GPU-z")
+
+
+@pytest.mark.parametrize(
+    ("held", "room", "fitting", "too_much"),
+    [
+        ((), Room(is_whole=True, memory=81_920, compute=100), Holding(G0), share(81_921)),
+        ((Holding(G0),), NO_ROOM, None, share(1)),
+        ((share(80_000, compute=70),), Room(False, 1_920, 30, "mps"), share(1_920, compute=30), Holding(G0)),
+        ((share(80_000),), Room(False, 1_920, 100, "mps"), share(1), share(1, mode="time-slice")),
+        ((share(1, compute=70),), Room(False, 81_919, 30, "mps"), share(1), share(1, compute=31)),
+        ((share(1),), Room(False, 81_919, 100, "mps"), share(81_919), share(0)),
+    ],
+)
+def test_the_room_on_a_device_is_what_no_pod_holds(
+    held: tuple[Holding, ...], room: Room, fitting: Holding | None, too_much: Holding
+) -> None:
+    holdings = tuple(PodHoldings(uid=f"u{n}", node="n0", devices={G0: part}) for n, part in enumerate(held))
+
+    found = a_view(*three(), holdings=holdings).room(a100(0))
+
+    assert found == room
+    assert fitting is None or found.fits(fitting)
+    assert not found.fits(too_much)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Holding,
+            device=st.just(G0),
+            memory=st.integers(0, 60_000),
+            compute=st.integers(0, 60),
+            mode=st.sampled_from([None, "time-slice", "mps"]),
+        ),
+        max_size=6,
+    )
+)
+def test_l1_what_there_is_room_for_is_no_conflict_and_more_is_one(parts: list[Holding]) -> None:
+    device, use = a100(0), NO_USE
+    for part in parts:
+        fits = use.room_on(device).fits(part)
+        if not fits and part.mode is not None and part.memory == 0:
+            continue  # a share of nothing is no share
+        assert fits == (not use.plus(part).is_conflict(device))
+        use = use.plus(part) if fits else use
 
 
 def test_the_holders_of_a_device_are_the_pods_that_hold_any_share_of_it() -> None:
-    again = Holding(uid="uid-r", node="n0", devices={G0: WHOLE})
+    again = PodHoldings(uid="uid-r", node="n0", devices={G0: share(1)})
     view = a_view(*three(), holdings=(P, Q, again))
 
     assert view.holders(G0) == ("uid-p", "uid-r")
