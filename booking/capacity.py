@@ -1,4 +1,4 @@
-"""What could be booked: usable whole GPUs per model and node, and the pods that run on bookings.
+"""What could be booked: usable GPUs and MIG devices per model and node, and the pods that run on bookings.
 
 Pure. The booking server computes it from its cluster cache (``booking.availability.cluster_capacity``) and
 passes it to every decision.
@@ -23,11 +23,13 @@ class Capacity:
     """Devices per model and node. A model with only unhealthy devices is known, and has 0 devices."""
 
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Model (label form) -> node -> whole healthy devices, without those of pods that are never evicted."""
+    """Model (label form) -> node -> healthy devices, without those of pods that are never evicted."""
     grants: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
     """Model -> those of these devices that are unavailable for some time."""
     pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Booking id -> node -> devices that pods of the booking have there."""
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """Model -> the resource under which pods request it; that of most nodes, where they differ."""
     pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
     """Model -> devices of unresponsive nodes: not guaranteed to any booking that begins before then."""
 

@@ -45,6 +45,10 @@ class NodeCapacity:
                 self._capacity, self._known = supply(instant, self._terms), known
             return self._capacity
 
+    def resources(self) -> Mapping[str, str]:
+        """Model -> the resource under which pods request it, of the models that nodes have now."""
+        return self.capacity().resources
+
     def blocked(self) -> Mapping[str, str]:
         """Node -> the text of its maintenance annotation, for every node."""
         with self._cache.locked():

@@ -43,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored booking: ``count`` whole GPUs of ``model`` for ``user`` in ``[start, end)``."""
+    """A stored booking: ``count`` devices of ``model`` for ``user`` in ``[start, end)``."""
 
     id: str
     """Random; a valid Kubernetes name."""

@@ -165,7 +165,7 @@ def _backends(
     terms = _terms(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
-    mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics)
+    mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics, resources=nodes.resources)
     return _Backends(
         settings=settings,
         clock=clock,
@@ -312,6 +312,7 @@ def _seen(
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
         pods_of=backends.nodes.attached,
+        resources=backends.nodes.resources,
         terms=parts.terms,
         clock=parts.clock,
     )

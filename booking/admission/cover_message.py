@@ -21,7 +21,7 @@ def clause(found: Coverage, namespace: str) -> str:
     """
     booking, asks = found.booking, found.asks
     if asks is None and found.kind == "unbookable":
-        return "Bookings cover whole GPUs, and this pod asks for other devices"
+        return "Bookings cover devices of one kind, and this pod asks for several"
     if booking is None or asks is None:
         return "No running booking"
     spec, accepted = booking.spec, clipped(" or ".join(sorted(asks.accepts)))
@@ -29,6 +29,7 @@ def clause(found: Coverage, namespace: str) -> str:
         "covered": f"covers this pod until {day(spec.end)}",
         "later": f"starts {day(spec.start)}",
         "namespace": f"is for pods of namespace {_short(spec.namespace or '')}",
+        "resource": f"is of {spec.resource}, and this pod asks for {asks.resource}",
         "model": f"is not for this pod, which accepts {accepted}",
         "count": f"is too small for this pod, which asks for {counted(asks.gpus, 'GPU')}",
         "used-up": _use(found, asks, namespace),

@@ -22,17 +22,30 @@ def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
     grants: dict[str, list[Grant]] = {}
     pauses: dict[str, list[Grant]] = {}
     pins: dict[str, dict[str, int]] = {}
+    resources: dict[str, Counter[str]] = {}
     for name, view in sorted(instant.views.items()):
         one = node_supply(view, instant)
         for model, count in one.devices.items():
             devices.setdefault(model, {})[name] = count
+        for model, resource in one.resources.items():
+            resources.setdefault(model, Counter())[resource] += 1
         for booking, count in one.pins.items():
             pins.setdefault(booking, {})[name] = count
         for model, grant in _granted(view, one.models, instant, terms):
             grants.setdefault(model, []).append(grant)
         for model, pause in _paused(view, one, instant):
             pauses.setdefault(model, []).append(pause)
-    return Capacity(devices, _fixed(grants), pins, _fixed(pauses))
+    return Capacity(
+        devices=devices,
+        grants=_fixed(grants),
+        pins=pins,
+        resources={model: _most_frequent(found) for model, found in resources.items()},
+        pauses=_fixed(pauses),
+    )
+
+
+def _most_frequent(counts: Counter[str]) -> str:
+    return min(counts, key=lambda one: (-counts[one], one))
 
 
 def _granted(

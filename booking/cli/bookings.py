@@ -14,6 +14,7 @@ from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import UnclearTimeError
+from cluster.objects.inventory import mig_profile
 
 _LIVE: Final = frozenset({"planned", "active"})
 
@@ -155,10 +156,14 @@ def _models(server: ServerConnection) -> list[str]:
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:
-    """The model of exactly this name, else all that contain it; case is ignored, spaces are hyphens."""
+    """The model of exactly this name, else all that contain it; case is ignored, spaces are hyphens.
+
+    The models of MIG devices contain that of their GPU: they count only if no GPU's model contains the word.
+    """
     folded = word.replace(" ", "-").casefold()
     same = [each for each in known if each.casefold() == folded]
-    return same or [each for each in known if folded in each.casefold()]
+    found = [each for each in known if folded in each.casefold()]
+    return same or [each for each in found if mig_profile(each) is None] or found
 
 
 def _left(booking: Row, now: datetime) -> str | None:

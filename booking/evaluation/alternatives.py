@@ -32,6 +32,7 @@ from booking.evaluation.proposals import (
 )
 from booking.rule_context import RuleContext
 from booking.rules import REQUESTER_RULES
+from cluster.objects.inventory import mig_profile
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
@@ -92,7 +93,11 @@ def _is_worthwhile(judge: Judge, candidate: Proposal, proposal: Proposal) -> boo
 def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
     """Candidates in the order of their offer, searched for only when needed; ``offered`` grows meanwhile."""
     judge = cache.judge
-    models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
+    models = [
+        model
+        for model in judge.models
+        if _is_like(model, proposal.model) and _may_ask(judge.case(changed(proposal, model=model)))
+    ]
     bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
     mine = bases.pop(proposal.model, None)
     own = [mine] if mine is not None and _is_any_left(cache, mine) else []
@@ -112,6 +117,11 @@ def _candidates(cache: CachedJudge, proposal: Proposal, offered: Sequence[Propos
     for variants in (_parts, _odd):
         for like, base in every:
             yield from ((_why(judge, less, like, proposal), less) for less in variants(cache, base))
+
+
+def _is_like(model: str, wanted: str) -> bool:
+    """Whether work for one model may run on the other: MIG devices are no alternative to whole GPUs."""
+    return mig_profile(model) is None or mig_profile(wanted) is not None
 
 
 def _with_one_change(cache: CachedJudge, like: Proposal) -> Candidates:

@@ -14,7 +14,6 @@ from typing import Final
 from booking.eviction.snapshot import EvictionSnapshot
 from booking.eviction.victims import granted_until, is_stuck, protection, stuck_from
 from booking.eviction_settings import EvictionSettings
-from cluster import names
 from cluster.decide.eviction.costs import Work, work_of
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
@@ -140,8 +139,8 @@ def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
 def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
     """Compute the entry of one node.
 
-    Unhealthy devices, and those that two pods claim to hold, are not planned with. A node with a pod whose
-    devices are unknown is left out completely.
+    Unhealthy devices, and those that two pods claim to hold, are not planned with. Nor are the devices of a
+    resource of which a pod of the node has devices that are unknown.
     """
     uids = tuple(holding.uid for holding in view.holdings)
     pods = tuple(instant.pods.get(uid) for uid in uids)
@@ -153,9 +152,7 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         pods=pods,
         booked=_booked(uids, instant),
         until=min((end for end in ends if end and end > instant.now), default=None),
-        by_model={}
-        if view.fault or view.unknown.get(names.GPU_RESOURCE)
-        else _by_model(view, known, instant),
+        by_model={} if view.fault else _by_model(view, known, instant),
     )
 
 
@@ -164,10 +161,11 @@ def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot
     for holding in view.holdings:
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
-    healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {})
     return {
         model: _model_holders([device.uuid for device in devices], of, pods, instant)
-        for model, devices in healthy.items()
+        for resource, models in view.healthy_by_model.items()
+        if not view.unknown.get(resource)
+        for model, devices in models.items()
     }
 
 

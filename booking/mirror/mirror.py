@@ -7,7 +7,7 @@ itself when the reason has disappeared.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
@@ -83,6 +83,7 @@ class Mirror:
         *,
         lease: MirrorLease,
         metrics: ServerMetrics,
+        resources: Callable[[], Mapping[str, str]] = dict,
         every: float = EVERY,
     ) -> None:
         self._kube = kube
@@ -90,6 +91,7 @@ class Mirror:
         self._clock = clock
         self._lease = lease
         self._metrics = metrics
+        self._resources = resources
         self._every = every
         self._backoff = Backoff(longest=every)
         self._triggered = threading.Event()
@@ -180,7 +182,7 @@ class Mirror:
         wanted = self._store.records_ending_after(self._clock.now() - KEPT)
         self._store.check()
         self._go_on()
-        self._write_each(plan(wanted, there, store_id=self._store.store_id))
+        self._write_each(plan(wanted, there, store_id=self._store.store_id, resources=self._resources()))
         self._reached(change)
         self._lease.renew(change, self._store.store_id)
         self._complete = self._clock.monotonic()

@@ -1,6 +1,6 @@
 """What the mirror must write: the difference between the stored bookings and the Booking objects. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from booking.records import Record
+from cluster import names
 from cluster.objects.bookings import Booking, BookingSpec, Place
 
 KEPT: Final = timedelta(days=7)
@@ -29,16 +30,27 @@ class Write:
     version: str = ""
 
 
-def plan(wanted: Iterable[Record], there: Iterable[Booking], *, store_id: str) -> tuple[Write, ...]:
+def plan(
+    wanted: Iterable[Record],
+    there: Iterable[Booking],
+    *,
+    store_id: str,
+    resources: Mapping[str, str] | None = None,
+) -> tuple[Write, ...]:
     """The writes that make the objects equal to the records: deletions, then changes, then creations.
 
     Args:
         wanted: the records that must have an object.
         there: the existing objects; those that are being deleted count as gone.
         store_id: of the database, written on every object.
+        resources: model -> resource under which the nodes offer it now. A booking of a model that none of
+            them has now keeps the resource that it had.
     """
     present = {booking.name: booking for booking in there if not booking.metadata.deletion_timestamp}
-    specs = {record.id: spec_of(record, store_id=store_id) for record in wanted}
+    specs = {
+        record.id: spec_of(record, store_id=store_id, resource=_resource(record, present, resources or {}))
+        for record in wanted
+    }
     deletions = (_delete(present[name]) for name in sorted(present.keys() - specs.keys()))
     changes = (_change(present[name], specs[name]) for name in sorted(present.keys() & specs.keys()))
     creations = (
@@ -49,7 +61,12 @@ def plan(wanted: Iterable[Record], there: Iterable[Booking], *, store_id: str) -
     return (*deletions, *(change for change in changes if change.spec), *creations)
 
 
-def spec_of(record: Record, *, store_id: str) -> BookingSpec:
+def _resource(record: Record, present: Mapping[str, Booking], resources: Mapping[str, str]) -> str:
+    before = present[record.id].spec.resource if record.id in present else names.GPU_RESOURCE
+    return resources.get(record.model, before)
+
+
+def spec_of(record: Record, *, store_id: str, resource: str = names.GPU_RESOURCE) -> BookingSpec:
     """The ``spec`` of a record's object."""
     return BookingSpec(
         user=record.user,
@@ -61,6 +78,7 @@ def spec_of(record: Record, *, store_id: str) -> BookingSpec:
         topology=record.topology,
         node=record.plan[0].node if len(record.plan) == 1 else None,
         places=tuple(Place(node=place.node, count=place.count) for place in record.plan),
+        resource=resource,
         store_id=store_id,
     )
 

@@ -13,7 +13,7 @@ from cluster.cache.node_supply import NodeSupplies
 from cluster.decide.booking_plan import PlacementCheck
 from cluster.decide.booking_plan.inputs import ModelInputs, PlanInputs, check_of, model_inputs
 from cluster.decide.booking_plan.permanent_pods import PermanentPods
-from cluster.decide.booking_plan.supply import SupplySnapshot, whole_devices
+from cluster.decide.booking_plan.supply import SupplySnapshot, bookable_devices
 from cluster.objects.bookings import Booking
 
 
@@ -120,5 +120,5 @@ def _models(inputs: PlanInputs, whole: frozenset[str]) -> frozenset[str]:
     if not inputs.blocks:
         return whole
     return frozenset(
-        model for view in inputs.instant.views.values() for model, _ in whole_devices(view.devices)
+        model for view in inputs.instant.views.values() for model, _ in bookable_devices(view.devices)
     )

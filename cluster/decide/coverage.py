@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from cluster.decide.entitlement import Candidate, UserCoverage, candidate, is_of_model, is_of_namespace
+from cluster.decide.entitlement import (
+    Candidate,
+    UserCoverage,
+    candidate,
+    is_of_model,
+    is_of_namespace,
+    is_of_resource,
+)
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
-Kind = Literal["covered", "none", "unbookable", "later", "namespace", "model", "count", "used-up", "place"]
+Kind = Literal[
+    "covered", "none", "unbookable", "later", "namespace", "resource", "model", "count", "used-up", "place"
+]
 
-_NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "model", "count", "used-up", "place")
+_NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "resource", "model", "count", "used-up", "place")
 """The checks of a running booking, in order. The booking that passes most of them is nearest to cover."""
 
 
@@ -85,6 +94,8 @@ def _may(asks: Candidate, booking: Booking) -> bool:
 def _rejections(asks: Candidate, booking: Booking) -> Iterator[Kind]:
     if not is_of_namespace(asks, booking):
         yield "namespace"
+    if not is_of_resource(asks, booking):
+        yield "resource"
     if not is_of_model(asks, booking):
         yield "model"
     if asks.gpus > booking.spec.count:

@@ -14,13 +14,14 @@ from cluster import names
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.bookings import Booking
+from cluster.objects.inventory import mig_profile
 from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A live pod that asks for whole GPUs, as far as cover is concerned."""
+    """A live pod that asks for devices of one resource, as far as cover is concerned."""
 
     uid: str
     user: str
@@ -32,12 +33,15 @@ class Candidate:
     annotated_booking: str | None
     """Name of the booking in the pod's annotation."""
     gpus: int
+    """Number of devices."""
     accepts: frozenset[str]
     """Models that it accepts; empty for any."""
     refuses: frozenset[str] = frozenset()
     """Models that it does not accept."""
     has: frozenset[str]
     """Models of the devices that it holds; empty before it is bound."""
+    resource: str = names.GPU_RESOURCE
+    """The resource that it requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +73,9 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         request = gpu_request_of(pod)
     except QuantityError:
         return None
-    if set(request.demand) != {names.GPU_RESOURCE}:
+    if len(request.demand) != 1:
         return None
+    ((resource, count),) = request.demand.items()
     return Candidate(
         uid=pod.metadata.uid,
         user=user,
@@ -78,7 +83,8 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
         name=pod.metadata.name,
         first_created=first_created(pod),
         annotated_booking=pod.metadata.annotation(names.BOOKING),
-        gpus=request.demand[names.GPU_RESOURCE],
+        resource=resource,
+        gpus=count,
         accepts=request.models,
         refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
@@ -124,7 +130,7 @@ def _place(pod: Candidate, booking: Booking) -> tuple[bool, datetime, str, str]:
 
 
 def _suits(pod: Candidate, booking: Booking) -> bool:
-    return is_of_namespace(pod, booking) and is_of_model(pod, booking)
+    return is_of_namespace(pod, booking) and is_of_resource(pod, booking) and is_of_model(pod, booking)
 
 
 def is_of_namespace(pod: Candidate, booking: Booking) -> bool:
@@ -136,5 +142,13 @@ def is_of_model(pod: Candidate, booking: Booking) -> bool:
     """Whether the pod's devices, or those that it accepts before it has any, are of the booking's model."""
     if pod.has:
         return pod.has == {booking.spec.model}
-    model = booking.spec.model
-    return model not in pod.refuses and (not pod.accepts or model in pod.accepts)
+    called = {booking.spec.model, mig_profile(booking.spec.model)}
+    return called.isdisjoint(pod.refuses) and (not pod.accepts or not called.isdisjoint(pod.accepts))
+
+
+def is_of_resource(pod: Candidate, booking: Booking) -> bool:
+    """Whether the pod requests the resource of the booking's model; a pod that has devices got the right one.
+
+    The name under which nodes offer MIG devices may change while pods that have some run on.
+    """
+    return bool(pod.has) or pod.resource == booking.spec.resource

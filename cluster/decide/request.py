@@ -39,6 +39,11 @@ class GpuRequest:
         return self.selector.models
 
     @property
+    def devices(self) -> int:
+        """How many devices it needs, whatever they are."""
+        return sum(self.demand.values())
+
+    @property
     def mixes(self) -> bool:
         """Whether its devices may be of several models: it lists several models or UUIDs, or has a hold.
 

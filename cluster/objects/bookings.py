@@ -7,6 +7,7 @@ reclaimer. The schema is in the chart (``files/bookings.yaml``).
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from cluster import names
 from cluster.objects.meta import Meta, Partial
 
 Topology = Literal["any", "single-node"]
@@ -20,7 +21,7 @@ class Place(Partial, frozen=True):
 
 
 class BookingSpec(Partial, frozen=True):
-    """``spec`` of a Booking: ``count`` whole GPUs of ``model`` in [start, end)."""
+    """``spec`` of a Booking: ``count`` devices of ``model`` in [start, end)."""
 
     user: str
     model: str
@@ -36,6 +37,8 @@ class BookingSpec(Partial, frozen=True):
     """The node on which the plan has all its devices; None if there is no such node. The plan may change."""
     places: tuple[Place, ...] = ()
     """The nodes on which the plan has its devices. The plan may change."""
+    resource: str = names.GPU_RESOURCE
+    """The resource under which the nodes offer the model: another one for MIG devices."""
     store_id: str = ""
     """The id of the database that it comes from (law L9)."""
 

@@ -23,6 +23,7 @@ from cluster import names
 from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
+_MIG: Final = "-MIG-"
 _BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
 """The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
@@ -124,7 +125,16 @@ def mig_model(model: str, profile: str) -> str:
     >>> mig_model("NVIDIA-A100-SXM4-80GB", "1g.10gb")
     'NVIDIA-A100-SXM4-80GB-MIG-1g.10gb'
     """
-    return f"{model}-MIG-{profile}"
+    return f"{model}{_MIG}{profile}"
+
+
+def mig_profile(model: str) -> str | None:
+    """The profile in the model of a MIG device; None for a whole GPU's model.
+
+    >>> mig_profile("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+    '1g.10gb'
+    """
+    return model.rpartition(_MIG)[2] if _MIG in model else None
 
 
 def _mig_resource(profile: str) -> str:

@@ -129,7 +129,7 @@ class ClusterState(ClusterCache):
 
     def plan_rejection_or_none(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
         """As ``plan_rejection``; None if no node would be rejected."""
-        now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
+        now, need = self._clock.now(), request.devices
         booking = self.cover_of(pod, now)
         if not need:
             return None
@@ -147,10 +147,10 @@ class ClusterState(ClusterCache):
 
     def _permanent_rejection(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         permanent = self._booking_plans.permanent_pods(self._clock.now())
-        decided, need = self.decided(pod.metadata.uid), request.demand[names.GPU_RESOURCE]
+        decided = self.decided(pod.metadata.uid)
         return lambda node: (
             None
-            if node == decided or permanent.allows_permanent(node, need, request.models)
+            if node == decided or permanent.allows_permanent(node, request.demand, request.models)
             else BOOKED_BY_OTHERS
         )
 
@@ -262,7 +262,7 @@ class ClusterState(ClusterCache):
     def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
         """A function: node -> whether the pod's booking has enough planned there; None if no plan matters."""
         now = self._clock.now()
-        booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
+        booking, need = self.cover_of(pod, now), request.devices
         if booking is None or not need:
             return None
         places = self._booking_plans.places(now)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from booking.eviction.victims import is_stuck, protection
 from booking.reclaimer.snapshot import Snapshot
-from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.predicates import AGENT
 from cluster.decide.scheduler_filters import Checker, checker_for
@@ -41,8 +40,8 @@ def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
     if problem := _room_problem(pod, hold, snapshot):
         return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
     view = snapshot.node_snapshots[hold.node][0]
-    model = snapshot.cover[pod.metadata.uid].spec.model
-    healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {}).get(model, ())
+    spec = snapshot.cover[pod.metadata.uid].spec
+    model, healthy = spec.model, view.healthy_by_model.get(spec.resource, {}).get(spec.model, ())
     takes = replace(device_selector_of(pod), models=frozenset({model})).takes
     if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
         return HoldStatus(

@@ -125,7 +125,7 @@ def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
         pod=pod,
         request=request,
         model=booking.spec.model,
-        need=request.demand[names.GPU_RESOURCE],
+        need=request.devices,
         closed=barred(pod),
         snapshot=snapshot,
         booking=booking,

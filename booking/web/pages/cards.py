@@ -88,8 +88,18 @@ def card_of(
     pods: tuple[str, ...] | None,
     risk: Risk | None,
     terms: EvictionSettings,
+    resource: str = names.GPU_RESOURCE,
 ) -> Card:
-    """The card of a booking; ``terms`` decide what happens to its pods."""
+    """The card of a booking.
+
+    Args:
+        record: the booking.
+        clock: the site's clock.
+        pods: the pods that it covers; None while that is not known.
+        risk: why it cannot be kept; None if it can.
+        terms: what happens to its pods.
+        resource: the resource under which pods request its model.
+    """
     state = record.state(clock.now)
     turn = record.end if state == "active" else record.start
     passed = (clock.now - record.start) / (record.end - record.start)
@@ -116,7 +126,7 @@ def card_of(
         booked_by=record.created_by,
         version=record.version,
         share=_share(record),
-        snippet=_snippet(record),
+        snippet=_snippet(record, resource),
         risk=risk,
         acts=_acts(record, state, clock, terms),
     )
@@ -210,7 +220,7 @@ def _share(record: Record) -> str:
     )
 
 
-def _snippet(record: Record) -> str:
+def _snippet(record: Record, resource: str) -> str:
     """The manifest of a pod that uses the booking, with as many GPUs as one pod can have."""
     where = f" --namespace {record.namespace}" if record.namespace else ""
     return f"""kubectl create{where} -f - <<'END'
@@ -227,5 +237,5 @@ spec:
     image: {_IMAGE}
     resources:
       limits:
-        {names.GPU_RESOURCE}: {_places(record)[0]}
+        {resource}: {_places(record)[0]}
 END"""

@@ -117,4 +117,6 @@ class PageParts:
     pods_of: PodsOf
     terms: EvictionSettings
     """What happens to pods whose booking is over."""
+    resources: Callable[[], Mapping[str, str]] = dict
+    """Model -> the resource under which pods request it."""
     clock: Clock

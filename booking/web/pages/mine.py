@@ -22,6 +22,7 @@ from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
 from booking.web.pages.risks import Risk, alternative_texts, risk_of, taken
 from booking.web.pages.site_clock import BadTimeError
+from cluster import names
 
 ChangeVerb = Literal["length", "move", "resize", "take"]
 _PAGE: Final = 50
@@ -196,6 +197,7 @@ class MinePages:
             pods=None if pods is None else pods.get(record.id, ()),
             risk=risks.get(record.id),
             terms=self._parts.terms,
+            resource=self._parts.resources().get(record.model, names.GPU_RESOURCE),
         )
         if at is None or at[0] != record.id:
             return card

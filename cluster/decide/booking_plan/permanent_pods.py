@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from cluster.decide.booking_plan.inputs import PlanInputs, check_of, model_inputs
 from cluster.decide.booking_plan.placement_check import PlacementCheck
 from cluster.decide.booking_plan.supply import NodeSupply, node_supply
+from cluster.objects.inventory import mig_profile
 
 
 class PermanentPods:
@@ -27,24 +28,27 @@ class PermanentPods:
         self._supplies = supplies
         self._checks: dict[str, PlacementCheck | None] = {}
 
-    def allows_permanent(self, node: str, devices: int, models: AbstractSet[str]) -> bool:
-        """Whether every booking keeps its place when this many devices of a node are taken for good.
+    def allows_permanent(self, node: str, demand: Mapping[str, int], models: AbstractSet[str]) -> bool:
+        """Whether every booking keeps its place when so many devices of a node are taken for good.
 
         Args:
             node: the node's name.
-            devices: number of devices.
+            demand: resource -> number of devices.
             models: the models that they may be of, in label form; empty for any model of the node.
         """
         theirs = self._known().get(node)
-        there = [model for model in theirs.devices if not models or model in models] if theirs else []
-        return all(self._allows_permanent(model, node, devices) for model in there)
+        return theirs is None or all(
+            self._allows_permanent(model, node, demand.get(theirs.resource(model), 0))
+            for model in theirs.devices
+            if not models or not models.isdisjoint({model, mig_profile(model)})
+        )
 
     def _allows_permanent(self, model: str, node: str, devices: int) -> bool:
         if model not in self._checks:
             (setting,) = model_inputs(self._inputs, [model], self._known())
             self._checks[model] = check_of(setting, self._inputs.instant.now, is_all=True)
         known = self._checks[model]
-        return known is None or known.allows_permanent(node, devices)
+        return known is None or not devices or known.allows_permanent(node, devices)
 
     def _known(self) -> Mapping[str, NodeSupply]:
         if self._supplies is None:

@@ -11,7 +11,7 @@ there, but machines reboot and agents are replaced: that does not endanger a boo
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -20,7 +20,7 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.protection import is_stuck, lasting_protection
 from cluster.objects.bookings import Booking
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, resource_of
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_terminating
 
@@ -57,36 +57,43 @@ class NodeSupply:
     """Model -> number of available devices, for every model that the node has."""
     pins: Mapping[str, int]
     """Booking -> devices that its pods have here."""
+    resources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Model -> resource under which the node offers it."""
+
+    def resource(self, model: str) -> str:
+        """The resource under which the node offers a model."""
+        return self.resources.get(model, names.GPU_RESOURCE)
 
 
 def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
     """What a node has for bookings: nothing while its inventory cannot be read."""
     if view.fault:
         return NodeSupply({}, {}, {})
-    whole = tuple(whole_devices(view.devices))
+    known = tuple(bookable_devices(view.devices))
     lost = {uuid for holding in view.holdings if _stays(holding, instant) for uuid in holding.devices}
     models = {
         device.uuid: model
-        for model, device in whole
+        for model, device in known
         if device.is_healthy and view.name not in instant.gone and device.uuid not in lost
     }
     counts = Counter(models.values())
-    unknown = view.unknown.get(names.GPU_RESOURCE, 0)
+    unknown = {model: view.unknown.get(resource_of(device), 0) for model, device in known}
     pins: Counter[str] = Counter()
     for holding in view.holdings:
         if booking := instant.cover.get(holding.uid):
             pins[booking.name] += len(holding.devices)
-    return NodeSupply(models, {model: max(0, counts[model] - unknown) for model, _ in whole}, pins)
+    devices = {model: max(0, counts[model] - unknown[model]) for model, _ in known}
+    return NodeSupply(models, devices, pins, {model: resource_of(device) for model, device in known})
 
 
-def whole_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
-    """(model in label form, device) of each GPU of a node that is advertised whole.
+def bookable_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
+    """(model in label form, device) of each GPU and MIG device of a node that a pod can have.
 
-    MIG devices and the GPUs that are cut into them are left out.
+    GPUs that are cut into MIG devices are left out.
     """
     cut = {device.parent for device in devices if device.parent is not None}
     for device in devices:
-        if device.parent is None and device.profile is None and device.uuid not in cut:
+        if device.uuid not in cut:
             yield names.model_label(device.model), device
 
 

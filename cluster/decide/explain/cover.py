@@ -70,7 +70,7 @@ def messages(pod: Pod, known: Covered) -> Iterator[str]:
     if known.user is None:
         yield "So no booking can cover it."
     elif found.asks is None and found.kind == "unbookable":
-        yield "Bookings cover whole GPUs, and it asks for other devices."
+        yield "Bookings cover devices of one kind, and it asks for several."
     elif found.booking is None or found.asks is None:
         yield f"No booking of {known.user}'s is running."
         if known.over:
@@ -85,6 +85,7 @@ def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) ->
         "covered": f"covers it until {at(spec.end)}",
         "later": f"does not cover it yet: it begins at {at(spec.start)}",
         "namespace": f"does not cover it: it is for pods of the namespace {spec.namespace} alone",
+        "resource": f"does not cover it: it asks for {asks.resource}, and that model is {spec.resource}",
         "model": f"does not cover it: {_models(asks, spec.model)}",
         "count": f"does not cover it: it asks for {counted(asks.gpus, 'GPU')}",
         "used-up": f"does not cover it: {_use(pod, found, asks)}",
@@ -139,6 +140,7 @@ def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
     ways = {
         "later": f"From {at(spec.start)} on the booking {booking.name} covers it.",
         "namespace": f"In the namespace {spec.namespace} the booking would cover it; or change the booking.",
+        "resource": f"Asking for {spec.resource} in place of {asks.resource} would let the booking cover it.",
         "model": f"A booking of what it has or accepts would cover it. This one is for {spec.model}.",
         "count": f"A booking of at least {count} would cover it.",
         "used-up": f"When pods that use the booking end and leave {count} of it, it covers this one.",

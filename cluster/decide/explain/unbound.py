@@ -155,7 +155,7 @@ def _reasons(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot) -> dict
 
 def _is_allowed(pod: Pod, waiting: _Waiting, node: str, snapshot: ExplanationSnapshot) -> bool:
     """Whether every other booking would still find a place if the pod were on the node."""
-    booking, need = waiting.booking, waiting.request.demand.get(names.GPU_RESOURCE, 0)
+    booking, need = waiting.booking, waiting.request.devices
     if not need:
         return True
     if booking is None:
@@ -163,7 +163,7 @@ def _is_allowed(pod: Pod, waiting: _Waiting, node: str, snapshot: ExplanationSna
         return (
             not stays
             or snapshot.permanent_pods is None
-            or snapshot.permanent_pods.allows_permanent(node, need, waiting.request.models)
+            or snapshot.permanent_pods.allows_permanent(node, waiting.request.demand, waiting.request.models)
         )
     known = snapshot.placement_checks.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)

@@ -118,10 +118,10 @@ class TestMessages:
         other = in_namespace(an_older_pod("a"), "lab")
         assert message(a_new_pod(), other, bookings=[a_booking()]).endswith("used up by pod lab/a")
 
-    def test_a_pod_of_mig_profiles_gets_the_message_that_bookings_are_of_whole_gpus(self) -> None:
+    def test_a_pod_of_a_mig_profile_gets_the_message_of_which_resource_its_booking_is(self) -> None:
         pod = PodBuilder("new", uid=NEW).of("alice").asks(1, resource="nvidia.com/mig-1g.10gb").obj
-        assert message(pod, bookings=[a_booking()]) == (
-            "Bookings cover whole GPUs, and this pod asks for other devices"
+        assert message(pod, bookings=[a_booking()]).endswith(
+            " is of nvidia.com/gpu, and this pod asks for nvidia.com/mig-1g.10gb"
         )
 
     def test_the_message_names_the_nearest_booking(self) -> None:

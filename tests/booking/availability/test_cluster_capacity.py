@@ -48,7 +48,21 @@ def grants(instant: SupplySnapshot, terms: EvictionSettings = WITH_MAIA) -> dict
 
 def test_the_devices_of_every_model_are_counted_node_by_node() -> None:
     devices = {A100: {"n0": 2, "n1": 2}, A6000: {"n1": 1}}
-    assert supply(an_instant(), EvictionSettings()) == Capacity(devices)
+    assert supply(an_instant(), EvictionSettings()) == Capacity(
+        devices, resources=dict.fromkeys(devices, names.GPU_RESOURCE)
+    )
+
+
+def test_a_model_is_requested_under_the_resource_that_most_nodes_have_for_it() -> None:
+    def cut(node: str, **more: str) -> tuple[Device, ...]:
+        whole = a100(0, node)
+        part = a100(0, uuid=f"MIG-{node}", model="SLICE", parent=whole.uuid, profile="1g.10gb", **more)
+        return whole, part
+
+    mixed = "nvidia.com/mig-1g.10gb"
+    instant = an_instant(n0=cut("n0", resource=names.GPU_RESOURCE), n1=cut("n1"), n2=cut("n2"))
+    assert supply(instant, EvictionSettings()).resources == {"SLICE": mixed}
+    assert supply(instant, EvictionSettings()).devices == {"SLICE": {"n0": 1, "n1": 1, "n2": 1}}
 
 
 def test_the_nodes_are_ordered_by_name() -> None:
@@ -63,7 +77,9 @@ def test_the_nodes_are_ordered_by_name() -> None:
 
 def test_a_model_whose_devices_are_all_unhealthy_is_known_and_has_none() -> None:
     instant = an_instant(n0=(a100(0, health="unhealthy"),))
-    assert supply(instant, EvictionSettings()) == Capacity({A100: {"n0": 0}})
+    assert supply(instant, EvictionSettings()) == Capacity(
+        {A100: {"n0": 0}}, resources={A100: names.GPU_RESOURCE}
+    )
 
 
 def test_a_cluster_without_nodes_has_nothing() -> None:

@@ -9,6 +9,7 @@ from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_lease, a_node, a_pod
 
@@ -16,15 +17,14 @@ HOUR = timedelta(hours=1)
 
 
 class FakeCluster:
-    """Two nodes of two A100 and one A6000 each."""
+    """Two nodes of two A100 and one A6000 each, or others."""
 
-    def __init__(self) -> None:
+    def __init__(self, **nodes: tuple[Device, ...]) -> None:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
-        self.cache.replace_nodes(
-            [a_node(name, a100(0, name), a100(1, name), a6000(2, name)) for name in ("n0", "n1")]
-        )
-        for name in ("n0", "n1"):
+        there = nodes or {name: (a100(0, name), a100(1, name), a6000(2, name)) for name in ("n0", "n1")}
+        self.cache.replace_nodes([a_node(name, *devices) for name, devices in there.items()])
+        for name in there:
             self.cache.apply_lease(a_lease(name, renewed=self.clock.now()))
 
     def run(self, name: str, node: str, *indices: int, worked: int = 1, evictions: int = 0) -> None:

@@ -27,6 +27,7 @@ from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, star
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 
 SECOND = timedelta(seconds=1)
+SLICE = f"{A100}-MIG-1g.10gb"
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -384,3 +385,25 @@ def test_a_terminating_pod_with_a_grant_counts_differently_at_the_earlier_instan
     )
     now = cluster.now(EvictionSettings(maia=True))
     assert HolderCache().at(now)["n0"].until == EPOCH + HANGS_AFTER
+
+
+def test_mig_devices_are_read_by_their_model_whatever_their_resource() -> None:
+    whole = a100(0)
+    parts = [a100(0, uuid=f"MIG-{n}", model=SLICE, parent=whole.uuid, profile="1g.10gb") for n in (1, 2)]
+    cluster = FakeCluster(n0=(whole, *parts, a100(1)))
+    pod = a_pod("one").asks(1, resource="nvidia.com/mig-1g.10gb")
+    cluster.cache.apply_pod(pod.on("n0", {"main": ("MIG-1",)}).obj)
+
+    found = read(cluster, model=SLICE)
+
+    assert (found.free, names_of(found), evictable(found)) == (("MIG-2",), ["one"], ["one"])
+    assert read(cluster).free == ("GPU-n0-1",)
+
+
+def test_l6_an_unknown_device_closes_the_models_of_its_resource_alone() -> None:
+    whole = a100(0)
+    part = a100(0, uuid="MIG-1", model=SLICE, parent=whole.uuid, profile="1g.10gb")
+    cluster = FakeCluster(n0=(whole, part, a100(1)))
+    cluster.cache.apply_pod(a_pod("one").asks(1, resource="nvidia.com/mig-1g.10gb").on("n0").obj)
+
+    assert HolderCache().at(cluster.now())["n0"].by_model.keys() == {A100}

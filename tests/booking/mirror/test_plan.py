@@ -1,6 +1,8 @@
 """What the mirror writes, from the wanted and the existing objects."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
 
 import msgspec
 
@@ -17,14 +19,17 @@ CREATED = {
     "start": "2026-03-02T09:00:00Z",
     "end": "2026-03-04T09:00:00Z",
     "topology": "any",
+    "resource": "nvidia.com/gpu",
     "storeId": "ours",
 }
 
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
-def the_object(record: Record, **metadata: object) -> Booking:
-    """The object of a record."""
+
+def the_object(record: Record, more: Mapping[str, object] = NOTHING, **metadata: object) -> Booking:
+    """The object of a record, with other fields of its spec."""
     meta = {"name": record.id, "uid": f"uid-{record.id}", "resourceVersion": "7", **metadata}
-    spec = fields_of(spec_of(record, store_id="ours"))
+    spec = fields_of(spec_of(record, store_id="ours")) | dict(more)
     return msgspec.convert({"metadata": meta, "spec": spec}, Booking)
 
 
@@ -106,3 +111,14 @@ def test_instants_are_written_in_utc_and_whole_seconds() -> None:
 
     assert write.spec["start"] == "2026-03-02T09:00:00Z"
     assert plan([record], [the_object(record)], store_id="ours") == ()
+
+
+def test_the_resource_follows_the_nodes_and_stays_while_none_of_them_has_the_model() -> None:
+    record = a_record()
+    (write,) = plan([record], [], store_id="ours", resources={record.model: "nvidia.com/mig-1g.10gb"})
+    assert write.spec["resource"] == "nvidia.com/mig-1g.10gb"
+
+    there = the_object(record, {"resource": "nvidia.com/mig-1g.10gb"})
+    assert plan([record], [there], store_id="ours") == ()
+    (write,) = plan([record], [there], store_id="ours", resources={record.model: "nvidia.com/gpu"})
+    assert write.spec == {"resource": "nvidia.com/gpu"}

@@ -134,7 +134,7 @@ def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() 
     def bears() -> bool:
         permanent = cluster.booking_plans.permanent_pods(cluster.clock.now())
         assert cluster.booking_plans.permanent_pods(cluster.clock.now()) is permanent
-        return permanent.allows_permanent("n0", 1, frozenset())
+        return permanent.allows_permanent("n0", {names.GPU_RESOURCE: 1}, frozenset())
 
     assert bears()
     one = cluster.book("b-1", 5, 7, 1, ("n0", 1))

@@ -75,12 +75,11 @@ def test_other_bookings_of_a_covered_pod_s_user_are_not_reported() -> None:
     [
         a_pod().asks(1),
         a_pod().of("alice"),
-        a_pod().of("alice").asks(1, resource=MIG),
         alices().asks(1, container="slice", resource=MIG),
         alices().terminating(),
         alices().ended(),
     ],
-    ids=["without a user", "without GPUs", "of a MIG device", "of both kinds", "terminating", "ended"],
+    ids=["without a user", "without GPUs", "of both kinds", "terminating", "ended"],
 )
 def test_a_pod_that_no_booking_can_cover_is_reported_as_such_whatever_is_booked(pod: PodBuilder) -> None:
     assert why(pod, a_booking()) == Coverage(kind="unbookable")

@@ -175,19 +175,65 @@ MIG = "nvidia.com/mig-1g.10gb"
     "pod",
     [
         a_pod("p").of("alice"),
-        a_pod("p").of("alice").asks(1, resource=MIG),
         a_pod("p").of("alice").asks(1).asks(1, container="part", resource=MIG),
         a_pod("p").asks(1),
         a_pod("p").of("").asks(1),
         a_pod("p").of("alice").asks(1).terminating(),
         a_pod("p").of("alice").asks(1).ended("Failed"),
     ],
-    ids=["no GPU", "a MIG device", "a MIG device too", "no owner", "no name", "leaving", "ended"],
+    ids=["no GPU", "a MIG device too", "no owner", "no name", "leaving", "ended"],
 )
-def test_no_pod_is_covered_that_has_ended_has_no_owner_or_asks_for_anything_but_whole_gpus(
+def test_no_pod_is_covered_that_has_ended_has_no_owner_or_asks_for_several_kinds(
     pod: PodBuilder,
 ) -> None:
     assert candidate(pod.obj, held=None, models={}) is None
+
+
+SLICE = f"{A100}-MIG-1g.10gb"
+SLICES = a_booking(model=SLICE, resource=MIG)
+
+
+def slices(*, count: int = 1, wanted: str = "") -> PodBuilder:
+    pod = a_pod("p").of("alice").asks(count, resource=MIG)
+    return pod.wants(wanted) if wanted else pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "booking", "is_covered"),
+    [
+        (slices(), SLICES, True),
+        (slices(), a_booking(model=SLICE), False),
+        (slices(), a_booking(), False),
+        (a_pod("p").of("alice").asks(1), SLICES, False),
+        (a_pod("p").of("alice").asks(1), a_booking(model=SLICE), True),
+        (slices(wanted="1g.10gb"), SLICES, True),
+        (slices(wanted="2g.20gb"), SLICES, False),
+        (slices(count=2), SLICES, False),
+    ],
+    ids=[
+        "its profile",
+        "its model under another resource",
+        "a whole GPU",
+        "a GPU for a profile",
+        "its model as GPUs",
+        "wanted by profile",
+        "another profile wanted",
+        "too many",
+    ],
+)
+def test_a_booking_of_a_mig_profile_covers_pods_that_request_the_resource_of_its_model(
+    pod: PodBuilder, booking: Booking, *, is_covered: bool
+) -> None:
+    found = candidate(pod.obj, held=None, models={})
+    assert found is not None
+    assert bool(entitlement([booking], [found], EPOCH)) == is_covered
+
+
+def test_a_pod_that_has_a_booked_mig_device_stays_covered_whatever_the_resource_is_called_now() -> None:
+    pod = a_pod("p").of("alice").asks(1).obj
+    running = candidate(pod, held={"main": ("MIG-1",)}, models={"MIG-1": SLICE})
+    assert running is not None
+    assert entitlement([SLICES], [running], EPOCH)
 
 
 def test_a_pod_with_an_unreadable_amount_is_not_covered() -> None:

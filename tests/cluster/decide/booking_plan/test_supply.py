@@ -234,10 +234,18 @@ def test_whether_a_pod_hangs_is_judged_at_the_instant() -> None:
     assert node_supply(_view(_held(pod)), later).devices == {A100: 1}
 
 
-def test_a_gpu_that_is_cut_into_mig_devices_is_not_in_the_supply() -> None:
-    part = a100(1, parent=FIRST.uuid, profile="1g.10gb")
-    assert node_supply(_view(devices=(FIRST, part)), _snapshot()) == NodeSupply({}, {}, {})
-    assert node_supply(_view(devices=(FIRST, part, a100(2))), _snapshot()).devices == {A100: 1}
+def test_a_gpu_that_is_cut_is_in_the_supply_as_its_mig_devices_under_their_resource() -> None:
+    small = a100(1, uuid="MIG-1", model=f"{A100}-MIG-1g.10gb", parent=FIRST.uuid, profile="1g.10gb")
+    renamed = a100(1, uuid="MIG-2", model="B-MIG-1g.10gb", parent="b", profile="1g.10gb", resource="own")
+
+    supply = node_supply(_view(devices=(FIRST, small, a100(2), renamed)), _snapshot())
+
+    assert supply.devices == {small.model: 1, A100: 1, renamed.model: 1}
+    assert supply.resources == {
+        small.model: "nvidia.com/mig-1g.10gb",
+        A100: names.GPU_RESOURCE,
+        renamed.model: "own",
+    }
 
 
 def test_models_are_counted_under_one_spelling() -> None:

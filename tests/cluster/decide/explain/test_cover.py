@@ -118,12 +118,21 @@ def test_an_empty_user_counts_as_no_owner() -> None:
     assert _messages(pod) == ["So no booking can cover it."]
 
 
-def test_a_pod_that_asks_for_parts_of_gpus_can_never_be_covered() -> None:
-    pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb")
+def test_a_pod_that_asks_for_devices_of_two_kinds_can_never_be_covered() -> None:
+    pod = alices().asks(1).asks(1, container="part", resource="nvidia.com/mig-1g.5gb")
     assert _messages(pod, bookings=(a_booking(),)) == [
-        "Bookings cover whole GPUs, and it asks for other devices."
+        "Bookings cover devices of one kind, and it asks for several."
     ]
     assert _would(pod, bookings=(a_booking(),)) == []
+
+
+def test_a_pod_that_asks_for_another_resource_than_its_booking_learns_which_one_is_covered() -> None:
+    pod = a_pod("p").of("alice").asks(1, resource="nvidia.com/mig-1g.5gb")
+    (message,) = _messages(pod, bookings=(a_booking(),))
+    assert "it asks for nvidia.com/mig-1g.5gb, and that model is nvidia.com/gpu" in message
+    assert _would(pod, bookings=(a_booking(),)) == [
+        "Asking for nvidia.com/gpu in place of nvidia.com/mig-1g.5gb would let the booking cover it."
+    ]
 
 
 @pytest.mark.parametrize(
