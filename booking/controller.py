@@ -36,8 +36,8 @@ from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.in_cluster import configured
 from cluster.kube.leader_election import LeaderElector
+from cluster.kube.official_client import configured
 from cluster.objects.pods import Pod
 from cluster.process import logs
 from cluster.process.certificates import CertificateExpiry

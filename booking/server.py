@@ -51,7 +51,7 @@ from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
-from cluster.kube.in_cluster import configured
+from cluster.kube.official_client import configured
 from cluster.kube.token_review import TokenReviews
 from cluster.kube.transport import Timeouts
 from cluster.process import logs

@@ -15,8 +15,8 @@ from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.in_cluster import configured
 from cluster.kube.interface import Kube
+from cluster.kube.official_client import configured
 from cluster.kube.transport import Timeouts
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock

@@ -18,8 +18,8 @@ from cluster.kube.backoff import unpredictable
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.in_cluster import configured
 from cluster.kube.interface import Kube
+from cluster.kube.official_client import configured
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
 from cluster.process.settings import SettingsError, load

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from cluster.kube.backoff import Backoff
-from cluster.kube.connection import Connection
+from cluster.kube.connection import ApiServerAccess
 from cluster.kube.errors import (
     Conflict,
     Malformed,
@@ -62,7 +62,7 @@ class KubeClient:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiServerAccess,
         clock: Clock,
         *,
         user_agent: str,

@@ -1,14 +1,17 @@
 """The API server's address and our credentials: the input of a client.
 
-``cluster.kube.in_cluster`` makes the connection of a pod.
+``cluster.kube.in_cluster`` makes the connection of a small process in a pod, ``cluster.kube.official_client``
+that of the others.
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
+import urllib3
 
 from cluster.process.clock import Clock
 
@@ -20,6 +23,10 @@ TOKEN_READ_EVERY: Final = 60.0
 
 class BadConnectionError(ValueError):
     """The settings for reaching the API server are missing or wrong."""
+
+
+SocketOptions = Sequence[tuple[int, int, int]]
+"""(level, option, value), as ``socket.setsockopt`` takes them."""
 
 
 class Credentials(Protocol):
@@ -90,6 +97,29 @@ def _read_token(path: Path) -> str:
     return token
 
 
+class ApiServerAccess(Protocol):
+    """How the API server is reached: by ``Connection``, or by the official client's configuration."""
+
+    @property
+    def server(self) -> str:
+        """URL, e.g. ``https://10.96.0.1:443``."""
+        ...
+
+    @property
+    def credentials(self) -> Credentials:
+        """The source of the tokens that requests carry."""
+        ...
+
+    def pools(self, connections: int, options: SocketOptions) -> urllib3.PoolManager:
+        """Pools of connections with our certificates, through the proxy if there is one.
+
+        Args:
+            connections: number of connections to keep.
+            options: of every socket.
+        """
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Connection:
     """Everything a client needs to reach the API server."""
@@ -117,3 +147,15 @@ class Connection:
         ):
             if path is not None and not path.is_file():
                 raise BadConnectionError(f"The {what} file {path} for the API server does not exist.")
+
+    def pools(self, connections: int, options: SocketOptions) -> urllib3.PoolManager:
+        """See ``ApiServerAccess``."""
+        return urllib3.PoolManager(
+            num_pools=1,
+            maxsize=connections,
+            socket_options=options,
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=str(self.ca_file) if self.ca_file else None,
+            cert_file=str(self.client_certificate) if self.client_certificate else None,
+            key_file=str(self.client_key) if self.client_key else None,
+        )

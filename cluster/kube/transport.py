@@ -14,13 +14,13 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connection import HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 from urllib3.response import BaseHTTPResponse, HTTPResponse
 from urllib3.util.ssl_ import create_urllib3_context
 
-from cluster.kube.connection import Connection
+from cluster.kube.connection import ApiServerAccess
 from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, Unsent, refusal_of, refused
 from cluster.process.clock import Clock
 
@@ -32,6 +32,7 @@ KEEPALIVE: Final = (
 )
 """A peer that vanished without closing the connection is noticed after a minute, also in the pool."""
 
+_OPTIONS: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *KEEPALIVE)
 _CHUNK: Final = 65536
 CONNECTIONS: Final = 16
 """Number of connections to keep; further simultaneous requests open, and close, one each."""
@@ -103,7 +104,7 @@ class Transport:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiServerAccess,
         clock: Clock,
         *,
         user_agent: str,
@@ -117,15 +118,7 @@ class Transport:
         self._timeouts = timeouts
         self._began: datetime | None = None
         """The API server's time at the zero of our monotonic clock, by its last answer."""
-        self._pools = urllib3.PoolManager(
-            num_pools=1,
-            maxsize=connections,
-            socket_options=[*HTTPConnection.default_socket_options, *KEEPALIVE],
-            cert_reqs="CERT_REQUIRED",
-            ca_certs=str(connection.ca_file) if connection.ca_file else None,
-            cert_file=str(connection.client_certificate) if connection.client_certificate else None,
-            key_file=str(connection.client_key) if connection.client_key else None,
-        )
+        self._pools = connection.pools(connections, _OPTIONS)
         self._pools.pool_classes_by_scheme = {"http": HTTPConnectionPool, "https": _Pool}
         # Looked up once: finding the pool of an address takes a sixth of the time of a request.
         self._pool = self._pools.connection_from_url(self._server)

@@ -51,6 +51,8 @@ NOBODY = {
     "sqlalchemy",
     "yaml",
 }
+OFFICIAL_CLIENT = {"kubernetes", "pydantic", "requests", "yaml"}
+"""The official Kubernetes client and what it brings."""
 WEB = {"flask", "jinja2", "werkzeug"}
 DATABASE = {"peewee", "playhouse", "psycopg", "sqlite3"}
 TLS = {"cryptography", "uvicorn"}
@@ -58,14 +60,14 @@ NODE = {"grpc", "google.protobuf", "pynvml"}
 TESTING = {"cluster.fake", "devcluster", "hypothesis", "pytest", "tests", "unittest.mock"}
 FORBIDDEN = {
     "node agent": NOBODY | WEB | DATABASE | TLS | TESTING | {"booking", "extender", "cluster.cache"},
-    "extender": NOBODY | DATABASE | TLS | NODE | TESTING | {"booking", "deviceplugin"},
-    # It reads the policy, which is YAML, and the signatures of an identity provider.
-    "booking server": (NOBODY - {"yaml"})
+    "extender": (NOBODY - OFFICIAL_CLIENT) | DATABASE | TLS | NODE | TESTING | {"booking", "deviceplugin"},
+    # It reads the signatures of an identity provider.
+    "booking server": (NOBODY - OFFICIAL_CLIENT)
     | (TLS - {"cryptography"})
     | NODE
     | TESTING
     | {"booking.admission", "booking.reclaimer", "deviceplugin", "extender"},
-    "controller": NOBODY
+    "controller": (NOBODY - OFFICIAL_CLIENT)
     | WEB
     | DATABASE
     | NODE
