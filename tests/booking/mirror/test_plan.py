@@ -8,6 +8,7 @@ import msgspec
 
 from booking.mirror.plan import fields_of, plan, spec_of
 from booking.records import Place, Record
+from cluster import names
 from cluster.objects.bookings import Booking
 from tests.booking.mirror.memory_source import a_record
 from tests.fakes.objects import A100
@@ -19,7 +20,7 @@ CREATED = {
     "start": "2026-03-02T09:00:00Z",
     "end": "2026-03-04T09:00:00Z",
     "topology": "any",
-    "resource": "nvidia.com/gpu",
+    "resource": names.GPU_RESOURCE,
     "storeId": "ours",
 }
 
@@ -120,5 +121,5 @@ def test_the_resource_follows_the_nodes_and_stays_while_none_of_them_has_the_mod
 
     there = the_object(record, {"resource": "nvidia.com/mig-1g.10gb"})
     assert plan([record], [there], store_id="ours") == ()
-    (write,) = plan([record], [there], store_id="ours", resources={record.model: "nvidia.com/gpu"})
-    assert write.spec == {"resource": "nvidia.com/gpu"}
+    (write,) = plan([record], [there], store_id="ours", resources={record.model: names.GPU_RESOURCE})
+    assert write.spec == {"resource": names.GPU_RESOURCE}
