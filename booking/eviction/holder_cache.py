@@ -217,7 +217,7 @@ def _by_model(
             of.setdefault(uuid, []).append(holding)
     healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {})
     return {
-        model: _model_holders([device.uuid for device in devices], of, pods, members, instant)
+        model: _model_holders([device.uuid for device in devices], of, pods, instant, members=members)
         for model, devices in healthy.items()
     }
 
@@ -226,8 +226,9 @@ def _model_holders(
     uuids: list[str],
     of: Mapping[str, list[Holding]],
     pods: Mapping[str, Pod],
-    members: Mapping[str, Member],
     instant: EvictionSnapshot,
+    *,
+    members: Mapping[str, Member],
 ) -> ModelHolders:
     free = tuple(uuid for uuid in uuids if uuid not in of)
     held: dict[str, tuple[Holding, list[str]]] = {}

@@ -20,7 +20,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds until a rejected pod comes back at most."""
 
 MOST_STARTS: Final = 10
-"""Failures in a row before it runs, in five minutes, after which a failed start is taken for its own fault."""
+"""Failures in a row after which a failed start is taken as the pod's own fault: after five minutes."""
 
 Verdict = Literal["comes back", "has run", "cannot start", "not ours"]
 """``has run``: it may have had its one run (restartPolicy Never), so it is not run a second time. ``cannot

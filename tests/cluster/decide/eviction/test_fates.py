@@ -21,6 +21,7 @@ from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod
 
 Json = dict[str, Any]
+PAIR = {"backoffLimit": 0, "parallelism": 2}
 ON_DISRUPTION = [{"type": names.DISRUPTION_TARGET, "status": "True"}]
 
 
@@ -71,8 +72,8 @@ def in_a_word(jobs: Mapping[str, Job], *, at_once: int = 1, **metadata: Any) -> 
         (policy(on_codes("FailJob", "In", 42), on_disruption("Ignore"), limit=0), 0, "replaced"),
         (policy(on_codes("FailJob", "In", 143), on_disruption("Ignore")), 0, "gang j"),
         (policy(on_codes("FailJob", "NotIn", 42), on_disruption("Ignore")), 0, "gang j"),
-        (policy(on_codes("Ignore", "In", 137), limit=0) | {"parallelism": 2}, 0, "gang j"),
-        (policy(on_codes("Count", "In", 143), on_disruption("Ignore"), limit=0) | {"parallelism": 2}, 0, "gang j"),
+        ({**policy(on_codes("Ignore", "In", 137)), **PAIR}, 0, "gang j"),
+        ({**policy(on_codes("Count", "In", 143), on_disruption("Ignore")), **PAIR}, 0, "gang j"),
         (policy(on_disruption("FailJob")), 0, "gang j"),
         (policy(on_disruption("Count")), 0, "replaced"),
         ({"backoffLimitPerIndex": 1}, 9, "replaced"),
