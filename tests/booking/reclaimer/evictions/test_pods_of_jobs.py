@@ -42,11 +42,9 @@ def test_it_comes_back_with_its_request_and_is_not_the_jobs_any_more() -> None:
     world = a_world()
     world.play()
     assert came_back(world)
-    assert world.recorder.events[-1] == (
-        "p",
-        names.REQUEUED,
-        f"This pod came back and waits for a GPU. {world.why.message} The Job train does not count it any more.",
-    )
+    after = f"{world.why.message} The Job train does not count it any more."
+    message = f"This pod came back and waits for a GPU. {after}"
+    assert world.recorder.events[-1] == ("p", names.REQUEUED, message)
 
 
 def test_a_pod_whose_job_replaces_it_or_is_not_known_does_not_come_back() -> None:
