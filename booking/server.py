@@ -205,7 +205,7 @@ def _app(backends: _Backends) -> "WSGIApplication":
         clock,
         backends.policy.current,
         backends.nodes.capacity,
-        evictions=PodOrders(backends.asking, home=settings.namespace),
+        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.jobs.all),
         gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )

@@ -119,12 +119,14 @@ def test_a_job_that_fails_with_a_pod_is_spared_and_its_only_pod_comes_back_by_ou
     alice: Person, bob: Person, playground: Playground
 ) -> None:
     give(playground, alice.name)
+    playground.apply(deployment("oldest", node="node-a"))
+    await_one(playground, "oldest")
     playground.apply(job("single", node="node-a", ignores_disruption=False))
     first = await_one(playground, "single")
     playground.apply(job("pair", node="node-b", pods=2, ignores_disruption=False))
     playground.await_that("both pods of the pair run", lambda: _running(playground, "pair") == 2)
-    bob.book(2)
-    hers = bob.create(a100("booked", gpus=2))
+    bob.book(1)
+    hers = bob.create(a100("booked"))
     playground.await_phase([hers])
     back = await_one(playground, "single", after=first, phase="Pending")
     assert (back.metadata.name, back.metadata.annotation(names.RECREATED_FROM)) == (

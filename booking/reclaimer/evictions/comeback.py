@@ -41,7 +41,7 @@ Step = Literal[
 MEANINGS: Mapping[Step, str] = {
     "store": "Ask whether the pod would be accepted again (dry run), and store it as a template.",
     "add finalizer": "Put our finalizer and label on the victim.",
-    "take": "Evict the victim, or end it; one that a kubelet rejected has ended already, and is deleted.",
+    "take": "Evict the victim, or end it; one that failed before it ran has ended already, and is deleted.",
     "clear condition": "Take back the condition `DisruptionTarget` of a victim that need not go.",
     "remove finalizer": "Take finalizer and label off a victim that need not go.",
     "restore": "Store the template again: the victim leaves by our hand, and it is missing.",
