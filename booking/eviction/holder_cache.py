@@ -188,7 +188,7 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
     members = tuple(
         member
         for uid, pod in known.items()
-        if (member := member_of(pod, gpus=gpus[uid], work=work_of(pod), leaves=_leaves(pod, instant)))
+        if (member := member_of(pod, gpus=gpus[uid], leaves=_leaves(pod, instant)))
     )
     ends = chain.from_iterable((granted_until(pod, instant.terms), stuck_from(pod)) for pod in known.values())
     return NodeHolders(

@@ -19,19 +19,24 @@ FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds until a rejected pod comes back at most."""
 
+_OWN_FAULT: Final = ("exec:", "executable file")
+"""Parts of the messages of runc and crun about a command that the image lacks, or may not be executed."""
 MOST_STARTS: Final = 10
 """Failures in a row after which a failed start is taken as the pod's own fault: after five minutes."""
 
 Verdict = Literal["comes back", "has run", "cannot start", "not ours"]
 """``has run``: it may have had its one run (restartPolicy Never), so it is not run a second time. ``cannot
-start``: the cause seems to be the pod itself, such as a command that its image lacks."""
+start``: it has failed like this so often that the cause seems to be the pod itself."""
 
 
 def verdict(pod: FailedPod) -> Verdict:
     """What becomes of a pod that has failed; one with a controller is left to it."""
     if pod.metadata.controller or not asks_for_gpus(pod):
         return "not ours"
-    if start_error(pod) is not None and not pod.status.has_begun:
+    error = start_error(pod)
+    if error is not None and not pod.status.has_begun:
+        if any(part in error for part in _OWN_FAULT):
+            return "not ours"
         return "comes back" if pod.metadata.count(names.KUBELET_REJECTIONS) < MOST_STARTS else "cannot start"
     if not is_rejected_by_kubelet(pod):
         return "not ours"
@@ -64,7 +69,7 @@ def no_comeback_message(pod: FailedPod) -> str:
     """Why it does not come back."""
     why = "It had begun before, and its restartPolicy is Never: it is not run a second time."
     if verdict(pod) == "cannot start":
-        why = f"It came back {MOST_STARTS} times for nothing and stays failed: check its image and command."
+        why = f"It came back {MOST_STARTS} times for nothing and stays failed: check what it mounts and runs."
     return f"{rejection_message(pod)} {why}"
 
 

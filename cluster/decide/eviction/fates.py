@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from cluster import names
-from cluster.decide.eviction.costs import Work
+from cluster.decide.eviction.costs import Work, work_of
 from cluster.objects.jobs import ExitCodes, Job
 from cluster.objects.meta import Owner
 from cluster.objects.pods import Pod
@@ -85,12 +85,12 @@ class Member:
         return self.pod.metadata.uid
 
 
-def member_of(pod: Pod, *, gpus: int, work: Work, leaves: bool) -> Member | None:
+def member_of(pod: Pod, *, gpus: int, leaves: bool) -> Member | None:
     """A bound pod as a member of what its controller runs; None for one that is replaced in any case."""
     controller = pod.metadata.controller
     if controller is None or (controller.group, controller.kind) in REPLACING:
         return None
-    return Member(pod, controller, gpus, work, leaves)
+    return Member(pod, controller, gpus, work_of(pod), leaves)
 
 
 def job_of(pod: Pod, jobs: Mapping[str, Job]) -> Job | None:

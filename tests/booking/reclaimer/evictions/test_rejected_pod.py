@@ -128,8 +128,10 @@ def test_a_pod_whose_containers_could_not_be_started_comes_back() -> None:
         not_started(containerStatuses=[{"name": "c", "state": {"waiting": {}}}]),
         not_started(reason="Evicted"),
         not_started(phase="Succeeded"),
+        not_started(state={"message": 'unable to start container process: exec: "/x": no such file'}),
+        not_started(state={"message": "executable file `/x` not found: No such file or directory"}),
     ],
-    ids=["it ran", "its start is unknown", "an init container ran", "it waits", "evicted", "it is done"],
+    ids=["it ran", "start unknown", "an init container ran", "waits", "evicted", "done", "runc", "crun"],
 )
 def test_a_pod_that_may_have_run_or_failed_for_another_reason_does_not(pod: FailedPod) -> None:
     assert verdict(pod) == "not ours"

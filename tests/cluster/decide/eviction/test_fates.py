@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.eviction.costs import Work
 from cluster.decide.eviction.fates import (
     BARE,
     INDEX_FAILURES,
@@ -161,7 +160,7 @@ def test_a_job_that_somebody_made_who_may_make_another_is_left_to_them() -> None
 
 
 def a_member(name: str, by: Json | None = None, *, node: str = "n0", leaves: bool = False) -> Member:
-    found = member_of(a_pod(name, by, node=node), gpus=1, work=Work(), leaves=leaves)
+    found = member_of(a_pod(name, by, node=node), gpus=1, leaves=leaves)
     assert found is not None
     return found
 
