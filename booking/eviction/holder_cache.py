@@ -54,6 +54,8 @@ class Costs:
     fates: Fates = field(default_factory=Fates)
     outgoing: AbstractSet[str] = frozenset()
     """Uids of pods that must leave already."""
+    _of_gangs: dict[str, int] = field(default_factory=dict)
+    """Key of a gang -> what it loses, computed once."""
 
     def victim(self, holder: Holder, devices: tuple[str, ...]) -> Victim:
         """An evictable holder of these devices, as a victim."""
@@ -77,9 +79,12 @@ class Costs:
 
     def of_gang(self, key: str) -> int:
         """What a gang loses when it ends."""
-        return sum(
-            member.work.unsaved.lost(member.gpus, self.now, self.restart) for member in self.fates.gang(key)
-        )
+        if key not in self._of_gangs:
+            self._of_gangs[key] = sum(
+                member.work.unsaved.lost(member.gpus, self.now, self.restart)
+                for member in self.fates.gang(key)
+            )
+        return self._of_gangs[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,6 +220,10 @@ class Fates:
         self._jobs = jobs or {}
 
     @cached_property
+    def _by_uid(self) -> Mapping[str, Member]:
+        return {member.uid: member for member in self._members}
+
+    @cached_property
     def _of_controller(self) -> Mapping[str, list[Member]]:
         found: dict[str, list[Member]] = {}
         for member in self._members:
@@ -252,7 +256,7 @@ class Fates:
 
     def nodes_of(self, uids: AbstractSet[str]) -> frozenset[str]:
         """The nodes with members of what these members' controllers run: their fates depend on them."""
-        controllers = {member.controller.uid for member in self._members if member.uid in uids}
+        controllers = {self._by_uid[uid].controller.uid for uid in uids if uid in self._by_uid}
         of_them = (member for uid in controllers for member in self._of_controller[uid])
         return frozenset(filter(None, (member.pod.spec.node_name for member in of_them)))
 
