@@ -82,13 +82,13 @@ class BatchJob:
             kube.patch(PODS, meta.name, body, namespace=meta.namespace)
 
     def _create_pod(self, kube: Kube) -> None:
-        self.created += 1
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": self.uid}
         metadata = {
             **(self.template.get("metadata") or {}),
-            "name": f"{self.name}-{self.created}",
+            "name": f"{self.name}-{self.created + 1}",
             "labels": {UID_LABEL: self.uid},
             "finalizers": [TRACKING],
             "ownerReferences": [{**owner, "controller": True}],
         }
         kube.create(PODS, {"metadata": metadata, "spec": self.template["spec"]}, namespace=self.namespace)
+        self.created += 1
