@@ -165,10 +165,17 @@ def _reclaim(base: _Base) -> Reclaimer:
     settings, clock, kube = base.settings, base.clock, base.kube
     events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
     evictor = PodEvictor(
-        kube, clock, events, scheduler=settings.scheduler_name, executor=base.executor, random=base.random
+        kube,
+        clock,
+        events,
+        scheduler=settings.scheduler_name,
+        executor=base.executor,
+        random=base.random,
+        jobs=base.cache.jobs.all,
     )
     evictor.follow(base.following)
     base.following.follow_namespaces()
+    base.following.follow_jobs()
     base.following.follow_scheduling_objects()
     elector = LeaderElector(
         kube,

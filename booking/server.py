@@ -162,6 +162,7 @@ def _backends(
     cache = ClusterCache(clock, home=settings.namespace)
     following = Informers(kube, cache, clock, namespace=settings.namespace)
     following.follow_namespaces()
+    following.follow_jobs()
     terms = _terms(settings)
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
@@ -204,7 +205,7 @@ def _app(backends: _Backends) -> "WSGIApplication":
         clock,
         backends.policy.current,
         backends.nodes.capacity,
-        evictions=PodOrders(backends.asking, home=settings.namespace),
+        evictions=PodOrders(backends.asking, home=settings.namespace, jobs=backends.cache.jobs.all),
         gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )

@@ -11,6 +11,7 @@ from cluster.decide.explain import ExplanationSnapshot
 from cluster.decide.protection import never_evicted_reason
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
+from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -34,6 +35,8 @@ class StatusSnapshot:
     """Where pods that stay indefinitely may be placed."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    """``namespace/name`` -> Job."""
     uses: Mapping[str, str] = field(default_factory=dict)
     """Node -> how its GPUs are used, as its agent reports it."""
     terms: EvictionSettings = field(default_factory=EvictionSettings)
@@ -87,6 +90,7 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             nodes=dict(cache.nodes),
             namespaces=cache.namespaces,
+            jobs=cache.jobs.all(),
             uses=dict(cache.uses),
             terms=terms,
         )

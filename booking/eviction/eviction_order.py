@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from booking.eviction.holder_cache import HolderCache, ModelHolders, victim_of
+from booking.eviction.holder_cache import Costs, Holder, HolderCache, ModelHolders
 from booking.eviction.snapshot import EvictionSnapshot
 from booking.wording import counted, span
 from cluster.decide.eviction.costs import SECOND, microseconds
+from cluster.decide.eviction.fates import BARE, Fate
 from cluster.decide.eviction.victim_selection import Victim, price
 
 _MINUTE = timedelta(minutes=1)
@@ -32,6 +33,10 @@ class NextVictim:
     """How often it was evicted before."""
     free: int
     """Free devices of the model: while they suffice, no pod is evicted."""
+    not_replaced: str = ""
+    """Why no other pod takes up its work, so that all of it is lost: a clause; empty where one does."""
+    gang: int = 1
+    """Number of pods whose work is lost with it, itself included."""
 
 
 def order(
@@ -44,39 +49,47 @@ def order(
         excluded: uids of pods that are already leaving.
         nodes: where booked pods could be placed; None: everywhere.
     """
-    now, restart = microseconds(instant.now), round(instant.terms.restart_cost_seconds * SECOND)
+    holder_cache = HolderCache()
+    node_holders_of = holder_cache.at(instant)
+    costs = Costs(
+        now=microseconds(instant.now),
+        restart=round(instant.terms.restart_cost_seconds * SECOND),
+        fates=holder_cache.fates(instant),
+        outgoing=excluded,
+    )
     open_nodes = None if nodes is None else frozenset(nodes)
-    found: dict[str, list[tuple[Victim, str]]] = {}
+    found: dict[str, list[tuple[Victim, str, Fate]]] = {}
     free: dict[str, int] = {}
-    for node, node_holders in HolderCache().at(instant).items():
+    for node, node_holders in node_holders_of.items():
         if open_nodes is None or node in open_nodes:
             for model, model_holders in node_holders.by_model.items():
                 free[model] = free.get(model, 0) + len(
                     set(model_holders.free) - node_holders.view.on_hold.keys()
                 )
-                for victim in _victims(model_holders, now, restart, excluded):
-                    found.setdefault(model, []).append((victim, node))
+                for holder in _evictable(model_holders, excluded):
+                    fate = costs.fates.of(holder.member, outgoing=excluded) if holder.member else BARE
+                    found.setdefault(model, []).append((costs.victim(holder, holder.devices), node, fate))
     return tuple(
         NextVictim(
             uid=victim.uid,
             model=model,
             node=node,
             gpus=len(victim.devices),
-            lost=timedelta(microseconds=victim.cost),
+            lost=timedelta(microseconds=price((victim,))[0]),
             evictions=victim.evictions,
             free=free[model],
+            not_replaced=fate.why,
+            gang=len(costs.fates.gang(fate.gang)) if fate.gang else 1,
         )
         for model in sorted(found)
-        for victim, node in sorted(found[model], key=lambda one: price((one[0],)))
+        for victim, node, fate in sorted(found[model], key=lambda one: price((one[0],)))
     )
 
 
-def _victims(
-    model_holders: ModelHolders, now: int, restart: int, excluded: frozenset[str]
-) -> Iterator[Victim]:
+def _evictable(model_holders: ModelHolders, excluded: frozenset[str]) -> Iterator[Holder]:
     for holder in model_holders.holders:
         if holder.evictable and holder.devices and holder.uid not in excluded:
-            yield victim_of(holder, holder.devices, now, restart=restart)
+            yield holder
 
 
 def why(one: NextVictim, *, position: int) -> str:
@@ -86,8 +99,17 @@ def why(one: NextVictim, *, position: int) -> str:
     )
     before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
     return (
-        f"No booking covers it, and its eviction would lose {in_words(one.lost)} of GPU time: {rank}.{before}"
+        f"No booking covers it, and its eviction would lose {in_words(one.lost)} of GPU time: "
+        f"{rank}.{_of_controller(one)}{before}"
     )
+
+
+def _of_controller(one: NextVictim) -> str:
+    """What is counted because of its controller: a sentence, or nothing."""
+    if not one.not_replaced:
+        return ""
+    what = f"all work of {one.gang} pods" if one.gang > 1 else "all of its work"
+    return f" That is {what}, saved or not, since {one.not_replaced}."
 
 
 def in_words(lost: timedelta) -> str:

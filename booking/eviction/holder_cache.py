@@ -5,6 +5,7 @@ values, so the same snapshot gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
@@ -15,6 +16,7 @@ from booking.eviction.snapshot import EvictionSnapshot
 from booking.eviction.victims import granted_until, is_stuck, protection, stuck_from
 from booking.eviction_settings import EvictionSettings
 from cluster.decide.eviction.costs import Work, work_of
+from cluster.decide.eviction.fates import Fates, Member, member_of
 from cluster.decide.eviction.victim_selection import Victim
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.holdings import PodHoldings
@@ -37,17 +39,51 @@ class Holder:
     leaves: bool
     """Whether the pod is terminating, and does not hang."""
     evictable: bool
+    member: Member | None = None
+    """The same as a member of what its controller runs, if that may not replace it."""
 
 
-def victim_of(holder: Holder, devices: tuple[str, ...], now: int, *, restart: int) -> Victim:
-    """An evictable holder of these devices, as a victim; instants and lengths in microseconds."""
-    return Victim(
-        uid=holder.uid,
-        devices=devices,
-        cost=holder.work.lost(holder.gpus, now, restart),
-        since=holder.work.since(now),
-        evictions=holder.work.evictions,
-    )
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What evictions destroy at one instant; instants and lengths in microseconds."""
+
+    now: int
+    restart: int
+    """The cost of a restart for each GPU."""
+    fates: Fates = field(default_factory=Fates)
+    outgoing: AbstractSet[str] = frozenset()
+    """Uids of pods that must leave already."""
+    _of_gangs: dict[str, int] = field(default_factory=dict)
+    """Key of a gang -> what it loses, computed once."""
+
+    def victim(self, holder: Holder, devices: tuple[str, ...]) -> Victim:
+        """An evictable holder of these devices, as a victim."""
+        work, cost, gang, gang_cost = holder.work, 0, "", 0
+        fate = self.fates.of(holder.member, outgoing=self.outgoing) if holder.member else None
+        if fate is None or fate.is_replaced:
+            cost = work.lost(holder.gpus, self.now, self.restart)
+        elif fate.gang:
+            gang, gang_cost = fate.gang, self.of_gang(fate.gang)
+        else:
+            cost = work.unsaved.lost(holder.gpus, self.now, self.restart)
+        return Victim(
+            uid=holder.uid,
+            devices=devices,
+            cost=cost,
+            since=work.since(self.now),
+            evictions=work.evictions,
+            gang=gang,
+            gang_cost=gang_cost,
+        )
+
+    def of_gang(self, key: str) -> int:
+        """What a gang loses when it ends."""
+        if key not in self._of_gangs:
+            self._of_gangs[key] = sum(
+                member.work.unsaved.lost(member.gpus, self.now, self.restart)
+                for member in self.fates.gang(key)
+            )
+        return self._of_gangs[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +121,8 @@ class NodeHolders:
     recomputed."""
     by_model: Mapping[str, ModelHolders] = field(default_factory=dict)
     """Model -> its devices and holders on this node."""
+    members: tuple[Member, ...] = ()
+    """Its pods whose controllers may not replace them."""
 
 
 class HolderCache:
@@ -108,6 +146,11 @@ class HolderCache:
             for name, view in instant.node_snapshots.views.items()
         }
         return self._nodes
+
+    def fates(self, instant: EvictionSnapshot) -> Fates:
+        """The fates of the pods that ``at`` has returned for the same instant."""
+        members = (member for node_holders in self._nodes.values() for member in node_holders.members)
+        return Fates(members, instant.jobs)
 
     def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
         """Whether the settings, or the protected namespaces, differ from those of the last call."""
@@ -145,6 +188,12 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
     uids = tuple(holding.uid for holding in view.holdings)
     pods = tuple(instant.pods.get(uid) for uid in uids)
     known = {pod.metadata.uid: pod for pod in pods if pod}
+    gpus = {holding.uid: len(holding.devices) for holding in view.holdings}
+    members = tuple(
+        member
+        for uid, pod in known.items()
+        if (member := member_of(pod, gpus=gpus[uid], leaves=_leaves(pod, instant)))
+    )
     ends = chain.from_iterable((granted_until(pod, instant.terms), stuck_from(pod)) for pod in known.values())
     return NodeHolders(
         view=view,
@@ -152,17 +201,26 @@ def _node_holders(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
         pods=pods,
         booked=_booked(uids, instant),
         until=min((end for end in ends if end and end > instant.now), default=None),
-        by_model={} if view.fault else _by_model(view, known, instant),
+        by_model={}
+        if view.fault
+        else _by_model(view, known, {member.uid: member for member in members}, instant),
+        members=members,
     )
 
 
-def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot) -> dict[str, ModelHolders]:
+def _leaves(pod: Pod, instant: EvictionSnapshot) -> bool:
+    return is_terminating(pod) and not is_stuck(pod, instant.now)
+
+
+def _by_model(
+    view: NodeView, pods: Mapping[str, Pod], members: Mapping[str, Member], instant: EvictionSnapshot
+) -> dict[str, ModelHolders]:
     of: dict[str, list[PodHoldings]] = {}
     for holding in view.holdings:
         for uuid in holding.devices:
             of.setdefault(uuid, []).append(holding)
     return {
-        model: _model_holders([device.uuid for device in devices], of, pods, instant)
+        model: _model_holders([device.uuid for device in devices], of, pods, instant, members=members)
         for resource, models in view.healthy_by_model.items()
         if not view.unknown.get(resource)
         for model, devices in models.items()
@@ -170,7 +228,12 @@ def _by_model(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot
 
 
 def _model_holders(
-    uuids: list[str], of: Mapping[str, list[PodHoldings]], pods: Mapping[str, Pod], instant: EvictionSnapshot
+    uuids: list[str],
+    of: Mapping[str, list[PodHoldings]],
+    pods: Mapping[str, Pod],
+    instant: EvictionSnapshot,
+    *,
+    members: Mapping[str, Member],
 ) -> ModelHolders:
     free = tuple(uuid for uuid in uuids if uuid not in of)
     held: dict[str, tuple[PodHoldings, list[str]]] = {}
@@ -184,8 +247,9 @@ def _model_holders(
             devices=tuple(devices),
             gpus=len(holding.devices),
             work=work_of(pods[uid]),
-            leaves=is_terminating(pods[uid]) and not is_stuck(pods[uid], instant.now),
+            leaves=_leaves(pods[uid], instant),
             evictable=protection(pods[uid], holding, instant) is None,
+            member=members.get(uid),
         )
         for uid, (holding, devices) in held.items()
         if uid in pods  # others are known only to the node's agent

@@ -7,6 +7,7 @@ from typing import Protocol
 from booking.eviction_settings import EvictionSettings
 from cluster.decide.ledger import NodeView
 from cluster.objects.bookings import Booking
+from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
 
@@ -46,6 +47,11 @@ class EvictionSnapshot(Protocol):
     @property
     def namespaces(self) -> Mapping[str, Namespace]:
         """Name -> Namespace."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """``namespace/name`` -> Job."""
         ...
 
     @property

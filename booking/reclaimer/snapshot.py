@@ -13,6 +13,7 @@ from cluster.decide.ledger.holdings import PodHoldings
 from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
+from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -44,6 +45,8 @@ class Snapshot:
     """Pods with an annotation of the reclaimer: a hold, a notice, a bar, cover."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    """``namespace/name`` -> Job."""
     cluster_objects: ClusterObjects = field(default_factory=ClusterObjects)
     """Resources and constraints of the nodes besides GPUs, for placing a pod."""
     state: str = ""
@@ -117,6 +120,7 @@ def take(
             places=booking_plans.places(now) if booking_plans else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
             namespaces=cache.namespaces,
+            jobs=cache.jobs.all(),
             cluster_objects=cluster_objects,
             state=encode_versions(cache.reached),
             terms=terms,

@@ -1,29 +1,36 @@
 """Orders to evict a pod, written on the pod: the controller carries them out."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Final
 
 import structlog
 
 from booking.errors import ClusterError, UnknownPodError
 from booking.service.context import PodToEvict, refused, whole
 from cluster import names
+from cluster.decide.eviction.fates import fate_of, is_brought_back_by_us
 from cluster.decide.protection import never_evicted_reason
 from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.demand import demand
 from cluster.objects.evict_orders import EvictOrder, encode_order
+from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod, asks_for_gpus, container_needs, is_terminal, is_terminating
 
 log = structlog.get_logger(__name__)
+
+_BACK_BY_US: Final = "it fails with its only pod, which GPU Booking brings back with its request for GPUs"
 
 
 class PodOrders:
     """Implements ``booking.service.context.Evictions`` with the API server."""
 
-    def __init__(self, kube: Kube, *, home: str) -> None:
-        """Args: home: the product's own namespace."""
+    def __init__(self, kube: Kube, *, home: str, jobs: Callable[[], Mapping[str, Job]] = dict) -> None:
+        """Args: home: the product's own namespace; jobs: returns ``namespace/name`` -> Job."""
         self._kube = kube
+        self._jobs = jobs
         self._home = home
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
@@ -38,9 +45,8 @@ class PodOrders:
 
     def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
         """See ``Evictions``: the API server validates the very patch that would be written."""
-        return _described(
-            self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)), dry_run=True)
-        )
+        found = self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)), dry_run=True)
+        return _described(found, self._jobs())
 
     def _write(self, namespace: str, pod: str, order: EvictOrder, *, dry_run: bool = False) -> Pod:
         """Write the order, possibly as a dry run; returns the pod as it was read."""
@@ -77,13 +83,15 @@ class PodOrders:
             raise refused("never-evicted", f"The pod {pod.key} stays: {why}.")
 
 
-def _described(pod: Pod) -> PodToEvict:
+def _described(pod: Pod, jobs: Mapping[str, Job]) -> PodToEvict:
     """The pod's description for people."""
-    owners = [each for each in pod.metadata.owner_references or () if each.controller]
+    owner = pod.metadata.controller
+    why = _BACK_BY_US if is_brought_back_by_us(pod, jobs) else fate_of(pod, jobs).why
     return PodToEvict(
         user=pod.metadata.annotation(names.USER) or None,
         booking=pod.metadata.annotation(names.BOOKING) or None,
         node=pod.spec.node_name or "",
         gpus=sum(demand(container_needs(pod)).values()),
-        controller=next((f"{each.kind}/{each.name}" for each in owners), None),
+        controller=f"{owner.kind}/{owner.name}" if owner else None,
+        not_replaced=why or None,
     )

@@ -16,7 +16,7 @@ from cluster.cache.cover import Cover
 from cluster.cache.fair_lock import FairLock
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 from cluster.cache.placement_needs import PlacementNeeds
-from cluster.cache.scheduling_objects import SchedulingObjects
+from cluster.cache.scheduling_objects import SchedulingObjects, Store
 from cluster.decide.adoption import Pair
 from cluster.decide.booking_plan.supply import GONE_AFTER, SupplySnapshot
 from cluster.decide.entitlement import UserCoverage
@@ -28,6 +28,7 @@ from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import HoldError, hold_of
+from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminal
@@ -102,6 +103,8 @@ class ClusterCache:
         """Name -> the maintenance annotation of the nodes that have one; replaced, never changed."""
         self.namespaces: dict[str, Namespace] = {}
         """Name -> Namespace, as it is now; empty where they are not followed."""
+        self.jobs: Final = Store[Job](self._lock, nothing)
+        """All Jobs; none where they are not followed. No decision waits for their changes alone."""
         self.reached: dict[str, str] = {}
         """Kind -> the newest resourceVersion that was reported of it."""
         self._watchers: list[Callable[[], None]] = []

@@ -13,6 +13,7 @@ from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import (
     BOOKINGS,
+    JOBS,
     LEASES,
     NAMESPACES,
     NODES,
@@ -83,6 +84,10 @@ class Informers:
     def follow_namespaces(self) -> None:
         """Follow Namespaces too, for the administrators' annotations; before the threads are started."""
         self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._cache), self._clock))
+
+    def follow_jobs(self) -> None:
+        """Follow Jobs too, for what an eviction destroys; before the threads are started."""
+        self.add("jobs", Reflector(self._kube, JOBS, self._cache.jobs, self._clock))
 
     def follow_scheduling_objects(self) -> None:
         """Follow everything else that placement depends on, for planning; before the threads are started."""

@@ -26,8 +26,9 @@ class Store(Generic[T]):
         self._objects: dict[str, T] = {}
 
     def all(self) -> Mapping[str, T]:
-        """Name, or ``namespace/name``, -> object, at this instant; the lock must be held."""
-        return dict(self._objects)
+        """Name, or ``namespace/name``, -> object, at this instant."""
+        with self._lock:
+            return dict(self._objects)
 
     def replace(self, items: Sequence[T], _version: str, /) -> None:
         """A list: objects that are not in it are gone."""

@@ -15,6 +15,7 @@ import msgspec
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.failed_pods import FailedPod
+from cluster.objects.jobs import Job
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
@@ -176,6 +177,7 @@ STORAGE_CLASSES: Final = Resource(
     namespaced=False,
     type=StorageClass,
 )
+JOBS: Final = Resource(group="batch", version="v1", plural="jobs", kind="Job", namespaced=True, type=Job)
 SECRETS: Final = Resource(
     group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret
 )

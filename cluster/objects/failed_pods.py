@@ -36,7 +36,9 @@ class FailedContainer(ContainerStatus, frozen=True):
     def has_begun(self) -> bool:
         """Whether the container has run, however briefly."""
         states = (self.state, self.last_state)
-        return any(state and (state.running or state.terminated) for state in states)
+        return any(
+            state and (state.running or (state.terminated and state.terminated.has_begun)) for state in states
+        )
 
 
 class FailedSpec(PodSpec, frozen=True):

@@ -1,4 +1,7 @@
-"""Pods that a kubelet rejected at admission, recognised by their status. They stay failed."""
+"""Pods that failed before they ran, by their status: a kubelet rejected them, or could not start them.
+
+They stay failed.
+"""
 
 from typing import Final
 
@@ -19,6 +22,21 @@ def is_rejected_by_kubelet(pod: Pod) -> bool:
     """Whether a kubelet has rejected the pod, even if its containers had run before."""
     reason = pod.status.reason or ""
     return pod.status.phase == "Failed" and (reason in REASONS or reason.startswith(OUT_OF))
+
+
+def start_error(pod: Pod) -> str | None:
+    """Why no container of a failed pod could be started, in the runtime's words; None for any other pod.
+
+    A runtime that is restarted, or a kubelet that is killed, at that moment leaves such a pod, if its
+    restartPolicy is Never. Of its init containers this does not know (``FailedStatus.has_begun``).
+    """
+    if pod.status.phase != "Failed" or pod.status.reason:
+        return None
+    states = [status.state for status in pod.status.container_statuses or () if status.state]
+    ended = [state.terminated for state in states if state.terminated]
+    if not ended or any(state.running for state in states) or any(one.has_begun for one in ended):
+        return None
+    return next((one.message for one in ended if one.message), "")
 
 
 def blames_node(pod: Pod) -> bool:

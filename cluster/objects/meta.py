@@ -40,10 +40,16 @@ class Versioned(Partial, frozen=True):
 class Owner(Partial, frozen=True):
     """One entry of ``metadata.ownerReferences``."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group of its kind; ``""`` for the core group."""
+        return self.api_version.rpartition("/")[0]
 
 
 class Meta(Partial, frozen=True):
@@ -61,6 +67,11 @@ class Meta(Partial, frozen=True):
     annotations: dict[str, str] | None = None
     owner_references: tuple[Owner, ...] | None = None
     finalizers: tuple[str, ...] | None = None
+
+    @property
+    def controller(self) -> Owner | None:
+        """The owner that is its controller; None if it has none."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
 
     def annotation(self, key: str) -> str | None:
         """The value of an annotation; None if it is missing."""

@@ -85,6 +85,17 @@ class PodSpec(Partial, frozen=True):
 class Terminated(Partial, frozen=True):
     """``state.terminated`` of a container, which exists if it has ended."""
 
+    started_at: datetime | None = None
+    message: str | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """False where it never ran: what could not be started has started in 1970 (containerd, CRI-O)."""
+        return self.started_at is None or self.started_at > _NEVER
+
+
+_NEVER = datetime(1970, 1, 2, tzinfo=UTC)
+
 
 class Running(Partial, frozen=True):
     """``state.running`` of a container."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.resources import PodTemplate
-from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet, start_error
 from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminal, is_terminating
 from tests.laws.changes import Change
 from tests.laws.cover import cover
@@ -71,7 +71,7 @@ class Comebacks:
             return
         leaves = departure(change)
         if leaves and _is_by_us(leaves, state):
-            owned = any(owner.controller for owner in pod.metadata.owner_references or ())
+            owned = _is_brought_back_by_others(leaves.pod)
             self._taken[pod.metadata.uid] = _Taken(leaves.pod, owned, _is_for_good(leaves, state))
         self._follow(before, after, change.instant)
         if after is not None and _is_refused(after):
@@ -206,6 +206,13 @@ def _is_for_good(leaves: Departure, state: State) -> bool:
     return leaves.reason == "ended" and any(booking.status.back == "never" for booking in theirs)
 
 
+def _is_brought_back_by_others(pod: Pod) -> bool:
+    """Whether its controller brings it back; of a Job that fails with its only pod we have prepared it."""
+    controller = pod.metadata.controller
+    ours = names.COMEBACK in (pod.metadata.finalizers or ())
+    return controller is not None and not (controller.kind == "Job" and ours)
+
+
 def _is_as_it_was(victim: Pod) -> bool:
     """Whether what comes back asks for its GPUs."""
     return victim.metadata.annotation(names.COMEBACK_HOW) == "as-it-was"
@@ -216,6 +223,8 @@ def _is_refused(pod: Pod) -> bool:
 
     Which reasons mean that is a fact about kubelets, not a decision: the product's own function answers it.
     """
+    if start_error(pod) is not None and not pod.metadata.count(names.KUBELET_REJECTIONS):
+        return not pod.metadata.controller and not is_terminating(pod)
     refused = is_rejected_by_kubelet(pod)
     ours = pod.spec.scheduler_name == names.SCHEDULER_NAME and asks_for_gpus(pod)
     owned = any(owner.controller for owner in pod.metadata.owner_references or ())

@@ -115,6 +115,37 @@ def test_an_evicted_pod_counts_as_no_failure_of_its_job_and_one_without_a_contro
     assert not job_status(playground, "training").get("failed")
 
 
+def test_a_job_that_fails_with_a_pod_is_spared_and_its_only_pod_comes_back_by_our_hand(
+    alice: Person, bob: Person, playground: Playground
+) -> None:
+    give(playground, alice.name)
+    playground.apply(deployment("oldest", node="node-a"))
+    await_one(playground, "oldest")
+    playground.apply(job("single", node="node-a", ignores_disruption=False))
+    first = await_one(playground, "single")
+    playground.apply(job("pair", node="node-b", pods=2, ignores_disruption=False))
+    playground.await_that("both pods of the pair run", lambda: _running(playground, "pair") == 2)
+    bob.book(1)
+    hers = bob.create(a100("booked"))
+    playground.await_phase([hers])
+    back = await_one(playground, "single", after=first, phase="Pending")
+    assert (back.metadata.name, back.metadata.annotation(names.RECREATED_FROM)) == (
+        first.metadata.name,
+        first.metadata.uid,
+    )
+    assert asks_for_gpus(back)
+    assert not back.metadata.owner_references
+    playground.await_that("its Job has failed", lambda: job_status(playground, "single").get("failed") == 1)
+    playground.delete(hers)
+    assert await_one(playground, "single", after=first).metadata.uid == back.metadata.uid
+    assert not job_status(playground, "pair").get("failed")
+    assert _running(playground, "pair") == 2
+
+
+def _running(ground: Playground, app: str) -> int:
+    return sum(is_live(pod) and pod.status.phase == "Running" for pod in of(ground, app))
+
+
 def test_a_booking_that_ends_leaves_a_deployments_pod_running_until_a_booked_pod_needs_its_gpu(
     alice: Person, bob: Person, playground: Playground
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,6 +104,32 @@ def test_a_pod_bound_by_hand_to_a_full_node_waits_and_runs_when_there_is_room(
 
 
 @pytest.mark.usefixtures("without_power")
+def test_a_pod_that_could_not_be_started_comes_back_and_one_with_a_wrong_command_stays_failed(
+    playground: Playground, bob: Person, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.touch()
+    unlucky = body("unlucky", restart="Never")
+    unlucky["spec"]["volumes"] = [{"name": "place", "hostPath": {"path": str(place)}}]
+    unlucky["spec"]["containers"][0]["volumeMounts"] = [{"name": "place", "mountPath": "/etc"}]
+    wrong = body("wrong", restart="Never")
+    wrong["spec"]["containers"][0]["command"] = ["/no/such/program"]
+    was, failed = playground.pod(bob.create(unlucky)), playground.pod(bob.create(wrong))
+    playground.await_event("unlucky", "No container of this pod could be started on node")
+    place.unlink()
+    place.mkdir()
+
+    def runs_again() -> bool:
+        now = {pod.metadata.name: pod for pod in playground.pods()}.get("unlucky")
+        return now is not None and now.metadata.uid != was.metadata.uid and is_running(now)
+
+    playground.await_that("it runs once its mount is possible", runs_again)
+    playground.await_phase(["wrong"], "Failed")
+    now = playground.pod("wrong")
+    assert now.metadata.uid == failed.metadata.uid
+    assert now.metadata.deletion_timestamp is None
+
+
 def test_after_a_reboot_with_a_late_agent_pods_come_back_and_run(
     cluster: Cluster, parts: Parts, playground: Playground, alice: Person, bob: Person, laws: LiveWatch
 ) -> None:

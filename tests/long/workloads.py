@@ -52,11 +52,13 @@ def stateful_set(name: str, *, node: str) -> Json:
     return _workload("StatefulSet", name, {"replicas": 1, "template": made, "serviceName": name})
 
 
-def job(name: str, *, node: str) -> Json:
-    """One pod, which must not fail even once, being taken away aside; it is never finished by then."""
+def job(name: str, *, node: str, pods: int = 1, ignores_disruption: bool = True) -> Json:
+    """Pods of which none may fail, being taken away possibly aside; they are never finished by then."""
     made = template(name, node=node)
     made["spec"]["containers"][0]["args"] = [NO_END, UNFINISHED]
-    spec = {"backoffLimit": 0, "podFailurePolicy": IGNORES_DISRUPTION, "template": made}
+    policy = {"podFailurePolicy": IGNORES_DISRUPTION} if ignores_disruption else {}
+    many = {"parallelism": pods, "completions": pods}
+    spec = {"backoffLimit": 0, **policy, **(many if pods > 1 else {}), "template": made}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 

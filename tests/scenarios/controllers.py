@@ -14,6 +14,7 @@ from cluster.kube.errors import ApiError
 from cluster.kube.interface import Selection
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.pods import Pod, is_live
+from tests.scenarios.job_controller import BatchJob
 from tests.scenarios.part import Part
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Controllers(Part):
         self._heartbeats: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}
         self.workloads: list[Workload] = []
+        self.jobs: list[BatchJob] = []
         self._numbers = itertools.count(1)
 
     def build(self) -> None:
@@ -74,6 +76,8 @@ class Controllers(Part):
                 self._judge(node)
             for workload in self.workloads:
                 self._fill_up(workload)
+            for job in self.jobs:
+                job.reconcile(self.kube)
         except ApiError:
             return
 
@@ -118,6 +122,13 @@ class Controllers(Part):
         """Somebody has created a ReplicaSet."""
         self.workloads.append(workload)
         self.after(0.1, self._reconcile)
+
+    def run_job(self, job: BatchJob) -> BatchJob:
+        """Somebody creates a Job; returns it."""
+        job.create(self.kube)
+        self.jobs.append(job)
+        self.every(1.0, self._reconcile)
+        return job
 
     def _fill_up(self, workload: Workload) -> None:
         theirs = [

@@ -29,6 +29,13 @@ ENDS_WITHIN: Final = 2.0
 """Seconds that a container takes to end after SIGTERM."""
 REFUSED: Final = "UnexpectedAdmissionError"
 """``status.reason`` of a pod that failed at admission."""
+NOT_STARTED: Final = {
+    "exitCode": 128,
+    "reason": "StartError",
+    "message": "failed to start containerd task: context canceled",
+    "startedAt": "1970-01-01T00:00:00Z",
+}
+"""A container that could not be started, as kubelet 1.37 reports it with containerd 2."""
 HEARTBEAT: Final = 10.0
 AGAIN_AFTER: Final = 1.0
 
@@ -47,6 +54,8 @@ class Sandbox:
     """How it ends."""
     refused: str | None = None
     """Why it failed at admission."""
+    not_started: bool = False
+    """Whether its containers could not be started."""
     reported: str = ""
     """The phase that was written last."""
 
@@ -83,6 +92,8 @@ class Kubelet(Part):
         self.user = f"system:node:{node}"
         self.node = node
         self.machine = Machine()
+        self.is_runtime_away = False
+        """Whether containers fail to start, because the container runtime is restarted."""
         self.agent: Agent | None = None
         """The node agent that is registered with it."""
 
@@ -173,7 +184,9 @@ class Kubelet(Part):
             sandbox.ends = now
         elif container_needs(pod):
             sandbox.refused = self._allocate(pod)
-        seconds = runs_for(whole)
+        if self.is_runtime_away:
+            sandbox.not_started, sandbox.ends, sandbox.phase = True, now, "Failed"
+        seconds = None if sandbox.not_started else runs_for(whole)
         if seconds is not None:
             sandbox.ends = sandbox.starts + seconds
         self._expect(sandbox)
@@ -261,6 +274,8 @@ class Kubelet(Part):
             return {"phase": state, "reason": sandbox.refused, **nothing, **begun}
         over = state in ("Succeeded", "Failed")
         inside: Json = {"terminated": {"exitCode": int(state == "Failed"), "finishedAt": at}}
+        if sandbox.not_started:
+            inside["terminated"] |= NOT_STARTED
         if not over:
             inside = {"running": {"startedAt": at}} if state == "Running" else {"waiting": {}}
         containers = sandbox.whole.spec.get("containers") or []

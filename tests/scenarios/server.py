@@ -61,6 +61,7 @@ class Server(Part):
         cache = ClusterCache(self.clock)
         following = Informers(self.kube, cache, self.clock, namespace=names.NAMESPACE)
         following.follow_namespaces()
+        following.follow_jobs()
         nodes = NodeCapacity(cache, self.clock, EvictionSettings(), unready_reason=following.unready_reason)
         lease = MirrorLease(
             self.kube, self.clock, namespace=names.NAMESPACE, holder=f"{self.name}-{self.lives}"

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tests.scenarios.acts import fill, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.controllers import Workload
+from tests.scenarios.job_controller import BatchJob
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.seeing import Value, devices, has_left, is_gone, runs, state_of, waits
 from tests.scenarios.story import SHORT, Story
@@ -30,6 +31,21 @@ def owned(world: World) -> Value:
     served(world, "alice-1")
     settled(world)
     return _by_owner(state_of(world))
+
+
+def of_a_job(world: World) -> Value:
+    """The only pod of a Job that fails with it leaves, and comes back by our hand."""
+    bobs = fill(world)
+    world.bob.delete("bob-4")
+    world.until(lambda: is_gone(world, "bob-4", bobs["bob-4"]), "bob-4 is gone")
+    world.run(300)
+    world.controllers.run_job(BatchJob("train", NAMESPACE, 1, a_pod("template")))
+    served(world, "train-1")
+    _book_and_create(world)
+    served(world, "alice-1")
+    settled(world)
+    assert waits(world, "train-1")
+    return state_of(world)
 
 
 def requeued(world: World) -> Value:
@@ -91,6 +107,7 @@ WORLDS: Final[Mapping[Taking, Mapping[str, Any]]] = {
     first_act: {},
     second_act: {"policy": SHORT},
     owned: {},
+    of_a_job: {},
     requeued: {},
     deleted: {},
     notified: {"notice_seconds": NOTICE_SECONDS},

@@ -27,7 +27,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     """Evict a POD from its GPUs, booked or not. With --dry-run, show whose pod would go.
 
-    A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
+    A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod,
+    or does not: --dry-run says so.
     A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
     server = connection_of(options)
@@ -112,5 +113,9 @@ def _would_be_evicted(pod_name: str, pod: Row) -> str:
     whose = f"of {pod['user']}" if pod.get("user") else "of nobody"
     covered = f"the booking {pod['booking']} covers it" if pod.get("booking") else "no booking covers it"
     gpus = f"{wording.counted(pod['gpus'], 'GPU')} of {pod['node']}"
-    after = f"{pod['controller']} would make another in its place." if pod.get("controller") else _BACK
+    after = _BACK
+    if pod.get("not_replaced"):
+        after = f"{pod['controller']} would make no other in its place: {pod['not_replaced']}."
+    elif pod.get("controller"):
+        after = f"{pod['controller']} would make another in its place."
     return printed.printable(f"{pod_name} {whose} would be evicted from {gpus}: {covered}. {after}")

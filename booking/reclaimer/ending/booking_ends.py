@@ -18,6 +18,7 @@ from booking.eviction.past_coverage import covered_at
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.ending import end_action
+from booking.reclaimer.evictions.comeback import AS_IT_WAS, is_owned
 from booking.reclaimer.evictor import EvictionCause, TooLateError
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
@@ -242,7 +243,7 @@ class Ending:
             "ended",
             end_action.ended(pod, booking),
             self._terms.longest_grace_seconds,
-            back=end_action.decided_back(booking),
+            back=AS_IT_WAS if is_owned(pod) else end_action.decided_back(booking),
         )
         try:
             self._context.evictor.evict(pod, why, is_valid=is_valid)

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from booking.reclaimer.evictor import Back, Reason
 from cluster import names
 from cluster.kube.resources import PodTemplate
-from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet, start_error
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, has_condition, is_terminal, is_terminating
 
@@ -41,7 +41,7 @@ Step = Literal[
 MEANINGS: Mapping[Step, str] = {
     "store": "Ask whether the pod would be accepted again (dry run), and store it as a template.",
     "add finalizer": "Put our finalizer and label on the victim.",
-    "take": "Evict the victim, or end it; one that a kubelet rejected has ended already, and is deleted.",
+    "take": "Evict the victim, or end it; one that failed before it ran has ended already, and is deleted.",
     "clear condition": "Take back the condition `DisruptionTarget` of a victim that need not go.",
     "remove finalizer": "Take finalizer and label off a victim that need not go.",
     "restore": "Store the template again: the victim leaves by our hand, and it is missing.",
@@ -98,7 +98,7 @@ def next_step(comeback: Comeback) -> Step:
 def _before(victim: Pod, comeback: Comeback) -> Step:
     """The step while the victim is not terminating."""
     template = comeback.template
-    if comeback.wanted and (not is_terminal(victim) or is_rejected_by_kubelet(victim)):
+    if comeback.wanted and (not is_terminal(victim) or _never_ran(victim)):
         if template is None:
             return "store"
         return "take" if has_our_finalizer(victim) else "add finalizer"
@@ -109,6 +109,10 @@ def _before(victim: Pod, comeback: Comeback) -> Step:
     if has_our_finalizer(victim):
         return "remove finalizer"
     return "forget" if template else "done"
+
+
+def _never_ran(victim: Pod) -> bool:
+    return is_rejected_by_kubelet(victim) or start_error(victim) is not None
 
 
 def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
@@ -168,19 +172,21 @@ def has_ended(victim: Pod) -> bool:
 
 
 def is_owned(pod: Pod) -> bool:
-    """Whether a controller replaces the pod, in which case we must not."""
-    return any(owner.controller for owner in pod.metadata.owner_references or ())
+    """Whether the pod has a controller, which usually replaces it."""
+    return pod.metadata.controller is not None
 
 
 def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
     """How a pod comes back when it is evicted: as it requests; an unreadable request counts as none.
+
+    One with a controller comes back, if at all, as a controller would create it: with its request for GPUs.
 
     Args:
         pod: the pod to evict.
         is_awaited: whether a booking would cover it on another node, where it then certainly gets its GPU.
     """
     requested = COMEBACK_BY_ANNOTATION.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
-    return requested or ("as-it-was" if is_awaited else "without-gpu")
+    return requested or ("as-it-was" if is_awaited or is_owned(pod) else "without-gpu")
 
 
 def how(meta: Meta) -> Back:

@@ -11,7 +11,6 @@ from typing import Any, Final
 import structlog
 
 from booking.reclaimer.evictions.api_calls import Calls, read
-from booking.reclaimer.evictions.comeback import is_owned
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
 from booking.reclaimer.evictor import DECIDED_WITHIN, Back, DryRunError, Reason
 from booking.reclaimer.executor import Executor
@@ -56,7 +55,11 @@ class DryRuns:
     For longer than a pass: the write of the hold may have been refused meanwhile, and is tried again.
     """
 
-    def __init__(self, calls: Calls, clock: Clock, executor: Executor) -> None:
+    def __init__(
+        self, calls: Calls, clock: Clock, executor: Executor, is_left_to_controller: Callable[[Pod], bool]
+    ) -> None:
+        """Args: is_left_to_controller: whether a pod needs no replacement of ours."""
+        self._is_left_to_controller = is_left_to_controller
         self._calls = calls
         self._clock = clock
         self._executor = executor
@@ -72,8 +75,9 @@ class DryRuns:
 
             def ask() -> DryRun | None:
                 whole = self._calls.whole(pod.metadata)
-                is_left = whole is None or is_terminating(read(whole)) or is_owned(read(whole))
-                return None if whole is None or is_left else self.ask(whole, back=back, reason=reason)
+                if whole is None or is_terminating(read(whole)) or self._is_left_to_controller(read(whole)):
+                    return None
+                return self.ask(whole, back=back, reason=reason)
 
             self._ahead[uid] = _Ahead((back, reason), self._clock.monotonic(), self._executor(ask))
 

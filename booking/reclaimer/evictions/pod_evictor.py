@@ -4,7 +4,7 @@ Implements ``evictor.Evictor`` for ``holds`` and ``ending``. Only the leader cal
 Correctness never depends on this process's memory, which only saves calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,11 +28,13 @@ from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLa
 from booking.reclaimer.executor import Executor, in_turn
 from cluster import names
 from cluster.cache import Informers
+from cluster.decide.eviction.fates import is_brought_back_by_us
 from cluster.kube.backoff import Random, unpredictable
 from cluster.kube.errors import Conflict, NotFound, ServerError, TooManyRequests
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, PodTemplate, WholePod
+from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod, is_terminating
 from cluster.process.clock import Clock
 
@@ -59,6 +61,7 @@ class PodEvictor:
         scheduler: str = names.SCHEDULER_NAME,
         executor: Executor = in_turn,
         random: Random | None = None,
+        jobs: Callable[[], Mapping[str, Job]] = dict,
     ) -> None:
         """``follow`` must be called before the first ``reconcile``.
 
@@ -69,8 +72,10 @@ class PodEvictor:
             scheduler: ``schedulerName`` of the pods that come back where a kubelet has rejected them.
             executor: runs requests to the API server concurrently.
             random: spreads attempts over time.
+            jobs: returns ``namespace/name`` -> Job, as known now.
         """
         self._kube = kube
+        self._jobs = jobs
         self._scheduler = scheduler
         self._clock = clock
         self._calls = Calls(kube, clock)
@@ -82,7 +87,7 @@ class PodEvictor:
         random = random or unpredictable()
         self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
         self._rejected_pods = RejectedPods(self.failed, clock, events, self.evict, random=random)
-        self._dry_runs = DryRuns(self._calls, clock, executor)
+        self._dry_runs = DryRuns(self._calls, clock, executor, self._is_left_to_controller)
 
     def follow(self, following: Informers) -> None:
         """Add the reflectors that keep ``seen`` true."""
@@ -100,9 +105,14 @@ class PodEvictor:
     def prepare(self, pod: Pod, *, back: Back) -> None:
         """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
-        is_left = uid in self._returning.taken or is_terminating(pod) or is_owned(pod) or back == "never"
-        if not is_left and self.seen.template(uid) is None:
-            self._dry_runs.begin(pod, back=back, reason="evicted")
+        is_left = uid in self._returning.taken or is_terminating(pod) or back == "never"
+        if is_left or self._is_left_to_controller(pod) or self.seen.template(uid) is not None:
+            return
+        self._dry_runs.begin(pod, back=back, reason="evicted")
+
+    def _is_left_to_controller(self, pod: Pod) -> bool:
+        """Whether its controller replaces the pod, or may: then we must not."""
+        return is_owned(pod) and not is_brought_back_by_us(pod, self._jobs())
 
     def evict(
         self,
@@ -130,7 +140,8 @@ class PodEvictor:
     def _begin(self, pod: Pod, eviction: "_Eviction") -> bool:
         """Begin the eviction; False when it must be restarted."""
         why = eviction.why
-        if is_owned(pod) and _may_be_evicted(why):
+        is_left = self._is_left_to_controller(pod)
+        if is_left and _may_be_evicted(why) and not self._is_prepared(pod):
             self._evict(self._notified(pod, eviction), eviction, versioned=False)
             return True
         dry_run = self._dry_runs.begun(pod, back=why.back, reason=why.reason)
@@ -141,13 +152,11 @@ class PodEvictor:
         if is_terminating(victim):
             self.seen.wrote_pod(victim)
             return True
-        if is_owned(victim):
-            self._take(self._notified(victim, eviction), whole, eviction)
-            return True
-        if self._is_prepared_otherwise(victim, why):
+        is_left = self._is_left_to_controller(victim)
+        if self._is_prepared(victim) if is_left else self._is_prepared_otherwise(victim, why):
             self._undo(victim)
             return False
-        if why.back == "never":
+        if is_left or why.back == "never":
             self._take(self._notified(victim, eviction), whole, eviction)
         else:
             self._evict_for_comeback(victim, whole, dry_run, eviction)
@@ -177,6 +186,10 @@ class PodEvictor:
             return pod
         eviction.about_to_check()
         return self._calls.notify(pod, notice)
+
+    def _is_prepared(self, victim: Pod) -> bool:
+        """Whether it was prepared for a comeback, at a time when its Job would have failed with it."""
+        return has_our_finalizer(victim) or self.seen.template(victim.metadata.uid) is not None
 
     def _is_prepared_otherwise(self, victim: Pod, why: EvictionCause) -> bool:
         """Whether it was prepared for another kind of comeback, or another reason, than it needs now."""
@@ -208,8 +221,10 @@ class PodEvictor:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
                 self._events.warning(read(whole), names.COMEBACK_REFUSED, message)
         self._dry_runs.answered(whole.metadata.uid)
+        controller = whole.metadata.controller
+        after = f" The {controller.kind} {controller.name} does not count it any more." if controller else ""
         template = self._calls.store(
-            whole.metadata, tried.body, reason=why.reason, message=why.message, back=why.back
+            whole.metadata, tried.body, reason=why.reason, message=f"{why.message}{after}", back=why.back
         )
         self.seen.put_template(template)
         return template
@@ -217,7 +232,7 @@ class PodEvictor:
     def _take(self, victim: Pod, whole: WholePod, eviction: "_Eviction") -> None:
         why = eviction.why
         if _may_be_evicted(why):
-            self._evict(victim, eviction, versioned=not is_owned(victim))
+            self._evict(victim, eviction, versioned=not self._is_left_to_controller(victim))
             return
         _require_valid(victim, eviction.is_valid)
         conditions = list(whole.status.get("conditions") or ())

@@ -81,7 +81,7 @@ class RejectedPods:
         self._reported.add(pod.metadata.uid)
         if one.verdict == "comes back":
             self._events.warning(pod, names.REJECTED_BY_KUBELET, comeback_message(pod))
-            log.warning("a kubelet rejected a pod", pod=pod.key, reason=pod.status.message)
+            log.warning("a pod has failed before it ran", pod=pod.key, reason=rejection_message(pod))
         else:
             self._events.warning(pod, names.COMEBACK_DROPPED, no_comeback_message(pod))
 

@@ -76,7 +76,11 @@ def _metadata(meta: Meta) -> Json:
     }
     kept[names.RECREATED_FROM] = meta.uid
     kept[names.FIRST_CREATED] = instant(first_created(Pod(metadata=meta)))
-    labels = {key: value for key, value in (meta.labels or {}).items() if not names.is_ours(key)}
+    # A Job takes over pods that carry its uid, and then ends them.
+    former = meta.controller.uid if meta.controller else None
+    labels = {
+        key: value for key, value in (meta.labels or {}).items() if not names.is_ours(key) and value != former
+    }
     return {"name": meta.name, "namespace": meta.namespace, "labels": labels, "annotations": kept}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from booking.eviction.holder_cache import HolderCache, ModelHolders, victim_of
+from booking.eviction.holder_cache import Costs, HolderCache, ModelHolders
 from booking.reclaimer.snapshot import Snapshot
 from cluster.decide.eviction.costs import SECOND, microseconds
 from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
@@ -32,14 +32,18 @@ class NodeCandidates:
         self._snapshot = snapshot
         self._inputs = inputs
         self._nodes = holder_cache.at(snapshot)
-        self._now = microseconds(snapshot.now)
-        self._restart = round(snapshot.terms.restart_cost_seconds * SECOND)
         self._on_hold = {node: set(devices) for node, devices in snapshot.on_hold.items()}
         self._reserved: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have held for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
         """The holders on selected devices, for pods that request more than a model."""
         self._outgoing_pods = set(snapshot.victims | inputs.ending)
+        self._costs = Costs(
+            now=microseconds(snapshot.now),
+            restart=round(snapshot.terms.restart_cost_seconds * SECOND),
+            fates=holder_cache.fates(snapshot),
+            outgoing=self._outgoing_pods,
+        )
         self._versions: dict[str, int] = dict.fromkeys(self._on_hold, 0)
         """Nodes that are not as the holder cache has them, and how often that has changed."""
         for uid in self._outgoing_pods | inputs.excluded:
@@ -68,7 +72,7 @@ class NodeCandidates:
     def least_losses(self, model: str, need: int, selector: DeviceSelector = ANY) -> Mapping[str, int]:
         """Node -> lower bound of what a pod there destroys, in GPU-microseconds; only nodes with enough."""
         found: dict[str, int] = {}
-        now, restart = self._now, self._restart
+        now, restart = self._costs.now, self._costs.restart
         for name, node_holders in self._nodes.items():
             if model not in node_holders.by_model:
                 continue
@@ -97,7 +101,7 @@ class NodeCandidates:
                 outgoing_devices += devices
                 outgoing_pods.add(holder.uid)
             elif holder.evictable and devices and holder.uid not in self._inputs.excluded:
-                victims.append(victim_of(holder, devices, self._now, restart=self._restart))
+                victims.append(self._costs.victim(holder, devices))
         return NodeCandidate(
             node=node,
             free=tuple(free),
@@ -114,11 +118,14 @@ class NodeCandidates:
         return select_victims(self.candidate(node, model, selector), need)
 
     # --- assigning -----------------------------------------------------------------------------------
-    def add_hold(self, hold: Hold) -> None:
-        """Assign the devices and victims of a new plan."""
+    def add_hold(self, hold: Hold) -> frozenset[str]:
+        """Assign the devices and victims of a new plan; returns the nodes that are different now."""
         self._on_hold.setdefault(hold.node, set()).update(hold.devices)
         self._outgoing_pods.update(hold.victims)
-        self._change(hold.node)
+        changed = self._costs.fates.nodes_of(frozenset(hold.victims)) | {hold.node}
+        for node in changed:
+            self._change(node)
+        return changed
 
     def reserve(self, node: str, devices: Iterable[str]) -> None:
         """A pod will have these without a plan, or waits for them."""

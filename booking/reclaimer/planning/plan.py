@@ -18,7 +18,7 @@ from booking.reclaimer.planning.search import Search
 from booking.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
-from cluster.decide.eviction.victim_selection import VictimSelection
+from cluster.decide.eviction.victim_selection import VictimSelection, price
 from cluster.decide.scheduler_filters import ClusterObjects, checker_for
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod, first_created, is_live
@@ -191,16 +191,15 @@ class _Round:
         )
         free = self._candidates.candidate(choice.node, asks.model, asks.selector).free
         at_once = not set(choice.devices) & set(free)
-        self._candidates.add_hold(hold)
-        self._search.changed(choice.node)
+        for node in self._candidates.add_hold(hold):
+            self._search.changed(node)
         gone = frozenset(victims)
         is_same = self._firm is self._cluster_objects
         self._cluster_objects = self._cluster_objects.placing(asks.pod, choice.node, without=gone)
         self._firm = (
             self._cluster_objects if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
         )
-        lost = sum(victim.cost for victim in choice.victims)
-        return Plan(pod=asks.pod, hold=hold, lost=lost, at_once=at_once)
+        return Plan(pod=asks.pod, hold=hold, lost=price(choice.victims)[0], at_once=at_once)
 
 
 def _with_holds(snapshot: Snapshot) -> ClusterObjects:

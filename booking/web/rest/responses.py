@@ -254,6 +254,8 @@ class WouldEvict(Eviction, frozen=True, kw_only=True):
     """The most GPUs that it holds at one time."""
     controller: str | None
     """The controller that replaces it (``Job/train``); None without one."""
+    not_replaced: str | None = None
+    """Why the controller does not, as far as is known: a clause; null where it does."""
 
 
 class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):

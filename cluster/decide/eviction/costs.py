@@ -54,6 +54,11 @@ class Work:
         return gpus * (now - self.saved(now) + restart)
 
     @property
+    def unsaved(self) -> "Work":
+        """The same, if nobody continues from what was saved: then all of it is lost."""
+        return Work(start=self.start, evictions=self.evictions)
+
+    @property
     def latest(self) -> int | None:
         """``saved`` is never later than this, at any time; None if it may be as late as now."""
         if self.start is None:

@@ -15,8 +15,8 @@ MOST_HOLDERS: Final = 16
 Price = tuple[int, int, int, tuple[int, ...], tuple[str, ...]]
 """Lost GPU-microseconds, earlier evictions, number of victims, starts (newest first, negative), uids.
 
-Smaller is better. Adding the same pod to two sets never changes which of them is better: ``cheapest`` and
-``sets`` rely on that.
+Smaller is better. Adding the same gang, or a pod of none, to two sets without it never changes which of them
+is better: ``cheapest`` and ``sets`` rely on that. What a gang loses counts once, however many of it leave.
 """
 Rank = tuple[Price, bool, int, str]
 """Price, whether it waits, number of busy devices, node name. The smallest rank of all nodes is the best."""
@@ -31,11 +31,15 @@ class Victim:
     devices: tuple[str, ...]
     """The devices of it that the booked pod could use."""
     cost: int
-    """What its eviction destroys, in GPU-microseconds."""
+    """What its eviction destroys, in GPU-microseconds, apart from what its gang loses."""
     since: int
     """When it started, in microseconds since 1970."""
     evictions: int = 0
     """How often it was evicted before."""
+    gang: str = ""
+    """The key of the pods that end with it; empty for none."""
+    gang_cost: int = 0
+    """What these and itself lose, in GPU-microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +99,38 @@ def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | 
     if missing == 1:
         one = min(having, key=lambda victim: price((victim,)), default=None)
         return None if one is None else (one,)
-    best: list[tuple[Victim, ...] | None] = [(), *[None] * missing]
+    units: dict[str, list[Victim]] = {}
     for victim in sorted(having, key=lambda victim: victim.uid):
-        # From the top: otherwise a victim would be counted twice.
-        for covered in range(missing - 1, -1, -1):
-            smaller = best[covered]
-            if smaller is None:
-                continue
-            reached = min(missing, covered + len(victim.devices))
-            larger, known = (*smaller, victim), best[reached]
+        units.setdefault(f"gang {victim.gang}" if victim.gang else victim.uid, []).append(victim)
+    best: _Best = [(), *[None] * missing]
+    for unit in units.values():
+        _extend(best, [(one,) for one in unit] if len(unit) == 1 else _parts(unit, missing))
+    return best[missing]
+
+
+_Best = list[tuple[Victim, ...] | None]
+"""Number of devices -> the cheapest victims with at least so many."""
+
+
+def _parts(gang: list[Victim], missing: int) -> list[tuple[Victim, ...]]:
+    """The cheapest parts of a gang, by number of devices: among them its loss makes no difference."""
+    best: _Best = [(), *[None] * missing]
+    for victim in gang:
+        _extend(best, [(victim,)])
+    return [part for part in best if part]
+
+
+def _extend(best: _Best, choices: list[tuple[Victim, ...]]) -> None:
+    """Consider adding at most one of these choices to each of the sets."""
+    before = list(best)
+    for covered, smaller in enumerate(before[:-1]):
+        if smaller is None:
+            continue
+        for choice in choices:
+            reached = min(len(best) - 1, covered + sum(len(victim.devices) for victim in choice))
+            larger, known = (*smaller, *choice), best[reached]
             if known is None or price(larger) < price(known):
                 best[reached] = larger
-    return best[missing]
 
 
 def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ...]]:
@@ -114,29 +138,45 @@ def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ..
 
     For a node that the cheapest set does not make suitable: the pod may need more than devices.
     """
-    order = sorted(victims, key=lambda victim: price((victim,)))[:MOST_HOLDERS]
+    order = sorted(sorted(victims, key=_price_of_one)[:MOST_HOLDERS], key=_price_alone)
     if missing <= 0:
         yield ()
-    # Each set leads to two: one with the next pod added, one with the next pod in place of its last.
-    waiting: list[tuple[Price, tuple[int, ...]]] = [(price((one,)), (0,)) for one in order[:1]]
-    while waiting:
+    # Each set leads to two: one with the next pod added, one with the next pod in place of its last. There
+    # the losses of gangs are left out: they are not added pod by pod. So a set waits in ``found`` until no
+    # other can be cheaper.
+    waiting: list[tuple[Price, tuple[int, ...]]] = [(_price_alone(one), (0,)) for one in order[:1]]
+    found: list[tuple[Price, tuple[int, ...]]] = []
+    while waiting or found:
+        if found and (not waiting or found[0][0] <= waiting[0][0]):
+            yield tuple(order[index] for index in heappop(found)[1])
+            continue
         _, chosen = heappop(waiting)
-        found = tuple(order[index] for index in chosen)
-        if sum(len(victim.devices) for victim in found) >= missing:
-            yield found
+        chosen_victims = tuple(order[index] for index in chosen)
+        if sum(len(victim.devices) for victim in chosen_victims) >= missing:
+            heappush(found, (price(chosen_victims), chosen))
         after = chosen[-1] + 1
         if after < len(order):
             for more in ((*chosen, after), (*chosen[:-1], after)):
-                heappush(waiting, (price(tuple(order[index] for index in more)), more))
+                heappush(waiting, (_price_alone(*(order[index] for index in more)), more))
+
+
+def _price_of_one(victim: Victim) -> Price:
+    return price((victim,))
+
+
+def _price_alone(*victims: Victim) -> Price:
+    """The price of a set without what gangs lose, which is no higher than its price."""
+    return (sum(victim.cost for victim in victims), *price(victims)[1:])
 
 
 def price(victims: tuple[Victim, ...]) -> Price:
     """The price of a set of victims."""
     if len(victims) == 1:
         one = victims[0]
-        return (one.cost, one.evictions, 1, (-one.since,), (one.uid,))
+        return (one.cost + one.gang_cost, one.evictions, 1, (-one.since,), (one.uid,))
+    gangs = {victim.gang: victim.gang_cost for victim in victims if victim.gang}
     return (
-        sum(victim.cost for victim in victims),
+        sum(victim.cost for victim in victims) + sum(gangs.values()),
         sum(victim.evictions for victim in victims),
         len(victims),
         tuple(sorted(-victim.since for victim in victims)),

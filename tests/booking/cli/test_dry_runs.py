@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from booking.service.context import PodToEvict
@@ -110,6 +111,13 @@ def test_a_dry_run_of_an_eviction_shows_that_a_bare_pod_without_an_owner_would_c
         "research/train-0 of nobody would be evicted from 1 GPU of n: no booking covers it."
         " It would come back as its annotations say, by default without a GPU.\n"
     )
+
+
+def test_a_dry_run_of_an_eviction_shows_why_a_controller_makes_no_other_pod(bob: Terminal) -> None:
+    pod = bob.served.evictions.pod
+    bob.served.evictions.pod = msgspec.structs.replace(pod, not_replaced="its Job fails with it")
+    output = tried(bob, "admin", "evict", "research/train-0", *REASON)
+    assert output.endswith(" Job/train would make no other in its place: its Job fails with it.\n")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +13,17 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer import snapshot
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from cluster import names
+from cluster.fake.merging import merged
+from cluster.objects.pods import Pod
 from tests.booking.eviction.fake_cluster import HOUR, FakeCluster, holding, started
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_node, a_pod
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+FLOW = {"apiVersion": "example.com/v1", "kind": "Flow", "name": "f", "uid": "f", "controller": True}
 
 
 def following(cluster: FakeCluster, **named: frozenset[str]) -> tuple[NextVictim, ...]:
@@ -83,6 +90,25 @@ def test_the_cost_of_a_restart_is_added_for_each_gpu() -> None:
     cluster.run("pair", "n0", 0, 1)
     (found,) = order(cluster.now(EvictionSettings(restart_cost_seconds=1.5)))
     assert found.lost == 2 * (HOUR + 1.5 * SECOND)
+
+
+def test_what_a_controller_loses_with_a_pod_counts_and_is_said() -> None:
+    cluster = FakeCluster()
+    cluster.run("long", "n0", 0, worked=3)
+    for name, node, index, kind in (("a", "n0", 1, JOB), ("b", "n1", 1, JOB), ("c", "n1", 0, FLOW)):
+        saved = holding(name, node, index).with_annotation(names.CHECKPOINT_AT, EPOCH.isoformat())
+        change = {"metadata": {"ownerReferences": [kind]}, "status": {"startTime": EPOCH - 2 * HOUR}}
+        cluster.cache.apply_pod(msgspec.convert(merged(saved.raw, change), Pod))
+    found = following(cluster)
+    assert uids(found) == ["c", "long", "a", "b"]
+    assert why(found[0], position=1) == (
+        "No booking covers it, and its eviction would lose 2 hours of GPU time: the least. That is all of "
+        "its work, saved or not, since nothing is known to replace the pods of a Flow."
+    )
+    assert why(found[2], position=3) == (
+        "No booking covers it, and its eviction would lose 4 hours of GPU time: the third least. That is all "
+        "work of 2 pods, saved or not, since its Job is not known, and may fail with it."
+    )
 
 
 def test_devices_held_for_a_waiting_pod_are_not_free() -> None:

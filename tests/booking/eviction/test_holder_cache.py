@@ -10,11 +10,11 @@ import pytest
 from booking.cluster_status import StatusSnapshot
 from booking.eviction.holder_cache import (
     NEVER_LATER,
+    Costs,
     Holder,
     HolderCache,
     ModelHolders,
     NodeHolders,
-    victim_of,
 )
 from booking.eviction_settings import EvictionSettings
 from cluster import names
@@ -165,7 +165,7 @@ def test_no_instant_is_as_late_as_never() -> None:
 def test_a_victim_costs_what_all_its_gpus_lose_even_if_only_some_are_needed() -> None:
     work = Work(start=1_000, checkpoint=3_000, evictions=2)
     holder = Holder("uid-one", ("a", "b"), gpus=5, work=work, leaves=False, evictable=True)
-    assert victim_of(holder, ("b",), 10_000, restart=500) == Victim(
+    assert Costs(now=10_000, restart=500).victim(holder, ("b",)) == Victim(
         uid="uid-one", devices=("b",), cost=5 * (7_000 + 500), since=1_000, evictions=2
     )
 

@@ -39,7 +39,7 @@ def kube(clock: FakeClock) -> FakeKube:
     fake.create(
         NODES, {"metadata": {"name": "n0", "annotations": {names.INVENTORY: encode_inventory(devices)}}}
     )
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "epoch", "uid": "j-1", "controller": True}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "epoch", "uid": "r-1", "controller": True}
     limits = {names.GPU_RESOURCE: "2"}
     fake.create(
         PODS,
@@ -161,7 +161,7 @@ def test_a_dry_run_of_an_exemption_answers_with_the_exemption_that_would_hold(
 
 def test_a_dry_run_of_an_eviction_names_the_user_of_the_pod(service: BookingService, kube: FakeKube) -> None:
     pod = service.dry_run_evict(ROOT, "team", "train", " because ")
-    assert pod == PodToEvict(user="alice", booking="b-1", node="n0", gpus=2, controller="Job/epoch")
+    assert pod == PodToEvict(user="alice", booking="b-1", node="n0", gpus=2, controller="ReplicaSet/epoch")
     dry_run = kube.calls[-1]
     assert (dry_run.verb, dry_run.path) == ("PATCH", "/api/v1/namespaces/team/pods/train?dryRun=All")
     service.evict(ROOT, "team", "train", "because")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from booking.errors import ClusterError, RefusedError, UnknownPodError
@@ -26,6 +27,7 @@ from cluster.kube.errors import (
 )
 from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.evict_orders import EvictOrder, order_of
+from cluster.objects.jobs import Job
 
 MIG = "nvidia.com/mig-1g.5gb"
 REQUEST = Request("PATCH", "/api/v1/namespaces/team/pods/train")
@@ -227,7 +229,7 @@ def test_a_pod_is_described_with_the_most_gpus_that_it_holds_at_one_time(
     assert dry_run(orders).gpus == gpus
 
 
-JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "epoch", "uid": "j-1"}
+SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "epoch", "uid": "s-1"}
 
 
 @pytest.mark.parametrize(
@@ -237,14 +239,14 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "epoch", "uid": "j-1"}
         ({"annotations": {names.USER: "alice"}}, {"user": "alice"}),
         ({"annotations": {names.USER: "", names.BOOKING: ""}}, {}),
         ({"annotations": {names.USER: "a", names.BOOKING: "b-1"}}, {"user": "a", "booking": "b-1"}),
-        ({"ownerReferences": [{**JOB, "controller": True}]}, {"controller": "Job/epoch"}),
-        ({"ownerReferences": [{**JOB, "controller": False}]}, {}),
+        ({"ownerReferences": [{**SET, "controller": True}]}, {"controller": "ReplicaSet/epoch"}),
+        ({"ownerReferences": [{**SET, "controller": False}]}, {}),
         (
-            {"ownerReferences": [{**JOB, "name": "x", "controller": False}, {**JOB, "controller": True}]},
-            {"controller": "Job/epoch"},
+            {"ownerReferences": [{**SET, "name": "x", "controller": False}, {**SET, "controller": True}]},
+            {"controller": "ReplicaSet/epoch"},
         ),
     ],
-    ids=["nobody's", "somebody's", "empty words", "booked", "a job's", "only kept", "of two owners"],
+    ids=["nobody's", "somebody's", "empty words", "booked", "a set's", "only kept", "of two owners"],
 )
 def test_a_pod_is_described_by_its_owner_its_booking_and_its_controller(
     kube: FakeKube, orders: PodOrders, metadata: dict[str, Any], described: dict[str, str]
@@ -253,3 +255,24 @@ def test_a_pod_is_described_by_its_owner_its_booking_and_its_controller(
     nothing: dict[str, Any] = {"user": None, "booking": None, "controller": None}
     assert dry_run(orders) == PodToEvict(node="n0", gpus=1, **{**nothing, **described})
     assert order_of(kube.get(PODS, "train", namespace="team")) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"backoffLimit": 1}, None),
+        ({"backoffLimit": 0, "parallelism": 2}, "its Job fails with it"),
+        (
+            {"backoffLimit": 0},
+            "it fails with its only pod, which GPU Booking brings back with its request for GPUs",
+        ),
+    ],
+)
+def test_it_is_said_where_a_job_would_make_no_other_pod(
+    kube: FakeKube, spec: dict[str, Any], why: str | None
+) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "epoch", "uid": "j-1", "controller": True}
+    a_pod(kube, ownerReferences=[owner])
+    job = msgspec.convert({"metadata": {"name": "epoch", "uid": "j-1"}, "spec": spec}, Job)
+    orders = PodOrders(kube, home=names.NAMESPACE, jobs=lambda: {"team/epoch": job})
+    assert dry_run(orders).not_replaced == why

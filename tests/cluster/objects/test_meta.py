@@ -55,8 +55,8 @@ def test_metadata_is_read_as_an_api_server_writes_it() -> None:
         labels={"app": "web"},
         annotations={KEY: "2"},
         owner_references=(
-            Owner(kind="Job", name="j", uid="uid-j", controller=True),
-            Owner(kind="ConfigMap", name="c", uid="uid-c"),
+            Owner(api_version="batch/v1", kind="Job", name="j", uid="uid-j", controller=True),
+            Owner(api_version="v1", kind="ConfigMap", name="c", uid="uid-c"),
         ),
         finalizers=("example.com/keep",),
     )

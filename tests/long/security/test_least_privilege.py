@@ -40,7 +40,7 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
         (names.CONTROLLER, "list", kind): _PAGES
         for kind in (
             *("leases", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes"),
-            *("pods", "podtemplates", "storageclasses", "bookings"),
+            *("pods", "podtemplates", "storageclasses", "bookings", "jobs"),
         )
     },
     **{
@@ -49,7 +49,7 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
     },
     **{
         (names.BOOKING_SERVER, "list", kind): _PAGES
-        for kind in ("bookings", "leases", "namespaces", "nodes", "pods")
+        for kind in ("bookings", "jobs", "leases", "namespaces", "nodes", "pods")
     },
     (names.CONTROLLER, "get", "bookings"): _DOUBT,
     (names.CONTROLLER, "get", "podtemplates"): _DOUBT,

@@ -12,6 +12,7 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Selection
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, Resource, T
+from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod, is_live, is_terminating
 
 NAMESPACE = "team"
@@ -197,6 +198,7 @@ class World:
             overrides_budget=overrides_budget,
         )
         self.recorder = FakeRecorder()
+        self.jobs: dict[str, Job] = {}
         self.evictor = self.process()
         self.victim = self.kube.put(PODS, (refused_pod if reason == "refused" else gpu_pod)(**pod))
         self.wanted = True
@@ -204,7 +206,7 @@ class World:
 
     def process(self) -> PodEvictor:
         """A process that knows nothing yet."""
-        return PodEvictor(self.kube, self.clock, self.recorder)
+        return PodEvictor(self.kube, self.clock, self.recorder, jobs=lambda: self.jobs)
 
     def restart(self) -> None:
         self.kube.dies_after = None

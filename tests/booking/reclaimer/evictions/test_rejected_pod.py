@@ -94,6 +94,60 @@ def test_a_pod_that_may_run_only_once_and_has_started_is_not_run_again(status: d
     assert no_comeback_message(pod).endswith("it is not run a second time.")
 
 
+NOT_STARTED = {"exitCode": 128, "reason": "StartError", "startedAt": "1970-01-01T00:00:00Z"}
+"""As kubelet 1.37 with containerd 2 reports a container whose start failed while containerd was restarted."""
+
+
+def not_started(
+    *, before: int = 0, state: dict[str, Any] | None = None, reason: str | None = None, **status: Any
+) -> FailedPod:
+    ended = {"terminated": {**NOT_STARTED, "message": "failed to start: context canceled.", **(state or {})}}
+    return failed(
+        reason,
+        spec={"restartPolicy": "Never"},
+        status={"message": None, "containerStatuses": [{"name": "c", "state": ended}], **status},
+        annotations={names.KUBELET_REJECTIONS: str(before)},
+    )
+
+
+def test_a_pod_whose_containers_could_not_be_started_comes_back() -> None:
+    pod = not_started(startTime="2026-11-20T08:00:00Z")
+    assert verdict(pod) == "comes back"
+    assert comeback_message(pod) == (
+        "No container of this pod could be started on node n0: failed to start: context canceled."
+        " It comes back with its place in the order, in 1 s."
+    )
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        not_started(state={"startedAt": "2026-11-20T08:00:00Z"}),
+        not_started(state={"startedAt": None}),
+        not_started(initContainerStatuses=KILLED),
+        not_started(containerStatuses=[{"name": "c", "state": {"waiting": {}}}]),
+        not_started(reason="Evicted"),
+        not_started(phase="Succeeded"),
+        not_started(state={"message": 'unable to start container process: exec: "/x": no such file'}),
+        not_started(state={"message": "executable file `/x` not found: No such file or directory"}),
+    ],
+    ids=["it ran", "start unknown", "an init container ran", "waits", "evicted", "done", "runc", "crun"],
+)
+def test_a_pod_that_may_have_run_or_failed_for_another_reason_does_not(pod: FailedPod) -> None:
+    assert verdict(pod) == "not ours"
+
+
+def test_a_pod_that_can_never_be_started_stays_failed_in_the_end() -> None:
+    assert verdict(not_started(before=9)) == "comes back"
+    pod = not_started(before=10)
+    assert verdict(pod) == "cannot start"
+    assert "stays failed" in no_comeback_message(pod)
+
+
+def test_a_rejected_pod_whose_containers_were_not_started_has_not_begun() -> None:
+    assert verdict(not_started(reason="NodeShutdown")) == "comes back"
+
+
 def written(manager: str, at: str) -> dict[str, Any]:
     return {"manager": manager, "operation": "Update", "subresource": "status", "time": at}
 

@@ -17,6 +17,7 @@ from cluster import names
 from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.fake.merging import merged
+from cluster.objects.jobs import Job
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -24,6 +25,12 @@ from tests.booking.reclaimer.planning.exhaustive_planner import Everything
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 NODES: Final = 4
+CONTROLLERS: Final = (
+    ("batch/v1", "Job"),
+    ("batch/v1", "Job"),
+    ("kubeflow.org/v1", "PyTorchJob"),
+    ("x/v1", "X"),
+)
 TERMS: Final = EvictionSettings(restart_cost_seconds=60)
 
 
@@ -40,6 +47,15 @@ class World:
         self.nodes = {f"n{index}": self._a_node(f"n{index}") for index in range(NODES)}
         for count, model in ((6, A100), (3, A6000)):
             self.cache.apply_booking(a_booking(f"b-{model}", model=model, count=count))
+
+        for number in range(len(CONTROLLERS)):
+            self._job(f"c{number}")
+
+    def _job(self, name: str) -> None:
+        """A Job, with another number of failures left than before."""
+        meta = {"name": name, "uid": name, "namespace": self.random.choice(("default", "calm"))}
+        spec = {"backoffLimit": self.random.randrange(4), "parallelism": self.random.choice((1, 4))}
+        self.cache.jobs.upsert(msgspec.convert({"metadata": meta, "spec": spec}, Job))
 
     def _a_node(self, name: str) -> Node:
         devices = [self.random.choice((a100, a100, a6000))(index, name) for index in range(4)]
@@ -101,6 +117,7 @@ class World:
                     self.cache.apply_lease(a_lease(name, renewed=self.clock.now(), version=self.version))
             case 7:
                 self._namespace()
+                self._job(f"c{self.random.randrange(len(CONTROLLERS))}")
             case _:
                 self._changes()
 
@@ -113,6 +130,11 @@ class World:
             raw = self.a_pod(self.random.choice(("bob", "bob", "bob", "alice")), len(mine))
             raw["metadata"]["annotations"] |= a_pod().on(name, {"main": tuple(mine)}).annotations
             raw["metadata"]["namespace"] = self.random.choice(("default", "calm", "kube-system"))
+            if self.random.random() < 0.5:
+                number = self.random.randrange(len(CONTROLLERS))
+                version, kind = CONTROLLERS[number]
+                owner = {"apiVersion": version, "kind": kind, "name": f"c{number}", "uid": f"c{number}"}
+                raw["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
             raw["spec"]["nodeName"] = name
             started = self.clock.now() - timedelta(seconds=self.random.choice((0, 60, 60, 500)))
             raw["status"] = {"startTime": started} if self.random.random() < 0.8 else {}

@@ -65,6 +65,13 @@ def test_the_set_with_fewer_victims_is_evicted_at_equal_cost() -> None:
     assert uids(cheapest(crowd, 2)) == "c"
 
 
+def test_a_gang_loses_the_same_whether_one_or_more_of_its_pods_leave() -> None:
+    a, b = (Victim(uid=uid, devices=(uid,), cost=0, since=0, gang="g", gang_cost=30) for uid in "ab")
+    others = (victim("c", cost=20), victim("d", cost=21))
+    assert [uids(cheapest((a, b, *others), missing)) for missing in (1, 2, 3)] == ["c", "ab", "abc"]
+    assert next(sets((a, b, *others), 2)) == (a, b)
+
+
 def test_without_possible_victims_no_device_can_be_freed() -> None:
     assert cheapest((), 0) == ()
     assert cheapest((), 1) is None

@@ -24,17 +24,21 @@ EVICTIONS = st.integers(0, 1)
 def crowds(draw: st.DrawFn) -> tuple[Victim, ...]:
     """Up to eight pods, with up to sixteen devices together."""
     sizes = draw(st.lists(st.integers(1, 5), max_size=8).filter(lambda found: sum(found) <= 16))
+    losses = {"": 0, "a": draw(COSTS), "b": draw(COSTS)}
     victims, device = [], 0
     for number, size in enumerate(sizes):
         devices = tuple(f"d{device + index}" for index in range(size))
         device += size
+        gang = draw(st.sampled_from(sorted(losses)))
         victims.append(
             Victim(
                 uid=f"v{number}",
                 devices=devices,
-                cost=draw(COSTS),
+                cost=0 if gang else draw(COSTS),
                 since=draw(STARTS),
                 evictions=draw(EVICTIONS),
+                gang=gang,
+                gang_cost=losses[gang],
             )
         )
     return tuple(draw(st.permutations(victims)))
