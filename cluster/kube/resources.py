@@ -14,6 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.objects.bookings import Booking
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.failed_pods import FailedPod
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
@@ -175,6 +176,14 @@ STORAGE_CLASSES: Final = Resource(
     kind="StorageClass",
     namespaced=False,
     type=StorageClass,
+)
+DISRUPTION_BUDGETS: Final = Resource(
+    group="policy",
+    version="v1",
+    plural="poddisruptionbudgets",
+    kind="PodDisruptionBudget",
+    namespaced=True,
+    type=DisruptionBudget,
 )
 SECRETS: Final = Resource(
     group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret
