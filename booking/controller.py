@@ -238,7 +238,9 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
         longest_notice_seconds=settings.longest_notice_seconds,
         longest_grace_seconds=settings.longest_grace_seconds,
         restart_cost_seconds=settings.restart_cost_seconds,
-        budget_override_seconds=settings.budget_override_seconds,
+        budget_override_seconds=(
+            None if settings.budget_override_seconds == "never" else settings.budget_override_seconds
+        ),
         end_action_without_controller=settings.end_action_without_controller,
         end_action_with_controller=settings.end_action_with_controller,
         warn_before=settings.warn_before,

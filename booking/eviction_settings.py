@@ -32,8 +32,8 @@ class EvictionSettings:
     """A pod's own termination grace counts up to this."""
     restart_cost_seconds: float = 0
     """What starting again costs a victim, besides its lost work: seconds of each of its GPUs."""
-    budget_override_seconds: float | None = None
-    """How long a booked pod waits for disruption budgets before it overrides one; None: indefinitely."""
+    budget_override_seconds: float | None = 300
+    """How long a booked pod waits for disruption budgets before it overrides them; None: indefinitely."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What happens to a pod without a controller when its booking is over."""
     end_action_with_controller: EndAction = "demote"

@@ -149,8 +149,9 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A victim's own termination grace counts up to this."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
     """What starting again costs a victim, besides its lost work: seconds of each of its GPUs."""
-    budget_override_seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    """How long a booked pod waits for disruption budgets before it overrides one; by default indefinitely."""
+    budget_override_seconds: Annotated[float, msgspec.Meta(ge=0)] | Literal["never"] = 300
+    """How long a booked pod waits for disruption budgets before it overrides them. `never`: it waits
+    indefinitely, so anybody who may write a budget can keep GPUs from bookings."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What becomes of a bare pod whose booking is over: recreate-without-gpu, demote or delete."""
     end_action_with_controller: EndAction = "demote"

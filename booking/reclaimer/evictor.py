@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from cluster.kube.errors import ApiError
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.pods import Pod
 
 DECIDED_WITHIN: Final = 2.0
@@ -38,7 +39,12 @@ class EvictionCause:
 
 
 class ProtectedError(Exception):
-    """A PodDisruptionBudget forbids the eviction now."""
+    """PodDisruptionBudgets forbid the eviction now."""
+
+    def __init__(self, message: str, budgets: tuple[DisruptionBudget, ...] = ()) -> None:
+        """Args: budgets: those that select the pod; none if they could not be read."""
+        super().__init__(message)
+        self.budgets = budgets
 
 
 class TooLateError(Exception):
@@ -98,6 +104,15 @@ class Evictor(Protocol):
             withdrawn. ProtectedError: a PodDisruptionBudget forbids it (evictions only). DryRunError: the dry
             run of its replacement got no answer. ApiError: the API server could not be asked, or refused;
             nothing is lost, call again.
+        """
+        ...
+
+    def ask(self, pod: Pod) -> None:
+        """Ask the API server whether the pod may be evicted now; nothing changes.
+
+        Raises:
+            ProtectedError: a PodDisruptionBudget forbids it. ApiError: the API server could not be asked, or
+            something else there refuses.
         """
         ...
 

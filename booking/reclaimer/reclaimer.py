@@ -5,7 +5,7 @@ Triggered by every change of the cache; at least twice a second, for what is due
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -25,7 +25,7 @@ from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.holds.hold_controller import HoldController
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import Plan, plan, plan_without_victims
+from booking.reclaimer.planning.plan import Plan, plan, plan_with_others, plan_without_victims
 from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
@@ -159,6 +159,7 @@ class Reclaimer:
         self._maia_requests.reconcile(snapshot)
         if not is_recovering(snapshot):
             self._orders.reconcile(snapshot)
+            self._holding.ask_again(snapshot)
             snapshot = self._moved(snapshot)
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
@@ -221,11 +222,16 @@ class Reclaimer:
                     self._failures.note("clear condition", pod.key, error)
 
     def _moved(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot after a pod for which others would have to leave has got free devices instead."""
+        """The snapshot after a pod for which others would have to leave has got free devices instead.
+
+        Or devices of other pods, where budgets protect those.
+        """
         movable = self._holding.movable(snapshot)
         if not movable or self._holding.shows_dropped_hold:
             return snapshot
-        found = plan_without_victims(snapshot, self._inputs(snapshot), self._holder_cache, movable)
+        inputs = self._inputs(snapshot)
+        found = plan_without_victims(snapshot, inputs, self._holder_cache, movable)
+        found = found or self._with_other_victims(snapshot, inputs)
         if found is None:
             return snapshot
         try:
@@ -233,6 +239,21 @@ class Reclaimer:
         except ApiError as error:
             self._failures.note("plan", found.pod.key, error)
         return self._snapshot()
+
+    def _with_other_victims(self, snapshot: Snapshot, inputs: PlanningInputs) -> Plan | None:
+        """Victims that no budget protects; where there are none, the cheapest of those that budgets protect.
+
+        The latter only where budgets were just learnt of: later the hold stands, whoever is cheaper by then.
+        """
+        blocked = self._holding.blocked(snapshot)
+        if found := plan_with_others(snapshot, inputs, self._holder_cache, blocked):
+            return found
+        less = replace(inputs, excluded=inputs.excluded - self._holding.protected)
+        for pod in filter(self._holding.settle, blocked):
+            found = plan_with_others(snapshot, less, self._holder_cache, [pod])
+            if found and found.hold.victims != snapshot.holds[pod.metadata.uid].victims:
+                return found
+        return None
 
     def _inputs(self, snapshot: Snapshot) -> PlanningInputs:
         return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))
@@ -243,11 +264,34 @@ class Reclaimer:
         inputs = self._inputs(snapshot)
         plans = plan(snapshot, inputs, self._holder_cache)
         if self._are_written(plans, since=since):
-            try:
-                self._holding.write_overdue(snapshot, inputs, self._holder_cache, plans, needed=since)
-            except ApiError as error:
-                self._failures.note("plan", "", error)
-        self._holding.begin(snapshot)
+            in_vain = self._plan_despite_blockers(snapshot, inputs, plans, since=since)
+            self._holding.begin(snapshot)
+            self._holding.tell(snapshot, in_vain)
+        else:
+            self._holding.begin(snapshot)
+
+    def _plan_despite_blockers(
+        self, snapshot: Snapshot, inputs: PlanningInputs, plans: list[Plan], *, since: float
+    ) -> list[Plan]:
+        """Write holds that only budgets stand against; returns the plans that other blockers make useless.
+
+        Args:
+            snapshot: this instant.
+            inputs: they exclude pods that cannot be evicted.
+            plans: those without such pods, written.
+            since: when this became necessary, monotonic.
+        """
+        if not self._holding.excluded:
+            return []
+        holds = {one.pod.metadata.uid: one.hold for one in plans}
+        less = replace(inputs, excluded=inputs.excluded - self._holding.protected)
+        for_budgets = (
+            plan(snapshot.with_holds(holds), less, self._holder_cache) if self._holding.protected else []
+        )
+        self._are_written(for_budgets, since=since)
+        holds |= {one.pod.metadata.uid: one.hold for one in for_budgets}
+        least = replace(inputs, excluded=inputs.excluded - self._holding.excluded)
+        return plan(snapshot.with_holds(holds), least, self._holder_cache)
 
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
         """Write holds; returns whether there was time for all. The rest is planned again in the next pass."""

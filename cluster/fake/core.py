@@ -69,7 +69,9 @@ class ServerCore:
         self.pages = Pages(self.store)
         self.faults = Faults()
         self.protected: set[str] = set()
-        """Uids of pods that a PodDisruptionBudget protects."""
+        """Uids of pods that a PodDisruptionBudget protects, without there being one."""
+        self.forbidden: dict[str, tuple[int, str]] = {}
+        """Uids of pods whose eviction a webhook denies -> the code and message of its answer."""
         self.admission: Admission | None = None
         self.calls: list[Call] = []
         self._calls_kept = calls_kept

@@ -11,15 +11,17 @@ from typing import Any, Final
 
 import msgspec
 
+from cluster.decide.budgets import budgets_of
 from cluster.fake.binding import with_condition
 from cluster.fake.core import ServerCore, text_of
-from cluster.fake.errors import check_preconditions, over_budget, refusal
+from cluster.fake.errors import check_preconditions, denied, many_budgets, over_budget, refusal
 from cluster.fake.kinds import PODS
 from cluster.fake.merging import merged
 from cluster.fake.pod_defaults import DEFAULT_GRACE
 from cluster.fake.state import Json, State
 from cluster.kube.errors import Request
-from cluster.kube.resources import Resource
+from cluster.kube.resources import DISRUPTION_BUDGETS, Resource
+from cluster.kube.resources import PODS as POD_OBJECTS
 from cluster.names import DISRUPTION_TARGET
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -50,20 +52,33 @@ def deleted(core: ServerCore, resource: Resource[Any], state: State, requested_g
         _grant(core, resource, state, until=until, grace=requested_grace)
 
 
-def evicted(core: ServerCore, request: Request, state: State, body: Json, *, resource: Resource[Any]) -> None:
+def evicted(
+    core: ServerCore,
+    request: Request,
+    state: State,
+    body: Json,
+    *,
+    resource: Resource[Any],
+    dry_run: bool = False,
+) -> None:
     """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
 
-    A budget counts only for a pod that runs and is not terminating yet; it is checked before the
-    preconditions. A pod that is being deleted already gets the condition, too.
+    Webhooks are asked first. A budget counts only for a pod that runs and is not terminating yet; it is
+    checked before the preconditions. A pod that is being deleted already gets the condition, too.
     """
     if (body.get("metadata") or {}).get("name") != state.metadata["name"]:
         raise refusal(request, 400, "BadRequest", "name in URL does not match name in Eviction object")
     options = body.get("deleteOptions") or {}
-    if state.metadata["uid"] in core.protected and is_budgeted(state.obj):
-        raise over_budget(request)
+    if denial := core.forbidden.get(state.metadata["uid"]):
+        raise denied(request, *denial)
+    dry_run = dry_run or bool(options.get("dryRun"))
+    budget = _budget(core, request, state) if is_budgeted(state.obj) else None
     check_preconditions(request, state.obj, options.get("preconditions") or {}, "Pod")
-    if options.get("dryRun"):
+    if dry_run:
         return
+    if budget is not None:
+        left = {"disruptionsAllowed": budget.obj["status"]["disruptionsAllowed"] - 1}
+        core.store.write(DISRUPTION_BUDGETS, merged(budget.obj, {"status": left}))
     condition = {
         "type": DISRUPTION_TARGET,
         "status": "True",
@@ -75,6 +90,27 @@ def evicted(core: ServerCore, request: Request, state: State, body: Json, *, res
     if evicted != state.obj:
         state = core.store.write(resource, evicted)
     deleted(core, resource, state, options.get("gracePeriodSeconds"))
+
+
+def _budget(core: ServerCore, request: Request, state: State) -> State | None:
+    """The budget that counts for a pod, None without one.
+
+    Raises:
+        StatusError: the budget allows no disruption, or there are several.
+    """
+    if state.metadata["uid"] in core.protected:
+        raise over_budget(request)
+    states = core.store.table(DISRUPTION_BUDGETS.plural).all(state.metadata.get("namespace"))
+    there = {one.metadata["name"]: one for one in states}
+    about = budgets_of(state.typed(POD_OBJECTS), [one.typed(DISRUPTION_BUDGETS) for one in there.values()])
+    if not about:
+        return None
+    if len(about) > 1:
+        raise many_budgets(request)
+    found = there[about[0].metadata.name]
+    if not (found.obj.get("status") or {}).get("disruptionsAllowed"):
+        raise over_budget(request, about[0].metadata.name)
+    return found
 
 
 def finished(core: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:

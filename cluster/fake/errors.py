@@ -46,14 +46,28 @@ def check_finalizers(request: Request, before: Json, after: Json) -> None:
         raise invalid(request, before, what)
 
 
-def over_budget(request: Request) -> StatusError:
+def over_budget(request: Request, name: str = "pdb") -> StatusError:
     """The answer to an eviction that a PodDisruptionBudget forbids."""
     cause = {
         "reason": "DisruptionBudget",
-        "message": "The disruption budget pdb needs 1 healthy pods and has 1 currently",
+        "message": f"The disruption budget {name} needs 1 healthy pods and has 1 currently",
     }
     message = "Cannot evict pod as it would violate the pod's disruption budget."
     return refused(
         request,
         Refusal(code=429, reason="TooManyRequests", message=message, details={"causes": [cause]}),
     )
+
+
+def many_budgets(request: Request) -> StatusError:
+    """The answer to an eviction of a pod that several PodDisruptionBudgets select."""
+    message = (
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    )
+    return refused(request, Refusal(code=500, message=message))
+
+
+def denied(request: Request, code: int, message: str) -> StatusError:
+    """A webhook's refusal with the code that it has chosen."""
+    denial = f'admission webhook "evictions.example.com" denied the request: {message}'
+    return refused(request, Refusal(code=code, message=denial))

@@ -7,7 +7,8 @@ It and the real one fulfil the same contract (tests/contracts). The modules:
 
 It does not authorise, validate more than these modules name, collect garbage, or end watches after a time.
 Tests create objects with ``put``, act as kubelets with ``finish``, let calls fail with ``fail``, ``lose``,
-``before``, ``down`` and ``protect``, and read ``calls``.
+``before``, ``down``, ``protect`` and ``forbid_eviction``, and read ``calls``. A PodDisruptionBudget counts by
+the ``disruptionsAllowed`` of the status that a test has put.
 """
 
 from collections.abc import Callable, Mapping
@@ -148,6 +149,13 @@ class FakeKube(UserKube):
         """Answer evictions of this pod as if a PodDisruptionBudget forbade them, or stop doing so."""
         with self._core.lock:
             (self._core.protected.add if protected else self._core.protected.discard)(uid)
+
+    def forbid_eviction(self, uid: str, *, code: int = 429, message: str | None = "not this one") -> None:
+        """Let a webhook deny evictions of this pod with this code, or stop doing so (``message`` None)."""
+        with self._core.lock:
+            self._core.forbidden.pop(uid, None)
+            if message is not None:
+                self._core.forbidden[uid] = (code, message)
 
     # --- watches ---------------------------------------------------------------------------------------
 

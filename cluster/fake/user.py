@@ -83,18 +83,21 @@ class UserKube:
         namespace: str | None = None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Bind or evict a pod; see ``Kube``. It takes no time here."""
-        path = resource.path(namespace, name, subresource)
+        path = resource.path(namespace, name, subresource) + ("?dryRun=All" if dry_run else "")
         if _is_past(within) or _is_past(answered):
             raise Unsent(Request("POST", path), "it is too late for it")
         with self._core.call(self.user, "POST", path, body) as request:
             pod = self._core.found(request, resource, namespace, name)
             if subresource == "binding":
                 at = text_of(self._core.now())
-                self._core.store.write(resource, bound(request, pod.obj, plain(body), at))
+                binding = bound(request, pod.obj, plain(body), at)
+                if not dry_run:
+                    self._core.store.write(resource, binding)
             elif subresource == "eviction":
-                evicted(self._core, request, pod, plain(body), resource=resource)
+                evicted(self._core, request, pod, plain(body), resource=resource, dry_run=dry_run)
             else:
                 raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
 

@@ -173,11 +173,19 @@ class KubeClient:
         namespace: str | None = None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Post to a subresource; see ``Kube``."""
-        path = resource.path(namespace, name, subresource)
-        content = msgspec.json.encode(body)
-        self._transport.send(Call(verb="POST", path=path, body=content, within=within, answered=answered))
+        self._transport.send(
+            Call(
+                verb="POST",
+                path=resource.path(namespace, name, subresource),
+                query=_storing(dry_run=dry_run),
+                body=msgspec.json.encode(body),
+                within=within,
+                answered=answered,
+            )
+        )
 
     def patch(
         self,

@@ -11,7 +11,7 @@
     │   ├── Conflict         409: a precondition failed, or the object exists already
     │   ├── Gone             410: the resourceVersion or continue token is too old
     │   ├── Unprocessable    422: the object or a parameter is invalid
-    │   └── TooManyRequests  429: overload, or a disruption budget
+    │   └── TooManyRequests  429: overload, a disruption budget, or a webhook
     ├── ServerError          5xx: the server failed; whether it acted is unknown
     ├── Unreachable          no answer; whether it acted is unknown
     │   └── Unsent           no connection in time: nothing was sent
@@ -83,6 +83,8 @@ class Refusal:
     details: dict[str, Any] = field(default_factory=dict)
     retry_after: float | None = None
     """Seconds, from the header ``Retry-After`` or from the details."""
+    is_status: bool = True
+    """Whether the body was a ``v1.Status``. A server that sheds load answers in plain text, like proxies."""
 
 
 class StatusError(ApiError):
@@ -144,12 +146,17 @@ class Unprocessable(ClientError):
 
 
 class TooManyRequests(ClientError):
-    """429: overload, or an eviction that a disruption budget forbids."""
+    """429: overload, or a refusal: of an eviction by a disruption budget, of anything by a webhook."""
 
     @property
     def retry_after(self) -> float | None:
         """Seconds that the server asks us to wait; None if it names none."""
         return self.refusal.retry_after
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the server sheds load (its filters answer in plain text), whatever the request is about."""
+        return not self.refusal.is_status
 
 
 _BY_CODE: dict[int, type[ClientError]] = {
@@ -182,8 +189,9 @@ def refusal_of(code: int, body: bytes, *, retry_after: str | None = None) -> Ref
         retry_after: the header of that name; dates are ignored.
     """
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status, is_status = msgspec.json.decode(body, type=Status), True
     except msgspec.MsgspecError:
+        is_status = False
         status = Status(message=body[:_LONGEST_BODY_QUOTED].decode(errors="replace").strip())
     details = status.details or {}
     return Refusal(
@@ -192,6 +200,7 @@ def refusal_of(code: int, body: bytes, *, retry_after: str | None = None) -> Ref
         message=status.message,
         details=details,
         retry_after=_seconds(retry_after) or _seconds(details.get("retryAfterSeconds")),
+        is_status=is_status,
     )
 
 

@@ -160,6 +160,7 @@ class Kube(Protocol):
         namespace: str | None = None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Post to a subresource, e.g. ``binding`` or ``eviction`` of a pod.
 
@@ -171,6 +172,7 @@ class Kube(Protocol):
             namespace: the object's namespace.
             within: seconds from now within which it is sent, or not at all; None for no limit.
             answered: seconds from now to wait for an answer; None for the usual timeout.
+            dry_run: have it checked, by admission too, and change nothing.
 
         Raises:
             Conflict: a precondition in the body does not hold, or the pod is bound already.

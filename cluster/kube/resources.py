@@ -14,6 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.objects.bookings import Booking
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.failed_pods import FailedPod
 from cluster.objects.jobs import Job
 from cluster.objects.meta import Meta, Partial, ready
@@ -178,6 +179,14 @@ STORAGE_CLASSES: Final = Resource(
     type=StorageClass,
 )
 JOBS: Final = Resource(group="batch", version="v1", plural="jobs", kind="Job", namespaced=True, type=Job)
+DISRUPTION_BUDGETS: Final = Resource(
+    group="policy",
+    version="v1",
+    plural="poddisruptionbudgets",
+    kind="PodDisruptionBudget",
+    namespaced=True,
+    type=DisruptionBudget,
+)
 SECRETS: Final = Resource(
     group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret
 )

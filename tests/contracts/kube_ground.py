@@ -9,7 +9,7 @@ import pytest
 
 from cluster.kube.errors import NotFound
 from cluster.kube.interface import Kube, Selection, WatchEvent, WatchOptions
-from cluster.kube.resources import PODS, Resource
+from cluster.kube.resources import DISRUPTION_BUDGETS, PODS, Resource
 from cluster.objects.meta import Meta, Partial
 from cluster.objects.pods import Pod
 
@@ -89,9 +89,13 @@ class KubeGround:
     def pod(self, kube: Kube, namespace: str) -> Pod:
         return kube.create(PODS, pod_body("a"), namespace=namespace)
 
-    def protect(self, kube: Kube, pod: Pod) -> None:
+    def protect(self, kube: Kube, pod: Pod, *, name: str = "guard") -> None:
         """Let a PodDisruptionBudget stand before the pod."""
-        raise NotImplementedError
+        meta = pod.metadata
+        kube.patch(PODS, meta.name, {"metadata": {"labels": {"guarded": "yes"}}}, namespace=meta.namespace)
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"guarded": "yes"}}}
+        body = {"metadata": {"name": name}, "spec": spec}
+        kube.create(DISRUPTION_BUDGETS, body, namespace=meta.namespace)
 
     def pass_a_minute(self, kube: Kube) -> None:
         """Let the server send its bookmarks, if it does not do so by itself soon enough."""
@@ -113,7 +117,7 @@ class KubeGround:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         return kube.patch(PODS, name, {"status": status}, namespace=namespace, subresource="status")
 
-    def evict(self, kube: Kube, pod: Pod, **options: Any) -> None:
+    def evict(self, kube: Kube, pod: Pod, *, dry_run: bool = False, **options: Any) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         body = {
             "apiVersion": "policy/v1",
@@ -121,7 +125,7 @@ class KubeGround:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"gracePeriodSeconds": 30, **options},
         }
-        kube.create_subresource(PODS, "eviction", body, name=name, namespace=namespace)
+        kube.create_subresource(PODS, "eviction", body, name=name, namespace=namespace, dry_run=dry_run)
 
     def annotate(self, kube: Kube, pod: Pod, **annotations: str | None) -> Pod:
         patch = {"metadata": {"annotations": annotations}}

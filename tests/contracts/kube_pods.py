@@ -395,6 +395,22 @@ class KubeEvicting(KubeGround):
         assert cause["reason"] == "DisruptionBudget"
         assert self.now(kube, running) == before
 
+    def test_a_dry_run_asks_the_budget_and_changes_nothing(self, kube: Kube, running: Pod) -> None:
+        before = self.now(kube, running)
+        self.evict(kube, running, dry_run=True)
+        assert self.now(kube, running) == before
+        self.protect(kube, running)
+        with pytest.raises(TooManyRequests, match="disruption budget"):
+            self.evict(kube, running, dry_run=True)
+
+    def test_a_pod_with_several_budgets_is_not_evicted_whatever_they_allow(
+        self, kube: Kube, running: Pod
+    ) -> None:
+        for name in ("guard", "guard-too"):
+            self.protect(kube, running, name=name)
+        with pytest.raises(ServerError, match="more than one PodDisruptionBudget"):
+            self.evict(kube, running)
+
     def test_a_budget_does_not_count_for_a_pod_that_does_not_run_yet(self, kube: Kube, pod: Pod) -> None:
         self.bind(kube, pod)
         self.protect(kube, pod)

@@ -106,12 +106,6 @@ class TestContract(KubeContract):
     def namespace(self, fresh_namespace: str) -> str:
         return fresh_namespace
 
-    def protect(self, kube: Kube, pod: Pod) -> None:
-        name, namespace = pod.metadata.name, pod.metadata.namespace
-        kube.patch(PODS, name, {"metadata": {"labels": {"guarded": "yes"}}}, namespace=namespace)
-        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"guarded": "yes"}}}
-        kube.create(BUDGETS, {"metadata": {"name": "guard"}, "spec": spec}, namespace=namespace)
-
     def forget_history(self, kube: Kube) -> None:
         self.cluster.restart("kube-apiserver")
         eventually(lambda: answers(kube), deadline=PATIENCE)

@@ -69,12 +69,14 @@ class StoredPods:
         namespace: str | None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Bind, if uid and resourceVersion are those that are meant."""
         assert within is not None
         assert within > 0
         assert answered is not None
         assert answered > 0
+        assert not dry_run
         problem, self.problem = self.problem, None
         if problem == "nobody":
             raise Unreachable(BINDING, "connection refused")

@@ -295,7 +295,7 @@ class VictimsMachine(ReclaimerWatches):
         """Now and then nothing goes wrong for long enough: what is true in the end is true then."""
         if not pick.chance(4):
             return "not yet"
-        self.settle()
+        self.settle(budgets=pick.chance(2))
         return "and everybody is served"
 
     def _calm(self) -> None:
@@ -406,11 +406,16 @@ class VictimsMachine(ReclaimerWatches):
             self.cluster.kube.calls.clear()
             self.cluster.events.clear()
 
-    def settle(self) -> None:
-        """No more surprises: then everybody is served who can be, and nothing is left lying about."""
+    def settle(self, *, budgets: bool = False) -> None:
+        """No more surprises: then everybody is served who can be, and nothing is left lying about.
+
+        Args:
+            budgets: whether budgets protect everybody all the time: they count for a while only.
+        """
         cluster = self.cluster
         self._calm()
-        cluster.evictor.protected = set()
+        living = {pod.metadata.name for pod in cluster.living()}
+        cluster.evictor.protected = living if budgets else set()
         cluster.leads, cluster.unready_reason = True, None
         cluster.mirror(well=True)
         for name in NODES:
@@ -420,7 +425,7 @@ class VictimsMachine(ReclaimerWatches):
             )
             if name not in cluster.responsive_nodes:
                 cluster.start_agent(name)
-        for pause in (3, BARRED_FOR):
+        for pause in (3, BARRED_FOR, *((BARRED_FOR, BARRED_FOR) if budgets else ())):
             cluster.pass_time(pause)
             for _ in range(12):
                 cluster.after(3)

@@ -207,6 +207,7 @@ class PartKube:
         namespace: str | None = None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Bind, evict."""
         self._do(
@@ -220,6 +221,7 @@ class PartKube:
                 namespace=namespace,
                 within=within,
                 answered=answered,
+                dry_run=dry_run,
             ),
         )
 

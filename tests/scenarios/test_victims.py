@@ -98,7 +98,8 @@ def test_where_a_budget_protects_the_cheapest_victim_another_one_leaves(world: W
     assert pod.metadata.annotation(names.NOTICE) is None
 
 
-def test_where_budgets_protect_all_victims_the_booked_pod_waits_until_one_may_leave(world: World) -> None:
+def test_where_budgets_always_count_the_booked_pod_waits_until_one_may_leave(new_world: Worlds) -> None:
+    world = new_world(budget_override_seconds="never")
     bobs = fill(world)
     for uid in bobs.values():
         world.kube.protect(uid)

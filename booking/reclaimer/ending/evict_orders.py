@@ -2,26 +2,38 @@
 
 The order is an annotation on the pod that only the booking server writes, so any leader finds it. It concerns
 this pod only, and does not depend on bookings: a stale Lease of the mirror does not stop it. The pod comes
-back by its policy, like a victim; a pod that is never evicted is not evicted by order either.
+back by its policy, like a victim; a pod that is never evicted is not evicted by order either. What refuses
+the eviction is told on the pod, and it is tried again after growing pauses; budgets count as long as for a
+booking.
 """
 
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
+from typing import Final
 
 import structlog
 
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.comeback import on_eviction
+from booking.reclaimer.evictions.refusals import Blocker, blocker_of, is_overload, protected_by, sentence
 from booking.reclaimer.evictor import EvictionCause, ProtectedError, TooLateError
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
+from cluster.decide.exponential_backoff import exponential_backoff
 from cluster.decide.protection import never_evicted_reason
-from cluster.kube.errors import ApiError
+from cluster.kube.errors import ApiError, StatusError
 from cluster.objects.evict_orders import EvictOrder, order_of
 from cluster.objects.pods import Pod, is_live
 
 log = structlog.get_logger(__name__)
+
+AGAIN_AFTER: Final = 1.0
+"""Seconds before a refused eviction is tried again, the first time; then twice as long as before."""
+AGAIN_AT_MOST: Final = 60.0
+"""Seconds between two attempts at most."""
 
 
 def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
@@ -43,20 +55,41 @@ def _is_node_known(pod: Pod, snapshot: Snapshot) -> bool:
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An eviction that was refused."""
+
+    until: float
+    """When it is tried again, monotonic."""
+    times: int
+    blocker: Blocker
+
+
 class Orders:
     """Carries out the orders. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
         self._terms = terms
+        seconds = terms.budget_override_seconds
+        self._limit = None if seconds is None else timedelta(seconds=seconds)
         self._recent_requests = RecentRequests(context.clock)
+        self._refused: dict[str, _Refused] = {}
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Take one step for each order; a step that fails is tried again in the next pass."""
+        self._refused = {uid: one for uid, one in self._refused.items() if uid in snapshot.pods}
+        now = self._context.clock.monotonic()
         for pod, order in ordered_to_go(snapshot):
-            if self._recent_requests.is_due(pod.metadata.uid):
+            before = self._refused.get(pod.metadata.uid)
+            is_pausing = before is not None and now < before.until
+            if not is_pausing and self._recent_requests.is_due(pod.metadata.uid):
                 try:
                     self._evict(pod, order)
+                except StatusError as error:
+                    self._context.failures.note("order to evict", pod.key, error)
+                    if not is_overload(error):
+                        self._is_refused(pod, blocker_of(error))
                 except ApiError as error:
                     self._context.failures.note("order to evict", pod.key, error)
 
@@ -68,12 +101,36 @@ class Orders:
             back=on_eviction(pod, is_awaited=self._context.awaited(pod.metadata.uid)),
             event_reason=names.EVICTED_BY_ADMINISTRATOR,
         )
+        evict = partial(
+            self._context.evictor.evict, pod, is_valid=partial(self._is_still_ordered, pod.metadata.uid)
+        )
         try:
-            self._context.evictor.evict(pod, why, is_valid=partial(self._is_still_ordered, pod.metadata.uid))
-        except (ProtectedError, TooLateError) as error:
+            try:
+                evict(why)
+            except ProtectedError as error:
+                blocker = protected_by(error.budgets, pod.metadata.namespace)
+                if self._limit is None or self._context.clock.now() < order.at + self._limit:
+                    self._is_refused(pod, blocker)
+                    return
+                evict(replace(why, overrides_budget=True))
+                self._context.metrics.budgets_overridden.inc()
+                message = f"{why.message}. {sentence(blocker.why)}, but not any longer."
+                self._context.write_event(pod, names.BUDGET_OVERRIDDEN, message)
+        except TooLateError as error:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return
         self._context.metrics.terminations.labels("evicted").inc()
+
+    def _is_refused(self, pod: Pod, blocker: Blocker) -> None:
+        """Pause before the next attempt, and tell the pod what is in the way."""
+        uid, now = pod.metadata.uid, self._context.clock.monotonic()
+        before = self._refused.get(uid)
+        times = before.times + 1 if before else 1
+        pause = exponential_backoff(times, first=AGAIN_AFTER, longest=AGAIN_AT_MOST)
+        self._refused[uid] = _Refused(now + pause, times, blocker)
+        if before is None or before.blocker != blocker:
+            message = f"An administrator has ordered this pod to go, but {blocker.why.rstrip('.')}."
+            self._context.write_event(pod, names.EVICTIONS_BLOCKED, message)
 
     def _is_still_ordered(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()

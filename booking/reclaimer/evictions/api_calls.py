@@ -11,9 +11,18 @@ import msgspec
 from booking.reclaimer.evictions.comeback import AS_IT_WAS, CONDITIONS
 from booking.reclaimer.evictor import Back, Reason
 from cluster import names
+from cluster.decide.budgets import budgets_of
 from cluster.kube.errors import Conflict, NotFound
-from cluster.kube.interface import Kube
-from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate, WholePod
+from cluster.kube.interface import Kube, Selection
+from cluster.kube.resources import (
+    DISRUPTION_BUDGETS,
+    POD_TEMPLATES,
+    PODS,
+    WHOLE_PODS,
+    PodTemplate,
+    WholePod,
+)
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, PodSpec, PodStatus
 from cluster.process.clock import Clock
@@ -119,13 +128,11 @@ class Calls:
             PODS, meta.name, {"metadata": {**precondition, **metadata}}, namespace=meta.namespace
         )
 
-    def evict(self, pod: Pod, grace_seconds: int, *, versioned: bool) -> None:
+    def evict(self, pod: Pod, grace_seconds: int, *, versioned: bool, dry_run: bool = False) -> None:
         """Evict the pod by the Eviction API, which respects budgets and sets ``DisruptionTarget``.
 
-        With the resourceVersion as a precondition, a pod that its user has just deleted is not marked.
-
-        Raises:
-            TooManyRequests: a PodDisruptionBudget forbids it.
+        With the resourceVersion as a precondition, a pod that its user has just deleted is not marked. A dry
+        run asks budgets and webhooks, and changes nothing.
         """
         meta = pod.metadata
         preconditions = {"uid": meta.uid}
@@ -140,7 +147,14 @@ class Calls:
                 "gracePeriodSeconds": grace(pod, grace_seconds),
             },
         }
-        self._kube.create_subresource(PODS, "eviction", body, name=meta.name, namespace=meta.namespace)
+        self._kube.create_subresource(
+            PODS, "eviction", body, name=meta.name, namespace=meta.namespace, dry_run=dry_run
+        )
+
+    def budgets(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        """The PodDisruptionBudgets that select the pod."""
+        page = self._kube.list(DISRUPTION_BUDGETS, Selection(namespace=pod.metadata.namespace))
+        return budgets_of(pod, page.items)
 
     def mark_disruption(
         self, pod: Pod, conditions: list[Json], *, status: bool, reason: Reason, message: str

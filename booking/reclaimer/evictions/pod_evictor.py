@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from booking.reclaimer.evictions.api_calls import Calls, read
+from booking.reclaimer.evictions.api_calls import DEFAULT_GRACE, Calls, read
 from booking.reclaimer.evictions.comeback import (
     CONDITIONS,
     Comeback,
@@ -23,6 +23,7 @@ from booking.reclaimer.evictions.comeback_cache import SELECTED, ComebackCache
 from booking.reclaimer.evictions.comebacks import EVICTION_STEPS, Comebacks, EventWriter
 from booking.reclaimer.evictions.dry_runs import DryRun, DryRuns
 from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache
+from booking.reclaimer.evictions.refusals import is_of_budgets, may_be_of_budgets
 from booking.reclaimer.evictions.rejected_pods import RejectedPods
 from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError, always, nothing
 from booking.reclaimer.executor import Executor, in_turn
@@ -30,10 +31,11 @@ from cluster import names
 from cluster.cache import Informers
 from cluster.decide.eviction.fates import is_brought_back_by_us
 from cluster.kube.backoff import Random, unpredictable
-from cluster.kube.errors import Conflict, NotFound, ServerError, TooManyRequests
+from cluster.kube.errors import ApiError, Conflict, NotFound, ServerError, StatusError
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, PodTemplate, WholePod
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.jobs import Job
 from cluster.objects.pods import Pod, is_terminating
 from cluster.process.clock import Clock
@@ -264,11 +266,35 @@ class PodEvictor:
             self._calls.evict(victim, eviction.why.grace_seconds, versioned=versioned)
         except NotFound:
             return
-        except TooManyRequests as error:
-            if _is_budget(error):
-                raise ProtectedError(f"{victim.key} cannot be evicted now: {error.message}") from error
+        except StatusError as error:
+            self._require_no_budget(victim, error)
             raise
         self._is_taken(victim, eviction.why)
+
+    def ask(self, pod: Pod) -> None:
+        """Ask whether the pod may be evicted; see ``Evictor``."""
+        try:
+            self._calls.evict(pod, DEFAULT_GRACE, versioned=False, dry_run=True)
+        except (Conflict, NotFound):
+            return  # it is another one by now, or gone
+        except StatusError as error:
+            self._require_no_budget(pod, error)
+            raise
+
+    def _require_no_budget(self, pod: Pod, error: StatusError) -> None:
+        """Raise ``ProtectedError`` where a budget is what has refused an eviction."""
+        if not may_be_of_budgets(error):
+            return
+        budgets: tuple[DisruptionBudget, ...] = ()
+        try:
+            budgets = self._calls.budgets(pod)
+        except ApiError as unknown:
+            log.warning(
+                "disruption budgets cannot be read", namespace=pod.metadata.namespace, error=str(unknown)
+            )
+        if is_of_budgets(error, budgets):
+            message = f"{pod.key} cannot be evicted now: {error.message}"
+            raise ProtectedError(message, budgets) from error
 
     def _is_taken(self, victim: Pod, why: EvictionCause) -> None:
         self._returning.taken.add(victim.metadata.uid)
@@ -318,8 +344,3 @@ def _require_valid(victim: Pod, is_valid: Callable[[], bool]) -> None:
     """The last check: a process that was paused must not evict a pod that may be booked by now (law L2)."""
     if not is_valid():
         raise TooLateError(f"The decision about {victim.key} is too old; it is made again.")
-
-
-def _is_budget(error: TooManyRequests) -> bool:
-    causes = error.refusal.details.get("causes") or ()
-    return any(cause.get("reason") == "DisruptionBudget" for cause in causes)

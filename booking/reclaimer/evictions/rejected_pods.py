@@ -95,7 +95,7 @@ class RejectedPods:
         except ApiError as error:
             log.warning("a rejected pod cannot come back yet", pod=pod.key, error=str(error))
             self._pauses.begin(uid)
-            passes = isinstance(error, Conflict | TooManyRequests)
+            passes = isinstance(error, Conflict) or (isinstance(error, TooManyRequests) and error.is_overload)
             if not passes and self._pauses.should_report(uid, error.message):
                 message = f"This pod cannot come back yet, and it is tried again: {error.message}"
                 self._events.warning(pod, names.COMEBACK_REFUSED, message)

@@ -1,76 +1,34 @@
-"""Booked pods that wait only for disruption budgets, and overriding a budget for them at last.
+"""For how long disruption budgets count against a booked pod, and which pods a budget protects. Pure.
 
-A pod waits for budgets alone when no plan can be made for it without pods that a budget has just protected,
-and one can be made with them. The start of the wait is written on it (``names.BUDGETS_SINCE``), so that the
-time continues when a controller restarts or another leads: a new leader knows of no budget, plans as usual,
-is refused and knows then. The annotation is removed when the pod waits for another reason, when a pod that no
-budget protects has left for it, and by its Binding: if budgets keep it waiting again, the full time starts
-again.
-
-All of this happens only if the settings give a limit.
+A budget is its owner's word about other pods' needs, and anybody who may edit a namespace can write one: it
+does not stand above a booking (ADR 64). It counts for a limited time, from the moment at which only budgets
+keep the booked pod waiting. That moment is written on it (``names.BUDGETS_SINCE``), so that the time goes on
+when a controller restarts or another leads. The annotation is removed when the pod waits for another reason,
+when a pod that no budget protects has left for it, and by its Binding.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
-import structlog
 
-from booking.eviction.holder_cache import HolderCache
-from booking.eviction_settings import EvictionSettings
-from booking.reclaimer.context import ReclaimerContext
-from booking.reclaimer.planning.node_candidates import PlanningInputs
-from booking.reclaimer.planning.plan import Plan, plan
-from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.evictions.refusals import Blocker, budgets_named
 from booking.reclaimer.snapshot import Snapshot
-from booking.wording import iso
 from cluster import names
-from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.resources import PODS
+from cluster.decide.budgets import is_about
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.pods import Pod, is_live
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
-    """The result of planning where budgets protect some pods."""
+class Block:
+    """Budgets that keep some victims of a hold, for a while."""
 
-    plans: tuple[Plan, ...]
-    """Plans that disregard budgets, for pods that only budgets keep waiting."""
-    others: tuple[Pod, ...]
-    """Pods that have the annotation, but wait for more than budgets by now."""
-
-
-def waits(
-    snapshot: Snapshot,
-    inputs: PlanningInputs,
-    holder_cache: HolderCache,
-    *,
-    protected: frozenset[str],
-    plans: list[Plan],
-) -> Waits:
-    """The booked pods that wait for nothing but disruption budgets.
-
-    Args:
-        snapshot: the one that ``plans`` were made on.
-        inputs: those of ``plans``; they exclude ``protected``.
-        holder_cache: the holders that were computed for them.
-        protected: uids of pods that a budget has just protected.
-        plans: all plans that can be made.
-    """
-    planned = {one.pod.metadata.uid: one.hold for one in plans}
-    found: list[Plan] = []
-    if protected:
-        without = PlanningInputs(excluded=inputs.excluded - protected, ending=inputs.ending)
-        found = plan(snapshot.with_holds(planned), without, holder_cache)
-    waiting = {one.pod.metadata.uid for one in found} | planned.keys() | snapshot.holds.keys()
-    others = (
-        pod
-        for uid, pod in snapshot.annotated.items()
-        if pod.metadata.annotation(names.BUDGETS_SINCE) and uid not in waiting and _is_waiting(pod)
-    )
-    return Waits(plans=tuple(found), others=tuple(others))
+    until: datetime
+    """From then on they are overridden: not before the second that people are told."""
+    protected: dict[str, str]
+    """Uid of a victim -> the clause that says what protects it."""
 
 
 def since(pod: Pod) -> datetime | None:
@@ -82,78 +40,54 @@ def since(pod: Pod) -> datetime | None:
     return instant if instant.tzinfo else None
 
 
-class Budgets:
-    """Measures the wait, and decides for whom budgets are overridden. Not thread-safe."""
+def ends(begun: datetime | None, limit: timedelta | None) -> datetime | None:
+    """When budgets stop counting for a booked pod: a whole second. None if never, or it is not marked.
 
-    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
-        self._context = context
-        seconds = terms.budget_override_seconds
-        self._limit = None if seconds is None else timedelta(seconds=seconds)
-        self._recent_requests = RecentRequests(context.clock)
-        self._protected: set[str] = set()
-        self._passing: dict[str, str] = {}
-        """Uid of a booked pod -> the hold for which budgets are overridden."""
+    Args:
+        begun: since when only budgets keep it waiting.
+        limit: how long budgets count; None: indefinitely.
+    """
+    if begun is None or limit is None:
+        return None
+    end = begun.astimezone(UTC) + limit
+    whole = end.replace(microsecond=0)
+    return whole if whole == end else whole + timedelta(seconds=1)
 
-    def protects(self, victim: Pod) -> None:
-        """Record that a budget has just protected this pod."""
-        self._protected.add(victim.metadata.uid)
 
-    def overdue(
-        self, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, plans: list[Plan]
-    ) -> list[Plan]:
-        """Plans that must be carried out despite budgets; ``plans`` are all others."""
-        if self._limit is None:
-            return []
-        self._protected &= snapshot.pods.keys()
-        self._passing = {uid: text for uid, text in self._passing.items() if uid in snapshot.pods}
-        protected = inputs.excluded & frozenset(self._protected)
-        found = waits(snapshot, inputs, holder_cache, protected=protected, plans=plans)
-        for pod in found.others:
-            self._mark(pod, None)
-        for one in found.plans:
-            if since(one.pod) is None:
-                self._mark(one.pod, iso(snapshot.now))
-        return [one for one in found.plans if self._is_overdue(one.pod, snapshot.now)]
+def also_protected(budgets: tuple[DisruptionBudget, ...], snapshot: Snapshot) -> Iterator[str]:
+    """Uids of running pods that the same budgets protect: they need not be tried one by one.
 
-    def pass_over(self, pod: Pod) -> None:
-        """Override budgets for the hold that was just written on this pod."""
-        self._passing[pod.metadata.uid] = pod.metadata.annotation(names.HOLD) or ""
+    Pods that are not ready are tried: whether a budget counts for these is up to its policy.
+    """
+    if not budgets:
+        return
+    for uid, pod in snapshot.pods.items():
+        is_healthy = pod.status.phase == "Running" and is_live(pod) and _is_ready(pod)
+        if is_healthy and all(is_about(one, pod) for one in budgets):
+            yield uid
 
-    def is_passed_over(self, pod: Pod) -> bool:
-        """Whether budgets are overridden for the hold on this pod.
 
-        Not remembered across a restart: the new process finds it out as the old one did.
-        """
-        return self._passing.get(pod.metadata.uid) == (pod.metadata.annotation(names.HOLD) or "")
+def blocked_message(blockers: Iterable[Blocker], *, counts: str) -> str:
+    """What a booked pod is told about blockers: what they are, and until when budgets count.
 
-    def served(self, pod: Pod) -> None:
-        """Record that a pod that no budget protects has left for this pod."""
-        if pod.metadata.annotation(names.BUDGETS_SINCE):
-            self._mark(pod, None)
-
-    def _is_overdue(self, pod: Pod, now: datetime) -> bool:
-        begun = since(pod)
-        return begun is not None and self._limit is not None and now - begun >= self._limit
-
-    def _mark(self, pod: Pod, text: str | None) -> None:
-        meta = pod.metadata
-        if not self._recent_requests.is_due((meta.uid, text is None)):
-            return
-        body = {"metadata": {"uid": meta.uid, "annotations": {names.BUDGETS_SINCE: text}}}
-        try:
-            self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
-        except NotFound:
-            return
-        except ApiError as error:
-            self._context.failures.note("disruption budgets", pod.key, error)
-            return
-        event = (
-            "only disruption budgets keep a pod waiting"
-            if text
-            else "disruption budgets do not keep a pod waiting"
+    Args:
+        blockers: of the pods that would have to leave for it, one or more.
+        counts: the end of the sentence ``It counts``: `` until ...``.
+    """
+    found = list(blockers)
+    others = sorted({one.why for one in found if one.budgets is None})
+    parts = [f"A pod would have to leave for this pod, but {why.rstrip('.')}." for why in others]
+    if len(others) < len({one.why for one in found}):
+        keys = sorted({key for one in found for key in one.budgets or ()})
+        them = f"The {budgets_named(keys)}" if keys else "A disruption budget"
+        one = len(keys) <= 1
+        parts.append(
+            f"{them} protect{'s' if one else ''} pods that would have to leave for this pod."
+            f" {'It counts' if one else 'They count'}{counts}."
         )
-        log.info(event, pod=pod.key)
+    return " ".join(parts)
 
 
-def _is_waiting(pod: Pod) -> bool:
-    return is_live(pod) and not pod.spec.node_name and not pod.metadata.annotation(names.HOLD)
+def _is_ready(pod: Pod) -> bool:
+    """Whether the pod is ready; one that reports nothing counts as ready."""
+    return not any(c.type == "Ready" and c.status != "True" for c in pod.status.conditions or ())

@@ -14,8 +14,10 @@ delivers the hold. No pod is evicted before the watch has delivered it (``revali
     hold and bars empty <──bound── the pod may be bound <───────── every device is free ─────────────┘
                                        └──not bound for 10 s: dropped, and the node is barred for the pod
 
-While no victim has been evicted, the hold moves to other devices if they become free (``move``). The devices
-of a victim that hangs in Terminating cannot be counted on (``hold_status``): the hold is dropped.
+While no victim has been evicted, the hold moves to other devices if they become free (``move``), and to other
+victims if budgets protect its own. The devices of a victim that hangs in Terminating cannot be counted on
+(``hold_status``): the hold is dropped. It also is where something other than a budget refuses an eviction. A
+pod that could not be evicted is left out of the plans until the API server says otherwise (``ask_again``).
 """
 
 from collections.abc import Callable
@@ -25,17 +27,15 @@ from typing import Final
 
 import structlog
 
-from booking.eviction.holder_cache import HolderCache
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.holds.barred_nodes import BarredNodes
-from booking.reclaimer.holds.disruption_budgets import Budgets
+from booking.reclaimer.holds.blockers import Blockers
+from booking.reclaimer.holds.disruption_budgets import Block
 from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
 from booking.reclaimer.holds.notice_due import Notice
 from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
-from booking.reclaimer.holds.unevictable import UnevictablePods
 from booking.reclaimer.holds.victim_eviction import Case, NotNowError, VictimEviction
-from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan
 from booking.reclaimer.recent_requests import RecentRequests
 from booking.reclaimer.snapshot import Snapshot
@@ -70,6 +70,8 @@ class _Timer:
     """Whether some of its devices were free then: an earlier bind may be on its way to them."""
     notices: dict[str, Notice] = field(default_factory=dict)
     """Uid of a victim -> its notice."""
+    checked: set[str] = field(default_factory=set)
+    """Uids of victims that may be evicted, as the API server has said."""
     paused: float | None = None
     complete: float | None = None
     behind: float | None = None
@@ -94,9 +96,8 @@ class HoldController:
         self._context = context
         self._kube = context.kube
         self._clock = context.clock
-        self._excluded = UnevictablePods(context.clock)
-        self._budgets = Budgets(context, terms)
-        self._victim_eviction = VictimEviction(context, terms, excluded=self._excluded, budgets=self._budgets)
+        self._blockers = Blockers(context, terms)
+        self._victim_eviction = VictimEviction(context, terms)
         self._bars = BarredNodes(context.kube, context.clock)
         self._recent_requests = RecentRequests(context.clock)
         self._timers: dict[str, _Timer] = {}
@@ -105,6 +106,8 @@ class HoldController:
         """Holds that were written in this pass."""
         self._needed: dict[str, float] = {}
         """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
+        self._unsettled: set[str] = set()
+        """Uids of booked pods with a victim that was just found to be protected: others may be cheaper."""
         self._dropped: dict[str, Pod] = {}
         """Uid -> the pod as returned by the API server when its hold was removed."""
 
@@ -130,8 +133,17 @@ class HoldController:
 
     @property
     def excluded(self) -> frozenset[str]:
-        """Uids of pods that could not be evicted a moment ago."""
-        return self._excluded.uids
+        """Uids of pods that cannot be evicted, so far as is known."""
+        return self._blockers.uids
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """Those of them whom only budgets protect that will be overridden."""
+        return self._blockers.passing
+
+    def ask_again(self, snapshot: Snapshot) -> None:
+        """Ask the API server again about pods that could not be evicted."""
+        self._blockers.ask_again(snapshot)
 
     def write(self, plan: Plan, *, needed: float) -> None:
         """Write a planned hold on its pod, if the pod has not changed since it was planned.
@@ -160,24 +172,11 @@ class HoldController:
             lost_gpu_seconds=plan.lost / 1e6,
         )
 
-    def write_overdue(
-        self,
-        snapshot: Snapshot,
-        inputs: PlanningInputs,
-        holder_cache: HolderCache,
-        plans: list[Plan],
-        *,
-        needed: float,
-    ) -> None:
-        """Write the holds that only budgets have prevented for too long; ``plans`` are the others, written.
-
-        Raises:
-            ApiError: it could not be written.
-        """
-        for one in self._budgets.overdue(snapshot, inputs, holder_cache, plans):
-            self.write(one, needed=needed)
-            if (written := self._written.get(one.pod.metadata.uid)) and written.hold == one.hold:
-                self._budgets.pass_over(written.pod)
+    def tell(self, snapshot: Snapshot, in_vain: list[Plan]) -> None:
+        """Write on the booked pods what keeps others from leaving for them: see ``Blockers.tell``."""
+        self._blockers.tell(
+            self.completed(snapshot), in_vain, unsettled=self._unsettled, is_whole=_are_all_present
+        )
 
     def begin(self, snapshot: Snapshot) -> None:
         """Act on the holds that were written in this pass, planned on this snapshot."""
@@ -203,8 +202,22 @@ class HoldController:
             and _are_all_present(hold, snapshot)
         ]
 
+    def blocked(self, snapshot: Snapshot) -> list[Pod]:
+        """Those of them with a victim that budgets protect: others may leave instead."""
+        return [
+            pod
+            for pod in self.movable(snapshot)
+            if self._blockers.of(snapshot.holds[pod.metadata.uid], snapshot)
+        ]
+
+    def settle(self, pod: Pod) -> bool:
+        """Whether budgets were learnt of since the last call, so that another hold may be better."""
+        was_unsettled = pod.metadata.uid in self._unsettled
+        self._unsettled.discard(pod.metadata.uid)
+        return was_unsettled
+
     def move(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Hold free devices instead of those for which other pods would have to leave.
+        """Hold free devices, or those of other pods, instead of those for which pods would have to leave.
 
         In a single write, so that no other pod can take them in between and put work in danger again.
 
@@ -219,6 +232,7 @@ class HoldController:
     def reconcile(self, snapshot: Snapshot) -> None:
         """Take one step for every hold, notice and bar; a failed step is tried again in the next pass."""
         self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
+        self._unsettled &= snapshot.holds.keys()
         self._victim_eviction.forget_all_but(frozenset(snapshot.pods))
         now = self._clock.monotonic()
         self._needed = {
@@ -226,12 +240,12 @@ class HoldController:
             for uid, at in self._needed.items()
             if uid in snapshot.holds or (uid in snapshot.pods and now - at < SEEN_WITHIN)
         }
-        self._excluded.forget_all_but(frozenset(snapshot.pods))
         for uid, pod in {**snapshot.annotated, **{uid: snapshot.pods[uid] for uid in self._timers}}.items():
             if uid in self._timers and pod.spec.node_name:
                 del self._timers[uid]
                 self._context.metrics.holds.labels("bound").inc()
-            if pod.metadata.annotation(names.HOLD) and uid not in self._dropped and is_live(pod):
+            is_stale = uid in self._dropped or uid in self._written
+            if pod.metadata.annotation(names.HOLD) and not is_stale and is_live(pod):
                 self._guarded(pod, partial(self._step, pod, snapshot))
         for victim in self._victim_eviction.notices.stale(snapshot):
             self._guarded(victim, partial(self._spare, victim))
@@ -266,7 +280,7 @@ class HoldController:
         if not self._stayed_free(status, timer):
             return
         if status.victims:
-            self._evict_victims(Case(pod, hold, timer.notices, read), status.victims, timer)
+            self._evict_victims(pod, hold, status.victims, timer, snapshot=snapshot, read=read)
         elif status.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
             self._expect_bind(pod, hold, timer)
         else:
@@ -296,12 +310,35 @@ class HoldController:
             bar = hold.node if status.crowded else None
             self._drop(pod, status.problem or "", bar=bar)
 
-    def _evict_victims(self, case: Case, victims: tuple[Pod, ...], timer: _Timer) -> None:
-        uid = case.pod.metadata.uid
+    def _evict_victims(
+        self,
+        pod: Pod,
+        hold: Hold,
+        victims: tuple[Pod, ...],
+        timer: _Timer,
+        *,
+        snapshot: Snapshot,
+        read: float | None,
+    ) -> None:
+        uid = pod.metadata.uid
+        blockers, block = self._blockers.of(hold, snapshot), None
+        if blockers:
+            if other := next((one for one in blockers.values() if one.budgets is None), None):
+                self._drop(pod, f"a pod that would have to leave cannot be evicted now: {other.why}")
+                return
+            until = self._blockers.until(pod)
+            is_unsettled = uid in self._unsettled and _are_all_present(hold, snapshot)
+            if until is None or is_unsettled:
+                return  # the wait is written on the pod at the end of this pass; then others are looked for
+            block = Block(until, {uid: one.why for uid, one in blockers.items()})
+        case = Case(pod, hold, timer.notices, timer.checked, block, read)
         try:
             sent = self._victim_eviction.reconcile(case, victims)
         except NotNowError as error:
-            self._drop(case.pod, str(error))
+            self._blockers.add(error.victim, error.blocker, error.budgets, snapshot)
+            self._unsettled.add(uid)
+            if error.blocker.budgets is None or self._blockers.limit is None:
+                self._drop(pod, str(error))
             return
         if sent is None or (needed := self._needed.pop(uid, None)) is None:
             return
@@ -368,7 +405,8 @@ class HoldController:
 
     def _spare(self, victim: Pod) -> None:
         self._context.evictor.withdraw(victim.metadata.uid)
-        self._victim_eviction.notices.take_back(victim)
+        blocker = self._blockers.why(victim.metadata.uid)
+        self._victim_eviction.notices.take_back(victim, blocker=blocker)
 
     def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
         """Write on the pod if it is unchanged since the decision; returns its new state, else None.

@@ -28,6 +28,8 @@ class Notice:
     ahead: bool
     """Whether the notice is given before that; otherwise it is part of the write that prepares the
     eviction."""
+    blocked_until: datetime | None = None
+    """Until when budgets keep victims of the hold, if they do."""
 
 
 def notice_seconds(victim: Pod, terms: EvictionSettings) -> float:

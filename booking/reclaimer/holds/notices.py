@@ -23,12 +23,18 @@ _BEGINS: Final = "This pod is evicted at "
 _INSTANT: Final = len("2026-11-23T09:00:00Z")
 
 
-def message(beneficiary: Pod, until: datetime) -> str:
-    """The notice: for whom, and the instant to the whole second, never too early."""
+def message(beneficiary: Pod, until: datetime, *, protected: str | None = None) -> str:
+    """The notice: for whom, and the instant to the whole second, never too early.
+
+    Args:
+        beneficiary: the booked pod.
+        until: when the victim must leave.
+        protected: the clause that says what protects the victim until then.
+    """
     whole = until.astimezone(UTC).replace(microsecond=0)
     at = whole if whole == until else whole + timedelta(seconds=1)
     needed = f"its GPUs are needed by the booked pod {beneficiary.key}"
-    return f"{_BEGINS}{iso(at)} or soon after: {needed}."
+    return f"{_BEGINS}{iso(at)} or soon after: {needed}.{f' Until then {protected}.' if protected else ''}"
 
 
 def notice_until(text: str | None, beneficiary: Pod) -> datetime | None:
@@ -83,8 +89,12 @@ class Notices:
             if uid not in needed and is_live(pod) and pod.metadata.annotation(names.NOTICE)
         ]
 
-    def take_back(self, victim: Pod) -> bool:
+    def take_back(self, victim: Pod, *, blocker: str | None = None) -> bool:
         """Remove a notice; False if its removal was requested a moment ago.
+
+        Args:
+            victim: the pod.
+            blocker: the clause that says what keeps it from being evicted; None: its GPUs are not needed.
 
         Raises:
             ApiError: it could not be removed.
@@ -93,7 +103,8 @@ class Notices:
         if not self._recent_requests.is_due(victim.metadata.uid):
             return False
         self._write(victim, None)
-        self._write_event(victim, names.EVICTION_WITHDRAWN, WITHDRAWN)
+        spared = f"This pod may stay for now: {blocker.rstrip('.')}." if blocker else WITHDRAWN
+        self._write_event(victim, names.EVICTION_WITHDRAWN, spared)
         return True
 
     def forget_all_but(self, uids: frozenset[str]) -> None:

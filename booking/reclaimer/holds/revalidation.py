@@ -51,7 +51,7 @@ class Revalidation:
 
     def _check(self) -> float | None:
         """The monotonic instant as of which the hold is valid; None if it is not."""
-        if not self._is_seen():
+        if not self.is_seen():
             return None  # without a request: our watch delivers it in a moment
         self.begin()
         read_ahead, self._read_ahead = self._read_ahead, None
@@ -63,7 +63,7 @@ class Revalidation:
         if not self._context.is_fresh(known):
             known = self._read_bookings()
         status = hold_status(stored, self._hold, self._context.instant())
-        return min(read_at, known) if status.problem is None and self._is_seen() else None
+        return min(read_at, known) if status.problem is None and self.is_seen() else None
 
     def _read_bookings(self) -> float:
         """Read the Bookings from the API server into the cache; returns when the request was sent."""
@@ -71,7 +71,7 @@ class Revalidation:
         self._context.read_bookings()
         return begun
 
-    def _is_seen(self) -> bool:
+    def is_seen(self) -> bool:
         """Whether our cache shows that the pod waits for exactly this hold."""
         seen = self._context.seen(self._pod.metadata.uid)
         return seen is not None and self._waits(seen)

@@ -4,28 +4,31 @@ Each victim has its own deadline. It is in the notice on the pod, so a process t
 victim without notice time gets its notice by the write that prepares its comeback.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.comeback import on_eviction
+from booking.reclaimer.evictions.refusals import Blocker, blocker_of, is_overload, protected_by, sentence
 from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError
-from booking.reclaimer.holds.disruption_budgets import Budgets
+from booking.reclaimer.holds.disruption_budgets import Block, ends, since
 from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
 from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
 from booking.reclaimer.holds.revalidation import Revalidation
-from booking.reclaimer.holds.unevictable import UnevictablePods
 from booking.reclaimer.recent_requests import RecentRequests
 from cluster import names
-from cluster.kube.errors import StatusError, TooManyRequests
+from cluster.kube.errors import NotFound, StatusError
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +37,13 @@ REFUSED_AT_MOST: Final = 3
 
 
 class NotNowError(Exception):
-    """A victim cannot be evicted now, and is left out of the next plans; the text says why."""
+    """A victim cannot be evicted now; the text says why."""
+
+    def __init__(self, victim: Pod, blocker: Blocker, budgets: tuple[DisruptionBudget, ...] = ()) -> None:
+        super().__init__(f"the pod {victim.key} cannot be evicted now: {blocker.why}")
+        self.victim = victim
+        self.blocker = blocker
+        self.budgets = budgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,10 @@ class Case:
     hold: Hold
     notices: dict[str, Notice]
     """Victim's uid -> the notice that this process gave it for this hold; grows."""
+    checked: set[str]
+    """Uids of the victims that may be evicted, as the API server has said for this hold; grows."""
+    block: Block | None = None
+    """Budgets that keep some of its victims for a while."""
     read: float | None = None
     """When the API server returned the pod in this state, if in this very pass."""
 
@@ -57,15 +70,12 @@ class VictimEviction:
         self,
         context: ReclaimerContext,
         terms: EvictionSettings,
-        *,
-        excluded: UnevictablePods,
-        budgets: Budgets,
     ) -> None:
         self._context = context
         self._clock = context.clock
         self._terms = terms
-        self._excluded = excluded
-        self._budgets = budgets
+        seconds = terms.budget_override_seconds
+        self._limit = None if seconds is None else timedelta(seconds=seconds)
         self.notices: Final = Notices(context.kube, context.clock, context.write_event)
         self._recent_requests = RecentRequests(context.clock)
         self._refused: dict[str, int] = {}
@@ -88,8 +98,12 @@ class VictimEviction:
             NotNowError: one of them cannot be evicted now.
             ApiError: the API server could not be reached, or refused.
         """
-        notified = [self._notify(case, victim) for victim in victims]
+        if case.block is None and not self._ask(case, victims):
+            return None
+        notified = [self._refusable(v, partial(self._notify, case, v)) for v in victims]
         now, monotonic = self._clock.now(), self._clock.monotonic()
+        if case.block is not None and now < case.block.until:
+            return None
         due = [
             victim
             for victim in notified
@@ -98,6 +112,9 @@ class VictimEviction:
         ]
         last = Revalidation(self._context, case.pod, case.hold, read=case.read)
         if not due or (case.read is None and not last.is_valid()):
+            if not last.is_seen():
+                for victim in due:  # nothing was requested: our cache catches up in a moment
+                    self._recent_requests.forget(victim.metadata.uid)
             return None
         first: float | None = None
         for victim in due:
@@ -109,15 +126,36 @@ class VictimEviction:
     def _back(self, victim: Pod) -> Back:
         return on_eviction(victim, is_awaited=self._context.awaited(victim.metadata.uid))
 
+    def _ask(self, case: Case, victims: tuple[Pod, ...]) -> bool:
+        """Find out whether all may be evicted; False if that was asked a moment ago.
+
+        Before a notice is given, and before the first of several leaves: the others might not follow. A
+        single victim without notice is not asked about, since its eviction tells as much.
+        """
+        if len(victims) == 1 and notice_seconds(victims[0], self._terms) == 0:
+            return True
+        for victim in victims:
+            uid = victim.metadata.uid
+            if uid in case.checked:
+                continue
+            if not self._recent_requests.is_due(("ask", uid)):
+                return False
+            self._refusable(victim, partial(self._context.evictor.ask, victim))
+            case.checked.add(uid)
+        return True
+
     # --- notices -------------------------------------------------------------------------------------
     def _notify(self, case: Case, victim: Pod) -> Pod:
         """Give the victim its notice, if it has notice time; returns the pod with it."""
         uid = victim.metadata.uid
-        known = case.notices.get(uid) or self._notice(case, victim)
+        until = case.block.until if case.block else None
+        known = case.notices.get(uid)
+        if known is None or known.blocked_until != until:
+            known = self._notice(case, victim)
         if known.ahead:
             victim = self.notices.give(victim, known.text)
-        # Its time begins once the notice is written; the notice itself does not change.
-        case.notices.setdefault(uid, known)
+        # Its time begins once the notice is written; the notice changes only with the budgets in its way.
+        case.notices[uid] = known
         return victim
 
     def _notice(self, case: Case, victim: Pod) -> Notice:
@@ -129,15 +167,24 @@ class VictimEviction:
             until = now + timedelta(seconds=seconds)
         longest = max(self._terms.notice_seconds, self._terms.longest_notice_seconds)
         left = min(max(0.0, (until - now).total_seconds()), longest)
-        over = self._clock.monotonic() + left
-        return Notice(text=message(case.pod, until), given=given, over=over, ahead=left > 0)
+        block = case.block
+        if block is not None and block.until > until:
+            until, left = block.until, max(0.0, (block.until - now).total_seconds())
+        protected = block.protected.get(victim.metadata.uid) if block else None
+        return Notice(
+            text=message(case.pod, until, protected=protected),
+            given=given,
+            over=self._clock.monotonic() + left,
+            ahead=left > 0,
+            blocked_until=block.until if block else None,
+        )
 
     # --- evicting ------------------------------------------------------------------------------------
     def _try_to_evict(self, case: Case, victim: Pod, last: Revalidation) -> bool:
         """Evict one victim; False when all must be checked again."""
         uid = victim.metadata.uid
         try:
-            self._evict(case, victim, last)
+            self._refusable(victim, partial(self._evict, case, victim, last))
         except TooLateError as error:
             if case.read is not None:
                 self._recent_requests.forget(
@@ -145,22 +192,35 @@ class VictimEviction:
                 )  # our cache lags behind our own write: it catches up in a moment
             log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
-        except ProtectedError as error:
-            self._context.metrics.evictions_blocked.inc()
-            self._budgets.protects(victim)
-            raise self._not_now(victim, "a disruption budget protects it") from error
-        except TooManyRequests:
-            raise  # the API server is overloaded: another pod would fare no better
-        except StatusError as error:
-            self._refused[uid] = self._refused.get(uid, 0) + 1
-            if self._refused[uid] < REFUSED_AT_MOST:
-                raise
-            self._context.failures.note("eviction", victim.key, error)
-            raise self._not_now(victim, "the API server refuses its eviction") from error
         self._refused.pop(uid, None)
         self._context.metrics.terminations.labels("evicted").inc()
         log.info("a pod is evicted", pod=victim.key, uid=uid, beneficiary=case.pod.key)
         return True
+
+    def _refusable(self, victim: Pod, step: Callable[[], T]) -> T:
+        """Take one step towards an eviction, which may be refused by whatever and with whatever code.
+
+        Raises:
+            NotNowError: a budget protects the victim, or the API server has refused a few times.
+            ApiError: it was refused for the first time, or not answered.
+        """
+        try:
+            return step()
+        except ProtectedError as error:
+            self._context.metrics.evictions_blocked.inc()
+            self._refused.pop(victim.metadata.uid, None)
+            blocker = protected_by(error.budgets, victim.metadata.namespace)
+            raise NotNowError(victim, blocker, error.budgets) from error
+        except StatusError as error:
+            if isinstance(error, NotFound) or is_overload(error):
+                raise
+            times = self._refused[victim.metadata.uid] = self._refused.get(victim.metadata.uid, 0) + 1
+            if times < REFUSED_AT_MOST:
+                raise
+            self._context.failures.note("eviction", victim.key, error)
+            self._context.metrics.evictions_refused.inc()
+            del self._refused[victim.metadata.uid]
+            raise NotNowError(victim, blocker_of(error)) from error
 
     def _evict(self, case: Case, victim: Pod, last: Revalidation) -> None:
         text = case.notices[victim.metadata.uid].text
@@ -177,29 +237,26 @@ class VictimEviction:
         )
         try:
             evict(why)
-        except ProtectedError:
-            if not self._budgets.is_passed_over(case.pod):
+        except ProtectedError as error:
+            until = ends(since(case.pod), self._limit)
+            if until is None or self._clock.now() < until:
                 raise
             evict(replace(why, overrides_budget=True))
-            self._passed_over(case, victim)
-        else:
-            self._budgets.served(case.pod)
+            self._overridden(case, victim, protected_by(error.budgets, victim.metadata.namespace))
         if not is_notified:
             self._context.write_event(victim, names.EVICTION_NOTICE, text)
 
-    def _passed_over(self, case: Case, victim: Pod) -> None:
+    def _overridden(self, case: Case, victim: Pod, blocker: Blocker) -> None:
         self._context.metrics.budgets_overridden.inc()
-        log.warning("a disruption budget is overridden", pod=victim.key, beneficiary=case.pod.key)
-        message = (
-            f"{afterwards(case.pod)} A disruption budget protects it, but has kept that pod waiting too long."
+        log.warning(
+            "a disruption budget is overridden",
+            pod=victim.key,
+            uid=victim.metadata.uid,
+            budgets=blocker.budgets,
+            beneficiary=case.pod.key,
         )
-        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, message)
-
-    def _not_now(self, victim: Pod, why: str) -> NotNowError:
-        """Leave the victim out of the next plans; returns the error that says why."""
-        self._refused.pop(victim.metadata.uid, None)
-        self._excluded.add(victim.metadata.uid)
-        return NotNowError(f"the pod {victim.key} cannot be evicted now: {why}")
+        why = f"{sentence(blocker.why)}, but has kept that pod waiting for too long."
+        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, f"{afterwards(case.pod)} {why}")
 
 
 def _aware(instant: datetime) -> datetime:

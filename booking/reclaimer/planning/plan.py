@@ -11,6 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from msgspec.structs import replace
+
 from booking.eviction.holder_cache import HolderCache
 from booking.reclaimer.planning.free_placement import FreePlacement
 from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
@@ -82,6 +84,24 @@ def plan_without_victims(
     return next(filter(None, found), None)
 
 
+def plan_with_others(
+    snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache, pods: Iterable[Pod]
+) -> Plan | None:
+    """Other victims for the first of these pods for which there are any.
+
+    Args:
+        snapshot: this instant.
+        inputs: what is known about pods in addition to the objects; they exclude the present victims.
+        holder_cache: cached holders of the nodes.
+        pods: booked pods with a hold none of whose victims has left.
+    """
+    for pod in islice(sorted(pods, key=_place), MOST_TRIED):
+        one_round = _round_without(pod, snapshot, inputs, holder_cache)
+        if made := one_round.serve(_without_hold(pod)):
+            return made
+    return None
+
+
 def _with_enough_free(pods: Iterable[Pod], snapshot: Snapshot, candidates: NodeCandidates) -> Iterator[Pod]:
     """The pods for which a node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
@@ -107,12 +127,25 @@ def _without_victims(
     pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
 ) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
+    return _round_without(pod, snapshot, inputs, holder_cache).place_on_free(pod)
+
+
+def _round_without(
+    pod: Pod, snapshot: Snapshot, inputs: PlanningInputs, holder_cache: HolderCache
+) -> "_Round":
+    """A round without the pod's hold, in which all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
     candidates = NodeCandidates(without, inputs, holder_cache)
     one_round = _Round(without, candidates, Search(candidates))
     for other in sorted(_waiting(without), key=_place):
         one_round.serve(other)
-    return one_round.place_on_free(pod)
+    return one_round
+
+
+def _without_hold(pod: Pod) -> Pod:
+    """The pod as if no devices were held for it."""
+    kept = {key: text for key, text in (pod.metadata.annotations or {}).items() if key != names.HOLD}
+    return replace(pod, metadata=replace(pod.metadata, annotations=kept))
 
 
 def _place(pod: Pod) -> tuple[datetime, str]:

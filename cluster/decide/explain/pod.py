@@ -18,6 +18,11 @@ _BOOKED_WAITS: Final = (
     " Deleting its pods that it does not need is quicker."
 )
 
+_BLOCKED_WAITS: Final = (
+    "Its booking makes room for it as soon as the pods in its way may leave: that is tried again by itself."
+    " Deleting its pods that it does not need is quicker."
+)
+
 
 def explain_pod(
     pod: Pod,
@@ -73,12 +78,14 @@ def _waiting(pod: Pod, snapshot: ExplanationSnapshot, known: Covered, may_name: 
     state = "waiting, booked" if known.booking else "waiting, not booked"
     found = waits(pod, snapshot, known.booking, may_name)
     because = (*_origin(pod), *cover.messages(pod, known), *found.because)
-    return Explanation(state, because, tuple(_changes_of_waiting(known, found)))
+    return Explanation(state, because, tuple(_changes_of_waiting(pod, known, found)))
 
 
-def _changes_of_waiting(known: Covered, found: Waits) -> Iterator[str]:
+def _changes_of_waiting(pod: Pod, known: Covered, found: Waits) -> Iterator[str]:
     if not found.is_settled:
-        yield _BOOKED_WAITS if known.booking else "It is bound by itself when enough GPUs become free."
+        is_blocked = bool(pod.metadata.annotation(names.BLOCKED))
+        booked = _BLOCKED_WAITS if is_blocked else _BOOKED_WAITS
+        yield booked if known.booking else "It is bound by itself when enough GPUs become free."
     yield from found.would_change
     if not known.booking and not found.is_hopeless:
         yield from cover.changes(known)

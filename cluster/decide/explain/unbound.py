@@ -86,7 +86,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
     except QuantityError:
         return Waits(("What it asks for cannot be read.",), is_settled=True)
     if request.hold:
-        return Waits(tuple(_of_hold(request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
+        return Waits(tuple(_of_hold(pod, request, request.hold, snapshot)), _WHEN_FREE, is_settled=True)
     if message := why_waiting(request, (view for view, _ in snapshot.node_snapshots.values())):
         known = (
             str(message),
@@ -100,7 +100,7 @@ def waits(pod: Pod, snapshot: ExplanationSnapshot, booking: Booking | None, may_
     return _node_by_node(pod, _Waiting(request, booking), snapshot, may_name)
 
 
-def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
+def _of_hold(pod: Pod, request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> Iterator[str]:
     yield hold_message(hold)
     node_snapshot = snapshot.node_snapshots.get(hold.node)
     if node_snapshot is None:
@@ -113,6 +113,8 @@ def _of_hold(request: GpuRequest, hold: Hold, snapshot: ExplanationSnapshot) -> 
     why = rejection(request, *node_snapshot)
     if why and why != HELD_NOT_FREE:
         yield f"{hold.node}: {why}."
+    if message := pod.metadata.annotation(names.BLOCKED):
+        yield message
 
 
 def _node_by_node(pod: Pod, waiting: _Waiting, snapshot: ExplanationSnapshot, may_name: MayName) -> Waits:
@@ -197,7 +199,9 @@ def _why_no_hold(pod: Pod) -> Iterator[str]:
     """What keeps the reclaimer from making room for the pod, as written on it."""
     if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
         yield f"Nothing is kept for it on {_some(barred)} for a while: it did not help there."
-    if since := pod.metadata.annotation(names.BUDGETS_SINCE):
+    if message := pod.metadata.annotation(names.BLOCKED):
+        yield message
+    elif since := pod.metadata.annotation(names.BUDGETS_SINCE):  # by a controller before 0.3
         yield f"Disruption budgets alone keep others from leaving for it, since {since}."
 
 

@@ -26,10 +26,11 @@ from cluster.cache.informers import LIVING
 from cluster.fake.clock import FakeClock
 from cluster.fake.merging import merged
 from cluster.fake.server import FakeKube
-from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.errors import ApiError, NotFound, StatusError
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.bookings import Booking
+from cluster.objects.disruption_budgets import DisruptionBudget
 from cluster.objects.hold import Hold, encode_hold, hold_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
@@ -54,8 +55,14 @@ class FakeEvictor:
         self.wanted: frozenset[str] = frozenset()
         self.protected: set[str] = set()
         """Names of pods that a disruption budget protects."""
+        self.budgets: tuple[DisruptionBudget, ...] = ()
+        """The budgets that do."""
         self.failing: list[ApiError] = []
         """What the next calls of ``leave`` raise."""
+        self.forbidden: dict[str, StatusError] = {}
+        """Name -> how every eviction of this pod is refused."""
+        self.requests: list[str] = []
+        """Names of the pods that were asked about."""
         self.stuck: ApiError | None = None
         """What every call of ``reconcile`` raises."""
         self.meanwhile: Callable[[], object] = lambda: None
@@ -77,8 +84,8 @@ class FakeEvictor:
         if not is_valid():
             raise TooLateError(pod.key)
         evicted = why.reason == "evicted" and not why.overrides_budget
-        if evicted and pod.metadata.name in self.protected:
-            raise ProtectedError(pod.key)
+        if evicted:
+            self._require_allowed(pod)
         if self.failing:
             raise self.failing.pop(0)
         if why.notice:
@@ -86,6 +93,16 @@ class FakeEvictor:
         self.left.append((pod.metadata.name, why.reason))
         self.why[pod.metadata.name] = why
         self._kube.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
+
+    def ask(self, pod: Pod) -> None:
+        self.requests.append(pod.metadata.name)
+        self._require_allowed(pod)
+
+    def _require_allowed(self, pod: Pod) -> None:
+        if pod.metadata.name in self.forbidden:
+            raise self.forbidden[pod.metadata.name]
+        if pod.metadata.name in self.protected:
+            raise ProtectedError(pod.key, self.budgets)
 
     def _carry(self, pod: Pod, notice: str) -> None:
         """The notice is written together with the preparations of the eviction."""

@@ -5,7 +5,9 @@ from tests.booking.reclaimer.fake_cluster import FakeCluster
 
 
 def test_law_l3_an_overload_does_not_make_another_pod_the_victim(cluster: FakeCluster) -> None:
-    overload = Refusal(code=429, reason="TooManyRequests", message="slow down", retry_after=1)
+    overload = Refusal(
+        code=429, message="Too many requests, please try again later.", retry_after=1, is_status=False
+    )
     cluster.evictor.failing += [refused(Request("POST", "/"), overload)] * 6
     cluster.reconcile()
     planned = cluster.kept()

@@ -23,10 +23,6 @@ class TestContract(KubeContract):
     def namespace(self) -> str:
         return "team"
 
-    def protect(self, kube: Kube, pod: Pod) -> None:
-        assert isinstance(kube, FakeKube)
-        kube.protect(pod.metadata.uid)
-
     def pass_a_minute(self, kube: Kube) -> None:
         assert isinstance(kube, FakeKube)
         kube.bookmark()

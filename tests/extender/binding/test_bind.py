@@ -470,6 +470,7 @@ def test_the_binding_clears_the_annotations_of_the_pod_s_wait(cluster: Cluster) 
         names.HOLD: "",
         names.BARRED: "",
         names.BUDGETS_SINCE: None,
+        names.BLOCKED: None,
         "note": "x",
     }
     assert cluster.given() == {"main": ("GPU-n1-0",)}

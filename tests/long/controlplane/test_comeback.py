@@ -266,6 +266,22 @@ def test_an_overridden_budget_protects_no_pod(harness: Harness) -> None:
     assert not asks_for_gpus(pod)
 
 
+def test_several_budgets_protect_as_one_does_and_are_named(harness: Harness) -> None:
+    for name in ("keep", "keep-too"):
+        budget = {
+            "metadata": {"name": name},
+            "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "p"}}},
+        }
+        harness.kube.create(BUDGETS, budget, namespace=harness.namespace)
+    for ask in (
+        lambda: harness.evictor.ask(harness.victim),
+        lambda: harness.evictor.evict(harness.victim, why("evicted")),
+    ):
+        with pytest.raises(ProtectedError) as caught:
+            ask()
+        assert [one.metadata.name for one in caught.value.budgets] == ["keep", "keep-too"]
+
+
 def test_law_l4_a_user_who_deletes_the_victim_first_wins(harness: Harness) -> None:
     uid = harness.victim.metadata.uid
     budget = {

@@ -53,6 +53,7 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
     },
     (names.CONTROLLER, "get", "bookings"): _DOUBT,
     (names.CONTROLLER, "get", "podtemplates"): _DOUBT,
+    (names.CONTROLLER, "list", "poddisruptionbudgets"): "A budget protects a pod that should leave.",
     (names.CONTROLLER, "patch", "events"): _COUNTED,
     (names.CONTROLLER, "patch", "secrets"): "The webhook's keys are renewed ninety days before their end.",
     (names.CONTROLLER, "get", "leases"): _DOUBT,

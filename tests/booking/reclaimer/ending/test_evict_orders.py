@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cluster import names
+from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.evict_orders import EvictOrder, encode_order
 from tests.booking.reclaimer.fake_cluster import FakeCluster
@@ -72,6 +73,32 @@ def test_an_order_waits_for_a_disruption_budget(cluster: FakeCluster) -> None:
     cluster.renew()
     cluster.reconcile()
     assert cluster.evictor.left == [("b", "evicted")]
+
+
+def test_budgets_hold_up_an_order_only_for_a_while_and_its_pod_says_so(cluster: FakeCluster) -> None:
+    cluster.evictor.protected.add("b")
+    cluster.annotate("b", names.EVICT, ORDER)
+    for _ in range(29):
+        cluster.after(10)
+    assert cluster.evictor.left == []
+    for _ in range(9):
+        cluster.after(10)
+    assert cluster.evictor.left == [("b", "evicted")]
+    assert cluster.evictor.why["b"].overrides_budget
+    assert cluster.reasons("b") == [names.EVICTIONS_BLOCKED, names.BUDGET_OVERRIDDEN]
+
+
+def test_an_order_that_is_refused_is_tried_less_and_less_often_and_the_reason_is_reported_once(
+    cluster: FakeCluster,
+) -> None:
+    denied = Refusal(code=429, reason="TooManyRequests", message="it is migrated")
+    cluster.evictor.failing += [refused(Request("POST", "/"), denied)] * 99
+    cluster.annotate("b", names.EVICT, ORDER)
+    for _ in range(180):
+        cluster.after(1)
+    assert 99 - len(cluster.evictor.failing) < 12
+    ((_, reason, message),) = [event for event in cluster.events if event[0] == "b"]
+    assert (reason, "it is migrated" in message) == (names.EVICTIONS_BLOCKED, True)
 
 
 def test_no_pod_of_an_unresponsive_node_is_evicted(cluster: FakeCluster) -> None:

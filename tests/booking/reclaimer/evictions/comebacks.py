@@ -65,9 +65,17 @@ class Mortal(FakeKube):
         namespace: str | None = None,
         within: float | None = None,
         answered: float | None = None,
+        dry_run: bool = False,
     ) -> None:
         super().create_subresource(
-            resource, subresource, body, name=name, namespace=namespace, within=within, answered=answered
+            resource,
+            subresource,
+            body,
+            name=name,
+            namespace=namespace,
+            within=within,
+            answered=answered,
+            dry_run=dry_run,
         )
         self._done()
 

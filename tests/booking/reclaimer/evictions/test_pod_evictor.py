@@ -4,7 +4,7 @@ from booking.reclaimer.evictions.dry_runs import DRY_RUN_ATTEMPTS
 from booking.reclaimer.evictor import DryRunError, ProtectedError, TooLateError
 from cluster import names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
-from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate
+from cluster.kube.resources import DISRUPTION_BUDGETS, POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World, gpu_pod
 
@@ -115,6 +115,31 @@ def test_a_disruption_budget_protects_from_eviction() -> None:
     world.play()
     assert world.pod() is not None
     assert world.templates == 0
+
+
+@pytest.mark.parametrize("budgets", [("keep",), ("keep", "keep-too")])
+def test_the_budgets_that_protect_a_pod_are_known_and_asking_changes_nothing(
+    budgets: tuple[str, ...],
+) -> None:
+    world = World()
+    for name in (*budgets, "of-others"):
+        labels = {"app": name} if name == "of-others" else world.victim.metadata.labels
+        metadata = {"name": name, "namespace": NAMESPACE}
+        world.kube.put(
+            DISRUPTION_BUDGETS, {"metadata": metadata, "spec": {"selector": {"matchLabels": labels}}}
+        )
+    before = world.pod()
+    with pytest.raises(ProtectedError) as caught:
+        world.evictor.ask(world.victim)
+    assert [one.key for one in caught.value.budgets] == [f"{NAMESPACE}/{name}" for name in budgets]
+    assert world.pod() == before
+
+
+def test_asking_about_a_pod_that_may_be_evicted_changes_nothing() -> None:
+    world = World()
+    before = world.pod()
+    world.evictor.ask(world.victim)
+    assert world.pod() == before
 
 
 def test_a_disruption_budget_does_not_prolong_a_booking() -> None:

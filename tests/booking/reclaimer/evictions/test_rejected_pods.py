@@ -4,7 +4,7 @@ import pytest
 
 from booking.reclaimer.evictions.backoffs import REPEATED_AFTER
 from cluster import names
-from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
+from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable, refused
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import Pod, asks_for_gpus, first_created
 from cluster.objects.replaced_fields import Replaced, encode_replaced
@@ -140,11 +140,13 @@ def test_a_pod_that_may_run_only_once_and_has_started_stays_and_is_reported_once
     assert world.recorder.reasons == [names.COMEBACK_DROPPED]
 
 
-def test_a_pod_whose_comeback_the_api_server_refuses_stays_and_the_reason_is_reported() -> None:
+@pytest.mark.parametrize("code", [403, 429])
+def test_a_pod_whose_comeback_the_api_server_refuses_stays_and_the_reason_is_reported(code: int) -> None:
     world = World("refused")
     reconcile(world)
     for _ in range(3):
-        world.kube.fail("POST", forbidden("a policy forbids it"))
+        refusal = Refusal(code=code, message="a policy forbids it")
+        world.kube.fail("POST", refused(Request("POST", "pods"), refusal))
         world.clock.advance(60)
         reconcile(world)
     assert world.pod() == world.victim

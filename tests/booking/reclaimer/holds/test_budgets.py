@@ -100,7 +100,7 @@ def test_law_l2_a_booked_pod_is_never_evicted_over_its_budget() -> None:
 
 def test_the_time_starts_over_after_the_pod_has_waited_for_another_reason() -> None:
     cluster = cluster_with(*BOBS)
-    wait(cluster, LIMIT / 2)
+    wait(cluster, LIMIT / 4)
     cluster.lose_agent("n0")
     for _ in range(10):
         cluster.after(10)

@@ -1,5 +1,7 @@
 """From a plan to a bound pod: each step, each guard, and a restart between any two of them."""
 
+import pytest
+
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError
 from booking.reclaimer.holds.hold_controller import BIND_DEADLINE, BOUND_WITHIN
@@ -189,11 +191,10 @@ def test_an_unresponsive_agent_ends_the_hold(cluster: FakeCluster) -> None:
 
 def test_a_protected_victim_stays_and_another_is_found(cluster: FakeCluster) -> None:
     cluster.evictor.protected.add("b3")
-    cluster.reconcile(2)
-    assert cluster.held() is None
-    cluster.reconcile(2)
+    cluster.reconcile(4)
     assert cluster.evicted() == ["b2"]
     assert cluster.annotation("b3", names.NOTICE) is None
+    assert names.HOLD_DROPPED not in cluster.reasons("a")
 
 
 def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeCluster) -> None:
@@ -201,21 +202,26 @@ def test_a_protected_victim_is_considered_again_after_a_while(cluster: FakeClust
         cluster.evictor.protected.add(name)
     for _ in range(12):
         cluster.reconcile()
-    assert cluster.held() is None
+    assert (cluster.kept().victims, cluster.evicted()) == (("uid-b3",), [])
     cluster.evictor.protected.clear()
     cluster.after(SPARED_FOR)
     cluster.reconcile()
     assert cluster.evicted() == ["b3"]
 
 
-def test_permanently_protected_pods_are_notified_less_and_less_often() -> None:
-    cluster = FakeCluster(terms=EvictionSettings(notice_seconds=0.5)).contended()
-    for name in ("b0", "b1", "b2", "b3"):
-        cluster.evictor.protected.add(name)
-    for _ in range(600):
+@pytest.mark.parametrize("limit", [None, 599])
+def test_the_cheapest_of_protected_pods_is_notified_once_and_not_before_budgets_are_overridden_in_time(
+    limit: float | None,
+) -> None:
+    terms = EvictionSettings(notice_seconds=0.5, budget_override_seconds=limit)
+    cluster = FakeCluster(terms=terms).contended()
+    cluster.evictor.protected |= {"b0", "b1", "b2", "b3"}
+    for _ in range(590):
         cluster.after(1)
-    notified = [name for name, reason, _ in cluster.events if reason == names.EVICTION_NOTICE]
-    assert {name: notified.count(name) for name in set(notified)} == {f"b{n}": 12 for n in range(4)}
+    reported = [(pod, reason) for pod, reason, _ in cluster.events if reason.startswith("Eviction")]
+    assert sorted(reported) == sorted(
+        [("a", names.EVICTIONS_BLOCKED)] + ([("b3", names.EVICTION_NOTICE)] if limit else [])
+    )
 
 
 def test_a_pod_not_bound_in_time_loses_its_hold_and_the_node_is_barred(cluster: FakeCluster) -> None:
@@ -287,8 +293,9 @@ def test_a_failed_eviction_is_retried(cluster: FakeCluster) -> None:
     assert cluster.evicted() == ["b3"]
 
 
-def test_a_victim_whose_eviction_is_refused_repeatedly_is_replaced(cluster: FakeCluster) -> None:
-    refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
+@pytest.mark.parametrize("code", [400, 403, 422, 429, 500])
+def test_a_victim_whose_eviction_is_refused_repeatedly_is_replaced(cluster: FakeCluster, code: int) -> None:
+    refusal = Refusal(code=code, message='admission webhook "x" denied the request: it is migrated')
     cluster.evictor.failing += [refused(Request("POST", "/"), refusal)] * 3
     cluster.reconcile(2)
     cluster.after(1)

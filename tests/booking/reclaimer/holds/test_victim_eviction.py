@@ -279,3 +279,64 @@ def test_a_refusal_in_the_same_pass_as_the_hold_counts_like_any_other() -> None:
     cluster.after(1)
     cluster.reconcile(2)
     assert cluster.evicted() == ["b2"]
+
+
+DENIED = refused(Request("POST", "/"), Refusal(code=429, message="it is migrated"))
+
+
+def test_a_victim_is_notified_only_if_its_eviction_would_be_accepted() -> None:
+    cluster = cluster_with(EvictionSettings(notice_seconds=30))
+    cluster.evictor.forbidden["b3"] = DENIED
+    for _ in range(8):
+        cluster.after(1)
+    assert cluster.kept().victims == ("uid-b2",)
+    assert cluster.reasons("b3") == []
+    assert any(
+        "it is migrated" in message for _, reason, message in cluster.events if reason == names.HOLD_DROPPED
+    )
+
+
+def test_a_notice_that_a_refusal_ends_is_withdrawn_with_the_reason() -> None:
+    cluster = cluster_with(EvictionSettings(notice_seconds=5))
+    cluster.reconcile(2)
+    cluster.evictor.forbidden["b3"] = DENIED
+    for _ in range(9):
+        cluster.after(1)
+    assert cluster.annotation("b3", names.NOTICE) is None
+    (text,) = [
+        message
+        for pod, reason, message in cluster.events
+        if (pod, reason) == ("b3", names.EVICTION_WITHDRAWN)
+    ]
+    assert "it is migrated" in text
+
+
+def test_a_policy_that_refuses_the_notice_refuses_the_eviction() -> None:
+    cluster = cluster_with(EvictionSettings(notice_seconds=5))
+
+    def deny(_change: object = None) -> None:
+        cluster.kube.calm()
+        cluster.kube.fail("PATCH", DENIED)
+
+    cluster.kube.on_change(deny)
+    cluster.reconcile()  # the hold is written, and the write after it is refused
+    for _ in range(2):
+        assert cluster.kept().victims == ("uid-b3",)
+        deny()
+        cluster.after(1)
+        cluster.kube.calm()
+    assert "it is migrated" in next(text for _, why, text in cluster.events if why == names.HOLD_DROPPED)
+    cluster.reconcile()
+    assert cluster.kept().victims == ("uid-b2",)
+
+
+def test_no_victim_leaves_early_for_a_hold_whose_other_victim_a_budget_protects() -> None:
+    cluster = cluster_with(EvictionSettings(budget_override_seconds=60), gpus=4)
+    cluster.evictor.protected.add("b2")
+    for _ in range(55):
+        cluster.after(1)
+    assert cluster.evicted() == []
+    for _ in range(10):
+        cluster.after(1)
+    assert sorted(cluster.evicted()) == ["b0", "b1", "b2", "b3"]
+    assert [name for name, why in cluster.evictor.why.items() if why.overrides_budget] == ["b2"]

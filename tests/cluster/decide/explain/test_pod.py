@@ -310,6 +310,13 @@ def test_barred_nodes_and_disruption_budgets_are_reasons_of_a_waiting_booked_pod
     )
 
 
+def test_a_booking_that_makes_no_room_now_does_not_promise_to_do_so_by_itself() -> None:
+    pod = alices().asks(1).with_annotation(names.BLOCKED, "A pod would have to leave, but may not.")
+    found = explained(pod, *taken()[:1], *holding_all(), bookings=(a_booking(), a_booking("b-2", user="bob")))
+    (change,) = found.would_change
+    assert change.startswith("Its booking makes room for it as soon as the pods in its way may leave")
+
+
 def test_devices_that_are_unknown_to_the_node_or_unnamed_are_reported() -> None:
     lost = explained(alices().asks(1).on("n0", {"main": ("GPU-gone",)}))
     assert "Of what it was given, n0 does not know GPU-gone any more." in lost.because

@@ -147,6 +147,14 @@ def test_everything_known_is_reported_of_a_pod_that_waits_for_others_to_leave() 
     assert (found.would_change, found.is_settled, found.is_hopeless) == ((), False, False)
 
 
+def test_what_keeps_others_from_leaving_is_reported_with_and_without_a_hold() -> None:
+    text = "The disruption budget vision/keep protects pods that would have to leave for this pod."
+    pod = alices().asks(1).wants(A100).with_annotation(names.BLOCKED, text)
+    assert text in _waits(pod, _crowded(pod)).because
+    kept = pod.kept("n0", "GPU-n0-0")
+    assert text in _waits(kept, _crowded(kept)).because
+
+
 def test_a_gated_pod_is_reported_as_in_line_without_the_scheduler_s_old_message() -> None:
     pod = alices().asks(1).wants(A100).unschedulable("0/3 nodes are available: 1 Insufficient cpu.").behind()
     assert _waits(pod, _crowded(pod)).because[1] == _IN_LINE
