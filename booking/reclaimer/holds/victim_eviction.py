@@ -15,7 +15,7 @@ import structlog
 from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.comeback import on_eviction
-from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError
+from booking.reclaimer.evictor import Back, EvictionCause, NoComebackError, ProtectedError, TooLateError
 from booking.reclaimer.holds.disruption_budgets import Budgets
 from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
 from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
@@ -149,6 +149,8 @@ class VictimEviction:
             self._context.metrics.evictions_blocked.inc()
             self._budgets.protects(victim)
             raise self._not_now(victim, "a disruption budget protects it") from error
+        except NoComebackError as error:
+            raise self._not_now(victim, str(error)) from error
         except TooManyRequests:
             raise  # the API server is overloaded: another pod would fare no better
         except StatusError as error:
@@ -170,6 +172,7 @@ class VictimEviction:
             afterwards(case.pod),
             self._terms.longest_grace_seconds,
             back=self._back(victim),
+            others_first=True,
             notice=None if is_notified else text,
         )
         evict = partial(
