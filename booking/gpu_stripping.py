@@ -2,8 +2,8 @@
 
 Works on the raw JSON, so that fields unknown to us are kept.
 
-An amount is taken away, or is 0 where a LimitRange would fill it in again (ADR 66). Not 0 everywhere: a kubelet
-rejects a container that names a resource of whose devices none is healthy, even where the amount is 0.
+An amount is taken away, or is 0 where a LimitRange would fill it in again (ADR 66). Not 0 everywhere: a
+kubelet rejects a container that names a resource of whose devices none is healthy, even with the amount 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ def named_gpu_resources(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Json:
-    """The spec with 0 of the GPUs that only a LimitRange has given to a container; the same if there are none.
+    """The spec with 0 of the GPUs that only a LimitRange has given to a container.
 
     An amount that the user gave as a limit or as a request stays.
     """

@@ -1,8 +1,8 @@
 """LimitRanges: what the API server fills into containers that name no amount.
 
-The admission plugin ``LimitRanger`` runs before webhooks, and again after one has changed a pod. From a maximum
-alone the API server makes a default: ``max: {nvidia.com/gpu: 2}`` gives two GPUs to every container that names
-none. It writes on the pod what it has set (plugin/pkg/admission/limitranger, Kubernetes 1.37).
+The admission plugin ``LimitRanger`` runs before webhooks, and again after one has changed a pod. From a
+maximum alone the API server makes a default: ``max: {nvidia.com/gpu: 2}`` gives two GPUs to every container
+that names none. It writes on the pod what it has set (plugin/pkg/admission/limitranger, Kubernetes 1.37).
 """
 
 import re
@@ -16,7 +16,9 @@ Part = Literal["limits", "requests"]
 Group = Literal["containers", "initContainers"]
 
 _BEGINS: Final = "LimitRanger plugin set: "
-_ENTRY: Final = re.compile(r"(?P<resources>.+) (?P<part>request|limit) for (?P<init>init )?container (?P<name>\S+)")
+_ENTRY: Final = re.compile(
+    r"(?P<resources>.+) (?P<part>request|limit) for (?P<init>init )?container (?P<name>\S+)"
+)
 
 
 class Limit(Partial, frozen=True):
@@ -48,7 +50,7 @@ def gpu_defaults(ranges: Iterable[LimitRange]) -> frozenset[str]:
 
 
 def filled_in(annotations: Mapping[str, str]) -> dict[tuple[Group, str], dict[Part, frozenset[str]]]:
-    """What LimitRanges have set on a pod, by its containers: ``{("containers", "main"): {"limits": {"cpu"}}}``.
+    """What LimitRanges have set, by container: ``{("containers", "main"): {"limits": {"cpu"}}}``.
 
     Only the last of several LimitRanges that set something is on record.
     """

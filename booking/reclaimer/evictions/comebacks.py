@@ -49,8 +49,8 @@ delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
 TOLD_AFTER: Final = 4
-"""Refusals in a row after which one is told that may pass by itself: a race, or an API server with too much to
-do. A webhook refuses with the same codes, for ever."""
+"""Refusals in a row after which one is told that may pass by itself: a race, or an API server with too much
+to do. A webhook refuses with the same codes, for ever."""
 EVICTION_STEPS: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
@@ -301,7 +301,10 @@ def _return_event(pod: Pod, template: PodTemplate) -> tuple[str, str]:
         for need in container_needs(pod):
             amounts[need.resource] += need.count
         given = ", ".join(f"{count} {resource}" for resource, count in sorted(amounts.items()))
-        return names.REQUEUED, f"This pod came back and waits for {given}: {GIVEN_BY_OTHERS} {message}".rstrip()
+        return (
+            names.REQUEUED,
+            f"This pod came back and waits for {given}: {GIVEN_BY_OTHERS} {message}".rstrip(),
+        )
     if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
         return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {message}"
     return names.REQUEUED, f"This pod came back and waits for a GPU. {message}".rstrip()

@@ -107,7 +107,7 @@ class DryRuns:
     def ask(self, whole: WholePod, *, back: Back, reason: Reason) -> DryRun:
         """Make the dry run now; uses no state of this object, so any thread may call it.
 
-        What a LimitRange gives to a pod that comes back without a GPU shows in the answer: it is 0 in the body.
+        What a LimitRange gives to a pod that comes back without a GPU shows in the answer, and is 0 then.
 
         Raises:
             ApiError: the API server could not be asked.

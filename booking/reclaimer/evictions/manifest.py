@@ -1,8 +1,8 @@
 """The manifest of a stored pod: what its user had sent, without what others have written since. Pure.
 
-A stored object is not a manifest (ADR 66). What admission plugins, the API server, kube-scheduler and debuggers
-wrote may be refused when it is sent again, or hide what they would write today. Defaults that everybody gets
-again, such as ``dnsPolicy`` or the tolerations of lost nodes, stay: they mean the same when they are sent.
+A stored object is not a manifest (ADR 66). What admission plugins, the API server, kube-scheduler and
+debuggers wrote may be refused when it is sent again, or hide what they would write today. Defaults that
+everybody gets again, such as ``dnsPolicy`` or tolerations of lost nodes, mean the same when they are sent.
 """
 
 import re
@@ -30,7 +30,10 @@ TOKEN_VOLUME: Final = re.compile("kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 RESIZE: Final = "resize"
 """The subresource by which a user changes the resources of a running pod."""
-_TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
+_TERMS: Final = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 _GROUPS: Final[tuple[Group, ...]] = ("initContainers", "containers")
 
 
@@ -67,7 +70,7 @@ def _without_token(spec: Json) -> Json:
 
 
 def _token_volumes(spec: Json) -> frozenset[str]:
-    """The volumes that were injected: named as such, projected, and mounted where tokens are, nowhere else."""
+    """The injected volumes: named as such, projected, and mounted where tokens are, nowhere else."""
     projected = (volume.get("name", "") for volume in spec.get("volumes") or () if "projected" in volume)
     containers = [container for group in _GROUPS for container in spec.get(group) or ()]
     mounts = [mount for container in containers for mount in container.get("volumeMounts") or ()]
@@ -89,7 +92,9 @@ def _without_defaults(containers: list[Json], group: Group, meta: FailedMeta) ->
     """The containers without amounts that LimitRanges have set, but those that were resized since."""
     told = filled_in(meta.annotations or {})
     is_resized = any(writer.subresource == RESIZE for writer in meta.managed_fields or ())
-    return [_asking(one, told.get((group, one.get("name", "")), {}), is_resized=is_resized) for one in containers]
+    return [
+        _asking(one, told.get((group, one.get("name", "")), {}), is_resized=is_resized) for one in containers
+    ]
 
 
 def _asking(container: Json, by_default: Mapping[Part, frozenset[str]], *, is_resized: bool) -> Json:

@@ -26,9 +26,7 @@ _KEPT_STATE: Final = frozenset({names.USER, names.NO_USER})
 _OUR_CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
 
 
-def replacement_pod(
-    pod: WholePod, *, back: Back, reason: Reason, zero: frozenset[str] = NOTHING
-) -> Json:
+def replacement_pod(pod: WholePod, *, back: Back, reason: Reason, zero: frozenset[str] = NOTHING) -> Json:
     """Metadata and spec of the pod that comes back: ``{"metadata": {...}, "spec": {...}}``.
 
     Without a GPU: no container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; what

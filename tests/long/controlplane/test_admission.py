@@ -177,7 +177,15 @@ def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[ServedWebhook]:
     rules = (Rule(source="jupyterhub", match=r"(\w+)@kth[.]se", user=r"\1"), *DEFAULT_RULES)
     review = Review(creators=Creators(rules=rules, trusted=frozenset({HUB}), ourselves=OURSELVES))
     view = CachedClusterView(cache, rules=rules, known=["alice@kth.se"])
-    admit = Webhook(review, view, CLOCK, metrics, unready_reason=lambda: None, read_bookings=lambda: None)
+    admit = Webhook(
+        review,
+        view,
+        CLOCK,
+        metrics,
+        unready_reason=lambda: None,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda _: frozenset(),
+    )
     webhook = ServedWebhook(admit, cache)
     host = address_towards(cluster.address)
     server = TlsServer(Endpoint(webhook, CLOCK, metrics), CLOCK, host=host, port=0)
@@ -452,7 +460,13 @@ def test_before_the_first_list_gpu_pods_are_refused_and_others_are_not(
     metrics = Metrics(CollectorRegistry())
     view = CachedClusterView(ClusterCache(CLOCK))
     webhook.admit = Webhook(
-        review, view, CLOCK, metrics, unready_reason=lambda: unread, read_bookings=lambda: None
+        review,
+        view,
+        CLOCK,
+        metrics,
+        unready_reason=lambda: unread,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda _: frozenset(),
     )
     try:
         refused = people.create("bob", a_pod())
