@@ -11,6 +11,7 @@ from booking.reclaimer.evictor import (
     Back,
     EvictionCause,
     Evictor,
+    NoComebackError,
     ProtectedError,
     TooLateError,
     always,
@@ -54,7 +55,7 @@ class FakeEvictor:
         self.wanted: frozenset[str] = frozenset()
         self.protected: set[str] = set()
         """Names of pods that a disruption budget protects."""
-        self.failing: list[ApiError] = []
+        self.failing: list[ApiError | NoComebackError] = []
         """What the next calls of ``leave`` raise."""
         self.stuck: ApiError | None = None
         """What every call of ``reconcile`` raises."""

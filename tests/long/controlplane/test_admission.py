@@ -28,15 +28,17 @@ from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.interface import Selection
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NAMESPACES, PODS
+from cluster.kube.resources import LIMIT_RANGES, NAMESPACES, PODS
 from cluster.objects.bookings import Booking, BookingSpec
 from cluster.objects.cover_annotations import text_of
+from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.meta import Meta
 from cluster.process.clock import SystemClock
 from cluster.process.https import TlsServer
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec
+from tests.booking.admission.fake_cluster_view import FakeClusterView
 from tests.clusters import own
 from tests.controlplane.access import client
 from tests.controlplane.webhooks import address_towards, configuration
@@ -284,6 +286,64 @@ def test_l7_forged_keys_on_a_pod_without_gpus_are_removed(people: People, forged
     assert not [part for part in ("annotations", "labels", "finalizers") if metadata.get(part)]
     assert pod.spec["schedulerName"] == "nobody"
     assert "priorityClassName" not in pod.spec
+
+
+@pytest.fixture
+def limited(kube: KubeClient, people: People) -> Iterator[str]:
+    """A namespace whose LimitRange lets nobody have more than two GPUs in a container."""
+    namespace = kube.create(NAMESPACES, {"metadata": {"generateName": "limited-"}}).metadata.name
+    limits = {"limits": [{"type": "Container", "max": {names.GPU_RESOURCE: "2"}}]}
+    kube.create(LIMIT_RANGES, {"metadata": {"name": "gpus"}, "spec": limits}, namespace=namespace)
+
+    def is_known() -> bool:
+        tried = people.create("bob", a_pod(gpus=0), namespace=namespace, dry_run=True)
+        return tried.status == 201 and names.LIMIT_RANGER in tried.annotations
+
+    eventually(is_known, deadline=PATIENCE)
+    yield namespace
+    kube.delete(NAMESPACES, namespace)
+
+
+def amounts(pod: Created) -> list[tuple[str, str]]:
+    """Requests and limits of GPUs, of each container."""
+    containers = (*pod.spec.get("initContainers", ()), *pod.spec["containers"])
+    kinds = ("requests", "limits")
+    found = [[one["resources"][kind][names.GPU_RESOURCE] for kind in kinds] for one in containers]
+    return [(requested, limit) for requested, limit in found]
+
+
+def test_nobodys_gpu_is_given_by_a_limit_range(people: People, limited: str) -> None:
+    pod = people.create("bob", a_pod(gpus=0, where="initContainers"), namespace=limited)
+    assert amounts(pod) == [("0", "0"), ("0", "0")]
+    assert (pod.spec["schedulerName"], "priorityClassName" in pod.spec) == ("nobody", False)
+    assert "asks and 1 more: without a GPU" in pod.warnings[0]
+    asking = people.create("alice", a_pod(where="initContainers"), namespace=limited)
+    assert amounts(asking) == [("1", "1"), ("0", "0")]
+    assert asking.annotations[names.BOOKING] == "b-1"
+
+
+def test_a_limit_range_gives_no_gpu_back_to_a_pod_that_starts_without_its_own(
+    people: People, webhook: ServedWebhook, kube: KubeClient, limited: str
+) -> None:
+    whole = webhook.admit
+    webhook.admit = Webhook(
+        Review(creators=Creators(ourselves=OURSELVES), unbooked="strip"),
+        FakeClusterView(bookings=(), has="full"),
+        CLOCK,
+        Metrics(CollectorRegistry()),
+        unready_reason=lambda: None,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda name: gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=name)).items),
+    )
+    try:
+        pod = people.create("bob", a_pod(), namespace=limited)
+        assert names.STRIPPED in pod.annotations
+        assert amounts(pod) == [("0", "0")]
+        other = people.create("bob", a_pod())
+        assert names.STRIPPED in other.annotations
+        assert other.spec["containers"][0]["resources"] == {}
+    finally:
+        webhook.admit = whole
 
 
 @pytest.mark.parametrize(
