@@ -57,10 +57,10 @@ def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str,
 
     An amount that the user gave as a limit or as a request stays.
     """
-    told = filled_in(annotations)
+    recorded = filled_in(annotations)
 
     def given(group: Group, container: Json) -> Json:
-        by_default = told.get((group, container.get("name", "")), {})
+        by_default = recorded.get((group, container.get("name", "")), {})
         both = by_default.get("limits", NOTHING) & by_default.get("requests", NOTHING)
         gpus = frozenset(filter(names.is_gpu_resource, both))
         return _with_zero(container, gpus) if gpus else container

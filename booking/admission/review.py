@@ -158,7 +158,7 @@ class Review:
         received = request.pod
         pod = read(received)
         if pod.metadata.annotation(names.LIMIT_RANGER) is not None:
-            request = replace(request, pod=_asked(received))
+            request = replace(request, pod=_as_requested(received))
             pod = read(request.pod)
         from_us = request.creator == self.creators.ourselves
         until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(request) else None
@@ -270,19 +270,19 @@ def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
     return Pod(metadata=meta, spec=pod.spec)
 
 
-def _asked(received: Json) -> Json:
+def _as_requested(received: Json) -> Json:
     """The pod with the GPUs that its creator asked for: a LimitRange gives none (ADR 66)."""
     annotations = received["metadata"].get("annotations") or {}
     spec = spec_without_gpu_defaults(received["spec"], annotations)
     return received if spec == received["spec"] else {**received, "spec": spec}
 
 
-def _not_given(received: Json, asked: Json) -> tuple[str, ...]:
+def _not_given(received: Json, requested: Json) -> tuple[str, ...]:
     """A message that says which containers get no GPU although a LimitRange fills in one."""
     pairs = [
         pair
         for group in GROUPS
-        for pair in zip(received["spec"].get(group) or (), asked["spec"].get(group) or (), strict=True)
+        for pair in zip(received["spec"].get(group) or (), requested["spec"].get(group) or (), strict=True)
     ]
     changed = [before.get("name", "") for before, after in pairs if before != after]
     if not changed:

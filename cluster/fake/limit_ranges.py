@@ -34,14 +34,14 @@ def _completed(limit: Json) -> Json:
 def limited(store: Store, pod: Json) -> Json:
     """The pod with the amounts that its containers do not name, and the record of them."""
     for limit in _limits(store, pod):
-        told: list[str] = []
+        recorded: list[str] = []
         lists = {
-            group: [_filled(one, limit, kind, told) for one in pod["spec"][group]]
+            group: [_filled(one, limit, kind, recorded) for one in pod["spec"][group]]
             for group, kind in _KINDS.items()
             if pod["spec"].get(group)
         }
-        if told:
-            text = f"LimitRanger plugin set: {'; '.join(told)}"
+        if recorded:
+            text = f"LimitRanger plugin set: {'; '.join(recorded)}"
             annotations = {**(pod["metadata"].get("annotations") or {}), names.LIMIT_RANGER: text}
             metadata = {**pod["metadata"], "annotations": annotations}
             pod = {**pod, "metadata": metadata, "spec": {**pod["spec"], **lists}}
@@ -74,14 +74,14 @@ def _limits(store: Store, pod: Json) -> Iterator[Json]:
         yield from (one for one in state.obj["spec"]["limits"] if one.get("type") == "Container")
 
 
-def _filled(container: Json, limit: Json, kind: str, told: list[str]) -> Json:
+def _filled(container: Json, limit: Json, kind: str, recorded: list[str]) -> Json:
     resources = dict(container.get("resources") or {})
     for part, key, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):
         named: Mapping[str, Any] = resources.get(part) or {}
         missing = {one: amount for one, amount in (limit.get(key) or {}).items() if one not in named}
         if missing:
             resources[part] = {**named, **missing}
-            told.append(f"{', '.join(sorted(missing))} {word} for {kind} {container['name']}")
+            recorded.append(f"{', '.join(sorted(missing))} {word} for {kind} {container['name']}")
     return {**container, "resources": resources} if resources else container
 
 

@@ -203,8 +203,8 @@ class KubeCreating(KubeGround):
         amounts = [one.resources and (one.resources.requests, one.resources.limits) for one in all_of_them]
         assert amounts == [({LIMITED: amount}, {LIMITED: amount}) for amount in ("2", "2", "0", "1")]
         both: dict[Part, frozenset[str]] = {"limits": frozenset({LIMITED}), "requests": frozenset({LIMITED})}
-        told = filled_in(pod.metadata.annotations or {})
-        assert told == {("containers", "none"): both, ("initContainers", "setup"): both}
+        recorded = filled_in(pod.metadata.annotations or {})
+        assert recorded == {("containers", "none"): both, ("initContainers", "setup"): both}
 
     @pytest.mark.usefixtures("limited")
     def test_more_than_a_limit_range_allows_is_refused(self, kube: Kube, namespace: str) -> None:

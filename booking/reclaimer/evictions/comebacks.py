@@ -48,9 +48,9 @@ ADVANCED_FOR: Final = 1.0
 delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
-TOLD_AFTER: Final = 4
-"""Refusals in a row after which one is told that may pass by itself: a race, or an API server with too much
-to do. A webhook refuses with the same codes, for ever."""
+REPORTED_AFTER: Final = 4
+"""Refusals in a row after which one is reported that may pass by itself: a race, or a busy API server. A webhook
+refuses with the same codes, for ever."""
 EVICTION_STEPS: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
@@ -281,7 +281,7 @@ class Comebacks:
     def _refused(self, uid: str, error: ApiError) -> None:
         self._pauses.begin(uid)
         may_pass = isinstance(error, Conflict | TooManyRequests)
-        if not isinstance(error, StatusError) or (may_pass and self._pauses.refusals(uid) < TOLD_AFTER):
+        if not isinstance(error, StatusError) or (may_pass and self._pauses.refusals(uid) < REPORTED_AFTER):
             return
         template = self.seen.template(uid)
         if template and self._pauses.should_report(uid, error.message):

@@ -90,10 +90,11 @@ def _unmounted(container: Json, injected: frozenset[str]) -> Json:
 
 def _without_defaults(containers: list[Json], group: Group, meta: FailedMeta) -> list[Json]:
     """The containers without amounts that LimitRanges have set, but those that were resized since."""
-    told = filled_in(meta.annotations or {})
+    recorded = filled_in(meta.annotations or {})
     is_resized = any(writer.subresource == RESIZE for writer in meta.managed_fields or ())
     return [
-        _asking(one, told.get((group, one.get("name", "")), {}), is_resized=is_resized) for one in containers
+        _asking(one, recorded.get((group, one.get("name", "")), {}), is_resized=is_resized)
+        for one in containers
     ]
 
 

@@ -12,23 +12,23 @@ MIG = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
 def by_default(gpu: str = names.GPU_RESOURCE, *, asks: bool = False, setup: bool = False) -> Json:
     """A pod after LimitRanger: two GPUs in each container that asks for none itself."""
     given = {gpu: "2", "memory": "1Gi"}
-    told = []
+    recorded = []
     pod = a_pod(gpus=1 if asks else 0)
     if not asks:
         pod["spec"]["containers"][0]["resources"] = {"limits": dict(given), "requests": dict(given)}
-        told += [f"memory, {gpu} request for container main", f"memory, {gpu} limit for container main"]
+        recorded += [f"memory, {gpu} request for container main", f"memory, {gpu} limit for container main"]
     else:
         side = {"name": "side", "resources": {"limits": dict(given), "requests": dict(given)}}
         pod["spec"]["containers"].append(side)
-        told += [f"memory, {gpu} request for container side", f"memory, {gpu} limit for container side"]
+        recorded += [f"memory, {gpu} request for container side", f"memory, {gpu} limit for container side"]
     if setup:
         own = {"name": "main", "resources": {"limits": dict(given), "requests": dict(given)}}
         pod["spec"]["initContainers"] = [own]
-        told += [
+        recorded += [
             f"memory, {gpu} request for init container main",
             f"memory, {gpu} limit for init container main",
         ]
-    annotation = f"LimitRanger plugin set: {'; '.join(told)}"
+    annotation = f"LimitRanger plugin set: {'; '.join(recorded)}"
     pod["metadata"]["annotations"] = {names.LIMIT_RANGER: annotation}
     return pod
 
@@ -65,10 +65,11 @@ def test_an_amount_of_which_the_user_gave_one_half_stays(part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["", "anything", "LimitRanger plugin set: nvidia.com/gpu limit for container other", "x" * 1000]
+    "recorded",
+    ["", "anything", "LimitRanger plugin set: nvidia.com/gpu limit for container other", "x" * 1000],
 )
-def test_a_record_of_something_else_takes_nothing(told: str) -> None:
-    pod, outcome = reviewed(a_pod(annotations={names.LIMIT_RANGER: told}))
+def test_a_record_of_something_else_takes_nothing(recorded: str) -> None:
+    pod, outcome = reviewed(a_pod(annotations={names.LIMIT_RANGER: recorded}))
     assert asks_for_gpus(read(pod))
     assert not any("LimitRange" in warning for warning in outcome.warnings)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, TOLD_AFTER
+from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, REPORTED_AFTER
 from cluster import names
 from cluster.kube.errors import ApiError, Malformed, Request, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
@@ -242,10 +242,10 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
 
 
 @pytest.mark.parametrize("code", [409, 429])
-def test_a_refusal_that_may_pass_is_told_when_it_does_not(round_: Round, code: int) -> None:
+def test_a_refusal_that_may_pass_is_reported_when_it_does_not(round_: Round, code: int) -> None:
     round_.template(due=True)
     round_.sync()
-    for _ in range(TOLD_AFTER):
+    for _ in range(REPORTED_AFTER):
         assert round_.recorder.events == []
         round_.kube.fail("POST", error(code))
         round_.reconcile()

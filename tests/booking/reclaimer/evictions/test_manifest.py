@@ -142,7 +142,7 @@ def test_a_selector_that_is_empty_without_the_addition_stays_a_selector() -> Non
 
 # --- amounts that a LimitRange has filled in ---------------------------------------------------------------
 
-TOLD: Final = {
+RECORD: Final = {
     names.LIMIT_RANGER: "LimitRanger plugin set: cpu, nvidia.com/gpu request for container main; "
     "nvidia.com/gpu limit for container main; memory limit for init container main"
 }
@@ -166,14 +166,14 @@ def test_amounts_of_a_limit_range_are_not_sent_unless_they_may_be_a_resizes(
     writers = [{"manager": "kubelet", "subresource": "status"}]
     writers += [{"manager": "kubectl", "subresource": "resize"}] if resized else []
     main = {"name": "main", "resources": FULL}
-    pod = whole({"containers": [main]}, annotations={**TOLD, "mine": "x"}, managedFields=writers)
+    pod = whole({"containers": [main]}, annotations={**RECORD, "mine": "x"}, managedFields=writers)
     assert sent(pod) == {"containers": [{"name": "main", "resources": own}]}
     assert sent_annotations(pod.metadata) == {"mine": "x"}
 
 
 def test_an_init_container_of_the_same_name_is_another_container() -> None:
     setup = {"name": "main", "resources": FULL}
-    pod = whole({"initContainers": [setup]}, annotations=TOLD)
+    pod = whole({"initContainers": [setup]}, annotations=RECORD)
     limits = {names.GPU_RESOURCE: "2"}
     assert sent(pod)["initContainers"][0]["resources"] == {**FULL, "limits": limits}
 
