@@ -36,8 +36,11 @@ from cluster.kube.client import KubeClient
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.official_client import configured
+from cluster.kube.resources import LIMIT_RANGES
+from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
 from cluster.process.certificates import CertificateExpiry
@@ -157,7 +160,12 @@ def _admit(base: _Base, metrics: Metrics) -> Webhook:
         metrics,
         unready_reason=base.unready_reason,
         read_bookings=latest,
+        gpu_defaults=partial(_gpu_defaults, base.kube),
     )
+
+
+def _gpu_defaults(kube: Kube, namespace: str) -> frozenset[str]:
+    return gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=namespace)).items)
 
 
 def _reclaim(base: _Base) -> Reclaimer:

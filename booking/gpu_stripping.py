@@ -1,12 +1,16 @@
 """A pod's ``spec`` without GPUs (DESIGN 2): for admission, and for comebacks without a GPU. Pure.
 
 Works on the raw JSON, so that fields unknown to us are kept.
+
+An amount is taken away, or is 0 where a LimitRange would fill it in again (ADR 66). Not 0 everywhere: a
+kubelet rejects a container that names a resource of whose devices none is healthy, even with the amount 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cluster import names
+from cluster.objects.limit_ranges import Group, filled_in
 
 Json = dict[str, Any]
 
@@ -16,28 +20,72 @@ GPU_RUNTIME: Final = "nvidia"
 """Part of the name of any RuntimeClass for GPU containers."""
 
 
-def spec_without_gpu(before: Json) -> Json:
+NOTHING: Final[frozenset[str]] = frozenset()
+GROUPS: Final[tuple[Group, ...]] = ("initContainers", "containers")
+
+
+def spec_without_gpu(before: Json, *, zero: frozenset[str] = NOTHING) -> Json:
     """The spec of a pod that requests no GPU and is not tied to nodes with GPUs.
 
     No container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; required terms on
     labels about GPUs and a GPU RuntimeClass are dropped. Everything else stays.
+
+    Args:
+        before: the spec with GPUs.
+        zero: the GPU resources that a LimitRange would fill in: every container gets 0 of them.
     """
     spec = dict(before)
     if GPU_RUNTIME in (spec.get("runtimeClassName") or ""):
         spec.pop("runtimeClassName")
         spec.pop("overhead", None)
-    for group in ("initContainers", "containers"):
-        if spec.get(group):
-            spec[group] = [_container(container) for container in spec[group]]
+    spec |= _containers(spec, lambda _, container: _container(container, zero))
     if spec.get("resources"):
         spec["resources"] = _resources(spec["resources"])
     return _anywhere(spec)
 
 
-def _container(container: Json) -> Json:
+def named_gpu_resources(spec: Mapping[str, Any]) -> frozenset[str]:
+    """The GPU resources that any container names, whatever the amount."""
+    containers = [container for group in GROUPS for container in spec.get(group) or ()]
+    resources = [container.get("resources") or {} for container in containers]
+    named = (key for one in resources for kind in ("limits", "requests") for key in one.get(kind) or ())
+    return frozenset(filter(names.is_gpu_resource, named))
+
+
+def spec_without_gpu_defaults(spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Json:
+    """The spec with 0 of the GPUs that only a LimitRange has given to a container.
+
+    An amount that the user gave as a limit or as a request stays.
+    """
+    recorded = filled_in(annotations)
+
+    def given(group: Group, container: Json) -> Json:
+        by_default = recorded.get((group, container.get("name", "")), {})
+        both = by_default.get("limits", NOTHING) & by_default.get("requests", NOTHING)
+        gpus = frozenset(filter(names.is_gpu_resource, both))
+        return _with_zero(container, gpus) if gpus else container
+
+    return {**spec, **_containers(spec, given)}
+
+
+def _containers(spec: Mapping[str, Any], change: Callable[[Group, Json], Json]) -> Json:
+    """The containers and init containers, changed."""
+    return {group: [change(group, one) for one in spec[group]] for group in GROUPS if spec.get(group)}
+
+
+def _with_zero(container: Json, resources: frozenset[str]) -> Json:
+    before = container.get("resources") or {}
+    none = dict.fromkeys(sorted(resources), "0")
+    amounts = {kind: {**(before.get(kind) or {}), **none} for kind in ("limits", "requests")}
+    return {**container, "resources": {**before, **amounts}}
+
+
+def _container(container: Json, zero: frozenset[str]) -> Json:
     after = dict(container)
     if after.get("resources"):
         after["resources"] = _resources(after["resources"])
+    if zero:
+        after = _with_zero(after, zero)
     after["env"] = _without_visible_devices(after.get("env") or [])
     return after
 

@@ -14,7 +14,7 @@ class Metrics:
         self.requests = Counter(
             "admission_requests_total",
             "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU), cleaned"
-            " (of reserved keys), untouched; refused ones by HTTP status.",
+            " (of reserved keys, or of GPUs by default), untouched; refused ones by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,

@@ -10,7 +10,7 @@ import msgspec
 
 from booking.admission.owner import Ownership
 from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
-from booking.gpu_stripping import spec_without_gpu
+from booking.gpu_stripping import NOTHING, spec_without_gpu
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
@@ -61,12 +61,13 @@ def admitted(
     }
 
 
-def stripped(pod: Json, message: str, scheduler: str) -> Json:
+def stripped(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = NOTHING) -> Json:
     """The pod without GPUs and cover annotations, with a message that explains why.
 
     It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
+    ``zero``: the GPU resources that a LimitRange would give it after us.
     """
-    spec = spec_without_gpu(dict(with_gate(pod["spec"], set_it=False)))
+    spec = spec_without_gpu(dict(with_gate(pod["spec"], set_it=False)), zero=zero)
     if spec.get("priorityClassName") in _CLASSES:
         spec = {key: value for key, value in spec.items() if key not in {"priorityClassName", *_OF_CLASS}}
     if spec.get("schedulerName") in {scheduler, names.SCHEDULER_NAME}:

@@ -19,6 +19,7 @@ from booking.admission.mutation import admitted, stripped
 from booking.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
+from booking.gpu_stripping import GROUPS, NOTHING, spec_without_gpu_defaults
 from cluster import names
 from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import UserCoverage
@@ -36,6 +37,9 @@ MAY_BE_EVICTED: Final = "this pod may be evicted when a booked pod needs its GPU
 UNKNOWN: Final = "Bookings cannot be read now, so this pod counts as not booked"
 IN_LINE: Final = (
     "No GPU that it may have is free: it waits in line, and is offered to the scheduler in its turn."
+)
+BY_DEFAULT: Final = (
+    "without a GPU, since it asks for none; a LimitRange of this namespace fills one in, and it is taken out."
 )
 _LONGEST_KEY: Final = 60
 """Characters of a key that a message shows."""
@@ -129,7 +133,13 @@ class Review:
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's and is kept, also on comebacks."""
 
     def __call__(
-        self, request: ReviewRequest, view: ClusterView, now: datetime, *, is_certain: bool
+        self,
+        request: ReviewRequest,
+        view: ClusterView,
+        now: datetime,
+        *,
+        is_certain: bool,
+        zero: frozenset[str] = NOTHING,
     ) -> Outcome:
         """Decide about one pod.
 
@@ -139,31 +149,37 @@ class Review:
             now: the instant.
             is_certain: whether the view is recent enough; if not, no new pod counts as booked, and the
                 cluster does not count as full (law L6).
+            zero: the GPU resources that a LimitRange gives to containers which name none, read for a pod that
+                starts without its GPUs.
 
         Raises:
             BadPodError: it is not a pod.
         """
-        pod = read(request.pod)
+        received = request.pod
+        pod = read(received)
+        if pod.metadata.annotation(names.LIMIT_RANGER) is not None:
+            request = replace(request, pod=_as_requested(received))
+            pod = read(request.pod)
         from_us = request.creator == self.creators.ourselves
         until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(request) else None
         bare = request.pod if until is None else with_annotation(request.pod, names.TERMINATE_AT, None)
         ours = our_keys(bare)
         forged = () if from_us else tuple(ours)
-        notes = (_ignored(ours),) if forged else ()
+        notes = (*([_ignored(ours)] if forged else []), *_not_given(received, request.pod))
         kept = bare if from_us else without_ours(bare)
         if not asks_for_gpus(pod):
             if not notes:
                 return Outcome(kind="untouched")
             after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
-            return Outcome(kind="cleaned", patch=patch(request.pod, after), warnings=notes, forged=forged)
+            return Outcome(kind="cleaned", patch=patch(received, after), warnings=notes, forged=forged)
         case = self._case(request, kept, view, now, is_certain=is_certain, until=until)
         notes = (*notes, *unreadable(pod.metadata.annotations or {}))
         strips, queues = self._strips(request, case, now), self._queues(case, now)
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
-            return replace(self._stripped(request, case, notes), forged=forged)
+            return replace(self._stripped(received, case, notes, zero), forged=forged)
         is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
-        return replace(self._admitted(request, case, now, notes, is_queued=is_queued), forged=forged)
+        return replace(self._admitted(received, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _is_maias(self, request: ReviewRequest) -> bool:
         """Whether its ``terminate-at`` may be MAIA's; a pod that our reclaimer recreates had it before."""
@@ -210,15 +226,15 @@ class Review:
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
 
-    def _stripped(self, request: ReviewRequest, case: _Case, notes: tuple[str, ...]) -> Outcome:
+    def _stripped(self, received: Json, case: _Case, notes: tuple[str, ...], zero: frozenset[str]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
-        after = stripped(case.pod, message, self.scheduler)
+        after = stripped(case.pod, message, self.scheduler, zero=zero)
         if case.until is not None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
-        return Outcome(kind="stripped", patch=patch(request.pod, after), warnings=(message, HINT, *notes))
+        return Outcome(kind="stripped", patch=patch(received, after), warnings=(message, HINT, *notes))
 
     def _admitted(
-        self, request: ReviewRequest, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
+        self, received: Json, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = admitted(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
@@ -226,7 +242,7 @@ class Review:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         kind: Kind = "booked" if booking else "opportunistic"
         warnings = (_cover_warning(case, now), *([IN_LINE] if is_queued else []), *notes)
-        return Outcome(kind=kind, patch=patch(request.pod, after), warnings=warnings)
+        return Outcome(kind=kind, patch=patch(received, after), warnings=warnings)
 
 
 def _cover_warning(case: _Case, now: datetime) -> str:
@@ -252,6 +268,27 @@ def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
         annotations=dict(kept["metadata"]["annotations"]),
     )
     return Pod(metadata=meta, spec=pod.spec)
+
+
+def _as_requested(received: Json) -> Json:
+    """The pod with the GPUs that its creator asked for: a LimitRange gives none (ADR 66)."""
+    annotations = received["metadata"].get("annotations") or {}
+    spec = spec_without_gpu_defaults(received["spec"], annotations)
+    return received if spec == received["spec"] else {**received, "spec": spec}
+
+
+def _not_given(received: Json, requested: Json) -> tuple[str, ...]:
+    """A message that says which containers get no GPU although a LimitRange fills in one."""
+    pairs = [
+        pair
+        for group in GROUPS
+        for pair in zip(received["spec"].get(group) or (), requested["spec"].get(group) or (), strict=True)
+    ]
+    changed = [before.get("name", "") for before, after in pairs if before != after]
+    if not changed:
+        return ()
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return (f"Container {changed[0]}{more}: {BY_DEFAULT}",)
 
 
 def _ignored(keys: list[str]) -> str:

@@ -17,6 +17,7 @@ from booking.admission.admission_review import API_VERSION, KIND, AdmissionRevie
 from booking.admission.metrics import Metrics
 from booking.admission.pod_reader import BadPodError
 from booking.admission.review import ClusterView, Outcome, Review, ReviewRequest
+from booking.gpu_stripping import named_gpu_resources
 from cluster.kube.errors import ApiError
 from cluster.process.clock import Clock
 
@@ -59,6 +60,7 @@ class Webhook:
         *,
         unready_reason: Callable[[], str | None],
         read_bookings: Callable[[], None],
+        gpu_defaults: Callable[[str], frozenset[str]],
     ) -> None:
         """Create it.
 
@@ -69,6 +71,7 @@ class Webhook:
             metrics: counts the answers.
             unready_reason: why the view cannot be trusted now, None when it can.
             read_bookings: reads bookings that the watch may not have reported yet; raises ApiError.
+            gpu_defaults: the GPU resources that LimitRanges of a namespace fill in; raises ApiError.
         """
         self._review = review
         self._view = view
@@ -76,6 +79,7 @@ class Webhook:
         self._metrics = metrics
         self._unready_reason = unready_reason
         self._read_bookings = read_bookings
+        self._gpu_defaults = gpu_defaults
         self._complete = False
 
     def problem(self) -> str | None:
@@ -120,7 +124,16 @@ class Webhook:
         except ApiError as error:
             log.warning("the Bookings could not be read: the pod keeps its GPU request", error=str(error))
             is_certain = False
-        return self._review(review_request, self._view, self._clock.now(), is_certain=is_certain)
+        zero = self._given_by_default(review_request)
+        return self._review(review_request, self._view, self._clock.now(), is_certain=is_certain, zero=zero)
+
+    def _given_by_default(self, request: ReviewRequest) -> frozenset[str]:
+        """The GPU resources that a LimitRange would give to the pod after us; if unknown, all its own."""
+        try:
+            return self._gpu_defaults(request.namespace)
+        except ApiError as error:
+            log.warning("the LimitRanges could not be read", namespace=request.namespace, error=str(error))
+            return named_gpu_resources(request.pod["spec"])
 
     def _refused(self, status: HTTPStatus, message: str) -> Reply:
         self._metrics.requests.labels(outcome=str(status.value)).inc()

@@ -34,6 +34,8 @@ class EvictionCause:
     """The notice that the pod must carry when it is evicted, if it is not written on it yet."""
     overrides_budget: bool = False
     """Whether disruption budgets are overridden."""
+    others_first: bool = False
+    """Whether it is spared once if its replacement would be refused: others can leave in its place."""
     event_reason: str | None = None
     """``reason`` of the Event on the pod; None: the one that belongs to ``reason``."""
 
@@ -45,6 +47,10 @@ class ProtectedError(Exception):
         """Args: budgets: those that select the pod; none if they could not be read."""
         super().__init__(message)
         self.budgets = budgets
+
+
+class NoComebackError(Exception):
+    """The API server would refuse the pod's replacement, and another pod can leave in its place."""
 
 
 class TooLateError(Exception):
@@ -102,7 +108,8 @@ class Evictor(Protocol):
         Raises:
             TooLateError: it is not valid any more. The next call uses the preparations, or they are
             withdrawn. ProtectedError: a PodDisruptionBudget forbids it (evictions only). DryRunError: the dry
-            run of its replacement got no answer. ApiError: the API server could not be asked, or refused;
+            run of its replacement got no answer. NoComebackError: it was refused, the first time only, and
+            ``why`` says that others can go. ApiError: the API server could not be asked, or refused;
             nothing is lost, call again.
         """
         ...

@@ -9,6 +9,8 @@ from typing import Final
 from cluster.fake.core import Attributes, ServerCore, text_of
 from cluster.fake.errors import refusal
 from cluster.fake.kinds import BORN_WITH_STATUS, COUNTED, NAMESPACES, PODS, WITH_STATUS
+from cluster.fake.label_keys import merged
+from cluster.fake.limit_ranges import LIMIT_RANGES, check_limits, limited, stored_limits
 from cluster.fake.pod_defaults import born, defaulted, prioritised
 from cluster.fake.state import Json, State, plain
 from cluster.kube.errors import Request
@@ -40,7 +42,7 @@ def created(
     obj = _admitted(core, request, resource, obj, user=user, dry_run=dry_run)
     obj = _identified(core, request, resource, obj)
     if resource.plural == PODS:
-        obj = born(obj, obj["metadata"]["creationTimestamp"])
+        obj = merged(request, born(obj, obj["metadata"]["creationTimestamp"]))
     elif resource.plural in WITH_STATUS - BORN_WITH_STATUS:
         obj.pop("status", None)
     _check_taken(core, request, resource, obj["metadata"])
@@ -70,9 +72,11 @@ def _admitted(
 ) -> Json:
     is_pod = resource.plural == PODS
     if is_pod:
-        obj = prioritised(request, core.store, defaulted(obj))
+        obj = prioritised(request, core.store, limited(core.store, defaulted(obj)))
+    elif resource.plural == LIMIT_RANGES:
+        obj = stored_limits(obj)
     if core.admission is None:
-        return obj
+        return _checked(core, request, obj) if is_pod else obj
     attributes = Attributes(
         plural=resource.plural,
         namespace=obj["metadata"].get("namespace"),
@@ -81,7 +85,15 @@ def _admitted(
         dry_run=dry_run,
     )
     obj = plain(core.admission(attributes))
-    return prioritised(request, core.store, defaulted(obj)) if is_pod else obj
+    if not is_pod:
+        return obj
+    # The plugins run once more after a webhook has changed the pod.
+    return _checked(core, request, prioritised(request, core.store, limited(core.store, defaulted(obj))))
+
+
+def _checked(core: ServerCore, request: Request, pod: Json) -> Json:
+    check_limits(request, core.store, pod)
+    return pod
 
 
 def _identified(core: ServerCore, request: Request, resource: Resource[T], obj: Json) -> Json:

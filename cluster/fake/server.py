@@ -2,8 +2,9 @@
 
 It and the real one fulfil the same contract (tests/contracts). The modules:
 ``user`` (the interface's methods), ``core`` (shared by all of them), ``store`` and ``history`` (etcd),
-``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``pod_defaults``, ``updating``,
-``immutable``, ``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
+``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``pod_defaults``, ``limit_ranges``,
+``label_keys``, ``updating``, ``immutable``, ``binding`` and ``ending`` (writing), ``kinds`` (what differs
+between kinds), ``faults``.
 
 It does not authorise, validate more than these modules name, collect garbage, or end watches after a time.
 Tests create objects with ``put``, act as kubelets with ``finish``, let calls fail with ``fail``, ``lose``,

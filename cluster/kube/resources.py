@@ -15,8 +15,9 @@ import msgspec
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.disruption_budgets import DisruptionBudget
-from cluster.objects.failed_pods import FailedPod
+from cluster.objects.failed_pods import FailedMeta, FailedPod
 from cluster.objects.jobs import Job
+from cluster.objects.limit_ranges import LimitRange
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
@@ -103,7 +104,7 @@ class KubeEvent(Partial, frozen=True):
 class WholePod(Partial, frozen=True):
     """A Pod with all of its ``spec`` and ``status``, from which it can be created again."""
 
-    metadata: Meta = Meta()
+    metadata: FailedMeta = FailedMeta()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -200,4 +201,7 @@ MUTATING_WEBHOOKS: Final = Resource(
     kind="MutatingWebhookConfiguration",
     namespaced=False,
     type=MutatingWebhooks,
+)
+LIMIT_RANGES: Final = Resource(
+    group="", version="v1", plural="limitranges", kind="LimitRange", namespaced=True, type=LimitRange
 )

@@ -1,11 +1,17 @@
 """Creation: what is filled in, what is refused, what a dry run says."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
 import pytest
 
+from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.errors import BadRequest, Conflict, Forbidden, NotFound, ServerError, Unprocessable
 from cluster.kube.interface import Kube, Selection
-from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
+from cluster.kube.resources import LEASES, LIMIT_RANGES, POD_TEMPLATES, PODS, WHOLE_PODS
+from cluster.objects.limit_ranges import Part, filled_in, gpu_defaults
 from cluster.objects.pods import Pod
 from tests.contracts.kube_ground import (
     GATES,
@@ -18,6 +24,9 @@ from tests.contracts.kube_ground import (
     pod_body,
     template_body,
 )
+
+LIMITED = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
+"""A resource that no other test of the contract asks for."""
 
 
 class KubeCreating(KubeGround):
@@ -159,6 +168,67 @@ class KubeCreating(KubeGround):
     def test_a_missing_class_is_refused(self, kube: Kube, namespace: str) -> None:
         with pytest.raises(Forbidden, match="no PriorityClass with name no-such-class was found"):
             kube.create(PODS, pod_body("a", spec={"priorityClassName": "no-such-class"}), namespace=namespace)
+
+    # --- amounts and selectors that are filled in -------------------------------------------------------
+
+    @pytest.fixture
+    def limited(self, kube: Kube, namespace: str) -> Iterator[None]:
+        """A LimitRange with a maximum and no default, while admission knows it: it reads them by a watch."""
+        limit = {"type": "Container", "max": {LIMITED: "2"}}
+        body = {"metadata": {"name": "limits"}, "spec": {"limits": [limit]}}
+        made = kube.create(LIMIT_RANGES, body, namespace=namespace)
+        assert gpu_defaults([made]) == {LIMITED}
+
+        def is_known() -> bool:
+            pod = kube.create(PODS, pod_body("asks"), namespace=namespace, dry_run=True)
+            return names.LIMIT_RANGER in (pod.metadata.annotations or {})
+
+        eventually(is_known, deadline=60)
+        yield
+        kube.delete(LIMIT_RANGES, "limits", namespace=namespace)
+        eventually(lambda: not is_known(), deadline=60)
+
+    @pytest.mark.usefixtures("limited")
+    def test_a_limit_range_gives_its_maximum_to_containers_that_name_none(
+        self, kube: Kube, namespace: str
+    ) -> None:
+        containers = [
+            {"name": "none", "image": "x"},
+            {"name": "zero", "image": "x", "resources": {"limits": {LIMITED: "0"}}},
+            {"name": "one", "image": "x", "resources": {"limits": {LIMITED: "1"}}},
+        ]
+        spec = {"containers": containers, "initContainers": [{"name": "setup", "image": "x"}]}
+        pod = kube.create(PODS, pod_body("a", spec=spec), namespace=namespace)
+        all_of_them = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+        amounts = [one.resources and (one.resources.requests, one.resources.limits) for one in all_of_them]
+        assert amounts == [({LIMITED: amount}, {LIMITED: amount}) for amount in ("2", "2", "0", "1")]
+        both: dict[Part, frozenset[str]] = {"limits": frozenset({LIMITED}), "requests": frozenset({LIMITED})}
+        recorded = filled_in(pod.metadata.annotations or {})
+        assert recorded == {("containers", "none"): both, ("initContainers", "setup"): both}
+
+    @pytest.mark.usefixtures("limited")
+    def test_more_than_a_limit_range_allows_is_refused(self, kube: Kube, namespace: str) -> None:
+        container = {"name": "main", "image": "x", "resources": {"limits": {LIMITED: "3"}}}
+        with pytest.raises(Forbidden, match=f"maximum {LIMITED} usage per Container is 2, but limit is 3"):
+            kube.create(PODS, pod_body("a", spec={"containers": [container]}), namespace=namespace)
+
+    @pytest.mark.parametrize("where", ["topologySpreadConstraints", "podAntiAffinity"])
+    def test_label_keys_are_added_to_their_selectors_and_refused_when_they_are_sent_again(
+        self, kube: Kube, namespace: str, where: str
+    ) -> None:
+        selector = {"matchLabels": {"app": "x"}}
+        term: dict[str, Any] = {"topologyKey": "zone", "labelSelector": selector, "matchLabelKeys": ["hash"]}
+        spread = [{**term, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spec = {"affinity": apart} if where == "podAntiAffinity" else {where: spread}
+        labels = {"hash": "1"}
+        kube.create(PODS, pod_body("a", spec=spec, labels=labels), namespace=namespace)
+        stored = kube.get(WHOLE_PODS, "a", namespace=namespace).spec
+        again = {key: stored[key] for key in spec}
+        added = '"matchExpressions":[{"key":"hash","operator":"In","values":["1"]}]'
+        assert added.encode() in msgspec.json.encode(again, order="sorted")
+        with pytest.raises(Unprocessable, match="exists in both matchLabelKeys and labelSelector"):
+            kube.create(PODS, pod_body("b", spec=again, labels=labels), namespace=namespace)
 
     # --- dry run ---------------------------------------------------------------------------------------
 

@@ -3,12 +3,11 @@
 A write that could undo another client's write carries the resourceVersion that it was decided on.
 """
 
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from booking.reclaimer.evictions.comeback import AS_IT_WAS, CONDITIONS
+from booking.reclaimer.evictions.comeback import AS_IT_WAS, CONDITIONS, victim_of
 from booking.reclaimer.evictor import Back, Reason
 from cluster import names
 from cluster.decide.budgets import budgets_of
@@ -59,13 +58,13 @@ class Calls:
         except NotFound:
             return None
 
-    def dry_run(self, body: Json) -> None:
-        """Create the pod in a dry run, under another name since its own is taken."""
+    def dry_run(self, body: Json) -> Pod:
+        """Create the pod in a dry run, under another name since its own is taken; how it would be stored."""
         metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
         stem = body["metadata"]["name"][:LONGEST_STEM].rstrip(".")  # no label begins with a hyphen
         metadata["generateName"] = f"{stem}-"
         namespace = metadata["namespace"]
-        self._kube.create(PODS, {**body, "metadata": metadata}, namespace=namespace, dry_run=True)
+        return self._kube.create(PODS, {**body, "metadata": metadata}, namespace=namespace, dry_run=True)
 
     def store(self, meta: Meta, body: Json, *, reason: Reason, message: str, back: Back) -> PodTemplate:
         """Store the pod that is to come back as a template; an existing template is left as it is."""
@@ -84,7 +83,10 @@ class Calls:
         try:
             return self._kube.create(POD_TEMPLATES, template, namespace=meta.namespace)
         except Conflict:
-            return self._kube.get(POD_TEMPLATES, name, namespace=meta.namespace)
+            stored = self.stored(meta.uid, meta.namespace)
+            if stored is None:
+                raise  # whoever refused it, it was not for its name
+            return stored
 
     def stored(self, uid: str, namespace: str) -> PodTemplate | None:
         """The template of the pod with this uid as it is now, None when there is none."""
@@ -206,10 +208,18 @@ class Calls:
         return self._kube.create(PODS, body, namespace=template.metadata.namespace)
 
     def forget(self, template: PodTemplate) -> None:
-        """Delete the template, if it is still there."""
+        """Delete the template, if it is still there.
+
+        Raises:
+            NotFound: an answer that is not true: a webhook may refuse with any code.
+        """
         meta = template.metadata
-        with suppress(NotFound):
+        try:
             self._kube.delete(POD_TEMPLATES, meta.name, namespace=meta.namespace, uid=meta.uid)
+        except NotFound:
+            now = self.stored(victim_of(template), meta.namespace)
+            if now is not None and now.metadata.uid == meta.uid:
+                raise
 
 
 def grace(pod: Pod, longest: int) -> int:

@@ -22,6 +22,8 @@ class _Pause:
     reported: str | None = None
     """The last explanation that was reported."""
     reported_at: float = 0.0
+    refusals: int = 0
+    """Consecutive ones, this pause's included."""
 
     def is_worth_reporting(self, message: str, now: float) -> bool:
         """Whether the message is new, or was reported long ago."""
@@ -48,6 +50,11 @@ class Backoffs:
         """An attempt begins: the next one may follow after a pause that is longer than the last."""
         pause = self._pause(uid)
         pause.until = self._clock.monotonic() + pause.backoff.next()
+        pause.refusals += 1
+
+    def refusals(self, uid: str) -> int:
+        """How often in a row it was refused."""
+        return self._pauses[uid].refusals if uid in self._pauses else 0
 
     def should_report(self, uid: str, message: str) -> bool:
         """Whether to report this explanation of the pause: it is new, or was last reported long ago."""

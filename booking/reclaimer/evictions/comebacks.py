@@ -3,6 +3,7 @@
 Used by ``pod_evictor``, which does the eviction itself.
 """
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -35,17 +36,23 @@ from cluster.kube.errors import (
 )
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta
-from cluster.objects.pods import Condition, Pod, is_terminating
+from cluster.objects.pods import Condition, Pod, asks_for_gpus, container_needs, is_terminating
 from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
+GIVEN_BY_OTHERS: Final = "it was created without, and a LimitRange or a webhook has put that in."
 NEED_NOT_GO: Final = "This pod need not go after all."
 ADVANCED_FOR: Final = 1.0
 """Seconds of one reconciliation. Hundreds of evictions at once take longer on a busy API server, and must not
 delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
+REPORTED_AFTER: Final = 4
+"""Refusals in a row after which one is reported that may pass by itself: a race, or a busy API server.
+
+A webhook refuses with the same codes, for ever.
+"""
 EVICTION_STEPS: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
@@ -140,7 +147,8 @@ class Comebacks:
             if step in EVICTION_STEPS or step in ("wait", "done"):
                 return victim is None or self.seen.knows(uid)
             log.info("a comeback takes its next step", uid=uid, step=step)
-            self._do(step, uid, comeback)
+            if not self._do(step, uid, comeback):
+                return False
         return True
 
     def _known(self, uid: str, *, wanted: bool) -> Comeback:
@@ -160,7 +168,8 @@ class Comebacks:
             return replace(comeback, victim=found)
         return replace(comeback, returning=found) if origin_of(found) == uid else comeback
 
-    def _do(self, step: Step, uid: str, comeback: Comeback) -> None:
+    def _do(self, step: Step, uid: str, comeback: Comeback) -> bool:
+        """Take a step; False where there is nothing to do before the next attempt."""
         victim, template, returning = comeback.victim, comeback.template, comeback.returning
         if template and step == "forget":
             self._forget(template)
@@ -168,7 +177,7 @@ class Comebacks:
             self.seen.put_template(self._calls.mark_due(template))
             self._marked.add(uid)
         elif template and step == "create":
-            self._create(uid, template)
+            return self._create(uid, template)
         elif victim and step == "clear condition":
             self.clear_disruption(victim)
         elif victim and step == "restore":
@@ -178,6 +187,7 @@ class Comebacks:
             self._write(victim, calls.release_victim if step == "release victim" else calls.remove_finalizer)
         elif returning and step == "release":
             self._write(returning, self._calls.release)
+        return True
 
     def clear_disruption(self, pod: Pod) -> None:
         """Remove what was written on a pod right before a deletion that did not follow.
@@ -200,17 +210,21 @@ class Comebacks:
         self.seen.wrote_pod(now)
 
     def _write(self, pod: Pod, change: "Change") -> None:
-        """Change a pod; on a conflict read it again, and leave the rest to the next step."""
+        """Change a pod; on a conflict read it again, and leave the rest to the next step.
+
+        Raises:
+            NotFound: an answer that is not true: a webhook may refuse with any code.
+        """
         try:
             self.seen.wrote_pod(change(pod))
-        except NotFound:
-            self.seen.drop_pod(pod.metadata.uid)
-        except Conflict:
+        except (Conflict, NotFound) as error:
             now = self._calls.named(pod.metadata.name, pod.metadata.namespace)
-            if now is not None and now.metadata.uid == pod.metadata.uid:
-                self.seen.wrote_pod(now)
-            else:
+            if now is None or now.metadata.uid != pod.metadata.uid:
                 self.seen.drop_pod(pod.metadata.uid)
+                return
+            self.seen.wrote_pod(now)
+            if isinstance(error, NotFound):
+                raise
 
     def _forget(self, template: PodTemplate) -> None:
         self._calls.forget(template)
@@ -233,27 +247,30 @@ class Comebacks:
                 raise
             self._write(victim, self._calls.release_victim)
 
-    def _create(self, uid: str, template: PodTemplate) -> None:
+    def _create(self, uid: str, template: PodTemplate) -> bool:
+        """Create the pod, unless its name is taken: looked up before each attempt. False: not now.
+
+        A user may have made another pod of this name since the last attempt, and may delete that one too.
+        """
         if uid not in self._marked and not self._is_still_there(uid, template):
-            return
-        try:
+            return True
+        found = self._calls.named(_name(template), template.metadata.namespace)
+        if found is None:
             pod = self._calls.create(template)
-        except Conflict:
-            found = self._calls.named(_name(template), template.metadata.namespace)
-            if found is None or found.metadata.uid == uid:
-                raise  # the old pod still exists
-            if origin_of(found) == uid:
-                self.seen.wrote_pod(found)
-                if not has_our_finalizer(found):
-                    self._forget(template)
-                return
+            self.seen.wrote_pod(pod)
+            self._events.normal(pod, *_return_event(pod, template))
+        elif found.metadata.uid == uid:
+            return False  # the old pod still exists
+        elif origin_of(found) == uid:
+            self.seen.wrote_pod(found)
+            if not has_our_finalizer(found):
+                self._forget(template)
+        else:
             message = f"A pod that was taken away does not come back: {found.key} has taken its name."
             self._events.warning(found, names.COMEBACK_DROPPED, message)
             log.warning("a pod does not come back: its name is taken", pod=found.key, uid=uid)
             self._forget(template)
-            return
-        self.seen.wrote_pod(pod)
-        self._events.normal(pod, *_return_event(template))
+        return True
 
     def _is_still_there(self, uid: str, template: PodTemplate) -> bool:
         """Whether the template still exists: another leader may have finished while our watches lag."""
@@ -265,7 +282,8 @@ class Comebacks:
 
     def _refused(self, uid: str, error: ApiError) -> None:
         self._pauses.begin(uid)
-        if not isinstance(error, StatusError) or isinstance(error, Conflict | TooManyRequests):
+        may_pass = isinstance(error, Conflict | TooManyRequests)
+        if not isinstance(error, StatusError) or (may_pass and self._pauses.refusals(uid) < REPORTED_AFTER):
             return
         template = self.seen.template(uid)
         if template and self._pauses.should_report(uid, error.message):
@@ -275,11 +293,20 @@ class Comebacks:
             self._events.warning(Pod(metadata=meta), names.COMEBACK_REFUSED, message)
 
 
-def _return_event(template: PodTemplate) -> tuple[str, str]:
-    """Reason and message of the Event on the pod that has come back."""
+def _return_event(pod: Pod, template: PodTemplate) -> tuple[str, str]:
+    """Reason and message of the Event on the pod that has come back: what it asks for, not what we sent."""
     message = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
-    if how(template.metadata) == "without-gpu":
+    if not asks_for_gpus(pod):
         return names.CAME_BACK, f"This pod came back without a GPU. {message}".rstrip()
+    if how(template.metadata) == "without-gpu":
+        amounts = Counter[str]()
+        for need in container_needs(pod):
+            amounts[need.resource] += need.count
+        given = ", ".join(f"{count} {resource}" for resource, count in sorted(amounts.items()))
+        return (
+            names.REQUEUED,
+            f"This pod came back and waits for {given}: {GIVEN_BY_OTHERS} {message}".rstrip(),
+        )
     if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
         return names.REJECTED_BY_KUBELET, f"This pod came back and waits for a node. Before: {message}"
     return names.REQUEUED, f"This pod came back and waits for a GPU. {message}".rstrip()

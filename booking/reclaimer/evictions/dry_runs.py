@@ -8,14 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import structlog
 
+from booking.gpu_stripping import NOTHING, named_gpu_resources
 from booking.reclaimer.evictions.api_calls import Calls, read
 from booking.reclaimer.evictions.replacement_pod import replacement_pod
 from booking.reclaimer.evictor import DECIDED_WITHIN, Back, DryRunError, Reason
 from booking.reclaimer.executor import Executor
 from cluster.decide.ledger.resource_versions import is_older
-from cluster.kube.errors import BadRequest, Forbidden, ServerError, StatusError, Unprocessable
+from cluster.kube.errors import Conflict, ServerError, StatusError, TooManyRequests, Unauthorized
 from cluster.kube.resources import WholePod
 from cluster.objects.pods import Pod, is_terminating
 from cluster.process.clock import Clock
@@ -28,6 +30,8 @@ DRY_RUN_ATTEMPTS: Final = 10
 """Attempts of a failing dry run after which the pod is evicted without one."""
 MOST_AHEAD: Final = 4
 """Pods whose dry run is started ahead in one pass; for all others it runs at their eviction."""
+SPARED_FOR: Final = 600.0
+"""Seconds for which it is remembered that a pod was spared because its replacement was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class DryRun:
     body: Json
     refused: StatusError | None = None
     """The API server's refusal or failure; None where it would accept the replacement."""
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether another try may fare better: the server failed, has too much to do, or lost a race."""
+        return isinstance(self.refused, Conflict | ServerError | TooManyRequests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,8 @@ class DryRuns:
         self._ahead: dict[str, _Ahead] = {}
         self._unanswered: Counter[str] = Counter()
         """Uid -> consecutive dry runs that failed without an answer."""
+        self._spared: dict[str, float] = {}
+        """Uid -> when it was spared because its replacement was refused; monotonic seconds."""
 
     def begin(self, pod: Pod, *, back: Back, reason: Reason) -> None:
         """Start the dry run for a pod that is likely to be evicted soon, in the background."""
@@ -100,17 +111,37 @@ class DryRuns:
     def ask(self, whole: WholePod, *, back: Back, reason: Reason) -> DryRun:
         """Make the dry run now; uses no state of this object, so any thread may call it.
 
+        What a LimitRange gives to a pod that comes back without a GPU shows in the answer, and is 0 then.
+
         Raises:
             ApiError: the API server could not be asked.
         """
-        body = replacement_pod(whole, back=back, reason=reason)
-        try:
-            self._calls.dry_run(body)
-        except (BadRequest, Forbidden, ServerError, Unprocessable) as error:
-            return DryRun(whole, body, error)
-        return DryRun(whole, body)
+        zero: frozenset[str] = NOTHING
+        while True:
+            body = replacement_pod(whole, back=back, reason=reason, zero=zero)
+            try:
+                pod = self._calls.dry_run(body)
+            except Unauthorized:
+                raise
+            except StatusError as error:  # any code: a webhook chooses its own
+                return DryRun(whole, body, error)
+            given = named_gpu_resources(msgspec.to_builtins(pod.spec)) if back == "without-gpu" else NOTHING
+            if given <= zero:
+                return DryRun(whole, body)
+            zero |= given
 
-    def count_unanswered(self, whole: WholePod, error: ServerError) -> None:
+    def is_to_be_spared(self, uid: str) -> bool:
+        """Whether other victims come first, since its replacement is refused: once within ``SPARED_FOR``.
+
+        When it is chosen again there is no other, and a pod cannot keep a GPU because it could not come back.
+        """
+        now = self._clock.monotonic()
+        self._spared = {one: at for one, at in self._spared.items() if now - at < SPARED_FOR}
+        is_first = uid not in self._spared
+        self._spared.setdefault(uid, now)
+        return is_first
+
+    def count_unanswered(self, whole: WholePod, error: StatusError) -> None:
         """Count a dry run without an answer: after a few the pod is evicted without one.
 
         A pod that cannot be checked must not keep a GPU indefinitely.

@@ -25,13 +25,21 @@ from booking.reclaimer.evictions.dry_runs import DryRun, DryRuns
 from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache
 from booking.reclaimer.evictions.refusals import is_of_budgets, may_be_of_budgets
 from booking.reclaimer.evictions.rejected_pods import RejectedPods
-from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError, always, nothing
+from booking.reclaimer.evictor import (
+    Back,
+    EvictionCause,
+    NoComebackError,
+    ProtectedError,
+    TooLateError,
+    always,
+    nothing,
+)
 from booking.reclaimer.executor import Executor, in_turn
 from cluster import names
 from cluster.cache import Informers
 from cluster.decide.eviction.fates import is_brought_back_by_us
 from cluster.kube.backoff import Random, unpredictable
-from cluster.kube.errors import ApiError, Conflict, NotFound, ServerError, StatusError
+from cluster.kube.errors import ApiError, Conflict, NotFound, StatusError
 from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, PodTemplate, WholePod
@@ -137,7 +145,10 @@ class PodEvictor:
                     raise
                 log.info("the pod has changed, starting again", pod=pod.key, error=str(error))
             except NotFound:
-                return  # gone meanwhile
+                now = self._calls.named(pod.metadata.name, pod.metadata.namespace)
+                if now is not None and now.metadata.uid == pod.metadata.uid:
+                    raise  # a webhook may refuse with any code
+                return
 
     def _begin(self, pod: Pod, eviction: "_Eviction") -> bool:
         """Begin the eviction; False when it must be restarted."""
@@ -213,15 +224,10 @@ class PodEvictor:
         whole, error = tried.whole, tried.refused
         if error is not None and why.reason == "refused" and FULL_QUOTA not in error.message:
             raise error  # it holds nothing: it stays where its owner sees it until it can come back
-        if isinstance(error, ServerError):
+        if error is not None and tried.is_unanswered:
             self._dry_runs.count_unanswered(whole, error)
         elif error is not None:
-            # Evicted nevertheless: a pod cannot keep a GPU because its replacement is refused. A full quota
-            # has room once the pod has left; anything else is reported now, and retried indefinitely.
-            log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
-            if FULL_QUOTA not in error.message:
-                message = f"This pod must leave, and as it is now it could not come back: {error.message}"
-                self._events.warning(read(whole), names.COMEBACK_REFUSED, message)
+            self._dry_run_is_refused(whole, error, why)
         self._dry_runs.answered(whole.metadata.uid)
         controller = whole.metadata.controller
         after = f" The {controller.kind} {controller.name} does not count it any more." if controller else ""
@@ -230,6 +236,21 @@ class PodEvictor:
         )
         self.seen.put_template(template)
         return template
+
+    def _dry_run_is_refused(self, whole: WholePod, error: StatusError, why: EvictionCause) -> None:
+        """Spare the pod once where others can go instead; else it is evicted nevertheless.
+
+        A pod cannot keep a GPU because its replacement is refused. A full quota has room once the pod has
+        left; anything else is reported now, and retried indefinitely.
+        """
+        log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
+        if FULL_QUOTA in error.message:
+            return
+        victim = read(whole)
+        if why.others_first and self._dry_runs.is_to_be_spared(victim.metadata.uid):
+            raise NoComebackError(f"{victim.key} could not come back: {error.message}") from error
+        message = f"This pod must leave, and as it is now it could not come back: {error.message}"
+        self._events.warning(victim, names.COMEBACK_REFUSED, message)
 
     def _take(self, victim: Pod, whole: WholePod, eviction: "_Eviction") -> None:
         why = eviction.why
@@ -264,8 +285,6 @@ class PodEvictor:
         _require_valid(victim, eviction.is_valid)
         try:
             self._calls.evict(victim, eviction.why.grace_seconds, versioned=versioned)
-        except NotFound:
-            return
         except StatusError as error:
             self._require_no_budget(victim, error)
             raise

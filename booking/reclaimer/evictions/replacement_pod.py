@@ -8,29 +8,25 @@ from typing import Any, Final
 
 import msgspec
 
-from booking.gpu_stripping import spec_without_gpu
+from booking.gpu_stripping import NOTHING, spec_without_gpu
+from booking.reclaimer.evictions.manifest import sent_annotations, sent_labels, sent_spec
 from booking.reclaimer.evictor import Back, Reason
 from cluster import names
 from cluster.kube.resources import WholePod
-from cluster.objects.failed_pods import FailedStatus
+from cluster.objects.failed_pods import FailedMeta, FailedStatus
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, first_created
-from cluster.objects.replaced_fields import replaced_in
+from cluster.objects.replaced_fields import Replaced, replaced_in
 
 Json = dict[str, Any]
 
-API_ACCESS_VOLUME: Final = "kube-api-access-"
-"""The volume that the API server injects into every pod: it does so again."""
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _KEPT_STATE: Final = frozenset({names.USER, names.NO_USER})
 """Our annotations on a pod that stay on its replacement."""
-_LEFT_BEHIND: Final = frozenset(
-    {"nodeName", "priority", "preemptionPolicy", "ephemeralContainers", "schedulerName", "priorityClassName"}
-)
-"""Of ``spec``: not written by the user (but by scheduler, admission, debuggers), or restored below."""
+_OUR_CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
 
 
-def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
+def replacement_pod(pod: WholePod, *, back: Back, reason: Reason, zero: frozenset[str] = NOTHING) -> Json:
     """Metadata and spec of the pod that comes back: ``{"metadata": {...}, "spec": {...}}``.
 
     Without a GPU: no container requests GPUs, and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of them; what
@@ -38,10 +34,16 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
     and rejected, and MAIA's grant still counts. Either way the values that admission replaced are restored;
     name, namespace, labels, requests, tolerations and everything else of the containers stay. It names the
     pod that it replaces (``names.RECREATED_FROM``) and that pod's age (``names.FIRST_CREATED``).
+
+    Args:
+        pod: as it is stored.
+        back: how it comes back.
+        reason: why it leaves.
+        zero: the GPU resources that a LimitRange gives to containers which name none; 0 without a GPU.
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":
-        return {"metadata": metadata, "spec": spec_without_gpu(spec)}
+        return {"metadata": metadata, "spec": spec_without_gpu(spec, zero=zero)}
     metadata["annotations"] |= _counts(pod, reason) | _of_maia(pod.metadata)
     return {"metadata": metadata, "spec": spec}
 
@@ -68,10 +70,10 @@ def _of_maia(meta: Meta) -> dict[str, str]:
     return {} if until is None or meta.annotation(names.BOOKING) else {names.TERMINATE_AT: until}
 
 
-def _metadata(meta: Meta) -> Json:
+def _metadata(meta: FailedMeta) -> Json:
     kept = {
         key: value
-        for key, value in (meta.annotations or {}).items()
+        for key, value in sent_annotations(meta).items()
         if not names.is_ours(key) or key in _KEPT_STATE
     }
     kept[names.RECREATED_FROM] = meta.uid
@@ -79,7 +81,7 @@ def _metadata(meta: Meta) -> Json:
     # A Job takes over pods that carry its uid, and then ends them.
     former = meta.controller.uid if meta.controller else None
     labels = {
-        key: value for key, value in (meta.labels or {}).items() if not names.is_ours(key) and value != former
+        key: value for key, value in sent_labels(meta).items() if not names.is_ours(key) and value != former
     }
     return {"name": meta.name, "namespace": meta.namespace, "labels": labels, "annotations": kept}
 
@@ -90,33 +92,21 @@ def instant(moment: datetime) -> str:
 
 
 def _spec(pod: WholePod) -> Json:
-    spec = {key: value for key, value in pod.spec.items() if key not in _LEFT_BEHIND}
-    before = replaced_in(pod.metadata.annotations or {})
+    """What the user has sent, with the values that admission replaced."""
+    spec = sent_spec(pod.spec, pod.metadata)
+    before = _given(pod.metadata, spec.pop("schedulerName", None), spec.pop("priorityClassName", None))
     spec["schedulerName"] = before.scheduler_name or DEFAULT_SCHEDULER
     if before.priority_class_name:
         spec["priorityClassName"] = before.priority_class_name
-    return _without_injected(spec)
+    return spec
 
 
-def _without_injected(spec: Json) -> Json:
-    """The spec without the volumes that the API server injects into every pod."""
-    injected = _injected_volumes(spec)
-    after = dict(spec)
-    for group in ("initContainers", "containers"):
-        if after.get(group):
-            after[group] = [_unmounted(container, injected) for container in after[group]]
-    if after.get("volumes"):
-        after["volumes"] = [volume for volume in after["volumes"] if volume.get("name") not in injected]
-    return after
-
-
-def _injected_volumes(spec: Json) -> frozenset[str]:
-    projected = (volume.get("name", "") for volume in spec.get("volumes") or () if "projected" in volume)
-    return frozenset(name for name in projected if name.startswith(API_ACCESS_VOLUME))
-
-
-def _unmounted(container: Json, injected: frozenset[str]) -> Json:
-    if not container.get("volumeMounts"):
-        return container
-    kept = [mount for mount in container["volumeMounts"] if mount.get("name") not in injected]
-    return {**container, "volumeMounts": kept}
+def _given(meta: Meta, scheduler: str | None, class_name: str | None) -> Replaced:
+    """The user's scheduler and class; a pod that our admission has never seen has them still."""
+    annotations = meta.annotations or {}
+    if names.ADMITTED in annotations or names.REPLACED in annotations:
+        return replaced_in(annotations)
+    return Replaced(
+        scheduler_name=None if scheduler == names.SCHEDULER_NAME else scheduler,
+        priority_class_name=None if class_name in _OUR_CLASSES else class_name,
+    )

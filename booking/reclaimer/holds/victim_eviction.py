@@ -16,7 +16,7 @@ from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.context import ReclaimerContext
 from booking.reclaimer.evictions.comeback import on_eviction
 from booking.reclaimer.evictions.refusals import Blocker, blocker_of, is_overload, protected_by, sentence
-from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError
+from booking.reclaimer.evictor import Back, EvictionCause, NoComebackError, ProtectedError, TooLateError
 from booking.reclaimer.holds.disruption_budgets import Block, ends, since
 from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
 from booking.reclaimer.holds.notices import Notices, afterwards, message, notice_until
@@ -211,6 +211,8 @@ class VictimEviction:
             self._refused.pop(victim.metadata.uid, None)
             blocker = protected_by(error.budgets, victim.metadata.namespace)
             raise NotNowError(victim, blocker, error.budgets) from error
+        except NoComebackError as error:
+            raise NotNowError(victim, Blocker(str(error))) from error
         except StatusError as error:
             if isinstance(error, NotFound) or is_overload(error):
                 raise
@@ -230,6 +232,7 @@ class VictimEviction:
             afterwards(case.pod),
             self._terms.longest_grace_seconds,
             back=self._back(victim),
+            others_first=True,
             notice=None if is_notified else text,
         )
         evict = partial(

@@ -88,12 +88,13 @@ def reviewed(
     view: FakeClusterView | None = None,
     *,
     is_certain: bool = True,
+    zero: frozenset[str] = frozenset(),
     **settings: Any,
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
     request = ReviewRequest(creator=creator, namespace="default", pod=pod)
     review = Review(creators=CREATORS, **settings)
-    outcome = review(request, view or FakeClusterView(), EPOCH, is_certain=is_certain)
+    outcome = review(request, view or FakeClusterView(), EPOCH, is_certain=is_certain, zero=zero)
     return applied(pod, outcome.patch), outcome
 
 

@@ -42,11 +42,19 @@ class FailingClusterView(FakeClusterView):
         self.lags: tuple[Booking, ...] = ()
         """Bookings that the watch has not delivered yet."""
         self.unread: ApiError | None = None
+        self.unlisted: ApiError | None = None
+        self.defaults: frozenset[str] = frozenset()
+        """GPU resources that a LimitRange gives."""
 
     def read_bookings(self) -> None:
         if self.unread:
             raise self.unread
         self.bookings = (*self.bookings, *self.lags)
+
+    def gpu_defaults(self, namespace: str) -> frozenset[str]:
+        if self.unlisted:
+            raise self.unlisted
+        return self.defaults if namespace == "default" else frozenset()
 
     def unready_reason(self) -> str | None:
         return self.problem
@@ -76,6 +84,7 @@ def admit(cache: FailingClusterView, registry: CollectorRegistry) -> Webhook:
         Metrics(registry),
         unready_reason=cache.unready_reason,
         read_bookings=cache.read_bookings,
+        gpu_defaults=cache.gpu_defaults,
     )
 
 
@@ -108,6 +117,25 @@ def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: Collecto
     ]
     counted = registry.get_sample_value("gpu_booking_admission_requests_total", {"outcome": "booked"})
     assert counted == 1
+
+
+@pytest.mark.parametrize(
+    ("defaults", "is_read", "amounts"),
+    [
+        (frozenset(), True, {}),
+        (frozenset({names.GPU_RESOURCE}), True, {names.GPU_RESOURCE: "0"}),
+        (frozenset(), False, {names.GPU_RESOURCE: "0"}),
+    ],
+    ids=["no LimitRange", "a LimitRange fills in GPUs", "LimitRanges cannot be read"],
+)
+def test_a_pod_without_its_gpu_names_none_unless_a_limit_range_would_fill_it_in(
+    admit: Webhook, cache: FailingClusterView, amounts: Json, defaults: frozenset[str], *, is_read: bool
+) -> None:
+    cache.bookings, cache.has, cache.defaults = (), "full", defaults
+    cache.unlisted = None if is_read else Unreachable(Request("GET", "limitranges"), "no answer")
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(response(admit(USERS))))
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {"limits": amounts, "requests": amounts}
 
 
 def test_l2_a_pod_keeps_its_gpu_request_when_the_watch_has_not_delivered_its_booking_yet(

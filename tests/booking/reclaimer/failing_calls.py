@@ -10,7 +10,7 @@ from booking.reclaimer.executor import Executor, in_turn
 from cluster import names
 from cluster.decide.ledger.holds import standing_hold
 from cluster.fake.server import FakeKube
-from cluster.kube.errors import Refusal, Request, Unreachable, refused
+from cluster.kube.errors import ApiError, Refusal, Request, Unreachable, refused
 from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS, Resource
 from cluster.objects.assignment import assignment_of, devices_of
@@ -61,7 +61,12 @@ class FaultyKube:
         request = Request(verb, resource.plural)
         if fault not in ("killed after", "answer lost", None):
             raise _error(fault, request)
-        answer = done(resource, *words, **more)
+        try:
+            answer = done(resource, *words, **more)
+        except ApiError:
+            if fault is None:
+                raise
+            raise _error(fault, request) from None  # a read that finds nothing has been done as well
         if verb == "create" and resource is PODS and not more.get("dry_run"):
             self.created.append(answer.metadata.name)
         if fault is not None:

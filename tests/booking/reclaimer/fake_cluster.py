@@ -11,6 +11,7 @@ from booking.reclaimer.evictor import (
     Back,
     EvictionCause,
     Evictor,
+    NoComebackError,
     ProtectedError,
     TooLateError,
     always,
@@ -57,7 +58,7 @@ class FakeEvictor:
         """Names of pods that a disruption budget protects."""
         self.budgets: tuple[DisruptionBudget, ...] = ()
         """The budgets that do."""
-        self.failing: list[ApiError] = []
+        self.failing: list[ApiError | NoComebackError] = []
         """What the next calls of ``leave`` raise."""
         self.forbidden: dict[str, StatusError] = {}
         """Name -> how every eviction of this pod is refused."""

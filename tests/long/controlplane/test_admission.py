@@ -3,14 +3,12 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Any, Final
 
 import msgspec
 import pytest
-import urllib3
 from prometheus_client import CollectorRegistry
 
 from booking.admission.cluster_view import CachedClusterView
@@ -18,7 +16,7 @@ from booking.admission.endpoint import PATH, Endpoint
 from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
-from booking.admission.webhook import Reply, Webhook
+from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.cache import ClusterCache
@@ -28,21 +26,24 @@ from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.interface import Selection
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NAMESPACES, PODS
+from cluster.kube.resources import LIMIT_RANGES, NAMESPACES, PODS
 from cluster.objects.bookings import Booking, BookingSpec
 from cluster.objects.cover_annotations import text_of
+from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.meta import Meta
 from cluster.process.clock import SystemClock
 from cluster.process.https import TlsServer
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec
+from tests.booking.admission.fake_cluster_view import FakeClusterView
 from tests.clusters import own
 from tests.controlplane.access import client
 from tests.controlplane.webhooks import address_towards, configuration
 from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import A100, a100, a_lease, a_node
 from tests.fakes.objects import a_pod as a_held_pod
+from tests.long.controlplane.served_webhook import Created, People, ServedWebhook, a_pod, priority_class
 
 pytestmark = pytest.mark.controlplane
 
@@ -66,86 +67,6 @@ BOUND_TO_EDIT: Final = {
         for name in ("alice", "bob", HUB, OURSELVES)
     ],
 }
-
-
-def priority_class(name: str, value: int) -> Json:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "preemptionPolicy": "Never",
-    }
-
-
-@dataclass
-class ServedWebhook:
-    """The webhook under test, what it sees, and how often it was asked."""
-
-    admit: Webhook
-    cache: ClusterCache
-    calls: int = 0
-
-    def __call__(self, body: bytes) -> Reply:
-        self.calls += 1
-        return self.admit(body)
-
-
-@dataclass
-class Created:
-    """What the API server made of a pod, or why not."""
-
-    status: int
-    body: Json
-    warnings: tuple[str, ...]
-
-    @property
-    def annotations(self) -> Json:
-        found: Json = self.body["metadata"].get("annotations", {})
-        return found
-
-    @property
-    def spec(self) -> Json:
-        found: Json = self.body["spec"]
-        return found
-
-
-@dataclass
-class People:
-    """Creates pods as this or that person."""
-
-    cluster: Cluster
-    pool: urllib3.PoolManager = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pool = urllib3.PoolManager(ca_certs=str(self.cluster.ca_file), retries=False, timeout=30)
-
-    def create(self, who: str, pod: Json, *, namespace: str = "default", dry_run: bool = False) -> Created:
-        where = f"{self.cluster.api_server}/api/v1/namespaces/{namespace}/pods"
-        answer = self.pool.request(
-            "POST",
-            f"{where}{'?dryRun=All' if dry_run else ''}",
-            body=msgspec.json.encode(pod),
-            headers={
-                "Authorization": f"Bearer {self.cluster.administrator_token}",
-                "Content-Type": "application/json",
-                "Impersonate-User": who,
-            },
-        )
-        return Created(answer.status, answer.json(), tuple(answer.headers.getlist("Warning")))
-
-
-def a_pod(*, gpus: int = 1, where: str = "containers", **metadata: Any) -> Json:
-    """A pod that nobody runs."""
-    containers: Json = {"containers": [{"name": "main", "image": "example.invalid/none"}]}
-    asking: Json = {"name": "asks", "image": "example.invalid/none"}
-    if gpus:
-        asking |= {"resources": {"limits": {names.GPU_RESOURCE: str(gpus)}}}
-    containers[where] = [asking]
-    return {
-        "metadata": {"generateName": "p-", **metadata},
-        "spec": {"schedulerName": "nobody", **containers},
-    }
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +98,15 @@ def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[ServedWebhook]:
     rules = (Rule(source="jupyterhub", match=r"(\w+)@kth[.]se", user=r"\1"), *DEFAULT_RULES)
     review = Review(creators=Creators(rules=rules, trusted=frozenset({HUB}), ourselves=OURSELVES))
     view = CachedClusterView(cache, rules=rules, known=["alice@kth.se"])
-    admit = Webhook(review, view, CLOCK, metrics, unready_reason=lambda: None, read_bookings=lambda: None)
+    admit = Webhook(
+        review,
+        view,
+        CLOCK,
+        metrics,
+        unready_reason=lambda: None,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda _: frozenset(),
+    )
     webhook = ServedWebhook(admit, cache)
     host = address_towards(cluster.address)
     server = TlsServer(Endpoint(webhook, CLOCK, metrics), CLOCK, host=host, port=0)
@@ -276,6 +205,64 @@ def test_l7_forged_keys_on_a_pod_without_gpus_are_removed(people: People, forged
     assert not [part for part in ("annotations", "labels", "finalizers") if metadata.get(part)]
     assert pod.spec["schedulerName"] == "nobody"
     assert "priorityClassName" not in pod.spec
+
+
+@pytest.fixture
+def limited(kube: KubeClient, people: People) -> Iterator[str]:
+    """A namespace whose LimitRange lets nobody have more than two GPUs in a container."""
+    namespace = kube.create(NAMESPACES, {"metadata": {"generateName": "limited-"}}).metadata.name
+    limits = {"limits": [{"type": "Container", "max": {names.GPU_RESOURCE: "2"}}]}
+    kube.create(LIMIT_RANGES, {"metadata": {"name": "gpus"}, "spec": limits}, namespace=namespace)
+
+    def is_known() -> bool:
+        tried = people.create("bob", a_pod(gpus=0), namespace=namespace, dry_run=True)
+        return tried.status == 201 and names.LIMIT_RANGER in tried.annotations
+
+    eventually(is_known, deadline=PATIENCE)
+    yield namespace
+    kube.delete(NAMESPACES, namespace)
+
+
+def amounts(pod: Created) -> list[tuple[str, str]]:
+    """Requests and limits of GPUs, of each container."""
+    containers = (*pod.spec.get("initContainers", ()), *pod.spec["containers"])
+    kinds = ("requests", "limits")
+    found = [[one["resources"][kind][names.GPU_RESOURCE] for kind in kinds] for one in containers]
+    return [(requested, limit) for requested, limit in found]
+
+
+def test_nobodys_gpu_is_given_by_a_limit_range(people: People, limited: str) -> None:
+    pod = people.create("bob", a_pod(gpus=0, where="initContainers"), namespace=limited)
+    assert amounts(pod) == [("0", "0"), ("0", "0")]
+    assert (pod.spec["schedulerName"], "priorityClassName" in pod.spec) == ("nobody", False)
+    assert "asks and 1 more: without a GPU" in pod.warnings[0]
+    asking = people.create("alice", a_pod(where="initContainers"), namespace=limited)
+    assert amounts(asking) == [("1", "1"), ("0", "0")]
+    assert asking.annotations[names.BOOKING] == "b-1"
+
+
+def test_a_limit_range_gives_no_gpu_back_to_a_pod_that_starts_without_its_own(
+    people: People, webhook: ServedWebhook, kube: KubeClient, limited: str
+) -> None:
+    whole = webhook.admit
+    webhook.admit = Webhook(
+        Review(creators=Creators(ourselves=OURSELVES), unbooked="strip"),
+        FakeClusterView(bookings=(), has="full"),
+        CLOCK,
+        Metrics(CollectorRegistry()),
+        unready_reason=lambda: None,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda name: gpu_defaults(kube.list(LIMIT_RANGES, Selection(namespace=name)).items),
+    )
+    try:
+        pod = people.create("bob", a_pod(), namespace=limited)
+        assert names.STRIPPED in pod.annotations
+        assert amounts(pod) == [("0", "0")]
+        other = people.create("bob", a_pod())
+        assert names.STRIPPED in other.annotations
+        assert other.spec["containers"][0]["resources"] == {}
+    finally:
+        webhook.admit = whole
 
 
 @pytest.mark.parametrize(
@@ -452,7 +439,13 @@ def test_before_the_first_list_gpu_pods_are_refused_and_others_are_not(
     metrics = Metrics(CollectorRegistry())
     view = CachedClusterView(ClusterCache(CLOCK))
     webhook.admit = Webhook(
-        review, view, CLOCK, metrics, unready_reason=lambda: unread, read_bookings=lambda: None
+        review,
+        view,
+        CLOCK,
+        metrics,
+        unready_reason=lambda: unread,
+        read_bookings=lambda: None,
+        gpu_defaults=lambda _: frozenset(),
     )
     try:
         refused = people.create("bob", a_pod())

@@ -1,6 +1,7 @@
 """Pods leave and come back on a real API server; the test plays the kubelet."""
 
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Selection
-from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS
+from cluster.kube.resources import LIMIT_RANGES, POD_TEMPLATES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
 from cluster.objects.replaced_fields import Replaced, encode_replaced
 from cluster.process.clock import SystemClock
@@ -25,10 +26,13 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, BUDGETS, NAMESPACES, PRIORITY_CLASSES, client
 from tests.e2e.playground import PATIENCE
+from tests.fakes.pod_spec_schema import compact, stored_schema
 
 pytestmark = pytest.mark.controlplane
 
-GPU = {names.GPU_RESOURCE: "1", "cpu": "10m"}
+CPU = {"cpu": "10m"}
+GPU = {names.GPU_RESOURCE: "1", **CPU}
+RUNTIME = "with-overhead"
 TERM = {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "Exists"}]}
 
 
@@ -44,10 +48,16 @@ def notebook(name: str = "p") -> dict[str, Any]:
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     required = {"nodeSelectorTerms": [TERM]}
+    by_keys = {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"app": name}},
+        "matchLabelKeys": ["hash"],
+    }
+    apart = {**by_keys, "matchLabelKeys": [], "mismatchLabelKeys": ["hash"]}
     return {
         "metadata": {
             "name": name,
-            "labels": {"app": name},
+            "labels": {"app": name, "hash": "1"},
             "annotations": {
                 names.USER: "bob",
                 names.REPLACED: encode_replaced(Replaced(scheduler_name="nobody")),
@@ -60,7 +70,17 @@ def notebook(name: str = "p") -> dict[str, Any]:
             "containers": [main],
             "volumes": [{"name": "data", "emptyDir": {}}],
             "nodeSelector": {"nvidia.com/gpu.count": "4"},
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+                "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [by_keys]},
+                "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "podAffinityTerm": apart}
+                    ]
+                },
+            },
+            "topologySpreadConstraints": [{**by_keys, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
+            "runtimeClassName": RUNTIME,
             "hostname": "h",
         },
     }
@@ -90,6 +110,14 @@ def kube(cluster: Cluster) -> Iterator[KubeClient]:
     administrator = client(cluster, cluster.administrator_token)
     priority = {"metadata": {"name": names.OPPORTUNISTIC_CLASS}, "value": 0}
     administrator.create(PRIORITY_CLASSES, priority)
+    runtime = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": RUNTIME},
+        "handler": "runc",
+        "overhead": {"podFixed": {"cpu": "1m"}},
+    }
+    cluster.kubectl("create", "-f", "-", given=json.dumps(runtime))
     yield administrator
     administrator.close()
 
@@ -194,20 +222,22 @@ def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(harness: Harness, reas
     annotations = pod.metadata.annotations or {}
     assert annotations[names.RECREATED_FROM] == harness.victim.metadata.uid
     assert annotations[names.USER] == "bob"
-    assert pod.metadata.labels == {"app": "p"}
+    assert pod.metadata.labels == {"app": "p", "hash": "1"}
     assert pod.metadata.finalizers is None
     now = harness.pod()
     assert now is not None
     assert not asks_for_gpus(now)
     assert (pod.spec["schedulerName"], pod.spec["hostname"]) == ("nobody", "h")
     assert pod.spec.get("nodeSelector") is None
-    assert pod.spec["affinity"] == {"nodeAffinity": {}}
+    assert pod.spec["affinity"]["nodeAffinity"] == {}
+    assert [one.get("resources") for one in pod.spec["containers"]] == [{"limits": CPU, "requests": CPU}]
     mounts = [mount["mountPath"] for mount in pod.spec["containers"][0]["volumeMounts"]]
     assert mounts == ["/data", "/var/run/secrets/kubernetes.io/serviceaccount"]
     assert harness.recorder.reasons[1:] == [names.CAME_BACK]
 
 
 def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> None:
+    first = harness.kube.get(WHOLE_PODS, "p", namespace=harness.namespace)
     requeued = replace(why("evicted"), back="as-it-was", notice="At 09:00.")
     harness.evictor.evict(harness.victim, requeued)
     leaving = harness.pod()
@@ -215,15 +245,48 @@ def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(harness: Harness) -> 
     assert leaving.metadata.annotation(names.NOTICE) == "At 09:00."
     eventually(harness.returned, deadline=PATIENCE)
     pod = harness.kube.get(WHOLE_PODS, "p", namespace=harness.namespace)
-    before = notebook()["spec"]
-    assert pod.spec["nodeSelector"] == before["nodeSelector"]
-    assert pod.spec["affinity"] == before["affinity"]
-    assert pod.spec["containers"][0]["resources"] == before["containers"][0]["resources"]
+    assert comparable(pod) == comparable(first)
     assert (pod.spec["schedulerName"], "nodeName" in pod.spec) == ("nobody", False)
     annotations = pod.metadata.annotations or {}
     assert annotations[names.EVICTIONS] == "1"
     assert names.NOTICE not in annotations
     assert harness.recorder.reasons[1:] == [names.REQUEUED]
+
+
+def comparable(pod: WholePod) -> dict[str, Any]:
+    """The stored spec without what may differ: node, scheduler, class and the name of a volume."""
+    others = {"nodeName", "schedulerName", "priority", "priorityClassName", "preemptionPolicy"}
+    (token,) = {volume["name"] for volume in pod.spec["volumes"] if "projected" in volume}
+    text = json.dumps({key: value for key, value in pod.spec.items() if key not in others})
+    found: dict[str, Any] = json.loads(text.replace(token, "token"))
+    return found
+
+
+@pytest.mark.parametrize("gpu", [names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"])
+def test_a_limit_range_gives_no_gpu_to_a_pod_that_comes_back_without_one(harness: Harness, gpu: str) -> None:
+    limit = {"type": "Container", "max": {gpu: "2", names.GPU_RESOURCE: "2"}}
+    limits = {"metadata": {"name": "gpus"}, "spec": {"limits": [limit]}}
+    harness.kube.create(LIMIT_RANGES, limits, namespace=harness.namespace)
+    bare = {"containers": [{"name": "main", "image": "example.invalid/none"}]}
+    asking = {"metadata": {"name": "asking"}, "spec": bare}
+
+    def is_known() -> bool:
+        return asks_for_gpus(harness.kube.create(PODS, asking, namespace=harness.namespace, dry_run=True))
+
+    eventually(is_known, deadline=PATIENCE)
+    harness.evictor.evict(harness.victim, why("evicted"))
+    eventually(harness.returned, deadline=PATIENCE)
+    spec = harness.kube.get(WHOLE_PODS, "p", namespace=harness.namespace).spec
+    for container in (*spec["containers"], *spec["initContainers"]):
+        for amounts in container["resources"].values():
+            none = {key: amount for key, amount in amounts.items() if names.is_gpu_resource(key)}
+            assert none == dict.fromkeys({gpu, names.GPU_RESOURCE}, "0"), container["name"]
+    assert harness.recorder.reasons[1:] == [names.CAME_BACK]
+
+
+def test_every_field_of_a_pod_is_in_the_fixture(cluster: Cluster) -> None:
+    """``tests.fakes.pod_spec_schema`` says how to write it anew; each new field then needs a row."""
+    assert compact(json.loads(cluster.kubectl("get", "--raw", "/openapi/v3/api/v1"))) == stored_schema()
 
 
 @pytest.mark.parametrize("began", [False, True], ids=["new", "after a reboot"])

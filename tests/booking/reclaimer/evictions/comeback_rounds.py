@@ -69,13 +69,15 @@ class Round:
     def template(
         self, *, due: bool = False, name: str = "p", uid: str = "v", **annotations: str
     ) -> PodTemplate:
-        """The template of a pod that comes back without a GPU."""
+        """The template of a pod that comes back without a GPU, or with one, as it was."""
         comeback_annotations = {
             names.COMEBACK_REASON: "evicted",
             names.COMEBACK_MESSAGE: "A booked pod needs the GPU.",
         }
         comeback_annotations |= {names.COMEBACK_DUE: DUE_AT} if due else {}
-        spec = {"containers": [{"name": "main", "image": "x"}]}
+        has_gpu = names.COMEBACK_HOW in annotations
+        resources = {"resources": {"limits": {names.GPU_RESOURCE: "1"}}} if has_gpu else {}
+        spec = {"containers": [{"name": "main", "image": "x", **resources}]}
         kept = {"name": name, "labels": {"app": "x"}, "annotations": {names.RECREATED_FROM: uid}}
         metadata = {
             "name": f"{names.COMEBACK_PREFIX}{uid}",
@@ -151,5 +153,5 @@ def error(code: int, message: str = "not today", **details: Any) -> ApiError:
         429: "TooManyRequests",
         500: "InternalError",
     }
-    refusal = Refusal(code=code, reason=reasons[code], message=message, details=details)
+    refusal = Refusal(code=code, reason=reasons.get(code, ""), message=message, details=details)
     return refused(Request("X", "x"), refusal)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster import names
-from cluster.kube.resources import POD_TEMPLATES, PODS
+from cluster.kube.resources import LIMIT_RANGES, POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, asks_for_gpus
 from tests.booking.reclaimer.evictions.comeback_rounds import (
     CREATE,
@@ -53,7 +53,7 @@ def test_a_pod_that_another_process_has_brought_back_is_not_created_again(
     round_.sync()
     round_.returning(finalizers=() if released else (names.COMEBACK,), label=not released)
     rest = [FORGET] if released else [FORGET, PATCH_POD]
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, *rest]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, *rest]
     assert round_.recorder.events == []
     pod = round_.pod()
     assert pod is not None
@@ -64,7 +64,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
     round_.template(due=True)
     round_.sync()
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs"))
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD, FORGET]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
     assert round_.pod() == theirs
     assert round_.recorder.events == [
         (
@@ -77,7 +77,7 @@ def test_another_pod_that_has_taken_the_name_stays_and_is_reported(round_: Round
     assert round_.reconcile() == []
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone by the time it is read"])
+@pytest.mark.parametrize("exists", [True, False], ids=["it still exists", "gone when it was looked up"])
 def test_creation_waits_without_an_event_while_the_old_pod_still_has_the_name(
     round_: Round, *, exists: bool
 ) -> None:
@@ -87,13 +87,48 @@ def test_creation_waits_without_an_event_while_the_old_pod_still_has_the_name(
         round_.victim(leaving=True, marked=True, label=False)
     else:
         round_.kube.fail("POST", error(409))
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, READ_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, *([] if exists else [CREATE])]
     assert (round_.recorder.events, round_.templates) == ([], 1)
     if exists:
         round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
         round_.kube.finish(PODS, "p", namespace=NAMESPACE)
     round_.clock.advance(1)
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422, 429, 500])
+def test_law_l4_a_user_who_makes_another_pod_while_ours_is_refused_has_the_last_word(
+    round_: Round, code: int
+) -> None:
+    round_.template(due=True)
+    round_.sync()
+    round_.kube.fail("POST", error(code))
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
+    round_.kube.put(PODS, gpu_pod(uid="theirs"))
+    round_.clock.advance(1)
+    round_.kube.fail("POST", error(code))
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, FORGET]
+    assert round_.recorder.reasons[-1] == names.COMEBACK_DROPPED
+    round_.kube.calm()
+    round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
+    round_.clock.advance(60)
+    assert round_.reconcile() == []
+    assert round_.pod() is None
+
+
+def test_law_l4_a_template_is_not_taken_for_gone_because_its_deletion_was_answered_so(round_: Round) -> None:
+    round_.template(due=True)
+    round_.sync()
+    round_.kube.fail("DELETE", error(404))
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, GET_TEMPLATE]
+    round_.clock.advance(1)
+    assert round_.reconcile() == [FORGET, PATCH_POD]
+    round_.restart()
+    round_.sync()
+    round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
+    round_.sync()
+    assert round_.reconcile() == []
+    assert round_.pod() is None
 
 
 @pytest.mark.parametrize("stored_again", [False, True], ids=["gone", "another one"])
@@ -168,6 +203,18 @@ def test_an_event_tells_the_owner_how_and_why_a_pod_came_back(
     round_.sync()
     round_.reconcile()
     assert round_.recorder.events == [("p", *event)]
+
+
+def test_the_event_tells_what_the_pod_asks_for_that_came_back_and_not_what_was_sent(round_: Round) -> None:
+    limit = {"type": "Container", "max": {names.GPU_RESOURCE: "2"}}
+    limits = {"metadata": {"name": "l"}, "spec": {"limits": [limit]}}
+    round_.kube.create(LIMIT_RANGES, limits, namespace=NAMESPACE)
+    round_.template(due=True)
+    round_.sync()
+    round_.reconcile()
+    ((_, reason, message),) = round_.recorder.events
+    assert reason == names.REQUEUED
+    assert message.startswith("This pod came back and waits for 2 nvidia.com/gpu: it was created without")
 
 
 # --- a missing template --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
-from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO
+from booking.reclaimer.evictions.comebacks import ADVANCED_FOR, NEED_NOT_GO, REPORTED_AFTER
 from cluster import names
 from cluster.kube.errors import ApiError, Malformed, Request, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
@@ -48,11 +48,11 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
     "it leaves: it has not ended": ({"victim": {"leaving": True, "marked": True}, "template": {}}, []),
     "it leaves: it has ended": (
         {"victim": {"leaving": True, "marked": True, "ended": True}, "template": {}},
-        [MARK_DUE, PATCH_POD, CREATE, FORGET, PATCH_POD],
+        [MARK_DUE, PATCH_POD, READ_POD, CREATE, FORGET, PATCH_POD],
     ),
     "it leaves: due": (
         {"victim": {"leaving": True, "marked": True, "ended": True}, "template": {"due": True}},
-        [PATCH_POD, GET_TEMPLATE, CREATE, FORGET, PATCH_POD],
+        [PATCH_POD, GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD],
     ),
     "it leaves: released, not due": (
         {
@@ -73,7 +73,7 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
         [READ_POD, STORE],
     ),
     "it leaves by its user's hand": ({"victim": {"leaving": True}, "template": {}}, [FORGET, PATCH_POD]),
-    "it is gone: due": ({"template": {"due": True}}, [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]),
+    "it is gone: due": ({"template": {"due": True}}, [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]),
     "it is gone: not due": ({"template": {}}, [READ_POD, FORGET]),
     "it is back: the template is there": (
         {"template": {"due": True}, "returning": {}},
@@ -228,12 +228,12 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     round_.template(due=True)
     round_.sync()
     round_.kube.fail("POST", failure)
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
     assert [(reason, message) for _, reason, message in round_.recorder.events] == events
     round_.clock.advance(0.49)
     assert round_.reconcile() == [], "within the pause"
     round_.clock.advance(0.02)
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
     assert round_.recorder.events[-1] == (
         "p",
         names.CAME_BACK,
@@ -241,16 +241,28 @@ def test_a_refused_creation_is_retried_after_a_pause_and_its_owner_reads_why(
     )
 
 
+@pytest.mark.parametrize("code", [409, 429])
+def test_a_refusal_that_may_pass_is_reported_when_it_does_not(round_: Round, code: int) -> None:
+    round_.template(due=True)
+    round_.sync()
+    for _ in range(REPORTED_AFTER):
+        assert round_.recorder.events == []
+        round_.kube.fail("POST", error(code))
+        round_.reconcile()
+        round_.clock.advance(30)
+    assert [(reason, message) for _, reason, message in round_.recorder.events] == REPORTED
+
+
 def test_pauses_double_up_to_half_a_minute_and_start_over_after_progress(round_: Round) -> None:
     round_.template(due=True)
     round_.sync()
     for pause in (0.5, 1, 2, 4, 8, 16, 30, 30):
         round_.kube.fail("POST", error(403))
-        assert round_.reconcile() == [GET_TEMPLATE, CREATE]
+        assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE]
         round_.clock.advance(pause - 0.01)
         assert round_.reconcile() == []
         round_.clock.advance(0.02)
-    assert round_.reconcile() == [GET_TEMPLATE, CREATE, FORGET, PATCH_POD]
+    assert round_.reconcile() == [GET_TEMPLATE, READ_POD, CREATE, FORGET, PATCH_POD]
     round_.template(due=True)
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     round_.sync()
@@ -308,10 +320,19 @@ def test_a_pod_found_gone_by_a_write_is_dropped_from_the_cache(round_: Round, *,
     round_.kube.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
     round_.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
     theirs = round_.kube.put(PODS, gpu_pod(uid="theirs")) if again else None
-    assert round_.reconcile() == ([PATCH_POD, READ_POD] if again else [PATCH_POD])
+    assert round_.reconcile() == [PATCH_POD, READ_POD]
     assert not round_.seen.knows("v")
     assert round_.pod() == theirs
     assert round_.reconcile() == []
+
+
+def test_a_pod_is_not_taken_for_gone_because_a_write_was_answered_so(round_: Round) -> None:
+    round_.victim()
+    round_.sync()
+    round_.kube.fail("PATCH", error(404))
+    assert round_.reconcile() == [PATCH_POD, READ_POD]
+    round_.clock.advance(1)
+    assert round_.reconcile() == [PATCH_POD]
 
 
 # --- watches that lag behind ---------------------------------------------------------------------------

@@ -1,14 +1,21 @@
 """The dry run of a comeback is made while the hold is written, and is not repeated."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from booking.reclaimer.evictions.dry_runs import MOST_AHEAD
-from booking.reclaimer.evictor import DECIDED_WITHIN
+from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError, NoComebackError
 from cluster import names
-from cluster.kube.errors import Request, Unreachable
-from cluster.kube.resources import PODS, WHOLE_PODS
+from cluster.kube.errors import NotFound, Request, Unreachable
+from cluster.kube.resources import LIMIT_RANGES, PODS, WHOLE_PODS
 from cluster.objects.pods import is_terminating
+from tests.booking.reclaimer.evictions.comeback_rounds import error
 from tests.booking.reclaimer.evictions.comebacks import NAMESPACE, World, gpu_pod
+
+Json = dict[str, Any]
 
 DRY_RUN_CALLS = ["GET pods/p", "POST pods?dryRun=All"]
 
@@ -124,6 +131,97 @@ def test_a_failed_dry_run_made_ahead_is_reported_at_the_eviction() -> None:
     pod = world.pod()
     assert pod is not None
     assert is_terminating(pod)
+
+
+def limit_gpus(world: World, **limit: dict[str, str]) -> None:
+    """A LimitRange of the namespace."""
+    limits = [{"type": "Container", **limit}]
+    body = {"metadata": {"name": "gpus"}, "spec": {"limits": limits}}
+    world.kube.as_somebody_else(lambda: world.kube.create(LIMIT_RANGES, body, namespace=NAMESPACE))
+
+
+def stored(world: World, **spec: Any) -> None:
+    """More in the spec of the victim."""
+    before = world.kube.raw(PODS, "p", namespace=NAMESPACE)
+    world.victim = world.kube.put(PODS, {**before, "spec": {**before["spec"], **spec}})
+
+
+def containers_of(world: World) -> list[Json]:
+    """Of the pod that has the name now: init containers and containers."""
+    spec = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE).spec
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+@pytest.mark.parametrize("gpu", [names.GPU_RESOURCE, f"{names.MIG_RESOURCE_PREFIX}1g.10gb"])
+def test_a_pod_without_a_gpu_is_given_none_by_a_limit_range(gpu: str) -> None:
+    world = World()
+    setup = {"name": "setup", "image": "x"}
+    stored(world, initContainers=[setup])
+    limit_gpus(world, max={gpu: "2", names.GPU_RESOURCE: "2"})
+    world.play()
+    for container in containers_of(world):
+        for kind in ("limits", "requests"):
+            given = {k: v for k, v in container["resources"][kind].items() if names.is_gpu_resource(k)}
+            assert given == dict.fromkeys({gpu, names.GPU_RESOURCE}, "0")
+    assert world.recorder.reasons[-1] == names.CAME_BACK
+
+
+def test_a_limit_range_without_gpus_changes_nothing_about_them() -> None:
+    world = World()
+    limit_gpus(world, default={"memory": "1Gi"})
+    world.play()
+    (container,) = containers_of(world)
+    assert container["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
+
+
+def test_a_pod_that_spreads_by_label_keys_comes_back() -> None:
+    world = World(labels={"app": "x", "hash": "1"})
+    selector = {"matchLabels": {"app": "x"}}
+    added = {"key": "hash", "operator": "In", "values": ["1"]}
+    one = {"topologyKey": "zone", "maxSkew": 1, "matchLabelKeys": ["hash"]}
+    spread = {**one, "labelSelector": {**selector, "matchExpressions": [added]}}
+    stored(world, topologySpreadConstraints=[spread])
+    world.play()
+    pod = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
+    assert pod.metadata.annotation(names.RECREATED_FROM) == world.victim.metadata.uid
+    assert pod.spec["topologySpreadConstraints"] == [spread]
+    assert names.COMEBACK_REFUSED not in world.recorder.reasons
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 410, 413, 422])
+def test_a_pod_whose_replacement_is_refused_is_spared_once_where_others_can_go(code: int) -> None:
+    world = World()
+    world.why = replace(world.why, others_first=True)
+    for attempt in range(2):
+        world.kube.fail("POST", error(code))
+        with nullcontext() if attempt else pytest.raises(NoComebackError, match="team/p could not come back"):
+            evict(world)
+        assert (world.templates, len(world.recorder.events)) == ((1, 2) if attempt else (0, 0))
+        world.clock.advance(20)
+    pod = world.pod()
+    assert pod is not None
+    assert is_terminating(pod)
+    assert world.recorder.reasons == [names.COMEBACK_REFUSED, names.EVICTED_FOR_BOOKING]
+
+
+@pytest.mark.parametrize("code", [409, 429, 500])
+def test_a_refusal_that_may_pass_is_no_reason_to_evict_or_to_spare(code: int) -> None:
+    world = World()
+    world.why = replace(world.why, others_first=True)
+    world.kube.fail("POST", error(code))
+    with pytest.raises(DryRunError):
+        evict(world)
+    evict(world)
+    pod = world.pod()
+    assert pod is not None
+    assert is_terminating(pod)
+
+
+def test_an_eviction_that_is_answered_as_if_the_pod_were_gone_is_a_refusal() -> None:
+    world = World()
+    world.kube.then = {4: lambda: world.kube.fail("POST", error(404))}
+    with pytest.raises(NotFound):
+        evict(world)
 
 
 def _no_answer() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from booking.eviction_settings import EvictionSettings
-from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError
+from booking.reclaimer.evictor import DECIDED_WITHIN, DryRunError, NoComebackError
 from booking.reclaimer.holds.hold_controller import BIND_DEADLINE, BOUND_WITHIN
 from booking.reclaimer.holds.unevictable import SPARED_FOR
 from cluster import names
@@ -304,6 +304,15 @@ def test_a_victim_whose_eviction_is_refused_repeatedly_is_replaced(cluster: Fake
     assert cluster.held() is None
     cluster.reconcile(2)
     assert cluster.evicted() == ["b2"]
+
+
+def test_a_victim_that_could_not_come_back_is_replaced_at_once(cluster: FakeCluster) -> None:
+    cluster.evictor.failing.append(NoComebackError("default/b3 could not come back: not allowed"))
+    cluster.reconcile(2)
+    assert cluster.held() is None
+    cluster.reconcile(2)
+    assert cluster.evicted() == ["b2"]
+    assert any("default/b3 could not come back" in message for _, _, message in cluster.events)
 
 
 def test_an_unresponsive_webhook_is_held_against_no_victim(cluster: FakeCluster) -> None:
