@@ -123,7 +123,10 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
     metrics = Metrics(base.registry)
     admit = _admit(base, metrics)
     webhook = TlsServer(
-        Endpoint(admit, clock, metrics), clock, host=settings.webhook_host, port=settings.webhook_port
+        Endpoint(admit, clock, metrics, admit_last=admit.last),
+        clock,
+        host=settings.webhook_host,
+        port=settings.webhook_port,
     )
     base.process.closing("webhook", webhook.close)
     ends = CertificateExpiry()
