@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,9 @@ from booking.admission.review import Review
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.eviction_settings import EvictionSettings
+from booking.hubs.hub_api import HttpHubApi
+from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
+from booking.hubs.route_checks import RouteChecks
 from booking.maia.pod_terminator import PodTerminator
 from booking.reclaimer.context import WriteEvent
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
@@ -38,6 +42,8 @@ from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.in_cluster import configured
 from cluster.kube.leader_election import LeaderElector
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import NOTEBOOKS
 from cluster.objects.pods import Pod
 from cluster.process import logs
 from cluster.process.certificates import CertificateExpiry
@@ -194,12 +200,33 @@ def _reclaim(base: _Base) -> Reclaimer:
         executor=base.executor,
     )
     evictor.seen.on_change(reclaimer.trigger)
+    if settings.hubs:
+        _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("events", events.run)
     return reclaimer
+
+
+def _tell_hubs(base: _Base, leads: Callable[[], bool]) -> None:
+    """Tell JupyterHubs when an evicted notebook is back; nothing else waits for it, or depends on it."""
+    returned = ReturnedNotebooks(base.clock)
+    running = Reflector(
+        base.kube,
+        NOTEBOOKS,
+        returned,
+        base.clock,
+        field_selector="status.phase=Running",
+        label_selector=SELECTED,
+    )
+    apis = [(hub, HttpHubApi(hub)) for hub in base.settings.hubs]
+    for _, api in apis:
+        base.process.closing("hub", api.close)
+    checks = RouteChecks(tuple(apis), returned, base.clock, leads=leads, registry=base.registry)
+    base.process.thread("notebooks", running.run)
+    base.process.thread("hubs", checks.run)
 
 
 def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:

@@ -18,6 +18,7 @@ from cluster.objects.failed_pods import FailedPod
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
+from cluster.objects.notebooks import Notebook
 from cluster.objects.pods import Pod
 from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
@@ -153,6 +154,9 @@ WHOLE_PODS: Final = Resource(
 )
 FAILED_PODS: Final = Resource(
     group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=FailedPod
+)
+NOTEBOOKS: Final = Resource(
+    group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Notebook
 )
 POD_TEMPLATES: Final = Resource(
     group="", version="v1", plural="podtemplates", kind="PodTemplate", namespaced=True, type=PodTemplate
