@@ -200,8 +200,7 @@ def _reclaim(base: _Base) -> Reclaimer:
         executor=base.executor,
     )
     evictor.seen.on_change(reclaimer.trigger)
-    if settings.hubs:
-        _tell_hubs(base, elector.leads)
+    _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)
@@ -225,8 +224,9 @@ def _tell_hubs(base: _Base, leads: Callable[[], bool]) -> None:
     for _, api in apis:
         base.process.closing("hub", api.close)
     checks = RouteChecks(tuple(apis), returned, base.clock, leads=leads, registry=base.registry)
-    base.process.thread("notebooks", running.run)
-    base.process.thread("hubs", checks.run)
+    if apis:
+        base.process.thread("notebooks", running.run)
+        base.process.thread("hubs", checks.run)
 
 
 def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:

@@ -1,4 +1,4 @@
-"""HTTP to a JupyterHub: make its proxy's routes right, and read where they lead (JupyterHub's REST API, ``/proxy``)."""
+"""HTTP to a JupyterHub: its REST API's ``/proxy``, to mend the proxy's routes and read where they lead."""
 
 from http import HTTPStatus
 from typing import Final, Protocol

@@ -1,4 +1,4 @@
-"""Notebooks that came back after an eviction and are ready again: their hub may still lead to the old address.
+"""Notebooks that came back after an eviction and are ready: their hub may still lead to the old address.
 
 Kept by a reflector of the running pods of JupyterHubs. Memory alone: after a restart all that ever came back
 are looked at once more, which is a single request per hub.

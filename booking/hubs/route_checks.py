@@ -35,7 +35,7 @@ REST: Final = 3600.0
 
 
 @dataclass
-class _Asked:
+class _HubState:
     """A hub, and how asking it goes."""
 
     hub: Hub
@@ -63,7 +63,8 @@ class RouteChecks:
         """Args: hubs: with who asks each; leads: whether this replica is the one that asks."""
         random = random or unpredictable()
         self._hubs = [
-            _Asked(hub, api, Backoff(first=EVERY, longest=LONGEST_PAUSE, random=random)) for hub, api in hubs
+            _HubState(hub, api, Backoff(first=EVERY, longest=LONGEST_PAUSE, random=random))
+            for hub, api in hubs
         ]
         self._returned = returned
         self._clock = clock
@@ -71,7 +72,7 @@ class RouteChecks:
         self._changed = threading.Event()
         returned.on_change = self._changed.set
         self._outcomes = Counter(
-            "hub_notebooks_total",
+            "controller_hub_notebooks_total",
             "Notebooks that came back, by what became of their hub's route: routed, left (to the hub, after a"
             " minute).",
             ("outcome",),
@@ -79,7 +80,7 @@ class RouteChecks:
             registry=registry,
         )
         self._failures = Counter(
-            "hub_failures_total",
+            "controller_hub_failures_total",
             "Requests to a hub's API that failed; each is tried again for a minute.",
             namespace=NAMESPACE,
             registry=registry,
@@ -103,27 +104,27 @@ class RouteChecks:
         late = [one for one in waiting if now - one.since > FOR and one.uid not in foreign]
         if self._leads():
             self._leave(late)
-            for asked in self._hubs:
-                self._ask(asked)
+            for state in self._hubs:
+                self._check(state)
         else:
             self._returned.settle(one.uid for one in late)
         return EVERY if self._returned.waiting else REST
 
-    def _ask(self, asked: _Asked) -> None:
-        waiting = [one for one in self._returned.waiting if asked.hub.has(one.namespace)]
-        if not waiting or self._clock.monotonic() < asked.due:
+    def _check(self, state: _HubState) -> None:
+        waiting = [one for one in self._returned.waiting if state.hub.has(one.namespace)]
+        if not waiting or self._clock.monotonic() < state.due:
             return
         try:
-            asked.api.check_routes()
-            hosts = asked.api.hosts()
+            state.api.check_routes()
+            hosts = state.api.hosts()
         except HubError as error:
             self._failures.inc()
-            if str(error) != asked.problem:
+            if str(error) != state.problem:
                 log.warning("a hub could not be told that a notebook is back", error=str(error))
-            asked.problem, asked.due = str(error), self._clock.monotonic() + asked.pauses.next()
+            state.problem, state.due = str(error), self._clock.monotonic() + state.pauses.next()
             return
-        asked.problem, asked.due = "", 0.0
-        asked.pauses.reset()
+        state.problem, state.due = "", 0.0
+        state.pauses.reset()
         routed = [one for one in waiting if one.address in hosts]
         self._returned.settle(one.uid for one in routed)
         for one in routed:

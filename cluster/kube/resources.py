@@ -155,9 +155,7 @@ WHOLE_PODS: Final = Resource(
 FAILED_PODS: Final = Resource(
     group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=FailedPod
 )
-NOTEBOOKS: Final = Resource(
-    group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Notebook
-)
+NOTEBOOKS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Notebook)
 POD_TEMPLATES: Final = Resource(
     group="", version="v1", plural="podtemplates", kind="PodTemplate", namespaced=True, type=PodTemplate
 )

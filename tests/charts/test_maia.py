@@ -164,7 +164,7 @@ def test_values_that_we_do_not_serve_are_refused_with_a_remedy(
         render(values)
 
 
-def test_jupyterhubs_are_told_with_the_tokens_of_their_secrets(render: Render) -> None:
+def test_jupyterhubs_are_informed_with_the_tokens_of_their_secrets(render: Render) -> None:
     hubs = [
         {"url": "http://hub.a:8081/hub/api", "tokenSecret": "one", "namespace": "a"},
         {"url": "https://hub.example.org/hub/api", "tokenSecret": "two"},

@@ -1,4 +1,4 @@
-"""A real JupyterHub leads to a notebook that has moved as soon as it is told, not at its next check of routes."""
+"""A real JupyterHub leads to a notebook that has moved once it is told, not at its next check of routes."""
 
 import os
 import secrets
@@ -110,7 +110,7 @@ def _start_notebook(url: str, token: str) -> None:
     assert pool.request("POST", f"{url}/users/alice/server").status in {201, 202}
 
 
-def test_a_hub_leads_to_a_moved_notebook_once_it_has_been_told(running: Running) -> None:
+def test_a_hub_leads_to_a_moved_notebook_once_it_has_been_informed(running: Running) -> None:
     clock, registry = SystemClock(), CollectorRegistry()
     api = running.api()
     eventually(lambda: api.hosts() == {BEFORE}, deadline=PATIENCE)
@@ -127,7 +127,7 @@ def test_a_hub_leads_to_a_moved_notebook_once_it_has_been_told(running: Running)
     finally:
         stop.set()
         thread.join()
-    assert registry.get_sample_value("gpu_booking_hub_notebooks_total", {"outcome": "routed"}) == 1
+    assert registry.get_sample_value("gpu_booking_controller_hub_notebooks_total", {"outcome": "routed"}) == 1
 
 
 def test_a_token_that_the_hub_does_not_accept_is_a_sentence(running: Running, tmp_path: Path) -> None:

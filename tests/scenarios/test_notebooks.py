@@ -43,8 +43,10 @@ def test_a_notebook_for_which_no_gpu_is_free_starts_at_once_without_one(new_worl
     assert not asks_for_gpus(pod)
     assert pod.metadata.annotation(names.STRIPPED) is not None
     assert left(world, bobs) == []
-    told = [one.reason for one in world.kube.list(EVENTS).items if one.metadata.name.startswith("jupyter-bob.")]
-    assert told.count(names.CREATED_WITHOUT_GPU) == 1
+    reasons = [
+        one.reason for one in world.kube.list(EVENTS).items if one.metadata.name.startswith("jupyter-bob.")
+    ]
+    assert reasons.count(names.CREATED_WITHOUT_GPU) == 1
 
 
 def test_a_booked_notebook_gets_the_gpu_that_was_booked(new_world: Worlds) -> None:

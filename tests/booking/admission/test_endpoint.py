@@ -51,9 +51,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def endpoint(registry: CollectorRegistry) -> Endpoint:
-    return Endpoint(
-        length, CLOCK, Metrics(registry), admit_last=last, longest_body=LONGEST, body_seconds=0.5
-    )
+    return Endpoint(length, CLOCK, Metrics(registry), admit_last=last, longest_body=LONGEST, body_seconds=0.5)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import threading
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from booking.hubs.returned_notebooks import ReturnedNotebooks
 from booking.hubs.route_checks import EVERY, FOR, REST, RouteChecks
 from cluster.fake.clock import FakeClock, eventually
 from tests.booking.hubs.test_returned_notebooks import a_notebook
+from tests.booking.reclaimer.evictions.comeback_rounds import Longest
 
 
 class FakeHub:
@@ -56,7 +56,7 @@ class World:
             self.clock,
             leads=lambda: self.leads,
             registry=self.registry,
-            random=Random(1),
+            random=Longest(),
         )
 
     def pass_time(self, seconds: float) -> None:
@@ -78,10 +78,10 @@ def test_a_hub_that_has_polled_leads_to_the_notebook_after_one_check(world: Worl
     world.returned.upsert(a_notebook())
     assert world.checks.round() == REST
     assert (world.hubs["hub"].checks, world.hubs["other"].checks) == (1, 0)
-    assert world.counted("hub_notebooks", outcome="routed") == 1
+    assert world.counted("controller_hub_notebooks", outcome="routed") == 1
 
 
-def test_a_hub_that_has_not_polled_is_told_again_until_it_has(world: World) -> None:
+def test_a_hub_that_has_not_polled_is_informed_again_until_it_has(world: World) -> None:
     world.returned.upsert(a_notebook())
     world.pass_time(5 * EVERY)
     assert world.hubs["hub"].checks == 5
@@ -94,7 +94,7 @@ def test_after_a_minute_a_route_is_left_to_the_hub(world: World) -> None:
     world.returned.upsert(a_notebook())
     world.pass_time(3 * FOR)
     assert world.hubs["hub"].checks <= FOR / EVERY + 1
-    assert world.counted("hub_notebooks", outcome="left") == 1
+    assert world.counted("controller_hub_notebooks", outcome="left") == 1
 
 
 def test_a_hub_that_fails_is_asked_less_often_and_logged_once(world: World) -> None:
@@ -103,7 +103,7 @@ def test_a_hub_that_fails_is_asked_less_often_and_logged_once(world: World) -> N
     with capture_logs() as lines:
         world.pass_time(FOR)
     assert 5 <= world.hubs["hub"].checks < FOR / EVERY / 2
-    assert world.counted("hub_failures") == world.hubs["hub"].checks
+    assert world.counted("controller_hub_failures") == world.hubs["hub"].checks
     assert [line["error"] for line in lines if "error" in line] == ["It does not answer."]
 
 

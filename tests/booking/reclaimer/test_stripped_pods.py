@@ -20,12 +20,12 @@ def stripped(name: str = "p", age: timedelta = timedelta()) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def test_each_new_pod_is_told_once_and_an_old_one_is_not() -> None:
+def test_each_new_pod_has_one_event_and_an_old_one_none() -> None:
     events: list[tuple[str, str, str]] = []
-    told = StrippedPods(lambda pod, reason, message: events.append((pod.metadata.name, reason, message)))
+    reporter = StrippedPods(lambda pod, reason, message: events.append((pod.metadata.name, reason, message)))
     pods = {pod.metadata.uid: pod for pod in (stripped(), stripped("old", NEW + timedelta(seconds=1)))}
-    told.reconcile(pods, EPOCH)
-    told.reconcile(pods, EPOCH)
+    reporter.reconcile(pods, EPOCH)
+    reporter.reconcile(pods, EPOCH)
     ((name, reason, message),) = events
     assert (name, reason) == ("p", names.CREATED_WITHOUT_GPU)
     assert message.startswith(f"{WHY} Book a GPU")

@@ -1,18 +1,19 @@
 """A real JupyterHub whose notebooks move as KubeSpawner's do, and whose proxy is a table in its memory.
 
-The environment names the hub's port (``HUB_PORT``), the notebooks' (``NOTEBOOK_PORT``), a file with the host on
-which they answer now (``NOTEBOOK_HOST_FILE``), and two services' tokens.
+The environment names the hub's port (``HUB_PORT``), the notebooks' (``NOTEBOOK_PORT``), a file with the host
+on which they answer now (``NOTEBOOK_HOST_FILE``), and two services' tokens.
 """
 
 import os
 from pathlib import Path
+from typing import Any, Final
 
 from jupyterhub.proxy import Proxy
 from jupyterhub.spawner import Spawner
 from traitlets.config import get_config
 
-TABLE = {}
-HOST = Path(os.environ["NOTEBOOK_HOST_FILE"])
+TABLE: Final[dict[str, dict[str, Any]]] = {}
+HOST: Final = Path(os.environ["NOTEBOOK_HOST_FILE"])
 
 
 class TableProxy(Proxy):
@@ -20,28 +21,33 @@ class TableProxy(Proxy):
 
     should_start = False
 
-    async def add_route(self, routespec, target, data):
+    async def add_route(self, routespec: str, target: str, data: dict[str, Any]) -> None:
+        """Add one, or replace it."""
         TABLE[routespec] = {"routespec": routespec, "target": target, "data": data}
 
-    async def delete_route(self, routespec):
+    async def delete_route(self, routespec: str) -> None:
+        """Remove one."""
         TABLE.pop(routespec, None)
 
-    async def get_all_routes(self):
+    async def get_all_routes(self) -> dict[str, dict[str, Any]]:
+        """All of them."""
         return dict(TABLE)
 
 
 class MovingSpawner(Spawner):
     """Takes over a new address at its poll, as ``KubeSpawner.poll`` does."""
 
-    async def start(self):
+    async def start(self) -> tuple[str, int]:
+        """The notebook runs already."""
         return HOST.read_text(), int(os.environ["NOTEBOOK_PORT"])
 
-    async def poll(self):
+    async def poll(self) -> None:
+        """It lives; its address may have changed."""
         if self.server and self.server.ip != HOST.read_text():
             self.server.ip = HOST.read_text()
             self.db.commit()
 
-    async def stop(self, now=False):
+    async def stop(self, now: bool = False) -> None:  # noqa: FBT001, FBT002 - JupyterHub's signature
         """Nothing runs."""
 
 

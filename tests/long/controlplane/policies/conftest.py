@@ -64,7 +64,9 @@ def meddler(cluster: Cluster, people: People, tmp_path_factory: pytest.TempPathF
             cluster.kubectl("create", "--filename=-", given=json.dumps(server.configuration(name)))
             pod = a_pod(**meddled(label, name))
             eventually(
-                lambda pod=pod: "done" in people.alice.create(pods(), pod, dry=True).body["metadata"]["labels"],
+                lambda pod=pod: (
+                    "done" in people.alice.create(pods(), pod, dry=True).body["metadata"]["labels"]
+                ),
                 deadline=PATIENCE,
             )
         yield

@@ -220,7 +220,9 @@ def test_l7_gpus_that_another_webhook_adds_after_ours_are_refused(people: People
     metadata["annotations"] |= forged
     for somebody in (people.alice, people.administrator):
         answer = somebody.create(pods(), a_pod(spec=spec, **metadata))
-        assert is_denied(answer, "another webhook has added them", "get mutatingwebhookconfigurations"), answer
+        assert is_denied(answer, "another webhook has added them", "get mutatingwebhookconfigurations"), (
+            answer
+        )
 
 
 @pytest.mark.usefixtures("meddler")
