@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,9 @@ from booking.admission.review import Review
 from booking.admission.webhook import Webhook
 from booking.admission.webhook_installer import WebhookInstaller
 from booking.eviction_settings import EvictionSettings
+from booking.hubs.hub_api import HttpHubApi
+from booking.hubs.returned_notebooks import SELECTED, ReturnedNotebooks
+from booking.hubs.route_checks import RouteChecks
 from booking.maia.pod_terminator import PodTerminator
 from booking.reclaimer.context import WriteEvent
 from booking.reclaimer.evictions.pod_evictor import PodEvictor
@@ -39,7 +43,8 @@ from cluster.kube.events import EventRecorder
 from cluster.kube.interface import Kube, Selection
 from cluster.kube.leader_election import LeaderElector
 from cluster.kube.official_client import configured
-from cluster.kube.resources import LIMIT_RANGES
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import LIMIT_RANGES, NOTEBOOKS
 from cluster.objects.limit_ranges import gpu_defaults
 from cluster.objects.pods import Pod
 from cluster.process import logs
@@ -126,7 +131,10 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
     metrics = Metrics(base.registry)
     admit = _admit(base, metrics)
     webhook = TlsServer(
-        Endpoint(admit, clock, metrics), clock, host=settings.webhook_host, port=settings.webhook_port
+        Endpoint(admit, clock, metrics, admit_last=admit.last),
+        clock,
+        host=settings.webhook_host,
+        port=settings.webhook_port,
     )
     base.process.closing("webhook", webhook.close)
     ends = CertificateExpiry()
@@ -206,12 +214,33 @@ def _reclaim(base: _Base) -> Reclaimer:
         executor=base.executor,
     )
     evictor.seen.on_change(reclaimer.trigger)
+    _tell_hubs(base, elector.leads)
     leads = "1 where this replica reclaims."
     measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
     base.process.thread("elector", elector.run)
     base.process.thread("reclaimer", reclaimer.run)
     base.process.thread("events", events.run)
     return reclaimer
+
+
+def _tell_hubs(base: _Base, leads: Callable[[], bool]) -> None:
+    """Tell JupyterHubs when an evicted notebook is back; nothing else waits for it, or depends on it."""
+    returned = ReturnedNotebooks(base.clock)
+    running = Reflector(
+        base.kube,
+        NOTEBOOKS,
+        returned,
+        base.clock,
+        field_selector="status.phase=Running",
+        label_selector=SELECTED,
+    )
+    apis = [(hub, HttpHubApi(hub)) for hub in base.settings.hubs]
+    for _, api in apis:
+        base.process.closing("hub", api.close)
+    checks = RouteChecks(tuple(apis), returned, base.clock, leads=leads, registry=base.registry)
+    if apis:
+        base.process.thread("notebooks", running.run)
+        base.process.thread("hubs", checks.run)
 
 
 def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:

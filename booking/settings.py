@@ -11,6 +11,7 @@ import msgspec
 
 from booking.durations import iso
 from booking.eviction_settings import WARNINGS, EndAction
+from booking.hubs.hub import Hub
 from booking.policy.limits import Limits
 from cluster import names
 from cluster.decide.identity import DEFAULT_RULES, Rule
@@ -121,6 +122,10 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """User names whose pods carry their owner in the annotation or label of JupyterHub."""
     jupyterhub_users: tuple[str, ...] = ()
     """Raw names of JupyterHub's users, for labels alone; users of bookings are known without it."""
+    hubs: tuple[Hub, ...] = ()
+    """JupyterHubs that are told when an evicted notebook is back, as JSON: `[{"url":
+    "http://hub.jupyter.svc:8081/hub/api", "token_file": "/path", "namespace": "jupyter"}]`. The token is a
+    service's with the scope `proxy`; without a namespace a hub is told of notebooks everywhere."""
     unbooked_action: Literal["queue", "strip"] = "queue"
     """A pod without a booking for which no GPU is free: it waits (queue), or starts without a GPU (strip)."""
     unbooked_notebook_action: Literal["queue", "strip"] = "strip"

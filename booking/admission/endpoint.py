@@ -1,4 +1,4 @@
-"""HTTP around the webhook, as an ASGI app: one path, with limits on the size and duration of a request body.
+"""HTTP around the webhook, as an ASGI app: two paths, with limits on the size and duration of a request body.
 
 Every malformed request is answered with a message; ``webhook`` decides the answer to a well-formed one.
 """
@@ -13,6 +13,9 @@ from booking.admission.webhook import Reply, refusal
 from cluster.process.clock import Clock
 
 PATH: Final = "/admit"
+"""Where the API server asks first, before other people's webhooks."""
+LAST_PATH: Final = "/admit/last"
+"""Where it asks last, about a pod that others have changed since."""
 LONGEST_BODY_BYTES: Final = 8 * 2**20
 """The API server stores objects of at most 1.5 MiB; a review carries one or two."""
 LONGEST_BODY_SECONDS: Final = 5.0
@@ -45,11 +48,21 @@ class Endpoint:
         clock: Clock,
         metrics: Metrics,
         *,
+        admit_last: Callable[[bytes], Reply] | None = None,
         longest_body: int = LONGEST_BODY_BYTES,
         body_seconds: float = LONGEST_BODY_SECONDS,
     ) -> None:
-        """Args: longest_body: bytes; body_seconds: how long a client may take to send it."""
-        self._admit = admit
+        """Create it.
+
+        Args:
+            admit: answers what is posted to ``PATH``.
+            clock: measures the answers.
+            metrics: counts them.
+            admit_last: answers what is posted to ``LAST_PATH``; None: nothing is there.
+            longest_body: bytes.
+            body_seconds: how long a client may take to send it.
+        """
+        self._answers = {PATH: admit} | ({LAST_PATH: admit_last} if admit_last else {})
         self._clock = clock
         self._metrics = metrics
         self._longest_body = longest_body
@@ -61,7 +74,7 @@ class Endpoint:
             self._check(scope)
             body = await self._body(receive)
             begin = self._clock.monotonic()
-            reply = self._admit(body)
+            reply = self._answers[scope["path"]](body)
             self._metrics.seconds.observe(self._clock.monotonic() - begin)
         except _GoneError:
             return
@@ -78,10 +91,11 @@ class Endpoint:
     def _check(self, scope: Scope) -> None:
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
         length = headers.get(b"content-length", "0")
-        if scope["path"] != PATH:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing here but {PATH}.")
+        if scope["path"] not in self._answers:
+            known = " and ".join(self._answers)
+            raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing here but {known}.")
         if scope["method"] != "POST":
-            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} answers POST alone.")
+            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{scope['path']} answers POST alone.")
         if length.isdecimal() and int(length) > self._longest_body:
             raise self._too_long()
 

@@ -13,8 +13,9 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "admission_requests_total",
-            "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU), cleaned"
-            " (of reserved keys, or of GPUs by default), untouched; refused ones by HTTP status.",
+            "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU),"
+            " gpu-removed (by another webhook), cleaned (of reserved keys, or of GPUs by default), untouched;"
+            " refused ones by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,

@@ -15,7 +15,7 @@ from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.cover_annotations import cover_annotations_of
 from cluster.objects.pods import Container
-from cluster.objects.replaced_fields import Replaced, encode_replaced
+from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -67,12 +67,35 @@ def stripped(pod: Json, message: str, scheduler: str, *, zero: frozenset[str] = 
     It keeps its scheduler and its PriorityClass unless they are ours: those are for pods with GPUs only.
     ``zero``: the GPU resources that a LimitRange would give it after us.
     """
-    spec = spec_without_gpu(dict(with_gate(pod["spec"], set_it=False)), zero=zero)
+    given_back = _given_back(pod, scheduler)
+    return with_annotation(
+        {**given_back, "spec": spec_without_gpu(dict(given_back["spec"]), zero=zero)}, names.STRIPPED, message
+    )
+
+
+def given_up(pod: Json, message: str, scheduler: str) -> Json:
+    """The pod, from which another webhook has removed the GPUs since ``admitted``, with a message.
+
+    What ``admitted`` has written is taken back: annotations of cover, our scheduler, our PriorityClass, which
+    gives no priority without a GPU, and our gate. Containers stay as the other webhook has made them.
+    """
+    given_back = _given_back(pod, scheduler)
+    for key in (names.ADMITTED, names.BOOKING, names.TERMINATE_AT):
+        given_back = with_annotation(given_back, key, None)
+    return with_annotation(given_back, names.STRIPPED, message)
+
+
+def _given_back(pod: Json, scheduler: str) -> Json:
+    """The pod with scheduler and PriorityClass as its user gave them, and without our gate."""
+    before = replaced_in(pod["metadata"].get("annotations") or {})
+    spec = dict(with_gate(pod["spec"], set_it=False))
     if spec.get("priorityClassName") in _CLASSES:
         spec = {key: value for key, value in spec.items() if key not in {"priorityClassName", *_OF_CLASS}}
+        if before.priority_class_name:
+            spec["priorityClassName"] = before.priority_class_name
     if spec.get("schedulerName") in {scheduler, names.SCHEDULER_NAME}:
-        spec["schedulerName"] = DEFAULT_SCHEDULER
-    return with_annotation({**pod, "spec": spec}, names.STRIPPED, message)
+        spec["schedulerName"] = before.scheduler_name or DEFAULT_SCHEDULER
+    return with_annotation({**pod, "spec": spec}, names.REPLACED, None)
 
 
 def _replaced(spec: Json, scheduler: str) -> Replaced:

@@ -4,6 +4,9 @@ A pod that requests GPUs gets its user, the cover annotations of its booking, ou
 PriorityClass that it deserves. If no booking covers it, no GPU is free and the settings say so, it starts
 without a GPU instead. Keys reserved for us are removed from every pod, unless our own reclaimer created it.
 Everything else is left unchanged.
+
+A pod that other webhooks have changed since is shown a second time, as the last one (``is_last``). Its class
+and scheduler are then decided again by what it requests now.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +18,7 @@ import msgspec
 from booking.admission.annotation_checks import unreadable
 from booking.admission.cover_message import clause, day
 from booking.admission.free_gpus import FreeGpus
-from booking.admission.mutation import admitted, stripped
+from booking.admission.mutation import admitted, given_up, stripped
 from booking.admission.owner import Creators, Ownership, PodNamespace, owner
 from booking.admission.patch import Operation, patch
 from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
@@ -27,7 +30,7 @@ from cluster.decide.identity import UsersOf
 from cluster.objects.cover_annotations import instant_in
 from cluster.objects.pods import Pod
 
-Kind = Literal["booked", "opportunistic", "stripped", "cleaned", "untouched"]
+Kind = Literal["booked", "opportunistic", "stripped", "gpu-removed", "cleaned", "untouched"]
 Unbooked = Literal["queue", "strip"]
 """What happens to a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
 
@@ -44,6 +47,10 @@ BY_DEFAULT: Final = (
 _LONGEST_KEY: Final = 60
 """Characters of a key that a message shows."""
 HINT: Final = "Book a GPU, or create the pod again when one is free."
+REMOVED: Final = (
+    "It asked for GPUs, and another webhook has removed that request (one of those that `kubectl get"
+    f" mutatingwebhookconfigurations` lists after {names.WEBHOOK}): it was created without a GPU."
+)
 
 
 class ClusterView(Protocol):
@@ -74,6 +81,12 @@ class ReviewRequest:
     namespace: str
     pod: Json
     """The pod as it came in the request, before any change of ours."""
+    is_last: bool = False
+    """Whether it was reviewed before, and changed by other webhooks since.
+
+    Of our keys on it only ``names.REPLACED`` is believed: in it users can name no scheduler and no class that
+    they could not name in the pod.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +177,11 @@ class Review:
         until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(request) else None
         bare = request.pod if until is None else with_annotation(request.pod, names.TERMINATE_AT, None)
         ours = our_keys(bare)
-        forged = () if from_us else tuple(ours)
+        forged = () if from_us or request.is_last else tuple(ours)
         notes = (*([_ignored(ours)] if forged else []), *_not_given(received, request.pod))
-        kept = bare if from_us else without_ours(bare)
+        kept = bare if from_us else _cleaned(bare, replaced_stays=request.is_last)
+        if request.is_last and not asks_for_gpus(pod):
+            return self._gpu_removed(request, received, kept, until)
         if not asks_for_gpus(pod):
             if not notes:
                 return Outcome(kind="untouched")
@@ -195,7 +210,7 @@ class Review:
         is_certain: bool,
         until: str | None,
     ) -> _Case:
-        pod, namespace = read(request.pod), view.namespace(request.namespace)
+        pod, namespace = read(kept), view.namespace(request.namespace)
         whose = owner(
             request.creator,
             pod.metadata,
@@ -225,6 +240,14 @@ class Review:
         """Whether the pod waits behind our gate if no GPU is left: it has no guarantee and names no node."""
         is_guaranteed = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_guaranteed and not case.stored.spec.node_name
+
+    def _gpu_removed(self, request: ReviewRequest, received: Json, kept: Json, until: str | None) -> Outcome:
+        if names.ADMITTED not in our_keys(request.pod):
+            return Outcome(kind="untouched")
+        after = given_up(kept, REMOVED, self.scheduler)
+        if until is not None:
+            after = with_annotation(after, names.TERMINATE_AT, until)
+        return Outcome(kind="gpu-removed", patch=patch(received, after), warnings=(REMOVED,))
 
     def _stripped(self, received: Json, case: _Case, notes: tuple[str, ...], zero: frozenset[str]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
@@ -289,6 +312,13 @@ def _not_given(received: Json, requested: Json) -> tuple[str, ...]:
         return ()
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return (f"Container {changed[0]}{more}: {BY_DEFAULT}",)
+
+
+def _cleaned(pod: Json, *, replaced_stays: bool) -> Json:
+    """The pod without our keys; with the record of what admission replaced, if that is to stay."""
+    replaced = (pod["metadata"].get("annotations") or {}).get(names.REPLACED)
+    cleaned = without_ours(pod)
+    return with_annotation(cleaned, names.REPLACED, replaced) if replaced_stays and replaced else cleaned
 
 
 def _ignored(keys: list[str]) -> str:

@@ -90,12 +90,19 @@ class Webhook:
 
     def __call__(self, body: bytes) -> Reply:
         """Answer one request, whatever it is."""
+        return self._reply(body, is_last=False)
+
+    def last(self, body: bytes) -> Reply:
+        """Answer one request about a pod that passed here before and was changed by other webhooks since."""
+        return self._reply(body, is_last=True)
+
+    def _reply(self, body: bytes, *, is_last: bool) -> Reply:
         try:
             request = admission_review_in(body).request
             problem = self.problem()
             if problem:
                 return self._refused(HTTPStatus.SERVICE_UNAVAILABLE, problem)
-            outcome = self._decide(request)
+            outcome = self._decide(request, is_last=is_last)
         except (BadRequestError, BadPodError) as error:
             return self._refused(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
@@ -108,11 +115,14 @@ class Webhook:
         _log_outcome(request, outcome)
         return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
 
-    def _decide(self, request: Request) -> Outcome:
+    def _decide(self, request: Request, *, is_last: bool) -> Outcome:
         if not request.is_new_pod:
             return Outcome(kind="untouched")
         review_request = ReviewRequest(
-            creator=request.user_info.username, namespace=request.namespace, pod=_object_in(request)
+            creator=request.user_info.username,
+            namespace=request.namespace,
+            pod=_object_in(request),
+            is_last=is_last,
         )
         is_certain = self._unready_reason() is None
         outcome = self._review(review_request, self._view, self._clock.now(), is_certain=is_certain)

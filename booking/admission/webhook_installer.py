@@ -7,6 +7,7 @@ its authority is in the webhook's configuration, where the API server reads it.
 import base64
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -15,7 +16,7 @@ from booking.admission.certificate_authority import is_whole
 from booking.admission.keys import OF_TYPE, Keys, data_of, keys_in, renewed
 from cluster import names
 from cluster.kube.backoff import Backoff
-from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import MUTATING_WEBHOOKS, SECRETS, Secret
 from cluster.process.certificates import KeyPair
@@ -141,14 +142,20 @@ class WebhookInstaller:
 
     def _publish_authorities(self, authorities: bytes) -> None:
         """Make the API server trust these authorities, and no others."""
-        found = self._kube.get(MUTATING_WEBHOOKS, names.WEBHOOK)
+        self._publish_in(names.WEBHOOK, authorities)
+        # A manifest of the release before has no second configuration, and gives no right to it.
+        with suppress(NotFound, Forbidden):
+            self._publish_in(names.LAST_WEBHOOK, authorities)
+
+    def _publish_in(self, configuration: str, authorities: bytes) -> None:
+        found = self._kube.get(MUTATING_WEBHOOKS, configuration)
         bundle = base64.b64encode(authorities).decode()
         webhooks = [_with_bundle(webhook, bundle) for webhook in found.webhooks]
         if webhooks == found.webhooks:
             return
         metadata = {"resourceVersion": found.metadata.resource_version}
-        self._kube.patch(MUTATING_WEBHOOKS, names.WEBHOOK, {"metadata": metadata, "webhooks": webhooks})
-        log.info("the CA bundle of the webhook configuration was updated", configuration=names.WEBHOOK)
+        self._kube.patch(MUTATING_WEBHOOKS, configuration, {"metadata": metadata, "webhooks": webhooks})
+        log.info("the CA bundle of the webhook configuration was updated", configuration=configuration)
 
 
 def _with_bundle(webhook: dict[str, Any], bundle: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan, plan_with_others, plan_without_victims
 from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.snapshot import Snapshot, take
+from booking.reclaimer.stripped_pods import StrippedPods
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
@@ -114,6 +115,7 @@ class Reclaimer:
         self._cover_annotations = CoverAnnotations(context)
         self._end_warnings = EndWarnings(context, terms)
         self._gates = QueueGates(context, terms)
+        self._stripped_pods = StrippedPods(write_event)
         self._led = False
         self._blocked: str | None = None
         self._changed = threading.Event()
@@ -164,6 +166,7 @@ class Reclaimer:
             self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
         self._gates.reconcile(snapshot)
+        self._report_stripped(snapshot)
         # Last: an annotation changes the pod's resourceVersion, and the writes before it carry the one that
         # was seen.
         self._cover_annotations.reconcile(snapshot)
@@ -254,6 +257,11 @@ class Reclaimer:
             if found and found.hold.victims != snapshot.holds[pod.metadata.uid].victims:
                 return found
         return None
+
+    def _report_stripped(self, snapshot: Snapshot) -> None:
+        with self._cache.locked():
+            stripped = dict(self._cache.stripped)
+        self._stripped_pods.reconcile(stripped, snapshot.now)
 
     def _inputs(self, snapshot: Snapshot) -> PlanningInputs:
         return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))

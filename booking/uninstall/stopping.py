@@ -53,9 +53,10 @@ class Stopping:
 
     def admission(self) -> str | None:
         """New pods are not shown to a controller that is gone, nor refused because it has not seen them."""
+        last = without(self._kube, MUTATING_WEBHOOKS, names.LAST_WEBHOOK)
         webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
         policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
-        if webhook or policy:
+        if webhook or policy or last:
             self._report("GPU Booking does not see new pods from now on.")
         return None
 

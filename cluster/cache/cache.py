@@ -97,6 +97,8 @@ class ClusterCache:
 
         That is one of ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
         """
+        self.stripped: dict[str, Pod] = {}
+        """Uid -> every living pod that admission has created without the GPU that it asked for."""
         self.nodes: dict[str, Node] = {}
         """Name -> node, as it is now."""
         self.blocked: dict[str, str] = {}
@@ -381,6 +383,8 @@ class ClusterCache:
                 self.annotated[uid] = pod
             self._cover.list_pod(pod)
             _log_bad_hold(pod, before)
+        elif not is_terminal(pod) and pod.metadata.annotation(names.STRIPPED):
+            self.stripped[uid] = pod
         return True
 
     def _forget(self, uid: str, version: str) -> bool:
@@ -400,6 +404,7 @@ class ClusterCache:
     def _unlist(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
         self.annotated.pop(uid, None)
+        self.stripped.pop(uid, None)
         if pod:
             self._cover.unlist_pod(pod)
 

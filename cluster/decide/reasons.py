@@ -1,9 +1,10 @@
 """Why filter keeps a pod off a node: every reason, in one table.
 
-Each has a code, a message, and what would change it; docs/ shows the table. The message is constant for a
-pod and a reason: kube-scheduler writes it into the pod, so another text would change the pod, and a changed
-pod is tried again at once. So a message has no counts of free devices, no times, and no order that may vary.
-A reason is also a string: its message.
+Each has a code, two messages, and what would change it; docs/ shows the table. One message is about a node
+that is named beside it. The other is for kube-scheduler, which puts the number of nodes before it ("1 node(s)
+had ..."), as before its own. That one is constant for a pod and a reason: kube-scheduler writes it into the
+pod, so another text would change the pod, and a changed pod is tried again at once. So a message has no
+counts of free devices, no times, and no order that may vary. A reason is also a string: its first message.
 
 All of them are reported to kube-scheduler as "unresolvable": its own filters have counted enough free devices
 on the nodes about which it asks, so evicting pods there would not help. If nodes had merely "failed", its
@@ -19,22 +20,28 @@ from cluster import names
 class Reason(str):
     """The message of a reason, with its code."""
 
-    __slots__ = ("code",)
+    __slots__ = ("code", "counted")
     code: str
+    counted: str
+    """The message that follows a number of nodes."""
 
-    def __new__(cls, message: str, code: str) -> Self:
-        """A message with the code of its cause."""
+    def __new__(cls, message: str, code: str, counted: str) -> Self:
+        """A message with the code of its cause, and the message that follows a number of nodes."""
         made = super().__new__(cls, message)
         made.code = code
+        made.counted = counted
         return made
 
-    def __reduce__(self) -> tuple[type["Reason"], tuple[str, str]]:
-        return (Reason, (str(self), self.code))
+    def __reduce__(self) -> tuple[type["Reason"], tuple[str, str, str]]:
+        return (Reason, (str(self), self.code, self.counted))
 
     @property
     def with_code(self) -> str:
-        """The text for the scheduler, which writes it on the pod. The documents explain each code."""
-        return f"{self} [{self.code}]"
+        """The text for the scheduler, which puts a number of nodes before it, and writes it on the pod.
+
+        The documents explain each code.
+        """
+        return f"{self.counted} [{self.code}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,127 +50,163 @@ class Cause:
 
     code: str
     pattern: str
-    """The message; ``{}`` is replaced by the part that depends on the pod."""
+    """The message about one node; ``{}`` is replaced by the part that depends on the pod."""
+    counted: str
+    """The message that follows a number of nodes; the same with ``{}``."""
     change: str
     """What would change it."""
 
     def reason(self, detail: str = "") -> Reason:
         """The reason as a message."""
-        return Reason(self.pattern.replace("{}", detail), self.code)
+        return Reason(self.pattern.replace("{}", detail), self.code, self.counted.replace("{}", detail))
 
     def of_all(self, message: str) -> Reason:
         """The reason with a message about all nodes together; filter does not use these."""
-        return Reason(message, self.code)
+        return Reason(message, self.code, message)
 
 
 ELSEWHERE: Final = Cause(
     "hold-elsewhere",
     "GPUs of node {} are kept for this pod",
+    "node(s) were not {}, whose GPUs are kept for this pod",
     "nothing is needed: the pod is bound there once its GPUs are free",
 )
 CORDONED: Final = Cause(
-    "cordoned", "the node is cordoned", "`kubectl uncordon`; or a toleration of the node's taint"
+    "cordoned",
+    "the node is cordoned",
+    "node(s) were cordoned",
+    "`kubectl uncordon`; or a toleration of the node's taint",
 )
 UNREADABLE: Final = Cause(
     "annotations-unreadable",
     "{}",
+    "node(s) had an annotation that cannot be read: {}",
     "the node agent writes its annotations again when it starts; see its log",
 )
 NOT_PUBLISHED: Final = Cause(
     "not-published",
     "the node has not published its GPUs",
+    "node(s) had not published their GPUs",
     "the node agent runs there and finds GPUs",
 )
 AGENT_UNSEEN: Final = Cause(
-    "agent-unseen", "the GPU agent of the node has not reported yet", "the node agent renews its Lease"
+    "agent-unseen",
+    "the GPU agent of the node has not reported yet",
+    "node(s) had a GPU agent that has not reported yet",
+    "the node agent renews its Lease",
 )
 AGENT_UNRESPONSIVE: Final = Cause(
     "agent-unresponsive",
     "the GPU agent of the node is unresponsive",
+    "node(s) had an unresponsive GPU agent",
     "the node agent renews its Lease again; it has not for 75 s",
 )
 AGENT_STOPPING: Final = Cause(
     "agent-stopping",
     "the GPU agent of the node is stopping, or its kubelet does not know it",
+    "node(s) had a GPU agent that is stopping, or that the kubelet does not know",
     "the node agent is registered with the kubelet again",
 )
 AGENT_UNCONFIRMED: Final = Cause(
     "agent-unconfirmed",
     "the GPU agent of the node has not renewed its Lease since renewals may have been missed",
+    "node(s) had a GPU agent that has not renewed its Lease since renewals may have been missed",
     "the node agent renews its Lease, which it does every 10 s",
 )
 KUBELET_REJECTING: Final = Cause(
     "kubelet-rejecting",
     "the kubelet of the node has rejected a pod",
+    "node(s) had a kubelet that has rejected a pod",
     "the node agent renews its Lease after the rejection, and a pause of 1 s to 60 s is over",
 )
 KUBELET_SHORT: Final = Cause(
     "kubelet-short",
     "the kubelet of the node reports fewer allocatable GPUs than its agent has",
+    "node(s) had a kubelet that reports fewer allocatable GPUs than the agent has",
     "the kubelet writes the Node's allocatable again, which takes up to 10 s",
 )
 TOO_MANY: Final = Cause(
-    "too-many", "the pod asks for more GPUs than this node has", "fewer GPUs, or a larger node"
+    "too-many",
+    "the pod asks for more GPUs than this node has",
+    "node(s) had fewer GPUs than the pod asks for",
+    "fewer GPUs, or a larger node",
 )
 NO_SUCH: Final = Cause(
-    "no-such-gpu", "no GPU{} on this node", "another request, or a node that has such GPUs"
+    "no-such-gpu",
+    "no GPU{} on this node",
+    "node(s) had no GPU{}",
+    "another request, or a node that has such GPUs",
 )
 TOO_MANY_SUCH: Final = Cause(
     "too-many-matching",
     "the pod asks for more GPUs{} than this node has",
+    "node(s) had fewer GPUs{} than the pod asks for",
     "fewer GPUs, or another request",
 )
 MIXED_MODELS: Final = Cause(
     "mixed-models",
     "this node has fewer GPUs{} of one model than the pod asks for, and it does not list several",
+    "node(s) had fewer GPUs{} of one model than the pod asks for, and it does not list several",
     f"fewer GPUs, or a list of the models that may be mixed in {names.MODEL}",
 )
 UNHEALTHY: Final = Cause(
     "unhealthy",
     "not enough GPUs{} on this node are healthy",
+    "node(s) had too few healthy GPUs{}",
     "the GPUs recover, or are replaced; the node's inventory gives the reason",
 )
 HELD_MISMATCH: Final = Cause(
     "hold-mismatch",
     "the GPUs that are kept for this pod are not what it asks for",
+    "node(s) had GPUs reserved for this pod that are not what it asks for",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
 HELD_UNHEALTHY: Final = Cause(
     "hold-unhealthy",
     "a GPU that is kept for this pod is not healthy",
+    "node(s) had an unhealthy GPU among those reserved for this pod",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
 HELD_NOT_FREE: Final = Cause(
     "hold-not-free",
     "the GPUs that are kept for this pod are not free yet",
+    "node(s) had their GPUs reserved for this pod, and these are not free yet",
     "the pods that hold them have ended",
 )
 IN_USE: Final = Cause(
-    "in-use", "not enough GPUs{} on this node are free", "a pod there ends, or is evicted for a booked one"
+    "in-use",
+    "not enough GPUs{} on this node are free",
+    "node(s) had too few free GPUs{}",
+    "a pod there ends, or is evicted for a booked one",
 )
 ON_HOLD: Final = Cause(
     "held-for-booked-pod",
     "GPUs of this node are kept for a booked pod",
+    "node(s) had their GPUs reserved for a booked pod",
     "the booked pod is bound, and others become free",
 )
 NOMINATED: Final = Cause(
     "nominated",
     "GPUs of this node are meant for a nominated pod of the same or higher priority",
+    "node(s) had their GPUs meant for a nominated pod of the same or higher priority",
     "that pod is bound, or gives up its nomination",
 )
 RESERVED: Final = Cause(
     "reserved",
     "the last GPUs of this node are about to be given to a pod that was placed a moment ago",
+    "node(s) had their last GPUs about to be given to a pod that was placed a moment ago",
     "nothing is needed: another node fits, and this one is asked again within a second",
 )
 UNACCOUNTED: Final = Cause(
     "unaccounted",
     "GPUs of this node are held by pods that were not given them by GPU Booking",
+    "node(s) had GPUs held by pods that were not given them by GPU Booking",
     "the node agent says which GPUs these pods hold; or they end",
 )
 BOOKED_BY_OTHERS: Final = Cause(
     "booked-by-others",
     "GPUs of this node are guaranteed to other bookings, which would find no place",
+    "node(s) had their GPUs guaranteed to other bookings, which would find no place",
     "another node; or those bookings end or are moved",
 )
 

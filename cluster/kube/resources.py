@@ -21,6 +21,7 @@ from cluster.objects.limit_ranges import LimitRange
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
+from cluster.objects.notebooks import Notebook
 from cluster.objects.pods import Pod
 from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
@@ -157,6 +158,7 @@ WHOLE_PODS: Final = Resource(
 FAILED_PODS: Final = Resource(
     group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=FailedPod
 )
+NOTEBOOKS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Notebook)
 POD_TEMPLATES: Final = Resource(
     group="", version="v1", plural="podtemplates", kind="PodTemplate", namespaced=True, type=PodTemplate
 )

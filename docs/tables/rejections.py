@@ -7,7 +7,20 @@ from docs.tables.markdown import code, table
 def rejections_table() -> str:
     """Every reason, in the order in which they are checked."""
     rows = (
-        (code(cause.code), cause.pattern.replace("{}", "…").strip(), cause.change.replace("|", r"\|"))
+        (
+            code(cause.code),
+            cause.counted.replace("{}", "…").strip(),
+            cause.pattern.replace("{}", "…").strip(),
+            cause.change.replace("|", r"\|"),
+        )
         for cause in reasons.ALL
     )
-    return table(("code", "message to the scheduler", "what would change it"), rows)
+    return table(
+        (
+            "code",
+            "as kube-scheduler writes it, after a number",
+            "as `why` says it of a node",
+            "what would change it",
+        ),
+        rows,
+    )

@@ -33,8 +33,14 @@ OF_KIND = "kind/up.sh"
 """What it says to programs is compared with names by tests/kind/test_script.py."""
 OF_CERT_MANAGER = {f"{names.WEBHOOK_KEYS}-root", f"{names.WEBHOOK_KEYS}-authority"}
 """Its objects that sign the certificate; the parts know the last Secret alone."""
-OF_MAIA = {f"{names.PRODUCT}-pod-terminator", f"{names.PRODUCT}-maia"}
-"""The NetworkPolicy before the door that MAIA's tools use, and the Secret with MAIA's token."""
+OF_MAIA = {
+    *(f"{names.PRODUCT}-{what}" for what in ("pod-terminator", "maia", "webhook", "admission-controller")),
+    f"charts/{names.PRODUCT}",
+}
+"""The NetworkPolicy before the door that MAIA's tools use, and the Secret with MAIA's token.
+
+MAIA's own webhook and image, by which its release is known, and our chart, which goes beside it.
+"""
 OF_MONITORING = {f"{names.PRODUCT}-dashboard", f"{names.PRODUCT}.json", f"{names.PRODUCT}-."}
 """The ConfigMap for Grafana, its file, and how the names of our pods begin; tests/charts/test_monitoring.py
 compares names of metrics with what the parts register."""
@@ -243,8 +249,11 @@ def test_every_name_of_ours_in_files_of_other_languages_is_in_names() -> None:
 
 def test_the_chart_gives_pods_the_classes_and_the_webhook_that_are_named() -> None:
     chart = "".join(without_prose(text) for name, text in texts() if name.startswith("charts/"))
-    for name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS, names.WEBHOOK, names.WEBHOOK_ENTRY):
+    for name in (names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS):
         assert f"name: {name}\n" in chart
+    webhooks = {names.WEBHOOK: names.WEBHOOK_ENTRY, names.LAST_WEBHOOK: names.LAST_WEBHOOK_ENTRY}
+    for name, entry in webhooks.items():
+        assert f'"name" "{name}" "entry" "{entry}"' in chart
 
 
 def test_every_name_is_used() -> None:

@@ -35,8 +35,11 @@ def test_a_renewed_certificate_is_signed_by_the_same_authority(render: Render) -
     assert authority["spec"]["isCA"]
 
 
-def test_the_api_server_trusts_the_authority_that_cert_manager_injects(render: Render) -> None:
-    webhook = of_kind(render(BY_CERT_MANAGER), "MutatingWebhookConfiguration")[names.WEBHOOK]
+@pytest.mark.parametrize("configuration", [names.WEBHOOK, names.LAST_WEBHOOK])
+def test_the_api_server_trusts_the_authority_that_cert_manager_injects(
+    render: Render, configuration: str
+) -> None:
+    webhook = of_kind(render(BY_CERT_MANAGER), "MutatingWebhookConfiguration")[configuration]
     assert webhook["metadata"]["annotations"][INJECTED] == f"{names.NAMESPACE}/{names.WEBHOOK_KEYS}"
 
 

@@ -150,6 +150,11 @@ THEIRS = f"https://maia.example.org{maia.SCHEDULABILITY}/"
             f"namespace is gpus, and this release goes into {names.NAMESPACE}: a release's namespace is said",
         ),
         ({"namespace": "gpus"}, "Leave namespace out, or install with --namespace gpus."),
+        ({"image": {"pod_terminator": {"tag": "1.4"}}}, "image holds the values of MAIA's chart"),
+        (
+            {"image": {"repository": "maia/gpu-booking-admission-controller", "tag": "1.6"}},
+            "Leave image.repository, image.tag and image.pod_terminator out",
+        ),
     ],
 )
 def test_values_that_we_do_not_serve_are_refused_with_a_remedy(
@@ -157,6 +162,23 @@ def test_values_that_we_do_not_serve_are_refused_with_a_remedy(
 ) -> None:
     with pytest.raises(ClusterError, match=re.escape(message)):
         render(values)
+
+
+def test_jupyterhubs_are_informed_with_the_tokens_of_their_secrets(render: Render) -> None:
+    hubs = [
+        {"url": "http://hub.a:8081/hub/api", "tokenSecret": "one", "namespace": "a"},
+        {"url": "https://hub.example.org/hub/api", "tokenSecret": "two"},
+    ]
+    documents = render({"controller": {"hubs": hubs}})
+    _, controller = served(documents)
+    assert [(hub.url, hub.namespace) for hub in controller.hubs] == [
+        ("http://hub.a:8081/hub/api", "a"),
+        ("https://hub.example.org/hub/api", ""),
+    ]
+    pod = workloads(documents)["controller"]["spec"]
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    secrets = {v["secret"]["secretName"]: mounts[v["name"]] for v in pod["volumes"] if "secret" in v}
+    assert [str(hub.token_file) for hub in controller.hubs] == [f"{secrets[s]}/token" for s in ("one", "two")]
 
 
 def test_by_default_nothing_of_maia_is_rendered(render: Render) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from booking.admission import endpoint
 from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.policy.reading import read_policy
@@ -94,21 +95,36 @@ def test_priority_classes_have_our_names_and_never_preempt(render: Render) -> No
     assert not any(c.get("globalDefault") for c in classes.values())
 
 
-def test_the_webhook_leads_to_the_controllers_service_and_brings_no_authority(render: Render) -> None:
+BOTH_WEBHOOKS = pytest.mark.parametrize(
+    ("configuration", "entry", "path"),
+    [
+        (names.WEBHOOK, names.WEBHOOK_ENTRY, endpoint.PATH),
+        (names.LAST_WEBHOOK, names.LAST_WEBHOOK_ENTRY, endpoint.LAST_PATH),
+    ],
+)
+
+
+@BOTH_WEBHOOKS
+def test_the_webhook_leads_to_the_controllers_service_and_brings_no_authority(
+    render: Render, configuration: str, entry: str, path: str
+) -> None:
     documents = render()
-    (webhook,) = of_kind(documents, "MutatingWebhookConfiguration")[names.WEBHOOK]["webhooks"]
+    (webhook,) = of_kind(documents, "MutatingWebhookConfiguration")[configuration]["webhooks"]
     service = webhook["clientConfig"]["service"]
     assert webhook["clientConfig"].keys() == {"service"}
     assert (service["name"], service["namespace"]) == (names.WEBHOOK_SERVICE, names.NAMESPACE)
+    assert (webhook["name"], service["path"]) == (entry, path)
     ports = of_kind(documents, "Service")[names.WEBHOOK_SERVICE]["spec"]["ports"]
     assert service["port"] in {port["port"] for port in ports}
 
 
+@BOTH_WEBHOOKS
 def test_pods_of_the_release_and_of_the_excluded_namespaces_are_not_sent_to_the_webhook(
-    render: Render,
+    render: Render, configuration: str, entry: str, path: str
 ) -> None:
     documents = render({"admission": {"excludedNamespaces": ["kube-system", "monitoring"]}})
-    (webhook,) = of_kind(documents, "MutatingWebhookConfiguration")[names.WEBHOOK]["webhooks"]
+    (webhook,) = of_kind(documents, "MutatingWebhookConfiguration")[configuration]["webhooks"]
+    assert (webhook["name"], webhook["clientConfig"]["service"]["path"]) == (entry, path)
     (expression,) = webhook["namespaceSelector"]["matchExpressions"]
     assert expression["operator"] == "NotIn"
     assert expression["values"] == ["kube-system", "monitoring", names.NAMESPACE]
@@ -123,19 +139,25 @@ def test_the_conditions_of_the_webhook_are_those_of_their_file(render: Render) -
 @pytest.mark.parametrize(
     ("kind", "account", "resource", "name"),
     [
-        ("ClusterRole", names.CONTROLLER, "mutatingwebhookconfigurations", names.WEBHOOK),
+        (
+            "ClusterRole",
+            names.CONTROLLER,
+            "mutatingwebhookconfigurations",
+            [names.WEBHOOK, names.LAST_WEBHOOK],
+        ),
         ("Role", names.CONTROLLER, "secrets", names.WEBHOOK_KEYS),
         ("Role", names.BOOKING_SERVER, "leases", names.MIRROR_LEASE),
         ("Role", names.SCHEDULER_LEASE, "leases", names.SCHEDULER_LEASE),
     ],
 )
 def test_rights_to_single_objects_name_the_object_but_for_creating_it(
-    render: Render, kind: str, account: str, resource: str, name: str
+    render: Render, kind: str, account: str, resource: str, name: str | list[str]
 ) -> None:
     found = [rule for rule in rules(render(), kind, account) if resource in rule["resources"]]
+    named = name if isinstance(name, list) else [name]
     assert found
     assert all(
-        rule.get("resourceNames") == [name] or rule["verbs"] in (["create"], ["list", "watch"])
+        rule.get("resourceNames") == named or rule["verbs"] in (["create"], ["list", "watch"])
         for rule in found
     )
 

@@ -34,5 +34,5 @@ def test_no_reason_is_made_without_its_cause() -> None:
 
 
 def test_a_rejection_for_the_scheduler_names_the_code() -> None:
-    assert reasons.NO_SUCH.reason(" of model x").with_code == "no GPU of model x on this node [no-such-gpu]"
+    assert reasons.NO_SUCH.reason(" of model x").with_code == "node(s) had no GPU of model x [no-such-gpu]"
     assert reasons.ON_HOLD.reason().code == "held-for-booked-pod"

@@ -68,7 +68,7 @@ def test_the_next_pod_is_refused_with_the_reason_and_is_bound_after_a_renewal(wa
     watched.reject("p")
     pod = watched.cluster.create(a_pod("q").asks(1))
     reasons = watched.cluster.ask(pod).failed_and_unresolvable_nodes
-    assert reasons == {"n0": "the kubelet of the node has rejected a pod [kubelet-rejecting]"}
+    assert reasons == {"n0": "node(s) had a kubelet that has rejected a pod [kubelet-rejecting]"}
     assert "has rejected a pod" in watched.cluster.bind_to(pod)
     watched.cluster.clock.advance(10)
     assert watched.cluster.ask(pod).node_names == []

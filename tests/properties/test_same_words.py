@@ -20,7 +20,15 @@ from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking,
 
 NODES = ("n0", "n1", "n2")
 HOUR = timedelta(hours=1)
-_CODES = tuple(f" [{cause.code}]" for cause in ALL)
+
+
+def _as_explained(reason: str) -> str:
+    """What ``why`` says of a node for which the scheduler is given this reason."""
+    (cause,) = (cause for cause in ALL if reason.endswith(f" [{cause.code}]"))
+    before, placeholder, after = cause.counted.partition("{}")
+    detail = reason.removeprefix(before).removesuffix(f"{after} [{cause.code}]") if placeholder else ""
+    assert cause.reason(detail).with_code == reason
+    return str(cause.reason(detail))
 
 
 def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
@@ -113,8 +121,7 @@ def test_l8_extender_events_and_booking_server_say_the_same(
             free = next((one for one in explained if one.startswith("There are free GPUs for it on ")), "")
             assert {node for node in NODES if node in free} == set(answer.node_names or ())
             for node, reason in (answer.failed_and_unresolvable_nodes or {}).items():
-                assert reason.endswith(_CODES)
-                message = reason[: reason.rindex(" [")]
+                message = _as_explained(reason)
                 assert any(one.endswith(f": {message}.") and node in one for one in explained), (
                     reason,
                     explained,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cluster import names
-from cluster.kube.resources import NAMESPACES
+from cluster.kube.resources import EVENTS, NAMESPACES
 from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import asks_for_gpus
 from tests.scenarios.acts import came_back, fill, left, served, settled
@@ -43,6 +43,10 @@ def test_a_notebook_for_which_no_gpu_is_free_starts_at_once_without_one(new_worl
     assert not asks_for_gpus(pod)
     assert pod.metadata.annotation(names.STRIPPED) is not None
     assert left(world, bobs) == []
+    reasons = [
+        one.reason for one in world.kube.list(EVENTS).items if one.metadata.name.startswith("jupyter-bob.")
+    ]
+    assert reasons.count(names.CREATED_WITHOUT_GPU) == 1
 
 
 def test_a_booked_notebook_gets_the_gpu_that_was_booked(new_world: Worlds) -> None:

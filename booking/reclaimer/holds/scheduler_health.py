@@ -32,7 +32,11 @@ def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
 
 def is_behind(pod: Pod) -> bool:
     """Whether the extender cannot bind the pod now for a reason that lies in no node."""
-    held_but_taken = any(predicates.HELD_NOT_FREE in message for message in _messages(pod, reason=None))
+    held = predicates.HELD_NOT_FREE
+    # Filter's answer ends with the code; a bind's has the message alone.
+    held_but_taken = any(
+        f"[{held.code}]" in message or held in message for message in _messages(pod, reason=None)
+    )
     return held_but_taken or any(names.NOT_NOW in message for message in _failures(pod))
 
 

@@ -91,3 +91,14 @@ each write of the pod's kubelet.
 matchLabels:
   gpu-booking.io/no-visible-devices: "true"
 {{- end }}
+
+{{/*
+The end of a refusal of what another webhook did after ours: how to find that webhook, and what to do. The text stands in
+quotes of CEL.
+*/}}
+{{- define "gpu-booking.which-webhook" -}}
+a webhook that is asked after zz-gpu-booking-admission has done that. kubectl get mutatingwebhookconfigurations lists them
+in the order in which they are asked, and the audit log of the API server names those that changed the pod
+(mutation.webhook.admission.k8s.io). An administrator must give that configuration a name that is before
+gpu-booking-admission, or keep it from pods with GPUs.
+{{- end }}

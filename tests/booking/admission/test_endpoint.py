@@ -39,6 +39,11 @@ def length(body: bytes) -> Reply:
     return Reply(HTTPStatus.OK, str(len(body)).encode())
 
 
+def last(body: bytes) -> Reply:
+    """The answers at the other path."""
+    return Reply(HTTPStatus.OK, b"last " + body)
+
+
 @pytest.fixture
 def registry() -> CollectorRegistry:
     return CollectorRegistry()
@@ -46,7 +51,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def endpoint(registry: CollectorRegistry) -> Endpoint:
-    return Endpoint(length, CLOCK, Metrics(registry), longest_body=LONGEST, body_seconds=0.5)
+    return Endpoint(length, CLOCK, Metrics(registry), admit_last=last, longest_body=LONGEST, body_seconds=0.5)
 
 
 @contextlib.contextmanager
@@ -119,8 +124,8 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("method", "path", "status", "message"),
         [
-            ("POST", "/", 404, "There is nothing here but /admit.\n"),
-            ("POST", "/admit/x", 404, "There is nothing here but /admit.\n"),
+            ("POST", "/", 404, "There is nothing here but /admit and /admit/last.\n"),
+            ("POST", "/admit/x", 404, "There is nothing here but /admit and /admit/last.\n"),
             ("GET", "/admit", 405, "/admit answers POST alone.\n"),
         ],
     )

@@ -138,6 +138,21 @@ def test_a_pod_without_its_gpu_names_none_unless_a_limit_range_would_fill_it_in(
     assert container["resources"] == {"limits": amounts, "requests": amounts}
 
 
+def test_a_pod_whose_gpu_another_webhook_has_removed_is_allowed_without_priority(
+    admit: Webhook, registry: CollectorRegistry
+) -> None:
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(response(admit(USERS))))
+    for container in pod["spec"]["containers"]:
+        container["resources"] = {}
+    answer = response(admit.last(changed(object=pod)))
+    stored = applied(pod, patch_in(answer))
+    assert answer["allowed"]
+    assert stored["metadata"]["annotations"][names.STRIPPED] == answer["warnings"][0]
+    assert "priorityClassName" not in stored["spec"]
+    counted = registry.get_sample_value("gpu_booking_admission_requests_total", {"outcome": "gpu-removed"})
+    assert counted == 1
+
+
 def test_l2_a_pod_keeps_its_gpu_request_when_the_watch_has_not_delivered_its_booking_yet(
     admit: Webhook, cache: FailingClusterView
 ) -> None:

@@ -89,6 +89,17 @@ def test_nothing_else_of_the_configuration_changes(kube: FakeKube, replica: Repl
     assert after == before
 
 
+def test_the_webhook_that_is_asked_last_trusts_the_same_authority(kube: FakeKube, replica: Replica) -> None:
+    kube.put(MUTATING_WEBHOOKS, configuration() | {"metadata": {"name": names.LAST_WEBHOOK}})
+    replica.installed.round()
+    bundles = {
+        webhook["clientConfig"]["caBundle"]
+        for name in (names.WEBHOOK, names.LAST_WEBHOOK)
+        for webhook in kube.raw(MUTATING_WEBHOOKS, name)["webhooks"]
+    }
+    assert [base64.b64decode(one) for one in bundles] == [bundle(kube)]
+
+
 def test_a_round_without_changes_writes_nothing(kube: FakeKube, replica: Replica) -> None:
     replica.installed.round()
     kube.calls.clear()

@@ -51,7 +51,8 @@ class World:
         for part, (resource, name) in WORKLOADS.items():
             self.kube.put(resource, {"metadata": {"name": name, "namespace": names.NAMESPACE}})
             self.put_our_pod(part)
-        self.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}})
+        for name in (names.WEBHOOK, names.LAST_WEBHOOK):
+            self.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": name}})
         self.kube.put(POLICY_BINDINGS, {"metadata": {"name": names.GPU_PODS_POLICY}})
         for resource, name in ((SECRETS, names.WEBHOOK_KEYS), (CAPACITIES, names.REQUEUE_TRIGGER)):
             self.kube.put(resource, {"metadata": {"name": name, "namespace": names.NAMESPACE}})
@@ -124,7 +125,8 @@ class World:
         for pod in self.pods:
             found += [f"{pod.key} {key}" for key in _ours(pod.metadata) if key in orders]
             found += [f"{pod.key} finalizer"] * has_our_finalizer(pod)
-        named = [(names.WEBHOOK, MUTATING_WEBHOOKS, None), (names.GPU_PODS_POLICY, POLICY_BINDINGS, None)]
+        named = [(name, MUTATING_WEBHOOKS, None) for name in (names.WEBHOOK, names.LAST_WEBHOOK)]
+        named += [(names.GPU_PODS_POLICY, POLICY_BINDINGS, None)]
         named += [(name, resource, names.NAMESPACE) for resource, name in WORKLOADS.values()]
         named += [
             (names.WEBHOOK_KEYS, SECRETS, names.NAMESPACE),

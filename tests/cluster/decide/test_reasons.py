@@ -11,7 +11,7 @@ from cluster import names
 from cluster.decide import reasons
 from cluster.decide.reasons import Cause, Reason
 
-CAUSE = Cause("no-such", "no GPU{} here", "another node")
+CAUSE = Cause("no-such", "no GPU{} here", "node(s) had no GPU{}", "another node")
 REASON = CAUSE.reason(" of model x")
 
 
@@ -25,8 +25,8 @@ def test_a_reason_is_its_message_and_knows_its_code() -> None:
     assert (REASON, REASON.code) == ("no GPU of model x here", "no-such")
 
 
-def test_a_reason_for_the_scheduler_ends_with_its_code() -> None:
-    assert REASON.with_code == "no GPU of model x here [no-such]"
+def test_a_reason_for_the_scheduler_reads_after_a_number_and_ends_with_its_code() -> None:
+    assert REASON.with_code == "node(s) had no GPU of model x [no-such]"
 
 
 def test_reasons_with_the_same_message_are_the_same_key() -> None:
@@ -42,7 +42,7 @@ def test_a_reason_has_room_for_nothing_but_message_and_code() -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickled_reason_keeps_its_code(protocol: int) -> None:
     sent = pickle.loads(pickle.dumps(REASON, protocol))  # noqa: S301 -- our own
-    assert (type(sent), sent, sent.code) == (Reason, REASON, "no-such")
+    assert (type(sent), sent, sent.with_code) == (Reason, REASON, REASON.with_code)
 
 
 def test_a_copy_of_a_reason_keeps_its_code() -> None:
@@ -50,7 +50,9 @@ def test_a_copy_of_a_reason_keeps_its_code() -> None:
 
 
 def test_for_the_scheduler_a_reason_is_a_plain_string_that_can_be_written_as_json() -> None:
-    assert msgspec.json.encode({"n0": REASON.with_code}) == b'{"n0":"no GPU of model x here [no-such]"}'
+    assert (
+        msgspec.json.encode({"n0": REASON.with_code}) == b'{"n0":"node(s) had no GPU of model x [no-such]"}'
+    )
 
 
 # --- a cause -----------------------------------------------------------------------------------------
@@ -63,7 +65,7 @@ def test_a_detail_is_written_as_it_is_even_if_it_looks_like_a_pattern() -> None:
 
 
 def test_a_cause_without_a_detail_has_the_same_message_for_every_pod() -> None:
-    constant = Cause("reserved", "it is reserved", "nothing")
+    constant = Cause("reserved", "it is reserved", "node(s) were reserved", "nothing")
     assert constant.reason(" of model x") == constant.reason() == "it is reserved"
 
 
@@ -81,16 +83,23 @@ def test_a_cause_is_not_changed() -> None:
 @_each(reasons.ALL)
 def test_a_message_never_changes_by_itself(cause: Cause) -> None:
     """No count and no time: kube-scheduler writes it on the pod, and a changed pod is tried again at once."""
-    assert not any(letter.isdigit() for letter in cause.pattern)
+    for text in (cause.pattern, cause.counted):
+        assert not any(letter.isdigit() for letter in text)
+        assert text.count("{") == text.count("}") == text.count("{}") <= 1
     assert cause.reason(" x") == cause.reason(" x")
-    assert cause.pattern.count("{") == cause.pattern.count("}") == cause.pattern.count("{}") <= 1
+
+
+@_each(reasons.ALL)
+def test_a_message_for_the_scheduler_reads_after_its_count_as_its_own_do(cause: Cause) -> None:
+    assert cause.reason("x").with_code.startswith(("node(s) had ", "node(s) were "))
+    assert ("{}" in cause.counted) == ("{}" in cause.pattern)
 
 
 @_each(reasons.ALL)
 def test_each_cause_has_a_remedy_in_a_clause_without_placeholders(cause: Cause) -> None:
     assert cause.change
     assert "{}" not in cause.change
-    for text in (cause.pattern, cause.change):
+    for text in (cause.pattern, cause.counted, cause.change):
         assert text == text.strip().removesuffix(".")
 
 

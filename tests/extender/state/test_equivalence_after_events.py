@@ -215,7 +215,7 @@ def test_requests_for_different_models_get_their_own_reasons(cluster: Cluster) -
         for model in (A100, A6000, "NVIDIA-H200")
     }
     assert reasons == {
-        A100: {"n0": f"not enough GPUs of model {A100} on this node are free [in-use]"},
+        A100: {"n0": f"node(s) had too few free GPUs of model {A100} [in-use]"},
         A6000: {},
-        "NVIDIA-H200": {"n0": "no GPU of model NVIDIA-H200 on this node [no-such-gpu]"},
+        "NVIDIA-H200": {"n0": "node(s) had no GPU of model NVIDIA-H200 [no-such-gpu]"},
     }

@@ -113,8 +113,8 @@ def test_forgetting_an_unknown_node_changes_nothing() -> None:
 
 
 def test_a_reason_with_the_same_message_and_another_code_is_another_reason() -> None:
-    made = a_class(n0=Reason("no", "first"))
-    made.write("n0", Reason("no", "second"))
+    made = a_class(n0=Reason("no", "first", "had none"))
+    made.write("n0", Reason("no", "second", "had none"))
     assert made.whole().reasons == {"second": 1}
 
 
@@ -152,7 +152,7 @@ def test_a_verdict_that_differs_this_time_counts_in_place_of_the_cached_one(
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "ä", "", "n" * 253])
 def test_any_name_of_a_node_is_read_back_from_the_answer(name: str) -> None:
-    made = a_class(**{name: None, "x": Reason('say "no"\n', "odd")})
+    made = a_class(**{name: None, "x": Reason("no", "odd", 'say "no"\n')})
     assert read(made.whole()).node_names == [name]
     assert read(made.whole()).failed_and_unresolvable_nodes == {"x": 'say "no"\n [odd]'}
 

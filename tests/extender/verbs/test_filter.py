@@ -33,8 +33,8 @@ def test_a_rejection_is_unresolvable_and_has_a_reason(cluster: Cluster) -> None:
     assert result.node_names == ["n1"]
     assert result.failed_nodes == {}
     assert result.failed_and_unresolvable_nodes == {
-        "n0": f"not enough GPUs of model {A100} on this node are free [in-use]",
-        "unknown": "the node has not published its GPUs [not-published]",
+        "n0": f"node(s) had too few free GPUs of model {A100} [in-use]",
+        "unknown": "node(s) had not published their GPUs [not-published]",
     }
 
 
@@ -94,7 +94,7 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     other = cluster.create(a_pod("other").asks(2).wants(A100))
 
     assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
-        "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
+        "n1": "node(s) were not n0, whose GPUs are kept for this pod [hold-elsewhere]"
     }
     assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {
         "n0": predicates.ON_HOLD.with_code
@@ -109,7 +109,7 @@ def test_nodes_that_are_not_offered_are_not_answered_even_where_the_pod_is_to_go
 
     assert cluster.ask(kept, "n1").node_names == []
     assert cluster.ask(kept, "n1").failed_and_unresolvable_nodes == {
-        "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
+        "n1": "node(s) were not n0, whose GPUs are kept for this pod [hold-elsewhere]"
     }
     assert cluster.ask(nominated, "n1").node_names == ["n1"]
     assert cluster.ask(nominated, "n1").failed_and_unresolvable_nodes == {}

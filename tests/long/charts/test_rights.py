@@ -74,6 +74,7 @@ ALLOWED = {
         ("create", "secrets", US),
         ("patch", f"secrets={names.WEBHOOK_KEYS}", US),
         ("patch", f"mutatingwebhookconfigurations.admissionregistration.k8s.io={names.WEBHOOK}", ""),
+        ("patch", f"mutatingwebhookconfigurations.admissionregistration.k8s.io={names.LAST_WEBHOOK}", ""),
     ],
 }
 FORBIDDEN = {

@@ -48,10 +48,18 @@ def test_an_extender_that_does_not_answer_or_is_not_ready_costs_the_pod_nothing(
     assert cluster.annotation("a", names.BARRED) is None
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"0/2 nodes are available: 1 {HELD_NOT_FREE.with_code}.",
+        f"The pod no longer fits on node n0: {HELD_NOT_FREE}.",
+    ],
+    ids=["filter", "bind"],
+)
 def test_an_extender_that_has_not_yet_seen_the_victim_leave_costs_the_pod_nothing(
-    cluster: FakeCluster,
+    cluster: FakeCluster, message: str
 ) -> None:
-    scheduler_reports(cluster, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
+    scheduler_reports(cluster, "Unschedulable", message)
     for _ in range(10):
         cluster.after(BOUND_WITHIN)
     assert cluster.held() is not None
@@ -61,7 +69,7 @@ def test_an_extender_that_has_not_yet_seen_the_victim_leave_costs_the_pod_nothin
 def test_an_extender_that_disagrees_longer_than_events_may_take_ends_the_hold(
     cluster: FakeCluster,
 ) -> None:
-    scheduler_reports(cluster, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
+    scheduler_reports(cluster, "Unschedulable", f"0/2 nodes are available: 1 {HELD_NOT_FREE.with_code}.")
     for _ in range(2 + int((BEHIND_AT_MOST + BOUND_WITHIN) / BOUND_WITHIN)):
         cluster.after(BOUND_WITHIN)
     assert cluster.annotation("a", names.BARRED) == "n0"

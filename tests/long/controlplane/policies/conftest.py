@@ -13,7 +13,7 @@ from devcluster.product import Parts, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE
-from tests.long.controlplane.policies.meddling import Meddler, meddled
+from tests.long.controlplane.policies.meddling import AFTER, BETWEEN, Meddler, meddled
 from tests.long.controlplane.policies.policed import (
     BLIND,
     BY_FIELD,
@@ -59,13 +59,16 @@ def meddler(cluster: Cluster, people: People, tmp_path_factory: pytest.TempPathF
     with Meddler(tmp_path_factory.mktemp("meddler"), cluster.host_address) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        cluster.kubectl("create", "--filename=-", given=json.dumps(server.configuration()))
         label = [{"op": "add", "path": "/metadata/labels/done", "value": "true"}]
-        pod = a_pod(**meddled(label))
-        eventually(
-            lambda: "done" in people.alice.create(pods(), pod, dry=True).body["metadata"]["labels"],
-            deadline=PATIENCE,
-        )
+        for name in (BETWEEN, AFTER):
+            cluster.kubectl("create", "--filename=-", given=json.dumps(server.configuration(name)))
+            pod = a_pod(**meddled(label, name))
+            eventually(
+                lambda pod=pod: (
+                    "done" in people.alice.create(pods(), pod, dry=True).body["metadata"]["labels"]
+                ),
+                deadline=PATIENCE,
+            )
         yield
         server.shutdown()
         thread.join()

@@ -1,4 +1,4 @@
-"""A third party's webhook, called after ours: it does to a pod what the pod's own annotation says."""
+"""Third parties' webhooks, called after ours: they do to a pod what the pod's own annotation says."""
 
 import base64
 import json
@@ -10,13 +10,17 @@ from typing import Any, Final
 from devcluster.faultproxy.certificate import make_identity
 
 MEDDLED: Final = "example.org/meddle"
-"""Label of pods that are shown to it; as an annotation, the JSON patch that it answers with."""
+"""Label of pods that are shown to one of them; as an annotation, the JSON patch that it answers with."""
+BETWEEN: Final = "gpu-booking-webhook"
+"""The configuration that is asked between our first webhook and our last: MAIA's has this name."""
+AFTER: Final = "zz-meddles"
+"""The one that is asked after our last."""
 
 
-def meddled(patch: list[dict[str, Any]]) -> dict[str, Any]:
+def meddled(patch: list[dict[str, Any]], by: str = AFTER) -> dict[str, Any]:
     """Metadata of a pod to which this is done."""
     annotations = {MEDDLED: json.dumps(patch)}
-    return {"generateName": "p-", "labels": {MEDDLED: "true"}, "annotations": annotations}
+    return {"generateName": "p-", "labels": {MEDDLED: by}, "annotations": annotations}
 
 
 class Meddler(ThreadingHTTPServer):
@@ -39,15 +43,15 @@ class Meddler(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """An API server that closes its connection is none."""
 
-    def configuration(self) -> dict[str, Any]:
-        """The MutatingWebhookConfiguration: its name comes after that of ours."""
+    def configuration(self, name: str) -> dict[str, Any]:
+        """The MutatingWebhookConfiguration of one of them."""
         host, port = self.server_address[:2]
         bundle = base64.b64encode(self._authority).decode()
         webhook = {
             "name": "meddles.example.org",
             "admissionReviewVersions": ["v1"],
             "clientConfig": {"url": f"https://{host!s}:{port}/", "caBundle": bundle},
-            "objectSelector": {"matchLabels": {MEDDLED: "true"}},
+            "objectSelector": {"matchLabels": {MEDDLED: name}},
             "rules": [
                 {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
             ],
@@ -56,7 +60,7 @@ class Meddler(ThreadingHTTPServer):
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "zz-meddles"},
+            "metadata": {"name": name},
             "webhooks": [webhook],
         }
 

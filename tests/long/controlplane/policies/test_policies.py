@@ -13,7 +13,7 @@ from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.product import chart
 from tests.e2e.playground import PATIENCE
-from tests.long.controlplane.policies.meddling import meddled
+from tests.long.controlplane.policies.meddling import BETWEEN, meddled
 from tests.long.controlplane.policies.policed import (
     APPLY,
     BLIND,
@@ -220,7 +220,9 @@ def test_l7_gpus_that_another_webhook_adds_after_ours_are_refused(people: People
     metadata["annotations"] |= forged
     for somebody in (people.alice, people.administrator):
         answer = somebody.create(pods(), a_pod(spec=spec, **metadata))
-        assert is_denied(answer, "another webhook has added them", "before gpu-booking-admission"), answer
+        assert is_denied(answer, "another webhook has added them", "get mutatingwebhookconfigurations"), (
+            answer
+        )
 
 
 @pytest.mark.usefixtures("meddler")
@@ -238,6 +240,51 @@ def test_l7_a_later_webhook_may_not_undo_what_ours_did(
     patch = [{"op": "add", "path": path, "value": value}]
     answer = people.alice.create(pods(), a_pod(gpus=1, **meddled(patch)))
     assert is_denied(answer, words), answer
+
+
+RENAMED: Final = {**GPU, "op": "replace", "value": {"limits": {"example.org/slice": "1"}}}
+REMOVED: Final = {**GPU, "op": "replace", "value": {}}
+
+
+@pytest.mark.usefixtures("meddler")
+@pytest.mark.parametrize("change", [REMOVED, RENAMED], ids=["removed", "renamed"])
+def test_l7_a_pod_whose_gpu_another_webhook_takes_is_created_without_priority(
+    people: People, change: Json
+) -> None:
+    pod = people.alice.create(pods(), a_pod(gpus=1, **meddled([change], BETWEEN)))
+    assert pod.status == 201, pod
+    assert pod.body["spec"].get("priorityClassName") is None
+    assert (pod.body["spec"]["priority"], pod.body["spec"]["schedulerName"]) == (0, "default-scheduler")
+    assert [key for key in pod.annotations if names.is_ours(key)] == [names.STRIPPED]
+    refused = people.alice.create(pods(), a_pod(gpus=1, **meddled([change])))
+    assert is_denied(refused, "asked for GPUs when GPU Booking looked", "get mutatingwebhookconfigurations")
+
+
+@pytest.mark.usefixtures("meddler")
+def test_a_pod_to_which_another_webhook_adds_gpus_is_admitted_like_any_with_gpus(people: People) -> None:
+    pod = people.alice.create(pods(), a_pod(**meddled([GPU], BETWEEN)))
+    assert pod.status == 201, pod
+    assert pod.annotations[names.ADMITTED] == "true"
+    assert pod.annotations[names.USER] == people.alice.create(pods(), a_pod(gpus=1)).annotations[names.USER]
+    spec = pod.body["spec"]
+    assert (spec["priorityClassName"], spec["schedulerName"]) == (
+        names.OPPORTUNISTIC_CLASS,
+        names.SCHEDULER_NAME,
+    )
+
+
+@pytest.mark.usefixtures("meddler")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("/spec/schedulerName", "default-scheduler"), ("/spec/priorityClassName", "system-cluster-critical")],
+)
+def test_what_another_webhook_undoes_is_done_again(people: People, path: str, value: str) -> None:
+    patch = [{"op": "replace", "path": path, "value": value}]
+    spec = people.alice.create(pods(), a_pod(gpus=1, **meddled(patch, BETWEEN))).body["spec"]
+    assert (spec["priorityClassName"], spec["schedulerName"]) == (
+        names.OPPORTUNISTIC_CLASS,
+        names.SCHEDULER_NAME,
+    )
 
 
 @pytest.mark.parametrize("resource", [names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"])
