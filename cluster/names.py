@@ -4,6 +4,7 @@ Users may write keys of ``gpu-booking.io/`` (requests). Only this product writes
 ``state.gpu-booking.io/`` (law L7).
 """
 
+import re
 from typing import Final
 
 DOMAIN: Final = "gpu-booking.io"
@@ -350,10 +351,15 @@ def node_of_lease(lease: str) -> str | None:
     return lease.removeprefix(NODE_LEASE_PREFIX) if lease.startswith(NODE_LEASE_PREFIX) else None
 
 
+_NOT_IN_A_LABEL: Final = re.compile(r"[^A-Za-z0-9_.\s-]")
+
+
 def model_label(name: str) -> str:
     """A GPU model in label form, as it is stored: the form of NVIDIA's feature discovery labels.
 
-    >>> model_label("NVIDIA RTX A6000")
-    'NVIDIA-RTX-A6000'
+    What a label's value cannot have is left out, as feature discovery leaves it out. Label form stays as it is.
+
+    >>> model_label("NVIDIA RTX A6000"), model_label("Quadro RTX 6000/8000 [TU102]")
+    ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
     """
-    return "-".join(name.split())
+    return "-".join(_NOT_IN_A_LABEL.sub("", name).split()).strip("-_.")

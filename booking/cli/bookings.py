@@ -14,6 +14,7 @@ from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import UnclearTimeError
+from cluster import names
 
 _LIVE: Final = frozenset({"planned", "active"})
 
@@ -155,8 +156,8 @@ def _models(server: ServerConnection) -> list[str]:
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:
-    """The model of exactly this name, else all that contain it; case is ignored, spaces are hyphens."""
-    folded = word.replace(" ", "-").casefold()
+    """The model of exactly this name, else all that contain it; case is ignored, any spelling counts."""
+    folded = names.model_label(word).casefold()
     same = [each for each in known if each.casefold() == folded]
     return same or [each for each in known if folded in each.casefold()]
 

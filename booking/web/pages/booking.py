@@ -38,6 +38,7 @@ from booking.web.pages.load_segments import free_at
 from booking.web.pages.model_detail import inside_of
 from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import UNKNOWN, ProblemError
+from cluster import names
 
 _CHECK: Final = "check"
 """In a query: evaluate the form at once."""
@@ -244,9 +245,10 @@ def _range(visit: Visit) -> CalendarRange:
 
 
 def _known(capacity: Capacity, model: str) -> str:
-    if model not in capacity.devices:
+    label = names.model_label(model)
+    if label not in capacity.devices:
         raise ProblemError(UNKNOWN, f"No node has GPUs of model {wording.quoted(model)}.")
-    return model
+    return label
 
 
 def _see_other(address: str) -> Response:

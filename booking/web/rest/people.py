@@ -4,6 +4,7 @@ from booking.web.interfaces import Parts
 from booking.web.rest.requests import WhichModel
 from booking.web.rest.responses import Me
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
+from cluster import names
 
 
 class PeopleViews:
@@ -26,4 +27,5 @@ class PeopleViews:
 
     def policy(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The policy for all users, for one model if the query names it."""
-        return Reply(body=self._parts.policy(call.query.model))
+        model = call.query.model
+        return Reply(body=self._parts.policy(None if model is None else names.model_label(model)))

@@ -198,7 +198,9 @@ class Served:
             not_guaranteed_reason=lambda: self.not_guaranteed_reason,
             unknown_capacity=lambda: self.unknown_capacity,
             zone=lambda: self.zone,
-            policy=lambda _: Policy(version="v1", zone="UTC", limits={"longest": "P14D"}),
+            policy=lambda model: Policy(
+                version="v1", zone="UTC", limits={"longest": "P7D" if model == A6000 else "P14D"}
+            ),
             terms=self.terms,
             clock=self.clock,
             metrics=ServerMetrics(self.registry),

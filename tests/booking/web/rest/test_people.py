@@ -32,6 +32,9 @@ def test_the_policy_is_shown_with_its_version_and_zone(served: Served) -> None:
     body = served.ask("GET", "/api/v1/policy").get_json()
     assert (body["version"], body["file_version"], body["zone"]) == ("v1", 1, "UTC")
     assert body["limits"]["longest"] == "P14D"
+    for spelling in (A6000, A6000.replace("-", " ")):
+        body = served.ask("GET", "/api/v1/policy", query_string={"model": spelling}).get_json()
+        assert body["limits"]["longest"] == "P7D"
 
 
 def test_a_slot_that_is_offered_can_be_booked(served: Served) -> None:
