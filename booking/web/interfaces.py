@@ -15,7 +15,7 @@ from booking.policy.policy import FILE_VERSION
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.server_metrics import ServerMetrics
-from booking.service import Key, ModelAvailability, Page
+from booking.service import Key, KnownNames, ModelAvailability, Page
 from booking.service.context import GpuOrder, PodToEvict
 from booking.service.ending import Ending
 from booking.store_records import AuditEntry, Block, Denied, Exemption, Filters
@@ -153,6 +153,10 @@ class Bookings(Protocol):
 
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
         """The caller's limits; lengths are ISO 8601."""
+        ...
+
+    def known_names(self, who: Principal) -> KnownNames:
+        """The names by which the caller is known."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:

@@ -58,7 +58,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
                 f"The user {self.user!r} of the identity rule {self.match!r} cannot be filled in: {error}."
             ) from error
 
-
     def folds(self, raw: str) -> bool:
         """Whether this raw name is lower-cased before it is matched."""
         return self.fold if self.fold is not None else self.source in _FOLDED or is_address(raw)

@@ -51,9 +51,7 @@ def known_as(user: str, seen: Iterable[str], rules: Iterable[Rule]) -> tuple[Kno
 
 
 def _of_source(source: Source, user: str, seen: set[str], rules: tuple[Rule, ...]) -> KnownAs:
-    guesses = {
-        rule: _name_for(rule, user) for rule in rules if rule.source == source and _can_be(rule, user)
-    }
+    guesses = {rule: _name_for(rule, user) for rule in rules if rule.source == source and _can_be(rule, user)}
     candidates = seen | {guess for guess in guesses.values() if guess is not None}
     found = {
         raw.lower() if rule.folds(raw) else raw

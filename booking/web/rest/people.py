@@ -16,12 +16,15 @@ class PeopleViews:
     def me(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The caller, and their limits now, for one model if the query names it."""
         who = call.who
+        known = self._parts.bookings.known_names(who)
         answer = Me(
             user=who.user,
             name=who.name,
             groups=tuple(sorted(who.groups)),
             is_administrator=who.is_administrator,
             limits=self._parts.bookings.limits(who, model=call.query.model),
+            known_as=known.known_as,
+            notes=known.notes,
         )
         return Reply(body=answer)
 

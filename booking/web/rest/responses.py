@@ -11,6 +11,7 @@ from booking.records import Place, Record, Slot, State
 from booking.service import ModelAvailability
 from booking.store_records import AuditEntry, Block, Denied, Exemption
 from booking.web.problems import Offer
+from cluster.decide.known_names import KnownAs
 from cluster.objects.bookings import Topology
 from cluster.objects.meta import Instant
 
@@ -144,6 +145,10 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     is_administrator: bool
     limits: Mapping[str, Any]
+    known_as: tuple[KnownAs, ...] = ()
+    """The names of each source that are this user."""
+    notes: tuple[str, ...] = ()
+    """Messages about sources that do not know this user."""
 
 
 class BlockPage(

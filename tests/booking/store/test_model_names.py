@@ -13,7 +13,15 @@ BEFORE, AFTER = "Quadro-RTX-6000/8000-[TU102]", "Quadro-RTX-60008000-TU102"
 def test_bookings_and_maintenance_of_an_earlier_server_keep_their_model(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/bookings.db"
     block = Block(
-        id="m-1", node="n0", model=BEFORE, count=1, start=day(0), end=day(1), reason="dust", created_by="bob", created=day(0)
+        id="m-1",
+        node="n0",
+        model=BEFORE,
+        count=1,
+        start=day(0),
+        end=day(1),
+        reason="dust",
+        created_by="bob",
+        created=day(0),
     )
     with closing(open_store(url)) as store:
         store.write(lambda writing: writing.add(a_record(model=BEFORE)))
