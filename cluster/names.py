@@ -357,7 +357,7 @@ _NOT_IN_A_LABEL: Final = re.compile(r"[^A-Za-z0-9_.\s-]")
 def model_label(name: str) -> str:
     """A GPU model in label form, as it is stored: the form of NVIDIA's feature discovery labels.
 
-    What a label's value cannot have is left out, as feature discovery leaves it out. Label form stays as it is.
+    What a label's value cannot have is left out, as feature discovery does. Label form stays as it is.
 
     >>> model_label("NVIDIA RTX A6000"), model_label("Quadro RTX 6000/8000 [TU102]")
     ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')

@@ -90,6 +90,8 @@ def print_booking(server: ServerConnection, booking: dict[str, Any], form: Forma
         click.echo(booking["pods"])
     if booking.get("note"):
         click.echo(booking["note"], err=True)
+    for warning in booking.get("warnings") or () if form in output.FOR_PEOPLE else ():
+        click.echo(f"Warning: {output.printable(warning)}", err=True)
 
 
 def book(

@@ -21,7 +21,6 @@ class KnownNames(msgspec.Struct, frozen=True, kw_only=True):
 
 def known_names(context: ServiceContext, who: Principal) -> KnownNames:
     """The names by which the caller is known."""
-
     email = context.store.read(lambda reading: reading.email_of(who.user))
     seen = (who.name,) if email is None else (who.name, email)
     found = known_as(who.user, seen, context.identity_rules)

@@ -279,6 +279,10 @@ class Live(Protocol):
         """Why a pod waits, or holds what it holds."""
         ...
 
+    def quota_warnings(self, user: str, namespace: str | None, count: int) -> Sequence[str]:
+        """Warnings that a quota of the namespace may refuse pods of a user's booking of so many GPUs."""
+        ...
+
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:
         """Namespace and name of the caller's pods."""
         ...

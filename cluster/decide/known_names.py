@@ -1,7 +1,7 @@
-"""The raw names of each source by which a user is known: the identity rules, read backwards. Pure.
+r"""The raw names of each source by which a user is known: the identity rules, read backwards. Pure.
 
 A rule is a regular expression, which cannot be reversed in general. Where the name follows from it, as in
-``oidc:(.+)`` to ``\\1``, the name is given; elsewhere the expression is. Every name is verified by the rules.
+``oidc:(.+)`` to ``\1``, the name is given; elsewhere the expression is. Every name is verified by the rules.
 """
 
 import re

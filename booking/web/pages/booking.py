@@ -185,7 +185,9 @@ class BookingPages:
         except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
-            return accepted(decision, visit.clock)
+            user = form_request.user or visit.who.user
+            warnings = self._parts.live.quota_warnings(user, decision.namespace, decision.count)
+            return accepted(decision, visit.clock, warnings)
         return self._refusal(visit, form_request, form_request.request, decision)
 
     def _refusal(

@@ -55,6 +55,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What that means, if it is not."""
     pods: str | None = None
     """Only if the request ends it, or would: what happens to its pods."""
+    warnings: tuple[str, ...] = ()
+    """Only after booking or changing it: what may keep its pods from being created, such as a quota."""
     dry_run: bool = False
     """Whether this is the would-be result, and nothing was changed."""
 
@@ -81,6 +83,8 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
     end: Instant
     nodes: tuple[Place, ...]
     """Where the plan would have it."""
+    warnings: tuple[str, ...] = ()
+    """What may keep its pods from being created, such as a quota of the namespace."""
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,6 +331,7 @@ def booking_answer(
     pods: str | None = None,
     at_risk: bool = False,
     alternatives: tuple[Offer, ...] = (),
+    warnings: tuple[str, ...] = (),
     dry_run: bool = False,
 ) -> BookingAnswer:
     """A record as it is answered at this instant."""
@@ -354,6 +359,7 @@ def booking_answer(
         mirrored=mirrored,
         note=note,
         pods=pods,
+        warnings=warnings,
         dry_run=dry_run,
     )
 

@@ -75,8 +75,9 @@ class FakeAccess:
         self.calls: Counter[Subject] = Counter()
         self.problem: ApiError | None = None
 
-    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
         """Whether the subject is an administrator."""
+        assert not namespace
         assert (verb, group, resource) == ("administer", names.DOMAIN, "bookings")
         self.calls[who] += 1
         if self.problem:

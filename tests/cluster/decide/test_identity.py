@@ -68,10 +68,7 @@ def test_a_rule_of_one_source_does_not_apply_to_another() -> None:
     ],
 )
 def test_a_rule_folds_names_of_hubs_and_addresses_unless_it_says_otherwise(
-    source: Source,
-    raw: str,
-    fold: bool | None,
-    user: str,  # noqa: FBT001
+    source: Source, raw: str, *, fold: bool | None, user: str
 ) -> None:
     assert user_of(source, raw, [Rule(source=source, match=".+", fold=fold)]) == user
 

@@ -61,8 +61,8 @@ def test_a_rule_for_somebody_else_gives_no_name() -> None:
     assert of("oidc", "alice", *rules) == KnownAs(source="oidc")
 
 
-@given(st.text("abA@.-", min_size=1, max_size=6), st.booleans() | st.none())
-def test_every_name_that_is_given_is_the_users(user: str, fold: bool | None) -> None:  # noqa: FBT001
+@given(user=st.text("abA@.-", min_size=1, max_size=6), fold=st.booleans() | st.none())
+def test_every_name_that_is_given_is_the_users(user: str, *, fold: bool | None) -> None:
     rules = (
         Rule(source="jupyterhub", match=r"hub-(.+)", user=r"\1", fold=fold),
         Rule(source="jupyterhub", match=r"[^@]+", fold=fold),
