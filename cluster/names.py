@@ -24,6 +24,8 @@ FOLDER_PREFIX: Final = f"{PRODUCT}-"
 # --- resources ---------------------------------------------------------------------------------------
 NVIDIA_PREFIX: Final = "nvidia.com/"
 GPU_RESOURCE: Final = f"{NVIDIA_PREFIX}gpu"
+GPU_QUOTA: Final = f"requests.{GPU_RESOURCE}"
+"""How a ResourceQuota calls the number of whole GPUs."""
 MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
 
 # --- requests, written by users on Pods --------------------------------------------------------------

@@ -12,8 +12,6 @@ from cluster import names
 from cluster.objects.quantity import QuantityError, parse_count
 from cluster.objects.resource_quotas import ResourceQuota, ScopeRequirement
 
-KEY: Final = f"requests.{names.GPU_RESOURCE}"
-"""How a ResourceQuota calls the number of whole GPUs."""
 _PRIORITY_CLASS: Final = "PriorityClass"
 _USUAL: Final = frozenset({"NotTerminating", "NotBestEffort"})
 """Scopes of pods without a deadline, and of pods that request CPUs or memory."""
@@ -37,11 +35,11 @@ class GpuQuota:
 def gpu_quotas(quotas: Iterable[ResourceQuota], priority_class: str) -> Iterator[GpuQuota]:
     """The quotas that limit the GPUs of pods of this priority class."""
     for quota in quotas:
-        most = (quota.status.hard or {}).get(KEY)
+        most = (quota.status.hard or {}).get(names.GPU_QUOTA)
         if most is None or not _applies(quota, priority_class):
             continue
         try:
-            used = parse_count((quota.status.used or {}).get(KEY, "0"))
+            used = parse_count((quota.status.used or {}).get(names.GPU_QUOTA, "0"))
             yield GpuQuota(quota.metadata.name, parse_count(most), used)
         except QuantityError:
             continue

@@ -1,7 +1,6 @@
 """What the command line says of a quota, and of pods that could not be created."""
 
 from cluster import names
-from cluster.decide.gpu_quotas import KEY
 from cluster.kube.resources import EVENTS, QUOTAS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
@@ -9,7 +8,7 @@ from tests.booking.cli.conftest import Terminal
 
 
 def test_a_booking_that_a_quota_cannot_hold_is_made_with_a_warning(terminal: Terminal) -> None:
-    body = {"metadata": {"name": "gpus"}, "status": {"hard": {KEY: "1"}}}
+    body = {"metadata": {"name": "gpus"}, "status": {"hard": {names.GPU_QUOTA: "1"}}}
     terminal.served.kube.create(QUOTAS, body, namespace="research")
     done = terminal.run("book", "a100", "-g", "2", "--for", "2d", "-n", "research")
     assert (done.exit_code, done.stdout.startswith("Booked as")) == (0, True)

@@ -17,7 +17,7 @@ def test_a_user_sees_by_which_names_each_source_knows_them(terminal: Terminal) -
     assert "alice" in next(row for row in terminal.says("whoami", "-o", "wide").splitlines() if "Hub" in row)
 
 
-def test_somebody_whom_the_hub_takes_for_another_is_told_what_to_change(terminal: Terminal) -> None:
+def test_somebody_whom_the_hub_takes_for_another_learns_what_to_change(terminal: Terminal) -> None:
     terminal.served.tokens.names["MYoung-token"] = "MYoung"
     assert '"fold": true' in terminal.says("whoami", user="MYoung")
 

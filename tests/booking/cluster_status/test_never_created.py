@@ -26,7 +26,7 @@ def refusal(kind: str, name: str, minute: int = 0, message: str = QUOTA) -> Kube
 
 
 @pytest.mark.parametrize(
-    ("asked", "owner"),
+    ("queried", "owner"),
     [
         ("train", "train"),
         ("train", "train-7d9c5"),
@@ -36,17 +36,17 @@ def refusal(kind: str, name: str, minute: int = 0, message: str = QUOTA) -> Kube
         ("nightly", "nightly-29012345"),
     ],
 )
-def test_a_pod_is_asked_about_by_its_own_name_or_that_of_what_creates_it(asked: str, owner: str) -> None:
-    found = newest_about(asked, [refusal("X", "other"), refusal("ReplicaSet", owner)])
+def test_a_pod_is_asked_about_by_its_own_name_or_that_of_what_creates_it(queried: str, owner: str) -> None:
+    found = newest_about(queried, [refusal("X", "other"), refusal("ReplicaSet", owner)])
     assert found is not None
     assert found.involved_object.name == owner
 
 
 @pytest.mark.parametrize(
-    ("asked", "owner"), [("train", "train-eval-7d9c5"), ("trai", "train"), ("a.b", "axb")]
+    ("queried", "owner"), [("train", "train-eval-7d9c5"), ("trai", "train"), ("a.b", "axb")]
 )
-def test_a_controller_whose_name_only_begins_alike_is_another_one(asked: str, owner: str) -> None:
-    assert newest_about(asked, [refusal("ReplicaSet", owner)]) is None
+def test_a_controller_whose_name_only_begins_alike_is_another_one(queried: str, owner: str) -> None:
+    assert newest_about(queried, [refusal("ReplicaSet", owner)]) is None
 
 
 def test_the_newest_refusal_counts_in_whatever_field_its_time_is() -> None:

@@ -1,4 +1,4 @@
-"""An e-mail address stays in the database: no answer but its owner's, no metric, no line of the log holds it."""
+"""An e-mail address stays in the database: no answer but its owner's, no metric and no log holds it."""
 
 from collections.abc import Iterator
 from pathlib import Path

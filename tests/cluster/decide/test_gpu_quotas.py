@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.gpu_quotas import KEY, GpuQuota, gpu_quotas
+from cluster.decide.gpu_quotas import GpuQuota, gpu_quotas
 from cluster.objects.resource_quotas import ResourceQuota
 
-FULL = {"hard": {KEY: "4"}, "used": {KEY: "3"}}
+FULL = {"hard": {names.GPU_QUOTA: "4"}, "used": {names.GPU_QUOTA: "3"}}
 
 
 def found(spec: dict[str, Any], status: dict[str, Any] = FULL) -> list[GpuQuota]:
@@ -43,6 +43,11 @@ def test_a_quota_limits_booked_pods_by_its_scopes(spec: dict[str, Any], *, appli
 
 
 def test_a_quota_on_other_resources_or_one_that_cannot_be_read_limits_no_gpu() -> None:
-    assert found({}, {"hard": {"pods": "3"}}) == found({}, {}) == found({}, {"hard": {KEY: "many"}}) == []
-    assert found({}, {"hard": {KEY: "2"}}) == [GpuQuota("gpus", 2, 0)]
+    assert (
+        found({}, {"hard": {"pods": "3"}})
+        == found({}, {})
+        == found({}, {"hard": {names.GPU_QUOTA: "many"}})
+        == []
+    )
+    assert found({}, {"hard": {names.GPU_QUOTA: "2"}}) == [GpuQuota("gpus", 2, 0)]
     assert GpuQuota("gpus", 2, 5).left == 0

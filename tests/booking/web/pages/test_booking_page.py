@@ -13,7 +13,7 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.store_records import Block
 from booking.web.pages.layout import HEADERS
-from cluster.decide.gpu_quotas import KEY
+from cluster import names
 from cluster.kube.resources import QUOTAS
 from tests.booking.web.pages.site import DAY, ZONE, Site, page_text, token
 from tests.fakes.objects import A100, A6000
@@ -457,7 +457,7 @@ def test_a_wrong_address_is_a_page_in_a_browser_and_a_problem_for_programs(site:
 
 
 def test_a_quota_that_cannot_hold_the_booking_is_named_before_and_after_it_is_made(site: Site) -> None:
-    body = {"metadata": {"name": "gpus"}, "status": {"hard": {KEY: "1"}}}
+    body = {"metadata": {"name": "gpus"}, "status": {"hard": {names.GPU_QUOTA: "1"}}}
     site.kube.create(QUOTAS, body, namespace="research")
     fields = {"count": "2", "namespace": "research"}
     checked = page_text(book(site, "/check", **fields))

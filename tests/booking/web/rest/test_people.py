@@ -138,7 +138,7 @@ def test_everybody_sees_by_which_names_they_are_known(served: Served) -> None:
     assert body["notes"] == []
 
 
-def test_somebody_whose_notebooks_are_another_users_is_told(served: Served) -> None:
+def test_somebody_whose_notebooks_are_another_users_learns_so(served: Served) -> None:
     served.tokens.names["MYoung-token"] = "MYoung"
     body = served.ask("GET", "/api/v1/me", user="MYoung").get_json()
     assert "is the user 'myoung' here, and not you" in body["notes"][0]

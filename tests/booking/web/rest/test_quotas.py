@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from cluster import names
-from cluster.decide.gpu_quotas import KEY
 from cluster.kube.resources import EVENTS, QUOTAS
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
@@ -20,8 +19,8 @@ def lab(served: Served) -> Served:
     """The namespace default, with a quota of four GPUs of which three are used."""
     body = {
         "metadata": {"name": "gpus"},
-        "spec": {"hard": {KEY: "4"}},
-        "status": {"hard": {KEY: "4"}, "used": {KEY: "3"}},
+        "spec": {"hard": {names.GPU_QUOTA: "4"}},
+        "status": {"hard": {names.GPU_QUOTA: "4"}, "used": {names.GPU_QUOTA: "3"}},
     }
     served.kube.create(QUOTAS, body, namespace="default")
     return served
@@ -55,7 +54,12 @@ def test_who_books_more_than_a_quota_has_left_is_warned_before_and_after(lab: Se
 
 
 def test_a_booking_that_is_enlarged_is_warned_of_a_quota_that_can_never_hold_it(lab: Served) -> None:
-    lab.kube.patch(QUOTAS, "gpus", {"status": {"hard": {KEY: "2"}, "used": {KEY: "0"}}}, namespace="default")
+    lab.kube.patch(
+        QUOTAS,
+        "gpus",
+        {"status": {"hard": {names.GPU_QUOTA: "2"}, "used": {names.GPU_QUOTA: "0"}}},
+        namespace="default",
+    )
     booking = lab.booked(namespace="default", count=2)
     answer = lab.ask("PATCH", f"/api/v1/bookings/{booking}", json={"count": 3})
     assert "fewer than the 3 of this booking" in warnings(answer)[0]
@@ -91,6 +95,6 @@ def test_a_controller_that_has_created_its_pod_since_is_no_longer_explained_so(l
 
 def test_where_kubectl_alone_knew_why_the_quota_that_is_used_up_is_named(lab: Served) -> None:
     lab.signing_in.administrators.add("alice")
-    lab.kube.patch(QUOTAS, "gpus", {"status": {"used": {KEY: "4"}}}, namespace="default")
+    lab.kube.patch(QUOTAS, "gpus", {"status": {"used": {names.GPU_QUOTA: "4"}}}, namespace="default")
     assert "The ResourceQuota gpus of the namespace default has no GPU left" in lab.ask("GET", WHY).text
     assert "ResourceQuota" not in lab.ask("GET", WHY, user="bob").text
