@@ -356,12 +356,19 @@ def node_of_lease(lease: str) -> str | None:
 _NOT_IN_A_LABEL: Final = re.compile(r"[^A-Za-z0-9_.\s-]")
 
 
-def model_label(name: str) -> str:
-    """A GPU model in label form, as it is stored: the form of NVIDIA's feature discovery labels.
+def as_label(text: str) -> str:
+    """A text without what a label's value cannot have, as NVIDIA's feature discovery does; not shortened.
 
-    What a label's value cannot have is left out, as feature discovery does. Label form stays as it is.
+    >>> as_label("GeForce RTX(TM) 4090"), as_label("[]")
+    ('GeForce-RTXTM-4090', '')
+    """
+    return "-".join(_NOT_IN_A_LABEL.sub("", text).split()).strip("-_.")
+
+
+def model_label(name: str) -> str:
+    """A GPU model in label form, as it is stored; a name of which nothing is left stays as it is.
 
     >>> model_label("NVIDIA RTX A6000"), model_label("Quadro RTX 6000/8000 [TU102]")
     ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
     """
-    return "-".join(_NOT_IN_A_LABEL.sub("", name).split()).strip("-_.")
+    return as_label(name) or "-".join(name.split())

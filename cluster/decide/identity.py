@@ -28,7 +28,7 @@ UsersOf = Mapping[str, frozenset[str]]
 """Label of JupyterHub -> user ids of all known people who may have it."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     r"""``match``: a regular expression for the whole raw name; ``user``: a template (``\1``)."""
 
     source: Source

@@ -77,7 +77,7 @@ def label_value(text: str) -> str:
     >>> label_value("NVIDIA GeForce RTX(TM) 4090")
     'NVIDIA-GeForce-RTXTM-4090'
     """
-    return names.model_label(text)[:LONGEST].strip("-_.")
+    return names.as_label(text)[:LONGEST].strip("-_.")
 
 
 def family(compute: tuple[int, int]) -> str:

@@ -125,7 +125,7 @@ def _read_gpu(nvml: Nvml, index: int, numa_of: Callable[[str], int | None]) -> l
 
 
 def _model(facts: GpuFacts) -> str:
-    return names.model_label(facts.name) or _NAMELESS
+    return names.as_label(facts.name) or _NAMELESS
 
 
 def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevice:

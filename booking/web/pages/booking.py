@@ -145,7 +145,8 @@ class BookingPages:
         problem = self._parts.unknown_capacity()
         range_ = _range(visit)
         overview = None if problem else self._overview(visit, range_)
-        table = table_of(overview, range_, opened=request.args.get("open"), problem=problem)
+        opened = names.model_label(request.args.get("open", "")) or None
+        table = table_of(overview, range_, opened=opened, problem=problem)
         if range_.axis.shows(visit.clock.now):
             choices = [Choice(row.label, row.title, row.free, row.capacity) for row in table.rows]
         else:

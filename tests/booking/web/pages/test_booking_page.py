@@ -465,3 +465,11 @@ def test_a_quota_that_cannot_hold_the_booking_is_named_before_and_after_it_is_ma
     assert "ResourceQuota gpus lets pods of the namespace research request 1 GPU in all" in checked
     booked = book(site, **fields).headers["Location"].partition("#")[0]
     assert "ResourceQuota gpus" in page_text(site.see(booked))
+
+
+def test_a_link_may_spell_a_model_as_its_driver_does(site: Site) -> None:
+    spelled = A6000.replace("-", " ")
+    page = site.see("/", query_string={"model": spelled, "open": spelled}).text
+    assert f'value="{A6000}" selected' in page
+    assert site.see("/inside", query_string={"model": spelled}, headers=HTMX).status_code == 200
+    assert page.count('<details class="more" open') == 1
