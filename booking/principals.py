@@ -10,6 +10,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The user id, to which identity rules have mapped the raw name."""
     name: str
     """The raw name from the API server or the identity provider."""
+    account: str = ""
+    """The name by which the API server knows them, for reviews of their permissions; empty: it knows none."""
     groups: frozenset[str] = frozenset()
     is_administrator: bool = False
     """Whether they may ``administer`` bookings, by the API server's decision."""

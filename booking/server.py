@@ -209,8 +209,8 @@ def _app(backends: _Backends) -> "WSGIApplication":
         gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )
-    parts = _parts(backends, service)
     roles = Roles(AccessReviews(backends.asking), clock)
+    parts = _parts(backends, service, roles)
     tokens = TokenReviews(backends.asking, settings.audiences)
     bearers = Authenticator(tokens, settings.identity_rules, clock, roles, audience=audience)
     oidc = provider_of(settings)
@@ -250,7 +250,7 @@ def _strangers(backends: _Backends) -> AnonymousLimits:
         raise SettingsError(f"The setting {name} is not a list of networks: {error}.") from error
 
 
-def _parts(backends: _Backends, service: BookingService) -> Parts:
+def _parts(backends: _Backends, service: BookingService, roles: Roles) -> Parts:
     """The dependencies of the REST API."""
     policy, clock = backends.policy, backends.clock
     live = ClusterStatus(
@@ -260,6 +260,7 @@ def _parts(backends: _Backends, service: BookingService) -> Parts:
         backends.terms,
         visibility=lambda: policy.current().visibility,
         unready_reason=backends.nodes.unready_reason,
+        may_read_events=roles.may_read_events,
     )
     return Parts(
         bookings=service,

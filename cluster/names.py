@@ -4,6 +4,7 @@ Users may write keys of ``gpu-booking.io/`` (requests). Only this product writes
 ``state.gpu-booking.io/`` (law L7).
 """
 
+import re
 from typing import Final
 
 DOMAIN: Final = "gpu-booking.io"
@@ -23,6 +24,8 @@ FOLDER_PREFIX: Final = f"{PRODUCT}-"
 # --- resources ---------------------------------------------------------------------------------------
 NVIDIA_PREFIX: Final = "nvidia.com/"
 GPU_RESOURCE: Final = f"{NVIDIA_PREFIX}gpu"
+GPU_QUOTA: Final = f"requests.{GPU_RESOURCE}"
+"""How a ResourceQuota calls the number of whole GPUs."""
 MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
 
 # --- requests, written by users on Pods --------------------------------------------------------------
@@ -362,10 +365,22 @@ def node_of_lease(lease: str) -> str | None:
     return lease.removeprefix(NODE_LEASE_PREFIX) if lease.startswith(NODE_LEASE_PREFIX) else None
 
 
-def model_label(name: str) -> str:
-    """A GPU model in label form, as it is stored: the form of NVIDIA's feature discovery labels.
+_NOT_IN_A_LABEL: Final = re.compile(r"[^A-Za-z0-9_.\s-]")
 
-    >>> model_label("NVIDIA RTX A6000")
-    'NVIDIA-RTX-A6000'
+
+def as_label(text: str) -> str:
+    """A text without what a label's value cannot have, as NVIDIA's feature discovery does; not shortened.
+
+    >>> as_label("GeForce RTX(TM) 4090"), as_label("[]")
+    ('GeForce-RTXTM-4090', '')
     """
-    return "-".join(name.split())
+    return "-".join(_NOT_IN_A_LABEL.sub("", text).split()).strip("-_.")
+
+
+def model_label(name: str) -> str:
+    """A GPU model in label form, as it is stored; a name of which nothing is left stays as it is.
+
+    >>> model_label("NVIDIA RTX A6000"), model_label("Quadro RTX 6000/8000 [TU102]")
+    ('NVIDIA-RTX-A6000', 'Quadro-RTX-60008000-TU102')
+    """
+    return as_label(name) or "-".join(name.split())

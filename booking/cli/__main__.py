@@ -16,6 +16,7 @@ from booking.cli.commands.earliest import earliest
 from booking.cli.commands.listing import listing
 from booking.cli.commands.policy import policy
 from booking.cli.commands.status import status
+from booking.cli.commands.whoami import whoami
 from booking.cli.commands.why import why
 from cluster import names
 from cluster.process import logs
@@ -58,6 +59,7 @@ for _command in (
     earliest,
     status,
     why,
+    whoami,
     policy,
     admin,
     completion,

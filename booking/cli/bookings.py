@@ -14,6 +14,7 @@ from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import UnclearTimeError
+from cluster import names
 from cluster.objects.inventory import mig_profile
 
 _LIVE: Final = frozenset({"planned", "active"})
@@ -90,6 +91,8 @@ def print_booking(server: ServerConnection, booking: dict[str, Any], form: Forma
         click.echo(booking["pods"])
     if booking.get("note"):
         click.echo(booking["note"], err=True)
+    for warning in booking.get("warnings") or () if form in output.FOR_PEOPLE else ():
+        click.echo(f"Warning: {output.printable(warning)}", err=True)
 
 
 def book(
@@ -156,11 +159,11 @@ def _models(server: ServerConnection) -> list[str]:
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:
-    """The model of exactly this name, else all that contain it; case is ignored, spaces are hyphens.
+    """The model of exactly this name, else all that contain it; case is ignored, any spelling counts.
 
     The models of MIG devices contain that of their GPU: they count only if no GPU's model contains the word.
     """
-    folded = word.replace(" ", "-").casefold()
+    folded = names.model_label(word).casefold()
     same = [each for each in known if each.casefold() == folded]
     found = [each for each in known if folded in each.casefold()]
     return same or [each for each in found if mig_profile(each) is None] or found

@@ -70,7 +70,7 @@ def known_models(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Existing models; a part of the name is enough, as it is for the command."""
-    folded = incomplete.replace(" ", "-").casefold()
+    folded = names.model_label(incomplete).casefold()
 
     def find() -> Iterator[CompletionItem]:
         for each in _listed(context, "availability", field="models"):

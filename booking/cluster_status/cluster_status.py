@@ -4,7 +4,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 from booking import wording
+from booking.cluster_status import quota_messages
+from booking.cluster_status.namespace_facts import NamespaceFacts
+from booking.cluster_status.never_created import last_seen, newest_about, why_never_created
 from booking.cluster_status.now import Now, now_of
 from booking.cluster_status.snapshot import StatusSnapshot, about, take
 from booking.cluster_status.viewer import Viewer
@@ -13,17 +18,25 @@ from booking.errors import ClusterError, UnknownPodError
 from booking.eviction_settings import EvictionSettings
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
+from cluster import names
 from cluster.cache import BookingPlans, ClusterCache
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
-from cluster.objects.pods import Pod
+from cluster.objects.demand import demand
+from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.process.clock import Clock
 from cluster.process.probes import Check
+
+log = structlog.get_logger(__name__)
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 """Names that Kubernetes allows; the API server is asked for no other."""
+
+
+def _nobody(_who: Principal, _namespace: str) -> bool:
+    return False
 
 
 class ClusterStatus:
@@ -38,6 +51,7 @@ class ClusterStatus:
         *,
         visibility: Callable[[], Visibility],
         unready_reason: Check,
+        may_read_events: Callable[[Principal, str], bool] = _nobody,
     ) -> None:
         """Create it.
 
@@ -48,10 +62,13 @@ class ClusterStatus:
             terms: the administrator's settings.
             visibility: what people see of others.
             unready_reason: why the cache cannot be trusted now.
+            may_read_events: whether the API server lets a user read the Events of a namespace.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._booking_plans = BookingPlans(cache)
         self._visibility, self._unready_reason = visibility, unready_reason
+        self._may_read_events = may_read_events
+        self._namespace_facts = NamespaceFacts(kube, clock)
 
     def now(self, who: Principal) -> Now:
         """Nodes, devices, holders, and who would be evicted next.
@@ -62,18 +79,24 @@ class ClusterStatus:
         return now_of(self._snapshot(), self._viewer(who))
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
-        """Why a pod waits, or holds what it holds.
+        """Why a pod waits, holds what it holds, or does not exist because its controller could not create it.
+
+        The name may also be that of the controller: a Deployment, Job, StatefulSet and the like.
 
         Raises:
-            UnknownPodError: there is no pod of that name that this user may see.
+            UnknownPodError: there is no pod of that name that this user may see, and none was refused.
             ClusterError: the state of the cluster is not known now, or the API server does not answer.
         """
         snapshot = self._snapshot(self._booking_plans)
         pod = self._found(snapshot, namespace, name)
         viewer = self._viewer(who)
         if pod is None or not viewer.may_ask_about(pod):
+            refused = None if pod is not None else self._never_created(viewer, snapshot, namespace, name)
+            if refused is not None:
+                return refused
             raise UnknownPodError(
                 f"You have no pod {wording.quoted(name)} in the namespace {wording.quoted(namespace)}."
+                f"{self._quota_hint(viewer, snapshot, namespace)}"
             )
         return why_of(pod, about(pod, snapshot, self._booking_plans), viewer)
 
@@ -82,6 +105,55 @@ class ClusterStatus:
         pods = self._snapshot().pods.values()
         own = (pod for pod in pods if Viewer.user_of(pod) == who.user)
         return tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in own))
+
+    def quota_warnings(self, user: str, namespace: str | None, count: int) -> tuple[str, ...]:
+        """Warnings that a quota may refuse pods of a user's booking of so many GPUs in this namespace.
+
+        None for a booking without a namespace: its pods may be anywhere.
+        """
+        if namespace is None or not _NAMESPACE.fullmatch(namespace):
+            return ()
+        own = sum(
+            demand(container_needs(pod)).get(names.GPU_RESOURCE, 0)
+            for pod in dict(self._cache.pods).values()
+            if pod.metadata.namespace == namespace and Viewer.user_of(pod) == user and not is_terminal(pod)
+        )
+        quotas = self._namespace_facts.quotas(namespace)
+        return tuple(quota_messages.warnings(quotas, namespace=namespace, count=count, own=own))
+
+    def _never_created(
+        self, viewer: Viewer, snapshot: StatusSnapshot, namespace: str, name: str
+    ) -> Why | None:
+        """Why the pods of a controller were refused; None if they were not, or may not be seen."""
+        if not self._may_see_inside(viewer, snapshot, namespace) or not _POD.fullmatch(name):
+            return None
+        try:
+            event = newest_about(name, self._namespace_facts.refusals(namespace))
+            if event is None:
+                return None
+            since = self._namespace_facts.creations(namespace, event.involved_object.name)
+        except ApiError as error:
+            log.warning("the Events of a namespace cannot be read", namespace=namespace, error=str(error))
+            return None
+        if any(last_seen(each) > last_seen(event) for each in since):
+            return None
+        return why_never_created(event, namespace=namespace, name=name)
+
+    def _quota_hint(self, viewer: Viewer, snapshot: StatusSnapshot, namespace: str) -> str:
+        """That a quota refuses every pod with GPUs: kubectl has told the user alone who created the pod."""
+        if not self._may_see_inside(viewer, snapshot, namespace):
+            return ""
+        message = quota_messages.used_up(self._namespace_facts.quotas(namespace), namespace)
+        return f" {message}" if message else ""
+
+    def _may_see_inside(self, viewer: Viewer, snapshot: StatusSnapshot, namespace: str) -> bool:
+        """Whether a user may learn which pods of a namespace were refused."""
+        if not _NAMESPACE.fullmatch(namespace):
+            return False
+        known = snapshot.namespaces.get(namespace)
+        is_owner = known is not None and known.owner == viewer.who.user
+        is_administrator = viewer.who.is_administrator
+        return is_owner or is_administrator or self._may_read_events(viewer.who, namespace)
 
     def _snapshot(self, booking_plans: BookingPlans | None = None) -> StatusSnapshot:
         problem = self._unready_reason()

@@ -30,6 +30,7 @@ from booking.service.context import Evictions, GpuOrders, ServiceContext, random
 from booking.service.current_policy import CurrentPolicy
 from booking.service.ending import Ending
 from booking.service.idempotency import Key, answered, spend
+from booking.service.known_names import KnownNames, known_names
 from booking.service.overview import Overview
 from booking.service.pagination import Page
 from booking.service.queries import ModelAvailability
@@ -214,6 +215,10 @@ class BookingService(ClusterOrders):
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
         """The caller's limits now, by name of the limit; lengths are ISO 8601."""
         return queries.limits(self._context, who, model=model)
+
+    def known_names(self, who: Principal) -> KnownNames:
+        """The names of each source by which the caller is known."""
+        return known_names(self._context, who)
 
     # --- changing and ending ---------------------------------------------------------------------------
     def change(

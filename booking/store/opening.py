@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from booking.errors import StoreError
 from booking.store.engine import Engine, readable_errors
+from booking.store.model_names import normalise_models
 from booking.store.postgres import PostgresEngine
 from booking.store.schema import bring_to, create_or_check, version_of
 from booking.store.sqlite import SqliteEngine
@@ -73,6 +74,7 @@ def prepared(engine: Engine) -> tuple[str, int]:
     try:
         with alone_with(line.database):
             create_or_check(line.database, engine.name)
+            normalise_models(line.database)
             ((store_id, incarnation, _),) = line.rows(engine.asks)
         if isinstance(engine, SqliteEngine):
             engine.keep_log()

@@ -32,6 +32,11 @@ class PeopleRead(Transaction):
         rows = self._all(PersonRow.select(PersonRow.user).where(lowered).order_by(PersonRow.user))
         return [str(row["user"]) for row in rows]
 
+    def email_of(self, user: str) -> str | None:
+        """The user's own address, as their identity provider gave it; None if it gave none."""
+        rows = self._all(PersonRow.select(PersonRow.email).where(PersonRow.user == user))
+        return next((str(row["email"]) for row in rows), None)
+
 
 class PeopleWrite(WritingTransaction):
     """Writes sessions and e-mail addresses."""

@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from booking.principals import Principal
+from booking.ttl_cache import KnownUsers, TtlCache
 from booking.web.problems import NO_TOKEN, NOT_A_USER, ProblemError, unavailable
 from booking.web.roles import Roles
-from booking.web.ttl_cache import KnownUsers, TtlCache
 from cluster import names
 from cluster.decide.identity import Rule, Source, is_address, user_of
 from cluster.kube.errors import ApiError
@@ -145,5 +145,9 @@ def principal_of(
             f"{seen if is_address(raw) else ''}",
         )
     return Principal(
-        user=user, name=raw, groups=subject.groups, is_administrator=roles.is_administrator(subject)
+        user=user,
+        name=raw,
+        account=subject.name,
+        groups=subject.groups,
+        is_administrator=roles.is_administrator(subject),
     )

@@ -15,7 +15,7 @@ from booking.policy.policy import FILE_VERSION
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.server_metrics import ServerMetrics
-from booking.service import Key, ModelAvailability, Page
+from booking.service import Key, KnownNames, ModelAvailability, Page
 from booking.service.context import GpuOrder, PodToEvict
 from booking.service.ending import Ending
 from booking.store_records import AuditEntry, Block, Denied, Exemption, Filters
@@ -155,6 +155,10 @@ class Bookings(Protocol):
         """The caller's limits; lengths are ISO 8601."""
         ...
 
+    def known_names(self, who: Principal) -> KnownNames:
+        """The names by which the caller is known."""
+        ...
+
     def blocks(self, who: Principal) -> Sequence[Block]:
         """Maintenance blocks that are not over."""
         ...
@@ -273,6 +277,10 @@ class Live(Protocol):
 
     def why(self, who: Principal, namespace: str, name: str) -> Why:
         """Why a pod waits, or holds what it holds."""
+        ...
+
+    def quota_warnings(self, user: str, namespace: str | None, count: int) -> Sequence[str]:
+        """Warnings that a quota of the namespace may refuse pods of a user's booking of so many GPUs."""
         ...
 
     def mine(self, who: Principal) -> Sequence[tuple[str, str]]:

@@ -4,8 +4,9 @@ from typing import Final, TypedDict
 
 import structlog
 
+from booking.principals import Principal
+from booking.ttl_cache import TtlCache
 from booking.web.problems import unavailable
-from booking.web.ttl_cache import TtlCache
 from cluster import names
 from cluster.kube.access_review import Access
 from cluster.kube.errors import ApiError
@@ -35,6 +36,7 @@ class Roles:
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
         self._known: TtlCache[Subject, bool] = TtlCache(clock)
+        self._readers: TtlCache[tuple[Subject, str], bool] = TtlCache(clock)
 
     def is_administrator(self, who: Subject) -> bool:
         """Whether the user is an administrator.
@@ -43,6 +45,18 @@ class Roles:
             ProblemError: 503, the API server is unreachable: that does not count as a no.
         """
         return self._known.get(who, lambda: self._reviewed(who))
+
+    def may_read_events(self, who: Principal, namespace: str) -> bool:
+        """Whether the API server lets the user list the Events of a namespace; False while unknown."""
+        subject = Subject(who.account, who.groups)
+        try:
+            return bool(who.account) and self._readers.get(
+                (subject, namespace),
+                lambda: self._access.may(subject, "list", group="", resource="events", namespace=namespace),
+            )
+        except ApiError as error:
+            log.warning("an access review failed", error=str(error))
+            return False
 
     def _reviewed(self, who: Subject) -> bool:
         try:

@@ -14,7 +14,7 @@ from cluster import names
 from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.bookings import Booking
-from cluster.objects.inventory import mig_profile
+from cluster.objects.inventory import spellings_of
 from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
 
@@ -142,7 +142,7 @@ def is_of_model(pod: Candidate, booking: Booking) -> bool:
     """Whether the pod's devices, or those that it accepts before it has any, are of the booking's model."""
     if pod.has:
         return pod.has == {booking.spec.model}
-    called = {booking.spec.model, mig_profile(booking.spec.model)}
+    called = spellings_of(booking.spec.model)
     return called.isdisjoint(pod.refuses) and (not pod.accepts or not called.isdisjoint(pod.accepts))
 
 

@@ -21,16 +21,22 @@ ACCOUNTS: Final = "system:serviceaccount:"
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 """The creator of pods of Deployments and Jobs, if the controllers have no ServiceAccounts of their own."""
 
+_FOLDED: Final = frozenset({"jupyterhub", "maia"})
+"""Sources whose names are lower-cased unless a rule says otherwise."""
+
 UsersOf = Mapping[str, frozenset[str]]
 """Label of JupyterHub -> user ids of all known people who may have it."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     r"""``match``: a regular expression for the whole raw name; ``user``: a template (``\1``)."""
 
     source: Source
     match: str
     user: str = r"\g<0>"
+    fold: bool | None = None
+    """Whether capital letters of the raw name count as small ones, and the user id gets small ones. None: for
+    names from a JupyterHub, which lower-cases names itself, and for e-mail addresses (ADR 67)."""
 
     def __post_init__(self) -> None:
         """Refuse a rule that cannot be used.
@@ -52,6 +58,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
                 f"The user {self.user!r} of the identity rule {self.match!r} cannot be filled in: {error}."
             ) from error
 
+    def folds(self, raw: str) -> bool:
+        """Whether this raw name is lower-cased before it is matched."""
+        return self.fold if self.fold is not None else self.source in _FOLDED or is_address(raw)
+
+    def match_of(self, raw: str) -> re.Match[str] | None:
+        """The match of a raw name of the rule's source, lower-cased where it is folded."""
+        if self.folds(raw):
+            # Not beyond ASCII, where a pattern's "s" would also match another letter than "s" and "S".
+            return re.fullmatch(self.match, raw.lower(), re.IGNORECASE if raw.isascii() else re.NOFLAG)
+        return re.fullmatch(self.match, raw)
+
 
 DEFAULT_RULES: Final = (
     Rule(source="kubernetes", match=r"(?!system:)[^@\n]+"),
@@ -70,7 +87,7 @@ def is_address(raw: str) -> bool:
 def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> str | None:
     """The user id of a raw name by the first rule that matches; None if it has no user."""
     for rule in rules:
-        found = re.fullmatch(rule.match, raw) if rule.source == source else None
+        found = rule.match_of(raw) if rule.source == source else None
         if found:
             return found.expand(rule.user) or None
     return None
@@ -97,6 +114,8 @@ def users_by_label(known: Iterable[str], rules: Iterable[Rule] = DEFAULT_RULES) 
     rules = tuple(rules)
     for raw in known:
         user = user_of("jupyterhub", raw, rules)
-        for label in labels_of(raw) if user else ():
+        # A hub may have lower-cased the name that its user signed in with.
+        spelled = {raw, raw.lower()} if user_of("jupyterhub", raw.lower(), rules) == user else {raw}
+        for label in frozenset().union(*map(labels_of, spelled)) if user else ():
             table[label] = table.get(label, frozenset()) | {user or ""}
     return table

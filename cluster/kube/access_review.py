@@ -75,8 +75,8 @@ def may_i(kube: Kube, right: Permission) -> bool:
 class Access(Protocol):
     """Reviews the permissions of users."""
 
-    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
-        """Whether a user has this permission in the whole cluster.
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
+        """Whether a user has this permission; in the whole cluster if no namespace is named.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -90,8 +90,10 @@ class AccessReviews:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
         """See ``Access``."""
         attributes = {"group": group, "resource": resource, "verb": verb}
+        if namespace:
+            attributes["namespace"] = namespace
         spec = {"user": who.name, "groups": sorted(who.groups), "resourceAttributes": attributes}
         return self._kube.create(ACCESS_REVIEWS, {"spec": spec}).status.allowed

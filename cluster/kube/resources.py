@@ -23,6 +23,7 @@ from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.notebooks import Notebook
 from cluster.objects.pods import Pod
+from cluster.objects.resource_quotas import ResourceQuota
 from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
 
@@ -90,6 +91,19 @@ def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
+class InvolvedObject(Partial, frozen=True):
+    """The object that an Event is about."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class EventSeries(Partial, frozen=True):
+    """``series`` of an Event that is repeated."""
+
+    last_observed_time: datetime | None = None
+
+
 class KubeEvent(Partial, frozen=True):
     """A v1 Event: a message about an object, for people (``kubectl describe``)."""
 
@@ -100,6 +114,9 @@ class KubeEvent(Partial, frozen=True):
     count: int | None = None
     first_timestamp: datetime | None = None
     last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+    series: EventSeries | None = None
+    involved_object: InvolvedObject = InvolvedObject()
 
 
 class WholePod(Partial, frozen=True):
@@ -145,6 +162,9 @@ NAMESPACES: Final = Resource(
 )
 EVENTS: Final = Resource(
     group="", version="v1", plural="events", kind="Event", namespaced=True, type=KubeEvent
+)
+QUOTAS: Final = Resource(
+    group="", version="v1", plural="resourcequotas", kind="ResourceQuota", namespaced=True, type=ResourceQuota
 )
 LEASES: Final = Resource(
     group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease

@@ -7,6 +7,8 @@ reclaimer. The schema is in the chart (``files/bookings.yaml``).
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+import msgspec
+
 from cluster import names
 from cluster.objects.meta import Meta, Partial
 
@@ -41,6 +43,12 @@ class BookingSpec(Partial, frozen=True):
     """The resource under which the nodes offer the model: another one for MIG devices."""
     store_id: str = ""
     """The id of the database that it comes from (law L9)."""
+
+    def __post_init__(self) -> None:
+        """Bring the model to label form: an earlier mirror wrote some characters more."""
+        label = names.model_label(self.model)
+        if label != self.model:
+            msgspec.structs.force_setattr(self, "model", label)
 
 
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Final
 
 from cluster import names
-from cluster.objects.inventory import Device
+from cluster.objects.inventory import Device, spellings
 from cluster.objects.pods import Pod, requested_models
 from cluster.objects.quantity import QuantityError, parse_amount
 
@@ -38,10 +38,12 @@ class DeviceSelector:
 
     def takes(self, device: Device) -> bool:
         """Whether it accepts the device. Memory that the driver does not report counts as 0 (law L6)."""
-        if self.models and device.model not in self.models and device.profile not in self.models:
-            return False
-        if device.model in self.not_models or device.profile in self.not_models:
-            return False
+        if self.models or self.not_models:
+            names_of_it = spellings(device)
+            if self.models and self.models.isdisjoint(names_of_it):
+                return False
+            if not self.not_models.isdisjoint(names_of_it):
+                return False
         if device.memory < self.min_memory:
             return False
         if self.uuids and device.uuid not in self.uuids and device.parent not in self.uuids:

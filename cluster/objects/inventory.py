@@ -15,6 +15,7 @@ an unhealthy GPU), which more than halves the text for sixteen GPUs of seven MIG
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -24,6 +25,10 @@ from cluster.objects.meta import UNREADABLE, Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
 _MIG: Final = "-MIG-"
+LONGEST_LABEL: Final = 63
+"""Characters of a label's value."""
+_REMEMBERED: Final = 256
+"""Names of models in label form that are kept: more than a cluster has."""
 _BLANKS: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
 """The values that a MIG device may inherit from its GPU, and what each is when it is left out."""
 
@@ -82,7 +87,7 @@ def decode_inventory(text: str) -> tuple[Device, ...]:
         raise InventoryError(f"The annotation {names.INVENTORY} is not an inventory: {error}.") from error
     if nameless := [device.uuid for device in devices if not device.model]:
         raise InventoryError(f"The annotation {names.INVENTORY} says no model of {nameless[0]}.")
-    return devices
+    return tuple(map(_labelled, devices))
 
 
 def inventory_of(node: Node) -> tuple[Device, ...]:
@@ -125,7 +130,7 @@ def mig_model(model: str, profile: str) -> str:
     >>> mig_model("NVIDIA-A100-SXM4-80GB", "1g.10gb")
     'NVIDIA-A100-SXM4-80GB-MIG-1g.10gb'
     """
-    return f"{model}{_MIG}{profile}"
+    return _label(f"{model}{_MIG}{profile}")
 
 
 def mig_profile(model: str) -> str | None:
@@ -135,6 +140,34 @@ def mig_profile(model: str) -> str | None:
     '1g.10gb'
     """
     return model.rpartition(_MIG)[2] if _MIG in model else None
+
+
+def spellings(device: Device) -> frozenset[str]:
+    """Everything by which a pod may ask for the device's model, in label form.
+
+    Its model, the beginning of it that feature discovery's label has room for, and its MIG profile.
+    """
+    return _spellings(device.model, device.profile or "")
+
+
+def spellings_of(model: str) -> frozenset[str]:
+    """Everything by which a pod may ask for devices of a model; see ``spellings``."""
+    return _spellings(model, mig_profile(model) or "")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _spellings(model: str, profile: str) -> frozenset[str]:
+    found = (model, model[:LONGEST_LABEL].strip("-_."), names.model_label(profile))
+    return frozenset(each for each in found if each)
+
+
+_label: Final = lru_cache(maxsize=_REMEMBERED)(names.model_label)
+
+
+def _labelled(device: Device) -> Device:
+    """The device with its model in label form; an earlier agent wrote some characters more."""
+    label = _label(device.model)
+    return device if label == device.model else msgspec.structs.replace(device, model=label)
 
 
 def _mig_resource(profile: str) -> str:

@@ -46,6 +46,10 @@ def decode_blocks(text: str) -> tuple[MaintenanceBlock, ...]:
         BlocksError: the text cannot be read.
     """
     try:
-        return _BLOCKS.decode(text)
+        found = _BLOCKS.decode(text)
     except UNREADABLE as error:
         raise BlocksError(f"The annotation {names.BLOCKS} cannot be read: {error}.") from error
+    return tuple(
+        block if block.model is None else msgspec.structs.replace(block, model=names.model_label(block.model))
+        for block in found
+    )

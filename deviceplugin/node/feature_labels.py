@@ -6,7 +6,6 @@ Its labels describe one model for each node. If there are several, they describe
 GPUs, or ``gfd.timestamp``, since we are another program.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,8 +39,6 @@ LATER_FAMILIES: Final = {(7, 5): "turing", (8, 9): "ada-lovelace"}
 """Families whose numbers begin among those of an earlier family."""
 INVALID: Final = "INVALID"
 """Part of the product's name if MIG strategy ``single`` advertises nothing."""
-
-_DISALLOWED: Final = re.compile(r"[^A-Za-z0-9-_. ]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +77,7 @@ def label_value(text: str) -> str:
     >>> label_value("NVIDIA GeForce RTX(TM) 4090")
     'NVIDIA-GeForce-RTXTM-4090'
     """
-    plain = "-".join(_DISALLOWED.sub("", text).split())
-    return plain[:LONGEST].strip("-_.")
+    return names.as_label(text)[:LONGEST].strip("-_.")
 
 
 def family(compute: tuple[int, int]) -> str:

@@ -14,6 +14,8 @@ from cluster.objects.inventory import Device, mig_model
 from deviceplugin.nvml.health import HealthState, Scope, State
 from deviceplugin.nvml.interface import GpuFacts, MigFacts, Nvml, NvmlError
 
+_NAMELESS: Final = "unknown"
+"""The model of a GPU whose name has no letter that a label may have."""
 _GONE: Final = "NVML does not list this GPU any more"
 MIG_GONE: Final = "This MIG device does not exist any more"
 MOST_GONE: Final = 4_000
@@ -110,7 +112,7 @@ def _read_gpu(nvml: Nvml, index: int, numa_of: Callable[[str], int | None]) -> l
         published=Device(
             uuid=uuid,
             index=index,
-            model=names.model_label(facts.name),
+            model=_model(facts),
             memory=facts.memory_mib or 0,
             numa=numa_of(facts.pci),
         ),
@@ -122,12 +124,16 @@ def _read_gpu(nvml: Nvml, index: int, numa_of: Callable[[str], int | None]) -> l
     return [whole, *(_mig_device(whole, facts, part) for part in parts or ())]
 
 
+def _model(facts: GpuFacts) -> str:
+    return names.as_label(facts.name) or _NAMELESS
+
+
 def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevice:
     return NodeDevice(
         published=Device(
             uuid=part.uuid,
             index=whole.published.index,
-            model=mig_model(names.model_label(facts.name), part.profile),
+            model=mig_model(_model(facts), part.profile),
             memory=part.memory_mib,
             numa=whole.published.numa,
             parent=whole.uuid,

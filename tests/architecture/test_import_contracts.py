@@ -200,6 +200,7 @@ CLIMBS = (
     ("booking/web/rest/idempotency_keys.py", "booking.web.rest.slots", "Inside booking.web.rest"),
     ("booking/web/login/sessions.py", "booking.web.login.session_auth", "Inside booking.web.login"),
     ("booking/service/authorization.py", "booking.service.evaluation", "Inside booking.service"),
+    ("booking/cluster_status/viewer.py", "booking.cluster_status.why", "Inside booking.cluster_status"),
     ("booking/availability/start_search.py", "booking.availability.replan", "Inside booking.availability"),
     ("booking/admission/owner.py", "booking.admission.cover_message", "Inside booking.admission"),
     (

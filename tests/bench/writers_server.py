@@ -50,9 +50,9 @@ class Names:
 class NoRoles:
     """Nobody is an administrator."""
 
-    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
         """False."""
-        del who, verb, group, resource
+        del who, verb, group, resource, namespace
         return False
 
 

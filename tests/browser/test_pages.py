@@ -25,6 +25,7 @@ PAGES: Final = {
     "maintenance": "/admin",
     "exemptions": "/admin/exemptions",
     "everybody's": "/admin/bookings",
+    "whoami": "/whoami",
     "policy": "/admin/policy",
     "audit": "/admin/audit",
     "denied": "/admin/denied",

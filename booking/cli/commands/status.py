@@ -13,6 +13,7 @@ from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row, printing
 from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
+from cluster import names
 
 _HIDDEN = "(somebody)"
 _SQUATTER = "squatter"
@@ -68,7 +69,7 @@ def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str,
             f"No node with GPUs is called {', '.join(map(wording.quoted, missing))}: there are"
             f" {', '.join(known) or 'none'}."
         )
-    wanted = (model or "").replace(" ", "-").casefold()
+    wanted = names.model_label(model or "").casefold()
 
     def is_wanted(label: object) -> bool:
         return not wanted or wanted in str(label or "").casefold()

@@ -1,6 +1,6 @@
 """``kubectl gpu why``."""
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,6 +11,12 @@ from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing
 from booking.cli.typed_names import NAME, namespace_and_name
 
+_CONTROLLERS: Final = (
+    *("cronjob/", "daemonset/", "ds/", "deployment/", "deploy/", "job/"),
+    *("replicaset/", "rs/", "statefulset/", "sts/"),
+)
+"""What kubectl allows before the name of a controller of pods."""
+
 
 @click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
 @click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=False))
@@ -19,10 +25,12 @@ from booking.cli.typed_names import NAME, namespace_and_name
 def why(pod: str, output: Format, **options: Any) -> None:
     """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that.
 
-    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
+    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it. For pods that could not even be
+    created, name their Deployment, Job or StatefulSet.
     """
     server = connection_of(options)
-    namespace, name = namespace_and_name(server, pod)
+    kind = next((each for each in _CONTROLLERS if pod.startswith(each)), "")
+    namespace, name = namespace_and_name(server, pod.removeprefix(kind))
     answer = server.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
     if output not in {"table", "wide"}:
         printed.show(answer, [answer], (), output=output, name=lambda a: f"pod/{a['name']}", empty="")

@@ -12,6 +12,7 @@ from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, protect
 from booking.web.pages.live import LivePages
 from booking.web.pages.mine import MinePages
+from booking.web.pages.whoami import WhoamiPage
 
 NAME: Final = "pages"
 """Name of the blueprint: Flask puts it before every endpoint's name."""
@@ -41,6 +42,7 @@ def pages(parts: PageParts) -> Blueprint:
         ("GET", "/now", "now", live.now),
         ("GET", "/why", "ask", live.ask),
         ("GET", "/why/<namespace>/<name>", "why", live.why),
+        ("GET", "/whoami", "whoami", WhoamiPage(parts, frame).show),
         ("GET", "/admin", "maintenance", admin.maintenance),
         ("POST", "/admin", "block", admin.block),
         ("POST", "/admin/blocks/<block_id>/remove", "unblock", admin.unblock),

@@ -38,6 +38,7 @@ from booking.web.pages.load_segments import free_at
 from booking.web.pages.model_detail import inside_of
 from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import UNKNOWN, ProblemError
+from cluster import names
 
 _CHECK: Final = "check"
 """In a query: evaluate the form at once."""
@@ -144,7 +145,8 @@ class BookingPages:
         problem = self._parts.unknown_capacity()
         range_ = _range(visit)
         overview = None if problem else self._overview(visit, range_)
-        table = table_of(overview, range_, opened=request.args.get("open"), problem=problem)
+        opened = names.model_label(request.args.get("open", "")) or None
+        table = table_of(overview, range_, opened=opened, problem=problem)
         if range_.axis.shows(visit.clock.now):
             choices = [Choice(row.label, row.title, row.free, row.capacity) for row in table.rows]
         else:
@@ -184,7 +186,9 @@ class BookingPages:
         except RefusedError as error:  # for a user who cannot exist
             return refused(error.violations, visit.clock)
         if decision.is_accepted:
-            return accepted(decision, visit.clock)
+            user = form_request.user or visit.who.user
+            warnings = self._parts.live.quota_warnings(user, decision.namespace, decision.count)
+            return accepted(decision, visit.clock, warnings)
         return self._refusal(visit, form_request, form_request.request, decision)
 
     def _refusal(
@@ -244,9 +248,10 @@ def _range(visit: Visit) -> CalendarRange:
 
 
 def _known(capacity: Capacity, model: str) -> str:
-    if model not in capacity.devices:
+    label = names.model_label(model)
+    if label not in capacity.devices:
         raise ProblemError(UNKNOWN, f"No node has GPUs of model {wording.quoted(model)}.")
-    return model
+    return label
 
 
 def _see_other(address: str) -> Response:

@@ -47,9 +47,12 @@ class Texts:
 
 
 def texts_of(given: Mapping[str, str]) -> Texts:
-    """The fields of a form or a query; missing ones are as in a fresh form."""
+    """The fields of a form or a query, the model in label form; missing ones are as in a fresh form."""
     known = {each.name for each in fields(Texts)}
-    return Texts(**{name: text.strip()[:_LONGEST_TEXT] for name, text in given.items() if name in known})
+    found = {name: text.strip()[:_LONGEST_TEXT] for name, text in given.items() if name in known}
+    if "model" in found:
+        found["model"] = names.model_label(found["model"])
+    return Texts(**found)
 
 
 @dataclass(frozen=True)

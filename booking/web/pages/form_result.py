@@ -71,6 +71,8 @@ class Answer:
     slots: tuple[Filler, ...] = ()
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     """Field -> messages next to it."""
+    warnings: tuple[str, ...] = ()
+    """What may keep pods of an acceptable booking from being created."""
     later: str = ""
     """When it could be booked at the earliest, or that it never can; for a refusal."""
 
@@ -126,7 +128,7 @@ def blocked_gpus(block: Block) -> str:
     return f"all {model_title(block.model)}" if block.count is None else gpus(block.count, block.model)
 
 
-def accepted(decision: Decision, clock: SiteClock) -> Answer:
+def accepted(decision: Decision, clock: SiteClock, warnings: Iterable[str] = ()) -> Answer:
     """The answer that the request can be booked."""
     if decision.start is None or decision.end is None:
         raise ValueError("What is accepted has a start and an end.")
@@ -137,6 +139,7 @@ def accepted(decision: Decision, clock: SiteClock) -> Answer:
         "good",
         f"Can be booked: {gpus(decision.count, decision.model)}{where}, from {start}"
         f" to {clock.moment(decision.end)} ({length}).",
+        warnings=tuple(warnings),
     )
 
 

@@ -12,6 +12,7 @@ from booking.policy.policy import Policy
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.service.idempotency import Key
+from booking.service.known_names import KnownNames
 from booking.service.overview import Overview
 from booking.service.pagination import Page
 from booking.store_records import Block, Filters
@@ -66,6 +67,10 @@ class Bookings(Protocol):
 
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
         """The alternatives to a booking that cannot be kept."""
+        ...
+
+    def known_names(self, who: Principal) -> KnownNames:
+        """The names by which the caller is known."""
         ...
 
     def blocks(self, who: Principal) -> Sequence[Block]:

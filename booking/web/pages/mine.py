@@ -142,7 +142,11 @@ class MinePages:
             return Answer("bad", visit.clock.localized(str(error)))
         if decision.is_accepted:
             ends_it = change.end is not UNSET and change.end <= visit.clock.now
-            return _possible(decision, visit, end_effects.before(self._parts.terms) if ends_it else "")
+            if ends_it:
+                return _possible(decision, visit, end_effects.before(self._parts.terms))
+            user = self._parts.bookings.show(visit.who, booking_id).user
+            warnings = self._parts.live.quota_warnings(user, decision.namespace, decision.count)
+            return replace(_possible(decision, visit, ""), warnings=tuple(warnings))
         return _impossible(decision, visit)
 
     def _page(
@@ -233,6 +237,9 @@ class MinePages:
                 text = message.format(gpus(record.count, record.model), record.id)
                 if what == "released":
                     text = f"{text} {end_effects.after(self._parts.terms)}"
+                if what in {"booked", "changed"}:
+                    warnings = self._parts.live.quota_warnings(record.user, record.namespace, record.count)
+                    text = " ".join((text, *warnings))
                 return Notice(verdict, text)
         return None
 

@@ -61,7 +61,7 @@ class BookingViews:
         if call.query.dry_run:
             self._guarantee.require_capacity()
             decision = self._parts.bookings.dry_run_earliest(call.who, request, user=body.user)
-            return Reply(body=_would_be(_granted(decision), body.user or call.who.user))
+            return Reply(body=self._would_be(_granted(decision), body.user or call.who.user))
         record = self._before(call.who, key)
         return self._booked(
             record or self._parts.bookings.create_earliest(call.who, request, user=body.user, key=key)
@@ -106,7 +106,7 @@ class BookingViews:
                 call.who, booking, change, expected=wanted, reason=body.reason
             )
             owner = self._parts.bookings.show(call.who, booking).user
-            return Reply(body=_would_be(_granted(decision), owner))
+            return Reply(body=self._would_be(_granted(decision), owner))
         record = self._before(call.who, key) or self._parts.bookings.change(
             call.who, booking, change, expected=wanted, reason=body.reason, key=key
         )
@@ -159,7 +159,16 @@ class BookingViews:
         note = None if mirrored else NOT_YET
         now = self._parts.clock.now()
         pods = self._of_pods(record, mirrored=mirrored)
-        answer = booking_answer(record, now, mirrored=mirrored, note=note, pods=pods, at_risk=at_risk)
+        is_over = bool(record.released or record.cancelled)
+        answer = booking_answer(
+            record,
+            now,
+            mirrored=mirrored,
+            note=note,
+            pods=pods,
+            at_risk=at_risk,
+            warnings=() if is_over else self._warnings(record.user, record.namespace, record.count),
+        )
         return Reply(
             body=answer,
             status=status if mirrored else HTTPStatus.ACCEPTED,
@@ -172,12 +181,32 @@ class BookingViews:
             return None
         return (end_effects.after if mirrored else end_effects.before)(self._parts.terms)
 
+    def _warnings(self, user: str, namespace: str | None, count: int) -> tuple[str, ...]:
+        return tuple(self._parts.live.quota_warnings(user, namespace, count))
+
+    def _would_be(self, decision: Decision, user: str) -> WouldBe:
+        """The answer to a dry run: the booking that would be stored."""
+        if decision.start is None or decision.end is None:
+            raise RuntimeError("What is accepted has a start and an end.")
+        return WouldBe(
+            dry_run=True,
+            user=user,
+            model=decision.model,
+            count=decision.count,
+            topology=decision.topology,
+            namespace=decision.namespace,
+            start=decision.start,
+            end=decision.end,
+            nodes=decision.plan,
+            warnings=self._warnings(user, decision.namespace, decision.count),
+        )
+
     def _try(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:
         user = _user(call)
         decision = self._parts.bookings.dry_run(call.who, request.request, user=user)
         if not decision.is_accepted:
             raise request.refused(decision.violations, decision.earliest_start, decision.alternatives)
-        return Reply(body=_would_be(decision, user or call.who.user))
+        return Reply(body=self._would_be(decision, user or call.who.user))
 
     def _malformed(self, call: ReadRequest[DryRun, BookingBody], request: SlotLike) -> ProblemError:
         """The problem with everything that cannot be parsed, and what the rules say about the rest."""
@@ -199,20 +228,3 @@ def _granted(decision: Decision) -> Decision:
     if not decision.is_accepted:
         raise refusal(RefusedError(decision.violations, decision.earliest_start, decision.alternatives))
     return decision
-
-
-def _would_be(decision: Decision, user: str) -> WouldBe:
-    """The answer to a dry run: the booking that would be stored."""
-    if decision.start is None or decision.end is None:
-        raise RuntimeError("What is accepted has a start and an end.")
-    return WouldBe(
-        dry_run=True,
-        user=user,
-        model=decision.model,
-        count=decision.count,
-        topology=decision.topology,
-        namespace=decision.namespace,
-        start=decision.start,
-        end=decision.end,
-        nodes=decision.plan,
-    )

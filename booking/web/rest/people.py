@@ -4,6 +4,7 @@ from booking.web.interfaces import Parts
 from booking.web.rest.requests import WhichModel
 from booking.web.rest.responses import Me
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
+from cluster import names
 
 
 class PeopleViews:
@@ -15,15 +16,19 @@ class PeopleViews:
     def me(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The caller, and their limits now, for one model if the query names it."""
         who = call.who
+        known = self._parts.bookings.known_names(who)
         answer = Me(
             user=who.user,
             name=who.name,
             groups=tuple(sorted(who.groups)),
             is_administrator=who.is_administrator,
             limits=self._parts.bookings.limits(who, model=call.query.model),
+            known_as=known.known_as,
+            notes=known.notes,
         )
         return Reply(body=answer)
 
     def policy(self, call: ReadRequest[WhichModel, Nothing]) -> Reply:
         """The policy for all users, for one model if the query names it."""
-        return Reply(body=self._parts.policy(call.query.model))
+        model = call.query.model
+        return Reply(body=self._parts.policy(None if model is None else names.model_label(model)))

@@ -11,6 +11,7 @@ from booking.records import Place, Record, Slot, State
 from booking.service import ModelAvailability
 from booking.store_records import AuditEntry, Block, Denied, Exemption
 from booking.web.problems import Offer
+from cluster.decide.known_names import KnownAs
 from cluster.objects.bookings import Topology
 from cluster.objects.meta import Instant
 
@@ -54,6 +55,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What that means, if it is not."""
     pods: str | None = None
     """Only if the request ends it, or would: what happens to its pods."""
+    warnings: tuple[str, ...] = ()
+    """Only after booking or changing it: what may keep its pods from being created, such as a quota."""
     dry_run: bool = False
     """Whether this is the would-be result, and nothing was changed."""
 
@@ -80,6 +83,8 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
     end: Instant
     nodes: tuple[Place, ...]
     """Where the plan would have it."""
+    warnings: tuple[str, ...] = ()
+    """What may keep its pods from being created, such as a quota of the namespace."""
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +149,10 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     is_administrator: bool
     limits: Mapping[str, Any]
+    known_as: tuple[KnownAs, ...] = ()
+    """The names of each source that are this user."""
+    notes: tuple[str, ...] = ()
+    """Messages about sources that do not know this user."""
 
 
 class BlockPage(
@@ -324,6 +333,7 @@ def booking_answer(
     pods: str | None = None,
     at_risk: bool = False,
     alternatives: tuple[Offer, ...] = (),
+    warnings: tuple[str, ...] = (),
     dry_run: bool = False,
 ) -> BookingAnswer:
     """A record as it is answered at this instant."""
@@ -351,6 +361,7 @@ def booking_answer(
         mirrored=mirrored,
         note=note,
         pods=pods,
+        warnings=warnings,
         dry_run=dry_run,
     )
 

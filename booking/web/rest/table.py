@@ -260,7 +260,7 @@ def _people(views: PeopleViews) -> tuple[Route[Any, Any], ...]:
             method="GET",
             path="/me",
             name="me",
-            summary="Who you are, and what holds for you now.",
+            summary="Who you are, by which names you are known, and what holds for you now.",
             view=views.me,
             query=requests.WhichModel,
             body=Nothing,

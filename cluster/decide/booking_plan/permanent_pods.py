@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from cluster.decide.booking_plan.inputs import PlanInputs, check_of, model_inputs
 from cluster.decide.booking_plan.placement_check import PlacementCheck
 from cluster.decide.booking_plan.supply import NodeSupply, node_supply
-from cluster.objects.inventory import mig_profile
+from cluster.objects.inventory import spellings_of
 
 
 class PermanentPods:
@@ -40,7 +40,7 @@ class PermanentPods:
         return theirs is None or all(
             self._allows_permanent(model, node, demand.get(theirs.resource(model), 0))
             for model in theirs.devices
-            if not models or not models.isdisjoint({model, mig_profile(model)})
+            if not models or not models.isdisjoint(spellings_of(model))
         )
 
     def _allows_permanent(self, model: str, node: str, devices: int) -> bool:

@@ -26,6 +26,9 @@ class TestPodsOfAHub:
     def test_the_annotation_names_the_owner(self) -> None:
         assert whose(HUB, annotations={names.HUB_USER: "bob"}).user == "bob"
 
+    def test_the_annotations_capital_letters_do_not_matter(self) -> None:
+        assert whose(HUB, annotations={names.HUB_USER: "MYoung"}).user == "myoung"
+
     def test_without_an_annotation_the_label_is_looked_up(self) -> None:
         assert whose(HUB, labels={names.HUB_USER: LABEL}).user == "alice@kth.se"
 

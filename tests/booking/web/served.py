@@ -75,8 +75,9 @@ class FakeAccess:
         self.calls: Counter[Subject] = Counter()
         self.problem: ApiError | None = None
 
-    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+    def may(self, who: Subject, verb: str, *, group: str, resource: str, namespace: str = "") -> bool:
         """Whether the subject is an administrator."""
+        assert not namespace
         assert (verb, group, resource) == ("administer", names.DOMAIN, "bookings")
         self.calls[who] += 1
         if self.problem:
@@ -198,7 +199,9 @@ class Served:
             not_guaranteed_reason=lambda: self.not_guaranteed_reason,
             unknown_capacity=lambda: self.unknown_capacity,
             zone=lambda: self.zone,
-            policy=lambda _: Policy(version="v1", zone="UTC", limits={"longest": "P14D"}),
+            policy=lambda model: Policy(
+                version="v1", zone="UTC", limits={"longest": "P7D" if model == A6000 else "P14D"}
+            ),
             terms=self.terms,
             clock=self.clock,
             metrics=ServerMetrics(self.registry),

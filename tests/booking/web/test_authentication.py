@@ -2,10 +2,10 @@
 
 import pytest
 
+from booking.ttl_cache import REMEMBERED
 from booking.web.authentication import Authenticator
 from booking.web.problems import ProblemError
 from booking.web.roles import Roles
-from booking.web.ttl_cache import REMEMBERED
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable

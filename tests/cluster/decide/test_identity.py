@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cluster.decide.identity import DEFAULT_RULES, Rule, Source, is_account, user_of, users_by_label
 from cluster.decide.jupyterhub_labels import labels_of
 
-ANYBODY = (Rule(source="jupyterhub", match=".+"),)
+ANYBODY = (Rule(source="jupyterhub", match=".+", fold=False),)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,31 @@ def test_the_first_rule_that_matches_the_whole_name_counts() -> None:
 def test_a_rule_of_one_source_does_not_apply_to_another() -> None:
     rules = (Rule(source="jupyterhub", match=".+"),)
     assert user_of("kubernetes", "alice", rules) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "raw", "fold", "user"),
+    [
+        ("jupyterhub", "MYoung", None, "myoung"),
+        ("jupyterhub", "MYoung", False, "MYoung"),
+        ("maia", "Alice@Example.org", None, "alice@example.org"),
+        ("oidc", "Alice@Example.org", None, "alice@example.org"),
+        ("oidc", "Alice@Example.org", False, "Alice@Example.org"),
+        ("oidc", "MYoung", None, "MYoung"),
+        ("oidc", "MYoung", True, "myoung"),
+        ("kubernetes", "MYoung", True, "myoung"),
+    ],
+)
+def test_a_rule_folds_names_of_hubs_and_addresses_unless_it_says_otherwise(
+    source: Source, raw: str, *, fold: bool | None, user: str
+) -> None:
+    assert user_of(source, raw, [Rule(source=source, match=".+", fold=fold)]) == user
+
+
+def test_a_folded_name_matches_however_the_rule_is_capitalised_and_no_letter_that_only_resembles() -> None:
+    rules = [Rule(source="jupyterhub", match="Boss", user="BOSS")]
+    assert user_of("jupyterhub", "bOSS", rules) == "BOSS"
+    assert user_of("jupyterhub", "bo\N{LATIN SMALL LETTER LONG S}s", rules) is None
 
 
 def test_a_rule_that_is_no_regular_expression_is_refused() -> None:
@@ -101,6 +126,10 @@ class TestLabels:
 
     def test_a_name_that_no_rule_maps_has_no_label(self) -> None:
         assert users_by_label(["alice"], (Rule(source="kubernetes", match=".+"),)) == {}
+
+    def test_the_label_of_a_hub_that_lower_cases_names_leads_to_the_user_who_booked(self) -> None:
+        assert users_by_label(["M.Young"])["m.young"] == {"m.young"}
+        assert users_by_label(["M.Young"])["m-2eyoung"] == {"m.young"}
 
     @given(st.sets(st.text("ab@-A.", min_size=1, max_size=8), max_size=6))
     def test_a_label_names_exactly_the_people_who_may_have_it(self, known: set[str]) -> None:

@@ -76,6 +76,11 @@ def test_a_booking_is_read_as_the_mirror_writes_it() -> None:
     )
 
 
+def test_an_earlier_mirrors_booking_is_of_a_model_in_label_form() -> None:
+    found = read(model="NVIDIA-RTX-A6000-[Ada]").spec
+    assert found.model == "NVIDIA-RTX-A6000-Ada"
+
+
 def test_a_minimal_booking_has_defaults_for_its_optional_fields() -> None:
     spec = read().spec
     assert (spec.namespace, spec.topology, spec.node, spec.places, spec.store_id) == (

@@ -48,6 +48,33 @@ def test_a_selector_takes_some_devices(key: str, text: str, taken: str) -> None:
 _DEVICES = {"a": a100(0), "b": a6000(1), "p": PART}
 
 
+LONG = "NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition-MIG-1g.24gbme"
+CARDS = {
+    "bracketed": a100(0, model="NVIDIA-RTX-A6000-Ada"),
+    "part": a100(1, uuid="MIG-b", model=LONG, parent="GPU-n0-9", profile="1g.24gb+me"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("NVIDIA RTX A6000 [Ada]", "bracketed"),
+        ("NVIDIA-RTX-A6000-[Ada]", "bracketed"),
+        ("NVIDIA-RTX-A6000-Ada", "bracketed"),
+        (LONG, "part"),
+        (LONG[:63].strip("-_."), "part"),
+        ("1g.24gb+me", "part"),
+    ],
+)
+def test_a_model_is_known_by_the_drivers_name_by_its_label_and_by_what_a_label_has_room_for(
+    text: str, taken: str
+) -> None:
+    wanted = device_selector_of(a_pod().with_annotation(names.MODEL, text).obj)
+    unwanted = device_selector_of(a_pod().with_annotation(names.NOT_MODEL, text).obj)
+    assert [name for name, card in CARDS.items() if wanted.takes(card)] == [taken]
+    assert taken not in [name for name, card in CARDS.items() if unwanted.takes(card)]
+
+
 def test_all_parts_of_a_selector_must_match() -> None:
     pod = a_pod().wants(A100).with_annotation(names.NOT_UUID, "GPU-n0-0")
     assert not device_selector_of(pod.obj).takes(a100(0))

@@ -204,4 +204,9 @@ def test_a_device_may_have_been_given_under_the_resource_name_of_any_strategy(
 
 
 def test_the_model_of_a_mig_device_contains_its_gpu_s_model_and_its_profile() -> None:
-    assert mig_model(A100, "1g.10gb+me") == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb+me"
+    assert mig_model(A100, "1g.10gb+me") == "NVIDIA-A100-SXM4-80GB-MIG-1g.10gbme"
+
+
+def test_an_earlier_agents_inventory_has_models_that_a_manifest_can_ask_for() -> None:
+    text = encode_inventory((Device(uuid="GPU-0", model="Quadro-RTX-6000/8000-[TU102]"),))
+    assert [device.model for device in decode_inventory(text)] == ["Quadro-RTX-60008000-TU102"]

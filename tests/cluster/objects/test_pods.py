@@ -59,7 +59,7 @@ class TestNeeds:
             ("nvidia.com/pgpu", False),
             ("nvidia.com/mig", False),
             ("amd.com/gpu", False),
-            ("requests.nvidia.com/gpu", False),
+            (names.GPU_QUOTA, False),
         ],
     )
     def test_gpus_and_mig_profiles_count_and_nothing_else(self, resource: str, *, is_ours: bool) -> None:

@@ -19,6 +19,7 @@ from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_
 from tests.fakes.objects import EPOCH, a_pod
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+MODELS = TEXTS.map(names.model_label).filter(bool)
 UUIDS = st.lists(TEXTS, max_size=3, unique=True).map(tuple)
 INSTANTS = st.integers(0, 2**32).map(lambda second: datetime.fromtimestamp(second, UTC))
 ORDERS = st.builds(DeviceOrder, cordoned=st.none() | TEXTS, cleared=st.none() | INSTANTS)
@@ -26,7 +27,7 @@ DEVICES = st.builds(
     Device,
     uuid=TEXTS,
     index=st.integers(-1, 15),
-    model=TEXTS.filter(bool),
+    model=MODELS,
     memory=st.integers(0, 2**20),
     health=st.sampled_from(["healthy", "unhealthy"]),
     reason=st.none() | TEXTS,
@@ -82,7 +83,7 @@ def test_device_orders_that_order_nothing_leave_no_text() -> None:
             MaintenanceBlock,
             start=INSTANTS,
             end=INSTANTS,
-            model=st.none() | TEXTS.filter(bool),
+            model=st.none() | MODELS,
             count=st.none() | st.integers(1, 16),
         ),
         max_size=4,

@@ -244,7 +244,9 @@ def test_kubernetes_accepts_every_value(name: str) -> None:
     assert all(letter.isalnum() or letter in "-_." for letter in value)
 
 
-@pytest.mark.parametrize("name", [A100, A6000, "NVIDIA H200", "Tesla V100-SXM2-16GB"])
+@pytest.mark.parametrize(
+    "name", [A100, A6000, "NVIDIA H200", "NVIDIA RTX A6000 [Ada]", "Quadro RTX 6000/8000"]
+)
 def test_a_pod_may_ask_for_a_model_by_the_label_or_by_our_annotation_in_one_spelling(name: str) -> None:
     found = labels(label_inputs(card(0, name)))
     model = devices(card(0, name))[0].published.model

@@ -38,6 +38,8 @@ ALLOWED = {
         ("create", f"bookings.{names.DOMAIN}", ""),
         ("patch", f"bookings.{names.DOMAIN}", ""),
         ("delete", f"bookings.{names.DOMAIN}", ""),
+        ("list", "resourcequotas", ANYWHERE),
+        ("list", "events", ANYWHERE),
         ("patch", "pods", ANYWHERE),
         ("watch", "pods", ANYWHERE),
         ("get", "namespaces", ""),

@@ -111,13 +111,15 @@ def test_roles_and_groups_have_the_names_that_the_api_server_knows(entrance: Ent
     assert me["groups"] == ["oidc:gpu-staff", "oidc:system:masters", "system:authenticated"]
 
 
-def test_an_address_is_kept_for_its_owner_alone(entrance: Entrance, idp: Idp) -> None:
+def test_an_address_is_kept_and_shown_to_its_owner_alone(entrance: Entrance, idp: Idp) -> None:
     idp.put("alice", email="alice@example.org", email_verified=True)
     entrance.come_back(idp)
 
     with entrance.store.reading() as reading:
         assert reading.users_with_email("alice@example.org") == ["alice"]
-    assert "example.org" not in entrance.me().text
+    known = {each["source"]: each["names"] for each in entrance.me().get_json()["known_as"]}
+    assert known["maia"] == ["alice@example.org"]
+    assert entrance.me().text.count("example.org") == 1
 
 
 def test_a_wrong_state_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:

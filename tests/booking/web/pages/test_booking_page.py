@@ -13,6 +13,8 @@ from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.store_records import Block
 from booking.web.pages.layout import HEADERS
+from cluster import names
+from cluster.kube.resources import QUOTAS
 from tests.booking.web.pages.site import DAY, ZONE, Site, page_text, token
 from tests.fakes.objects import A100, A6000
 
@@ -452,3 +454,22 @@ def test_a_wrong_address_is_a_page_in_a_browser_and_a_problem_for_programs(site:
     for headers in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
         assert site.see(address, headers=headers).content_type == "application/problem+json"
     assert site.see(f"/api/v1{address}", headers=browser).content_type == "application/problem+json"
+
+
+def test_a_quota_that_cannot_hold_the_booking_is_named_before_and_after_it_is_made(site: Site) -> None:
+    body = {"metadata": {"name": "gpus"}, "status": {"hard": {names.GPU_QUOTA: "1"}}}
+    site.kube.create(QUOTAS, body, namespace="research")
+    fields = {"count": "2", "namespace": "research"}
+    checked = page_text(book(site, "/check", **fields))
+    assert "Can be booked" in checked
+    assert "ResourceQuota gpus lets pods of the namespace research request 1 GPU in all" in checked
+    booked = book(site, **fields).headers["Location"].partition("#")[0]
+    assert "ResourceQuota gpus" in page_text(site.see(booked))
+
+
+def test_a_link_may_spell_a_model_as_its_driver_does(site: Site) -> None:
+    spelled = A6000.replace("-", " ")
+    page = site.see("/", query_string={"model": spelled, "open": spelled}).text
+    assert f'value="{A6000}" selected' in page
+    assert site.see("/inside", query_string={"model": spelled}, headers=HTMX).status_code == 200
+    assert page.count('<details class="more" open') == 1

@@ -93,6 +93,7 @@ def test_a_dry_run_shows_what_would_be_stored_and_stores_nothing(served: Served)
         "namespace": None,
         "start": NOW,
         "end": "2026-03-03T21:00:00Z",
+        "warnings": [],
     }
     assert served.stored == 0
     assert served.mirror.calls == []

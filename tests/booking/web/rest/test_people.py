@@ -32,6 +32,9 @@ def test_the_policy_is_shown_with_its_version_and_zone(served: Served) -> None:
     body = served.ask("GET", "/api/v1/policy").get_json()
     assert (body["version"], body["file_version"], body["zone"]) == ("v1", 1, "UTC")
     assert body["limits"]["longest"] == "P14D"
+    for spelling in (A6000, A6000.replace("-", " ")):
+        body = served.ask("GET", "/api/v1/policy", query_string={"model": spelling}).get_json()
+        assert body["limits"]["longest"] == "P7D"
 
 
 def test_a_slot_that_is_offered_can_be_booked(served: Served) -> None:
@@ -119,3 +122,23 @@ def test_a_dry_run_of_the_earliest_slot_shows_the_slot_and_books_nothing(served:
     }
     refused = served.ask("POST", f"{SLOTS}/booking?dry_run=true", json=body | {"duration": "P15D"})
     assert "longest" in rules(problem(refused, 422))
+
+
+def test_everybody_sees_by_which_names_they_are_known(served: Served) -> None:
+    served.store.write(lambda writing: writing.email_set("alice", "Alice@example.org", served.clock.now()))
+    body = served.ask("GET", "/api/v1/me").get_json()
+    known = {each["source"]: each for each in body["known_as"]}
+    assert [known[source]["names"] for source in ("kubernetes", "oidc", "jupyterhub", "maia")] == [
+        ["alice"],
+        ["alice"],
+        ["alice"],
+        ["alice@example.org"],
+    ]
+    assert (known["jupyterhub"]["labels"], known["jupyterhub"]["any_case"]) == (["alice"], True)
+    assert body["notes"] == []
+
+
+def test_somebody_whose_notebooks_are_another_users_learns_so(served: Served) -> None:
+    served.tokens.names["MYoung-token"] = "MYoung"
+    body = served.ask("GET", "/api/v1/me", user="MYoung").get_json()
+    assert "is the user 'myoung' here, and not you" in body["notes"][0]
