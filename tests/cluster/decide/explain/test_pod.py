@@ -310,7 +310,7 @@ def test_barred_nodes_and_disruption_budgets_are_reasons_of_a_waiting_booked_pod
     )
 
 
-def test_a_booking_that_makes_no_room_now_does_not_promise_to_do_so_by_itself() -> None:
+def test_a_booking_that_cannot_make_room_now_is_not_said_to_make_it_by_itself() -> None:
     pod = alices().asks(1).with_annotation(names.BLOCKED, "A pod would have to leave, but may not.")
     found = explained(pod, *taken()[:1], *holding_all(), bookings=(a_booking(), a_booking("b-2", user="bob")))
     (change,) = found.would_change
