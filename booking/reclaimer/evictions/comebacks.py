@@ -49,8 +49,8 @@ delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
 """Steps of one comeback in one reconciliation: more than the table has in a row."""
 REPORTED_AFTER: Final = 4
-"""Refusals in a row after which one is reported that may pass by itself: a race, or a busy API server. A webhook
-refuses with the same codes, for ever."""
+"""Refusals in a row after which one is reported that may pass by itself: a race, or a busy API server. A
+webhook refuses with the same codes, for ever."""
 EVICTION_STEPS: Final[frozenset[Step]] = frozenset({"store", "add finalizer", "take"})
 """Steps of the eviction itself, which are not done here."""
 
