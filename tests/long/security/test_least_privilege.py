@@ -51,6 +51,7 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
         (names.BOOKING_SERVER, "list", kind): _PAGES
         for kind in ("bookings", "leases", "namespaces", "nodes", "pods")
     },
+    (names.CONTROLLER, "list", "limitranges"): "A pod starts without its GPU, and must not be given another.",
     (names.CONTROLLER, "get", "bookings"): _DOUBT,
     (names.CONTROLLER, "get", "podtemplates"): _DOUBT,
     (names.CONTROLLER, "patch", "events"): _COUNTED,
