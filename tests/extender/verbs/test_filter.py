@@ -3,7 +3,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from cluster import names
 from cluster.decide import predicates
+from cluster.kube.resources import PODS
 from extender.verbs.filter import ANSWERED
 from extender.wire import WHOLE_NODES, ExtenderArgs
 from tests.extender.cluster import Cluster
@@ -211,3 +213,14 @@ def test_a_nominated_pod_reserves_the_model_of_its_booking_while_that_runs(clust
     cluster.renew()
     assert cluster.ask(pod).node_names == ["n0"]
     assert cluster.bind_to(pod) == ""
+
+
+def test_a_pod_that_asks_for_0_gpus_may_go_anywhere_and_is_bound_without_any(cluster: Cluster) -> None:
+    raw = a_pod("p").asks(1).raw
+    none = {names.GPU_RESOURCE: "0"}
+    raw["spec"]["containers"][0]["resources"] = {"limits": none, "requests": none}
+    pod = cluster.kube.put(PODS, raw)
+    cluster.pods.upsert(pod)
+    assert cluster.ask(pod, "n0", "unknown").node_names == ["n0", "unknown"]
+    assert cluster.bind_to(pod, "unknown") == ""
+    assert cluster.given("p") is None

@@ -51,6 +51,7 @@ UNUSED: Final[dict[tuple[str, str, str], str]] = {
         (names.BOOKING_SERVER, "list", kind): _PAGES
         for kind in ("bookings", "jobs", "leases", "namespaces", "nodes", "pods")
     },
+    (names.CONTROLLER, "list", "limitranges"): "A pod starts without its GPU, and must not be given another.",
     (names.CONTROLLER, "get", "bookings"): _DOUBT,
     (names.CONTROLLER, "get", "podtemplates"): _DOUBT,
     (names.CONTROLLER, "list", "poddisruptionbudgets"): "A budget protects a pod that should leave.",
