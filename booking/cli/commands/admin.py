@@ -14,8 +14,9 @@ from booking.cli.output import Column, Format, printing
 from booking.cli.typed_names import NAME
 
 
-@click.group(short_help="What administrators do.")
-def admin() -> None:
+@click.group()
+@connection_options
+def admin(**_options: Any) -> None:
     """What administrators do: maintenance, exemptions, evictions by name, single GPUs, audit.
 
     They also book for others ("kubectl gpu book --user") and end bookings of others ("kubectl gpu release"

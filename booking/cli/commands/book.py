@@ -12,7 +12,7 @@ from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 from booking.cli.typed_names import NAME
 
 
-@click.command(short_help="Book GPUs of a MODEL.")
+@click.command()
 @click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option("--from", "start", metavar=TIME, help="When the booking starts; now by default.")

@@ -74,7 +74,7 @@ def resize(booking: str, output: Format, **options: Any) -> None:
     _change(server, _show(server, booking), change, output, dry_run=options["dry_run"])
 
 
-@click.command(short_help="Give a running BOOKING back: it ends now.")
+@click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in("active"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying
@@ -89,7 +89,7 @@ def release(booking: str, output: Format, **options: Any) -> None:
     _end(server, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 
 
-@click.command(short_help="Cancel a planned BOOKING.")
+@click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in("planned"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying

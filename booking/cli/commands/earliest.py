@@ -13,7 +13,7 @@ from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 from booking.cli.typed_names import NAME
 
 
-@click.command(short_help="Show when GPUs of a MODEL could be had first.")
+@click.command()
 @click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option(

@@ -21,7 +21,7 @@ _USED = frozenset({"booked", "opportunistic"})
 _GIB = 1024
 
 
-@click.command(short_help="Show all GPUs: who holds them, and who would be evicted next.")
+@click.command()
 @click.argument("nodes", type=NAME, nargs=-1, shell_complete=known_nodes)
 @click.option(
     "--model", type=NAME, shell_complete=known_models, help="Only GPUs of models whose name contains this."

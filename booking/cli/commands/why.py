@@ -12,7 +12,7 @@ from booking.cli.output import Format, printing
 from booking.cli.typed_names import NAME, namespace_and_name
 
 
-@click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
+@click.command()
 @click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=False))
 @printing
 @connection_options
