@@ -69,13 +69,15 @@ class ServerConnection:
         """
         url = _address(self._options.url or self._environ.get(URL) or self.cluster.url())
         ca_file = self._options.ca_file or self._environ.get(CA_FILE)
+        token, where = self._token()
         return Api(
             url,
-            self._token(),
+            token,
             ca_file=_authorities(ca_file) if ca_file else None,
             waiting=lambda: self._patiently(f"waiting for {url}"),
             localize=self._localized,
             within=self._within,
+            about_token=f"It is the token {where}: show another with {TOKEN}, {TOKEN_FILE} or --token-file.",
         )
 
     @cached_property
@@ -131,12 +133,15 @@ class ServerConnection:
     def _patiently(self, what: str) -> AbstractContextManager[None]:
         return patiently(what) if self._within is None else nullcontext()
 
-    def _token(self) -> str:
+    def _token(self) -> tuple[str, str]:
+        """The token, and where it is."""
         file = self._options.token_file or self._environ.get(TOKEN_FILE)
         if file:
-            return _token_of(Path(file))
+            return _token_of(Path(file)), f"in the file {file}"
         given = self._environ.get(TOKEN)
-        return whole_token(given, f"in {TOKEN}") if given else self.cluster.token()
+        if given:
+            return whole_token(given, f"in {TOKEN}"), f"in {TOKEN}"
+        return self.cluster.token(), "of the kubeconfig's user"
 
 
 def _address(url: str) -> str:
