@@ -25,8 +25,6 @@ WIDTH: Final = 100
 _GAP: Final = 3
 _NARROW_GAP: Final = 2
 """Spaces between columns where they would not fit otherwise."""
-_SHORTEST: Final = 8
-"""Letters that are left of a name at least."""
 _NOTHING: Final = "-"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -43,6 +41,8 @@ class Column:
     """Whether only ``-o wide`` shows it."""
     may_be_cut: bool = False
     """Whether it gives way where a table is too wide: a name whose beginning tells enough."""
+    least: int = 8
+    """How many letters of a cell are left then."""
     colour: Callable[[Row], str | None] = lambda _row: None
     """The colour of its cell on a terminal, as click names it."""
 
@@ -162,12 +162,10 @@ def _whole(widths: Sequence[int], gap: int) -> int:
 
 def _fitted(widths: Sequence[int], columns: Sequence[Column], limit: int, gap: int) -> list[int]:
     fitted = list(widths)
-    spare = [n for n, each in enumerate(columns) if each.may_be_cut]
-    while _whole(fitted, gap) > limit:
-        widest = max(spare, key=lambda n: fitted[n], default=None)
-        if widest is None or fitted[widest] <= _SHORTEST:
-            break
-        fitted[widest] -= 1
+    for _ in range(max(0, _whole(fitted, gap) - limit)):
+        spare = [n for n, each in enumerate(columns) if each.may_be_cut and fitted[n] > each.least]
+        if spare:
+            fitted[max(spare, key=lambda n: fitted[n])] -= 1
     return fitted
 
 

@@ -161,6 +161,7 @@ def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...
             "STATE",
             lambda r: _state(r) if r["node_state"] == "ready" else f"{_state(r)} ({r['node_state']})",
             may_be_cut=True,
+            least=len("opportunistic"),
             colour=_colour,
         ),
         Column("USER", lambda r: _of_pod(r, "user"), may_be_cut=True),
