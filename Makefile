@@ -105,7 +105,7 @@ proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
 lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and without any address
-	@for extra in booking deviceplugin extender; do \
+	@for extra in booking cli deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \

@@ -24,6 +24,7 @@ from cluster.kube.interface import Kube
 from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
+from cluster.objects.inventory import Device
 from cluster.objects.nodes import Node
 from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
@@ -44,11 +45,13 @@ from deviceplugin.kubelet.apiserver_pods import ApiServerPods
 from deviceplugin.kubelet.bound_pods import BoundPods
 from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
 from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.pod_access import PodAccess
 from deviceplugin.kubelet.pod_resources import PodResources
 from deviceplugin.kubelet.pod_source import PodSource
 from deviceplugin.kubelet.pods_api import PodsApi
 from deviceplugin.kubelet.registration import Endpoints, Registrar, SocketNames
 from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.kubelet.root_in_use import root_in_use
 from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.device_orders import DeviceOrdersHandler
@@ -67,7 +70,7 @@ from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, 
 from deviceplugin.process.graceful_shutdown import GracefulShutdown
 from deviceplugin.process.log_writer import AsyncLogStream
 from deviceplugin.process.loop_watchdog import WatchedClock, alive
-from deviceplugin.publish import GpuEventReporter, Publisher, PublisherSources
+from deviceplugin.publish import GpuEventReporter, PodAccessReporter, Publisher, PublisherSources
 from deviceplugin.settings import Settings
 from deviceplugin.usage.holder_source import HolderSource
 from deviceplugin.usage.holders_page import HoldersPage
@@ -137,19 +140,17 @@ def build(
     watch = _watch(settings, nvml, report, measurer, clock=clock)
     registrations = _registrations(settings, sources, SocketNames(instance, started), metrics, clock=clock)
     resources = Registrations(device_cache, registrations, rounds["resources"])
+    access = _pod_access(settings, sources, clock)
     orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
-    facts = PublisherSources(
-        device_cache=device_cache,
-        checkpoint=sources.checkpoint,
-        pods=sources.pods.at_once,
-        observe=_until_followed(orders, following, measurer),
-        label=LabelWriter(kube, lambda: labelling.wanted, clock).write,
-        report=GpuEventReporter(recorder).report,
-    )
+    observe = _until_followed(orders, following, measurer)
+    labels = LabelWriter(kube, lambda: labelling.wanted, clock)
+    facts = _facts(sources, access, recorder, observe=observe, labels=labels)
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    lease = _lease(settings, kube, clock, serves=resources, monitor=measurer, holder=f"{instance}-{started}")
-    ready = _readiness(device_cache, watch, resources, publisher)
+    serves, holder = _serving(resources, access), f"{instance}-{started}"
+    lease = _lease(settings, kube, clock, serves=serves, monitor=measurer, holder=holder)
+    ready = {**_readiness(device_cache, watch, resources, publisher), "pods": lambda: access.problem}
     _measure(registry, watch, lease, measurer)
+    _measure_pods(registry, access)
     stuck = {"loops": alive([rounds["resources"]])}
     healthy = {"loops": alive(rounds.values()), "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
@@ -159,6 +160,7 @@ def build(
     process = Process(names.NODE_AGENT, clock)
     process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
     process.thread("preparation", partial(preparation.run, unresponsive_for=watch.unresponsive_for))
+    process.thread("pod access", access.run)
     process.thread("registration", last.body(resources.run))
     follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
@@ -256,8 +258,56 @@ def _orders(
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 
 
+def _pod_access(settings: Settings, sources: AllocatorSources, clock: Clock) -> PodAccess:
+    return PodAccess(
+        (PodsApi(settings.pods_api_socket, clock), PodResources(settings.pod_resources_socket)),
+        sources.checkpoint,
+        clock,
+        root=settings.kubelet_root,
+        root_in_use=partial(root_in_use, settings.proc_root),
+    )
+
+
+def _facts(
+    sources: AllocatorSources,
+    access: PodAccess,
+    recorder: EventRecorder,
+    *,
+    observe: Callable[[Node], None],
+    labels: LabelWriter,
+) -> PublisherSources:
+    return PublisherSources(
+        device_cache=sources.device_cache,
+        checkpoint=sources.checkpoint,
+        pods=sources.pods.at_once,
+        observe=observe,
+        label=labels.write,
+        report=_events(recorder, access),
+    )
+
+
+def _serving(resources: Registrations, access: PodAccess) -> Callable[[], bool]:
+    return lambda: resources.is_registered and access.problem is None
+
+
+def _events(recorder: EventRecorder, access: PodAccess) -> Callable[[Node, tuple[Device, ...]], None]:
+    gpus, pods = GpuEventReporter(recorder), PodAccessReporter(recorder)
+
+    def report(node: Node, devices: tuple[Device, ...]) -> None:
+        gpus.report(node, devices)
+        pods.report(node, access.lasting_problem)
+
+    return report
+
+
 def _lease(
-    settings: Settings, kube: Kube, clock: Clock, *, serves: Registrations, monitor: UsageMonitor, holder: str
+    settings: Settings,
+    kube: Kube,
+    clock: Clock,
+    *,
+    serves: Callable[[], bool],
+    monitor: UsageMonitor,
+    holder: str,
 ) -> LeaseRenewer:
     return LeaseRenewer(
         kube,
@@ -266,7 +316,7 @@ def _lease(
         holder=holder,
         namespace=settings.namespace,
         annotations=monitor.annotations,
-        serves=lambda: serves.is_registered,
+        serves=serves,
         node=settings.node_name,
     )
 
@@ -395,6 +445,11 @@ def _measure(
         registry, "agent_measurement_age_seconds", "Seconds since the GPUs were last measured.", measurer.age
     )
     measured(registry, "agent_lease_age_seconds", "Seconds since the agent renewed its Lease.", lease.age)
+
+
+def _measure_pods(registry: CollectorRegistry, access: PodAccess) -> None:
+    known = "1 while the agent can tell which pod is being admitted; otherwise the node gets no pods."
+    measured(registry, "agent_pods_known", known, lambda: float(access.problem is None))
 
 
 if __name__ == "__main__":

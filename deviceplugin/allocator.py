@@ -78,7 +78,7 @@ class Allocator:
         self._metrics.admissions.labels(choice.verdict).inc()
         self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
         log.log(
-            _level(choice.verdict),
+            _level(choice),
             "devices chosen",
             verdict=choice.verdict,
             pod=choice.pod.key if choice.pod else None,
@@ -179,14 +179,10 @@ class Allocator:
             return None
 
 
-def _level(verdict: Verdict) -> int:
-    match verdict:
-        case Verdict.ASSIGNED | Verdict.UNASSIGNED:
-            return 20
-        case Verdict.REFUSED:
-            return 40
-        case _:
-            return 30
+def _level(choice: Decision) -> int:
+    if not choice.devices:
+        return 40
+    return 20 if choice.verdict in {Verdict.ASSIGNED, Verdict.UNASSIGNED} else 30
 
 
 def _in_any_case(answer: Callable[[], T], otherwise: Callable[[], T]) -> T:

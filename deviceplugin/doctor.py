@@ -20,6 +20,8 @@ from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
 from deviceplugin.injection import cdi, driver
 from deviceplugin.injection.strategy import Strategy
+from deviceplugin.kubelet.pod_access import wrong_root
+from deviceplugin.kubelet.root_in_use import root_in_use
 from deviceplugin.nvml.interface import Nvml, NvmlError
 from deviceplugin.settings import Settings
 from deviceplugin.usage.processes import Processes
@@ -156,10 +158,16 @@ def _driver_files(settings: Settings) -> Finding:
 
 def _sockets(settings: Settings) -> Iterator[Finding]:
     yield _socket("kubelet", settings.device_plugins / "kubelet.sock", "wrong", "no GPU can be allocated")
+    if elsewhere := wrong_root(settings.kubelet_root, root_in_use(settings.proc_root)):
+        yield Finding("kubelet's root folder", "wrong", elsewhere)
     without = "the API server is asked instead"
-    yield _socket("kubelet's Pods API", settings.pods_api_socket, "warning", without)
+    pods_api = _socket("kubelet's Pods API", settings.pods_api_socket, "warning", without)
+    yield pods_api
     without = "pods of a kubelet without the Pods API cannot be distinguished"
-    yield _socket("kubelet's PodResources API", settings.pod_resources_socket, "warning", without)
+    severity: Severity = "warning"
+    if pods_api.severity != "fine":
+        severity, without = "wrong", "pods cannot be distinguished, so the node gets none"
+    yield _socket("kubelet's PodResources API", settings.pod_resources_socket, severity, without)
 
 
 def _socket(about: str, path: Path, severity: Severity, without: str) -> Finding:

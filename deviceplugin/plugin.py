@@ -12,7 +12,7 @@ import structlog
 
 from cluster.objects.inventory import Device
 from cluster.process.clock import Clock
-from deviceplugin.allocation.preferred import AllocationRequest, Verdict
+from deviceplugin.allocation.preferred import AllocationRequest
 from deviceplugin.allocator import Allocator
 from deviceplugin.device_cache import DeviceCache
 from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
@@ -78,7 +78,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
             for container_request in request.container_requests
         ]
         for choice in choices:
-            if choice.verdict is Verdict.REFUSED:
+            if not choice.devices:
                 _refuse(context, choice.message)
         return api_pb2.PreferredAllocationResponse(
             container_responses=[

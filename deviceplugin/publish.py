@@ -120,6 +120,20 @@ class GpuEventReporter:
                 self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")
 
 
+class PodAccessReporter:
+    """Events on the Node: why it gets no pods although its GPUs are well."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._reported: str | None = None
+
+    def report(self, node: Node, problem: str | None) -> None:
+        """Report a problem that is another than in the last call."""
+        if problem is not None and problem != self._reported:
+            self._recorder.warning(node, names.PODS_UNREADABLE, problem)
+        self._reported = problem
+
+
 class Publisher:
     """The thread that writes the Node's annotations."""
 

@@ -28,8 +28,8 @@ ProcessName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 LONGEST_PATH: Final = 4095
 """Bytes; the kernel's limit."""
-LONGEST_KUBELET_ROOT: Final = 54
-"""Bytes; the path of a plugin's socket beneath it may have 107."""
+LONGEST: Final = {"device_plugins": 69, "kubelet_root": 80}
+"""Bytes, by setting; the path of a socket beneath it may have 107."""
 
 
 class PathError(ValueError):
@@ -57,7 +57,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mig_capabilities: Path = Path("/proc/driver/nvidia/capabilities")
     """Where the driver says which device nodes give access to a MIG device."""
     kubelet_root: Path = Path("/var/lib/kubelet")
-    """The kubelet's root folder, at the same path on the node."""
+    """The folder that the kubelet's ``--root-dir`` names, at the same path on the node: in it are the sockets
+    of the Pods API and of PodResources."""
+    device_plugins: Path = Path("/var/lib/kubelet/device-plugins")
+    """The kubelet's folder of device plugins, with its checkpoint. It does not move with ``--root-dir``."""
     cdi_dir: Path = Path("/var/run/cdi")
     """The folder from which the container runtime reads CDI specifications."""
     host_cdi_dirs: Annotated[tuple[Path, ...], msgspec.Meta(max_length=8)] = (
@@ -137,7 +140,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def _unusable_paths(self) -> Iterator[str]:
         for field in msgspec.structs.fields(self):
             value = getattr(self, field.name)
-            longest = LONGEST_KUBELET_ROOT if field.name == "kubelet_root" else LONGEST_PATH
+            longest = LONGEST.get(field.name, LONGEST_PATH)
             for path in value if isinstance(value, tuple) else (value,):
                 if isinstance(path, Path) and not _is_usable(path, longest):
                     allowed = f"expected an absolute path of 1 to {longest} bytes"
@@ -147,11 +150,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def xid_policy(self) -> XidPolicy:
         """Which XIDs make a GPU unhealthy."""
         return XidPolicy(frozenset(self.ignore_xids), frozenset(self.critical_xids))
-
-    @property
-    def device_plugins(self) -> Path:
-        """The kubelet's folder of device plugins."""
-        return self.kubelet_root / "device-plugins"
 
     @property
     def pods_api_socket(self) -> Path:

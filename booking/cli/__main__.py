@@ -4,22 +4,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from booking.cli.commands.admin import admin
-from booking.cli.commands.book import book
-from booking.cli.commands.changing import cancel, extend, move, release, resize
-from booking.cli.commands.earliest import earliest
-from booking.cli.commands.listing import listing
-from booking.cli.commands.policy import policy
-from booking.cli.commands.status import status
-from booking.cli.commands.whoami import whoami
-from booking.cli.commands.why import why
+from booking.cli.connection_options import connection_options
+from booking.cli.lazy_group import LazyGroup, Verb
 from cluster import names
-from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
 
 _PLUGIN: Final = "kubectl-gpu"
@@ -28,13 +20,40 @@ _FILES: Final = ":0"
 """Directives of cobra's completion protocol: whether the shell should offer file names of its own."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_COMMANDS: Final = "booking.cli.commands"
+_CHANGING: Final = f"{_COMMANDS}.changing"
+VERBS: Final = (
+    Verb("admin", f"{_COMMANDS}.admin", "What administrators do."),
+    Verb("book", f"{_COMMANDS}.book", "Book GPUs of a MODEL."),
+    Verb("bookings", f"{_COMMANDS}.listing", "Show your bookings, or one BOOKING by its id.", "listing"),
+    Verb("cancel", _CHANGING, "Cancel a planned BOOKING."),
+    Verb("earliest", f"{_COMMANDS}.earliest", "Show when GPUs of a MODEL could be had first."),
+    Verb("extend", _CHANGING, "Let a BOOKING end later, or earlier."),
+    Verb("move", _CHANGING, "Let a planned BOOKING start at another time."),
+    Verb("policy", f"{_COMMANDS}.policy", "The rules of booking as this installation has them."),
+    Verb("release", _CHANGING, "Give a running BOOKING back: it ends now."),
+    Verb("resize", _CHANGING, "Give a BOOKING more GPUs, or fewer, in the same time."),
+    Verb("status", f"{_COMMANDS}.status", "Show all GPUs: who holds them, and who would be evicted next."),
+    Verb("whoami", f"{_COMMANDS}.whoami", "Show your user id, and every name by which you are known."),
+    Verb("why", f"{_COMMANDS}.why", "Explain a POD: why it waits, who may take its GPUs."),
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    verbs=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@connection_options
 @click.version_option(package_name=names.PROGRAM)
-def gpu() -> None:
-    """Book GPUs of this cluster, see who has them, and why a pod waits."""
+def gpu(**_options: Any) -> None:
+    """Book GPUs of this cluster, see who has them, and why a pod waits.
+
+    The options may also follow the command.
+    """
 
 
-@click.command(short_help="Print the completion script of a shell.")
+@gpu.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
@@ -48,28 +67,8 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(known(context.find_root().command, {}, names.PROGRAM, names.COMPLETION_VARIABLE).source())
 
 
-for _command in (
-    book,
-    listing,
-    extend,
-    move,
-    resize,
-    release,
-    cancel,
-    earliest,
-    status,
-    why,
-    whoami,
-    policy,
-    admin,
-    completion,
-):
-    gpu.add_command(_command)
-
-
 def main() -> None:
     """Run one command and end the process with its status."""
-    logs.silence()
     is_plugin = Path(sys.argv[0]).name == _PLUGIN
     gpu.main(
         prog_name="kubectl gpu" if is_plugin else names.PROGRAM,
@@ -80,7 +79,6 @@ def main() -> None:
 
 def complete() -> None:
     """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
-    logs.silence()
     found: list[CompletionItem] = []
     # A user who presses the tab key is in the middle of a line: no error may be printed into it.
     with suppress(Exception):

@@ -32,6 +32,8 @@ _NOT_SENT: Final = urllib3.Retry(
 _ONCE: Final = _NOT_SENT.new(total=0, connect=0)
 """For callers that wait only for a moment."""
 
+_OPTIONS: Final = {"no-reason": " Give one with --reason."}
+"""What a user adds to the command, by the rule that the server names."""
 _CONNECTION: Final = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 
 Json = dict[str, Any]
@@ -64,6 +66,7 @@ class Api:
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
         localize: Callable[[str], str] = str,
         within: float | None = None,
+        about_token: str = "",
     ) -> None:
         """Create it without sending a request.
 
@@ -75,7 +78,9 @@ class Api:
             localize: turns the server's messages into the reader's time zone.
             within: seconds in which each request must be answered, at the first attempt; None: as long as a
                 user waits for a change.
+            about_token: a sentence about where the token came from, for the answer that it is not accepted.
         """
+        self._about_token = about_token
         self._waiting = waiting
         self._localized = localize
         self.url = url.rstrip("/")
@@ -159,7 +164,10 @@ class Api:
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:
             passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
-            raise (UnreachableError if passes else CommandError)(self._localized(problem_text(status, body)))
+            text = problem_text(status, body)
+            if status == HTTPStatus.UNAUTHORIZED and self._about_token:
+                text = f"{text} {self._about_token}"
+            raise (UnreachableError if passes else CommandError)(self._localized(text))
         return Answer(body, self.url)
 
 
@@ -175,7 +183,9 @@ def _text(value: object) -> str:
 def problem_text(status: int, problem: Mapping[str, Any]) -> str:
     """A problem in sentences: everything that is wrong, then what would be right."""
     violations = [v for v in problem.get("violations") or () if isinstance(v, dict)]
-    messages = [str(v["message"]) for v in violations if v.get("message")]
+    messages = [
+        f"{v['message']}{_OPTIONS.get(str(v.get('rule')), '')}" for v in violations if v.get("message")
+    ]
     lines = messages or [
         str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
     ]

@@ -27,14 +27,14 @@ def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Colum
     zone, now = server.zone, server.clock.now()
     return (
         Column("ID", lambda b: b["id"]),
-        Column("MODEL", lambda b: b["model"]),
+        Column("MODEL", lambda b: b["model"], may_be_cut=True),
         Column("GPUS", lambda b: b["count"]),
-        Column("STATE", state),
-        Column(f"START ({zone.key})", lambda b: output.local(b["start"], zone)),
-        Column("END", lambda b: output.local(b["end"], zone)),
+        Column("STATE", state, colour=_colour),
+        Column("START", lambda b: output.short(b["start"], zone, now)),
+        Column("END", lambda b: output.short(b["end"], zone, now)),
         Column("LEFT", lambda b: _left(b, now)),
-        Column("NAMESPACE", lambda b: b.get("namespace") or "all"),
-        Column("USER", lambda b: b.get("user"), wide=not has_users),
+        Column("USER", lambda b: b.get("user"), wide=not has_users, may_be_cut=True),
+        Column("NAMESPACE", lambda b: b.get("namespace") or "all", wide=True),
         Column("TOPOLOGY", lambda b: b.get("topology"), wide=True),
         Column("NODE", _nodes, wide=True),
         Column(
@@ -68,7 +68,20 @@ def show(
         output=form,
         name=lambda b: f"booking/{b['id']}",
         empty=empty,
+        summary=_summary(server, bookings) if is_for_people and len(bookings) > 1 else "",
     )
+
+
+def _summary(server: ServerConnection, bookings: Sequence[Row]) -> str:
+    """How many there are of each state, and in which zone times are."""
+    many = wording.counted(len(bookings), "booking")
+    return f"{many}: {output.counts(map(state, bookings))}. Times are those of {server.zone.key}."
+
+
+def _colour(booking: Row) -> str | None:
+    if booking.get("at_risk"):
+        return "red"
+    return {"active": "green", "planned": "cyan"}.get(booking["state"])
 
 
 def warn(server: ServerConnection, booking: Row, form: Format) -> None:
@@ -135,9 +148,15 @@ def parsed(read: Callable[..., T], *arguments: Any) -> T:
 
 
 def model_of(server: ServerConnection, word: str) -> str:
-    """The only model whose name contains the word; the word itself if there is none, or several."""
+    """The only model whose name contains the word; the word itself if there is none.
+
+    Raises:
+        CommandError: several models have such a name.
+    """
     found = _called(word, _models(server))
-    return found[0] if len(found) == 1 else word
+    if len(found) > 1:
+        raise CommandError(_several(word, found))
+    return found[0] if found else word
 
 
 def known_model(server: ServerConnection, word: str) -> str:
@@ -148,10 +167,16 @@ def known_model(server: ServerConnection, word: str) -> str:
     """
     known = _models(server)
     found = _called(word, known)
-    if known and len(found) != 1:
-        many = "Several models contain" if found else "No model's name contains"
-        raise CommandError(f"{many} {wording.quoted(word)}: there are {wording.listed(found or known)}.")
+    if len(found) > 1:
+        raise CommandError(_several(word, found))
+    if known and not found:
+        text = f"No model's name contains {wording.quoted(word)}: there are {wording.listed(known)}."
+        raise CommandError(text)
     return found[0] if found else word
+
+
+def _several(word: str, found: Sequence[str]) -> str:
+    return f"{len(found)} models contain {wording.quoted(word)}: {wording.listed(found)}. Name one of them."
 
 
 def _models(server: ServerConnection) -> list[str]:
@@ -175,7 +200,7 @@ def _left(booking: Row, now: datetime) -> str | None:
     end, start = (datetime.fromisoformat(booking[key]) for key in ("end", "start"))
     until = start if booking["state"] == "planned" else end
     length = output.span((until - now).total_seconds())
-    return f"begins in {length}" if booking["state"] == "planned" else length
+    return f"in {length}" if booking["state"] == "planned" else length
 
 
 def _nodes(booking: Row) -> str:

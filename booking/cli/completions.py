@@ -10,9 +10,6 @@ from booking.cli import typed_names
 from booking.cli.connection_options import quick_connection
 from booking.cli.deadline import found_in_time
 from booking.cli.output import printable
-from cluster import names
-from cluster.kube.resources import PODS
-from cluster.objects.pods import Pod, asks_for_gpus, is_live
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 """A completion as click calls it, with the command line read so far, the parameter, and the beginning of the
@@ -117,23 +114,13 @@ def pods_of_gpus(*, must_run: bool) -> Completer:
 
         def find() -> Iterator[CompletionItem]:
             server = quick_connection(context)
-            for pod in server.objects(PODS, namespace=server.namespace):
-                is_one = _runs_on_gpus(pod) if must_run else _has_to_do_with_gpus(pod)
-                if is_one and pod.metadata.name.startswith(begun):
-                    yield CompletionItem(f"{prefix}{pod.metadata.name}")
+            for name in server.cluster.pods_of_gpus(server.namespace, must_run=must_run):
+                if name.startswith(begun):
+                    yield CompletionItem(f"{prefix}{name}")
 
         return found_in_time(find)
 
     return known
-
-
-def _runs_on_gpus(pod: Pod) -> bool:
-    return asks_for_gpus(pod) and is_live(pod) and bool(pod.spec.node_name)
-
-
-def _has_to_do_with_gpus(pod: Pod) -> bool:
-    """Whether a pod requests GPUs, or did before it was recreated without."""
-    return asks_for_gpus(pod) or pod.metadata.annotation(names.USER) is not None
 
 
 def _listed(

@@ -6,24 +6,19 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from booking.cli.connection_settings import CA_FILE, TOKEN_FILE, URL, ConnectionOptions
 from booking.cli.deadline import EACH_SECONDS, found_in_time
-from booking.cli.server_connection import (
-    CA_FILE,
-    TOKEN_FILE,
-    URL,
-    ConnectionOptions,
-    ServerConnection,
-)
+from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
 from cluster import names
-from cluster.kube import kubeconfig
-from cluster.kube.resources import NAMESPACES
 from cluster.process.clock import Clock
 
 _OPTIONS: Final = ("url", "token_file", "ca_file", "kubeconfig", "context", "namespace")
 """The options, by their names in ``ConnectionOptions``."""
+_INSTALLED: Final = "installed_in"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -83,19 +78,30 @@ def connection_options(command: Decorated) -> Decorated:
 
 def connection_of(options: dict[str, Any]) -> ServerConnection:
     """Remove the options of ``connection_options`` from a command's and return their connection."""
-    given = ConnectionOptions(
-        installed=options.pop("installed_in"),
-        **{name: options.pop(name) for name in _OPTIONS},
-    )
-    return ServerConnection(given, os.environ, the_clock(click.get_current_context()))
+    for name in (*_OPTIONS, _INSTALLED):
+        del options[name]
+    context = click.get_current_context()
+    return ServerConnection(_given(context), os.environ, the_clock(context))
 
 
 def quick_connection(context: click.Context) -> ServerConnection:
     """From the options before the word that a shell completes; see ``booking.cli.deadline``."""
-    given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
-    installed = context.params.get("installed_in") or names.NAMESPACE
-    options = ConnectionOptions(installed=installed, **given)
-    return ServerConnection(options, os.environ, the_clock(context), within=EACH_SECONDS)
+    return ServerConnection(_given(context), os.environ, the_clock(context), within=EACH_SECONDS)
+
+
+def _given(context: click.Context) -> ConnectionOptions:
+    installed = _value(context, _INSTALLED) or names.NAMESPACE
+    return ConnectionOptions(installed=installed, **{name: _value(context, name) for name in _OPTIONS})
+
+
+def _value(context: click.Context, name: str) -> Any:
+    """An option's value: as typed after the verb, else as typed before it, else from the environment."""
+    around: click.Context | None = context
+    while around is not None:
+        if around.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            return around.params.get(name)
+        around = around.parent
+    return context.params.get(name)
 
 
 def the_clock(context: click.Context) -> Clock:
@@ -108,7 +114,7 @@ def _known_contexts(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     def find() -> Iterator[CompletionItem]:
-        known = kubeconfig.contexts(kubeconfig.paths(os.environ, context.params.get("kubeconfig")))
+        known = quick_connection(context).cluster.contexts
         return (CompletionItem(each) for each in known if each.startswith(incomplete))
 
     return found_in_time(find)
@@ -118,7 +124,7 @@ def _known_namespaces(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     def find() -> Iterator[CompletionItem]:
-        names_of_all = (each.metadata.name for each in quick_connection(context).objects(NAMESPACES))
+        names_of_all = quick_connection(context).cluster.namespaces()
         return (CompletionItem(each) for each in names_of_all if each.startswith(incomplete))
 
     return found_in_time(find)

@@ -1,5 +1,9 @@
 """What a command prints: a table for people; JSON, YAML or names for programs."""
 
+import os
+import shutil
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +20,11 @@ Format = Literal["table", "wide", "json", "yaml", "name"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "json", "yaml", "name")
 FOR_PEOPLE: Final[tuple[Format, ...]] = ("table", "wide")
 """Formats for people; the others are for programs."""
+WIDTH: Final = 100
+"""Columns of a terminal into which a table fits that is not ``wide``."""
 _GAP: Final = 3
+_NARROW_GAP: Final = 2
+"""Spaces between columns where they would not fit otherwise."""
 _NOTHING: Final = "-"
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -31,6 +39,12 @@ class Column:
     value: Callable[[Row], object]
     wide: bool = False
     """Whether only ``-o wide`` shows it."""
+    may_be_cut: bool = False
+    """Whether it gives way where a table is too wide: a name whose beginning tells enough."""
+    least: int = 8
+    """How many letters of a cell are left then."""
+    colour: Callable[[Row], str | None] = lambda _row: None
+    """The colour of its cell on a terminal, as click names it."""
 
 
 def printing(command: Decorated) -> Decorated:
@@ -62,8 +76,9 @@ def show(
     output: Format,
     name: Callable[[Row], str],
     empty: str,
+    summary: str = "",
 ) -> None:
-    """Print an answer.
+    """Print an answer; on a terminal with a summary before it, and with colours.
 
     Args:
         answer: the server's answer, for programs.
@@ -72,6 +87,7 @@ def show(
         output: the format.
         name: of a row, for ``-o name``.
         empty: the message where there are no rows.
+        summary: a line about the rows; other programs do not get it, so that their first line is the titles.
     """
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
@@ -81,7 +97,12 @@ def show(
         for row in rows:
             click.echo(name(row))
     elif rows:
-        click.echo(table(rows, [each for each in columns if output == "wide" or not each.wide]))
+        is_seen = sys.stdout.isatty()
+        if summary and is_seen:
+            click.echo(summary)
+        shown = [each for each in columns if output == "wide" or not each.wide]
+        limit = None if output == "wide" else max(WIDTH, shutil.get_terminal_size().columns if is_seen else 0)
+        click.echo(table(rows, shown, limit, is_coloured=is_seen and not os.environ.get("NO_COLOR")))
     else:
         click.echo(empty, err=True)
 
@@ -101,22 +122,73 @@ def print_result(answer: Mapping[str, Any], output: Format, *, name: str, messag
         show(answer, [answer], (), output=output, name=lambda _: name, empty="")
 
 
-def table(rows: Iterable[Row], columns: Sequence[Column]) -> str:
-    """Columns under their titles; no column is wider than its widest cell."""
+def table(
+    rows: Iterable[Row], columns: Sequence[Column], limit: int | None = None, *, is_coloured: bool = False
+) -> str:
+    """Columns under their titles; no column is wider than its widest cell.
+
+    Args:
+        rows: one per line.
+        columns: from left to right.
+        limit: how wide it should be; columns that may be cut give way, the widest first. None: as it is.
+        is_coloured: whether cells have the colours of their columns.
+    """
+    known = list(rows)
     lines = [[each.title for each in columns]]
-    lines += [[_cell(each.value(row)) for each in columns] for row in rows]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-    gap = " " * _GAP
+    lines += [[_cell(each.value(row)) for each in columns] for row in known]
+    full = [max(len(line[n]) for line in lines) for n in range(len(columns))]
+    gap = _GAP if limit is None or _whole(full, _GAP) <= limit else _NARROW_GAP
+    widths = full if limit is None else _fitted(full, columns, limit, gap)
+    colours: list[list[str | None]] = [[None for _ in columns]]
+    colours += [[each.colour(row) if is_coloured else None for each in columns] for row in known]
     return "\n".join(
-        gap.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+        _line([_cut(cell, width) for cell, width in zip(line, widths, strict=True)], widths, painted, gap)
+        for line, painted in zip(lines, colours, strict=True)
     )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], colours: Sequence[str | None], gap: int) -> str:
+    last = len(cells) - 1
+    parts = [cell if n == last else cell.ljust(widths[n]) for n, cell in enumerate(cells)]
+    painted = (
+        click.style(part, fg=colour) if colour else part for part, colour in zip(parts, colours, strict=True)
+    )
+    return (" " * gap).join(painted).rstrip()
+
+
+def _whole(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _fitted(widths: Sequence[int], columns: Sequence[Column], limit: int, gap: int) -> list[int]:
+    fitted = list(widths)
+    for _ in range(max(0, _whole(fitted, gap) - limit)):
+        spare = [n for n, each in enumerate(columns) if each.may_be_cut and fitted[n] > each.least]
+        if spare:
+            fitted[max(spare, key=lambda n: fitted[n])] -= 1
+    return fitted
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def local(text: object, zone: ZoneInfo) -> str:
     """An instant from the server in a zone's local time: ``Fri 2026-11-27 17:00``."""
     moment = datetime.fromisoformat(str(text)).astimezone(zone)
     return moment.strftime("%a %Y-%m-%d %H:%M")
+
+
+def short(text: object, zone: ZoneInfo, now: datetime) -> str:
+    """As ``local``, for a table: ``Fri 27 Nov 17:00``, with the year if it is another than now."""
+    moment = datetime.fromisoformat(str(text)).astimezone(zone)
+    is_near = moment.year == now.astimezone(zone).year
+    return moment.strftime("%a %d %b %H:%M" if is_near else "%a %Y-%m-%d %H:%M")
+
+
+def counts(words: Iterable[str]) -> str:
+    """How many there are of each, the most frequent first: ``5 free, 2 booked``."""
+    return ", ".join(f"{amount} {word}" for word, amount in Counter(words).most_common())
 
 
 def localized(message: str, zone: Callable[[], ZoneInfo]) -> str:

@@ -53,6 +53,15 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
     return found
 
 
+def start_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
+    """As ``instant_of``, for a time at which something starts: today means now, as its midnight is over.
+
+    Raises:
+        UnclearTimeError: as for ``instant_of``.
+    """
+    return instant_of("now" if text.strip().lower() == "today" else text, now, zone)
+
+
 def length_of(text: str) -> Duration:
     """The length that the user means: ``2d`` is two calendar days, ``36h`` is elapsed time.
 

@@ -42,11 +42,13 @@ class Verdict(StrEnum):
     NO_MATCH = "no-match"
     """No known pod waits for so many devices: devices assigned to no pod come first."""
     AMBIGUOUS = "ambiguous"
-    """More than one pod matches: devices assigned to no pod come first."""
+    """More than one pod matches: devices assigned to no pod come first. None are chosen if something was
+    assigned to one of them, and the kubelet does not say which pods it has accepted."""
     PODS_UNAVAILABLE = "pods-unavailable"
-    """The pods of the node could not be read: devices that are not in the checkpoint come first."""
+    """The pods of the node could not be read, so nobody knows what was assigned: none are chosen."""
     NO_CHECKPOINT = "no-checkpoint"
-    """The checkpoint could not be read: devices assigned to no pod come first."""
+    """The checkpoint could not be read, and nothing was assigned to any pod that may be meant: devices
+    assigned to no pod come first. If something was, none are chosen."""
     REFUSED = "refused"
     """Too few of the offered devices are free of other live pods, or the kubelet has already chosen one of
     theirs (its double allocation)."""
@@ -76,8 +78,8 @@ class NodeState:
     remembered: bool = False
     """The pods were read for an earlier container: their assignments hold, but some may have ended."""
     from_watch: bool = False
-    """The pods come from our own watch. The pod that is being admitted is among them, but no pod is refused
-    because another one seems to be alive."""
+    """The pods come from our own watch, or from the API server. The pod that is being admitted is among them,
+    but no pod is refused because another one seems to be alive."""
 
     pick: Pick = in_order
     """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
@@ -117,6 +119,7 @@ class Decision:
 
     verdict: Verdict
     devices: tuple[str, ...]
+    """None: the pod is refused."""
     pod: Pod | None = None
     """The pod that is being admitted, if it is known."""
     container: str | None = None
@@ -131,12 +134,11 @@ class Decision:
 def choose(request: AllocationRequest, state: NodeState) -> Decision:
     """The devices that the container which is being admitted should get.
 
-    If it is known which pods are alive and what they hold, a device of another live pod is never chosen. If
-    it is unknown which are alive (``PODS_UNAVAILABLE``, or pods remembered from earlier), devices in the
-    checkpoint come last, but are used if nothing else is left: their pods may have ended. With
-    ``NO_CHECKPOINT`` no pod's devices are known. PreStartContainer checks again before the container starts.
-    Except for ``REFUSED`` the answer always has ``size`` devices: the kubelet would fill up a shorter one at
-    random, perhaps with a device of another pod.
+    If it is known which pods are alive and what they hold, a device of another live pod is never chosen.
+    Where a pod might get other devices than those assigned to it, because the pods of the node could not be
+    read, it is refused (law L6). With ``NO_CHECKPOINT`` no pod's devices are known. PreStartContainer checks
+    again before the container starts. An answer has ``size`` devices, or none, which is a refusal: the
+    kubelet would fill up a shorter one at random, perhaps with a device of another pod.
     """
     found = candidates(request, state)
     decision = _decided(found, request, state)
@@ -147,8 +149,10 @@ def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, s
     busy = busy_devices(state) - request.must_include
     if _is_certain(state) and len(request.available - busy) < request.size:
         return _refused(request.available & busy, state)
-    if len(found) == 1:
+    if len(found) == 1 and (state.holdings is not None or _is_only_container(found[0], state)):
         return _for(found[0], request, state)
+    if _is_a_guess(found, state):
+        return Decision(_unknown(state, found), (), message=_why_unknown(request, state, found))
     free = _by_rank(request.available, (busy, unserved_assignments(state)))
     devices = _filled((), free, request, state.pick)
     return Decision(_unknown(state, found), devices, message=_why_unknown(request, state, found))
@@ -162,7 +166,7 @@ def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedCo
     from an init container identify the pod by themselves: they are in the checkpoint under its uid.
     """
     if state.holdings is None:
-        return ()
+        return _candidates_without_checkpoint(request, state)
     waiting = [first for first, *_ in state.unserved if first.count == request.size]
     owners = state.holdings.holders(request.must_include)
     proven = [w for w in waiting if w.uid in owners]
@@ -170,6 +174,35 @@ def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedCo
     if len(waiting) > 1:
         waiting = [w for w in waiting if w.pod.status.start_time is None]
     return tuple(waiting)
+
+
+def _candidates_without_checkpoint(
+    request: AllocationRequest, state: NodeState
+) -> tuple[UnservedContainer, ...]:
+    """Of each pod that has not started a container that needs as many, and can get what it was assigned.
+
+    Which of several containers of a pod is next is unknown.
+    """
+    if not _knows_who_lives(state):
+        return ()
+    fitting = (
+        [
+            one
+            for one in waiting
+            if one.count == request.size and request.available.issuperset(_assigned(one, state))
+        ]
+        for waiting in state.unserved
+        if waiting[0].pod.status.start_time is None
+    )
+    return tuple(found[0] for found in fitting if found)
+
+
+def _is_a_guess(found: tuple[UnservedContainer, ...], state: NodeState) -> bool:
+    """Whether something may have been assigned to the pod that is being admitted, and it is unknown what."""
+    if not _knows_who_lives(state):
+        return True
+    is_in_doubt = state.from_watch or state.holdings is None
+    return is_in_doubt and any(readable_assignment_of(waiting.pod) for waiting in found)
 
 
 def busy_devices(state: NodeState) -> frozenset[str]:
@@ -225,11 +258,7 @@ def _for(container: UnservedContainer, request: AllocationRequest, state: NodeSt
         if stolen := request.must_include & busy_devices(others):
             return _refused(stolen, others)
     busy = busy_devices(state)
-    assigned = tuple(
-        device
-        for device in readable_assignment_of(container.pod).get(container.container, ())
-        if device not in state.other_resources
-    )
+    assigned = _assigned(container, state)
     wanted = [device for device in assigned if device in request.available - busy]
     assigned_to_others = unserved_assignments(state, but=(container.uid, container.container))
     free = _by_rank(request.available, (busy, assigned_to_others))
@@ -237,6 +266,19 @@ def _for(container: UnservedContainer, request: AllocationRequest, state: NodeSt
     verdict = _kept(assigned, devices)
     message = "" if verdict is Verdict.ASSIGNED else _why_other(container, assigned, devices)
     return Decision(verdict, devices, container.pod, container.container, message)
+
+
+def _assigned(container: UnservedContainer, state: NodeState) -> tuple[str, ...]:
+    """What was assigned to a container of the resource that is asked for."""
+    return tuple(
+        device
+        for device in readable_assignment_of(container.pod).get(container.container, ())
+        if device not in state.other_resources
+    )
+
+
+def _is_only_container(container: UnservedContainer, state: NodeState) -> bool:
+    return any(waiting == (container,) for waiting in state.unserved)
 
 
 def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
@@ -268,18 +310,21 @@ def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> 
 
 
 def _unknown(state: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:
-    if state.holdings is None:
-        return Verdict.NO_CHECKPOINT
     if not _knows_who_lives(state):
         return Verdict.PODS_UNAVAILABLE
+    if state.holdings is None:
+        return Verdict.NO_CHECKPOINT
     return Verdict.AMBIGUOUS if found else Verdict.NO_MATCH
 
 
 def _why_unknown(request: AllocationRequest, state: NodeState, found: tuple[UnservedContainer, ...]) -> str:
-    if state.holdings is None:
+    if state.holdings is None and _knows_who_lives(state):
         return "The kubelet's checkpoint could not be read, so the pod that is being admitted is unknown."
     if not _knows_who_lives(state):
-        return "The pods of this node could not be read, so the pod that is being admitted is unknown."
+        return (
+            "The pods of this node could not be read, so it is unknown which pod is being admitted and which"
+            " devices were assigned to it; create the pod again."
+        )
     names = ", ".join(waiting.pod.key for waiting in found) or "none"
     return f"The pod that is being admitted is unknown; waiting for {request.size} devices: {names}."
 

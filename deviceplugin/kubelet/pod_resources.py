@@ -5,6 +5,7 @@ make the kubelet give one device to two pods. Its only use here is inside GetPre
 is in flight: no other call of it may be added (law L1).
 """
 
+import socket
 from pathlib import Path
 
 import grpc
@@ -42,3 +43,14 @@ class PodResources:
                     f"The kubelet's PodResources API ({self._socket}) gave no list: {why}"
                 ) from error
         return frozenset((pod.namespace, pod.name) for pod in answer.pod_resources)
+
+    def problem(self) -> str | None:
+        """Why nobody listens on its socket; None if somebody does. Calls nothing."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(DEADLINE)
+            try:
+                probe.connect(str(self._socket))
+            except OSError as error:
+                why = error.strerror or str(error)
+                return f"Nobody answers at the kubelet's PodResources API ({self._socket}: {why})."
+        return None

@@ -7,7 +7,7 @@ pods (``bound``) is used, with the kubelet's list of accepted names.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cluster.objects.pods import Pod
@@ -90,7 +90,7 @@ class PodSource:
 
         Args:
             in_flight: the kubelet has already chosen devices for this container (``must_include``). Then its
-                list of accepted pods must not be called, and the pods of our own watch, or else those read
+                list of accepted pods must not be called, and all pods that are bound here, or else those read
                 last, are used instead.
         """
         try:
@@ -98,14 +98,13 @@ class PodSource:
         except PodsApiError as error:
             why = str(error)
         watched = self._watched
-        if in_flight and watched is not None:
-            return PodsSnapshot((*watched.gone, *watched.present), from_watch=True)
         if in_flight:
-            return PodsSnapshot(self._last, remembered=True, messages=(why,))
+            seen = self._bound_here(watched, why)
+            return seen if seen.pods is not None else replace(seen, pods=self._last, remembered=True)
         try:
             accepted = self._accepted.names()
         except PodResourcesError as error:
-            return PodsSnapshot(None, messages=(why, str(error)))
+            return self._bound_here(watched, why, str(error))
         return self._named(accepted, why) if watched is None else self._found(accepted, watched)
 
     def caught_up(self) -> bool:
@@ -164,6 +163,17 @@ class PodSource:
         except StoredPodsError as error:
             return PodsSnapshot(None, messages=(why, str(error)))
         return self._remember(_with_names(pods, accepted), why)
+
+    def _bound_here(self, watched: BoundPods | None, *why: str) -> PodsSnapshot:
+        """All pods that are bound to this node: the kubelet does not say which of them it has accepted."""
+        if watched is not None:
+            return PodsSnapshot((*watched.gone, *watched.present), from_watch=True, messages=why)
+        try:
+            return PodsSnapshot(
+                tuple(map(as_the_kubelet_knows_it, self._stored())), from_watch=True, messages=why
+            )
+        except StoredPodsError as error:
+            return PodsSnapshot(None, messages=(*why, str(error)))
 
     def _found(self, accepted: Names, watched: BoundPods) -> PodsSnapshot:
         """The accepted pods from our own watch; the API server is used only if the watch is behind."""

@@ -30,6 +30,10 @@ RETRIES = 40
 """Maximum number of repeated calls."""
 PATIENCE = 0.2
 """Seconds after the first rejection from which a rejected call is not repeated."""
+_SILENT = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.DEADLINE_EXCEEDED}
+)
+"""The status of a call that nobody answered."""
 _GPU, _MIG = names.GPU_RESOURCE.encode(), names.MIG_RESOURCE_PREFIX.encode()
 
 
@@ -112,6 +116,14 @@ class PodsApi:
         except PodsApiError as error:
             return error.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}
         return False
+
+    def problem(self) -> str | None:
+        """Why this API does not answer; None if it does, be it that it is initializing or flooded."""
+        try:
+            self.list(patient=False)
+        except PodsApiError as error:
+            return str(error) if error.code in _SILENT else None
+        return None
 
     def _reconnect(self, used: grpc.Channel) -> None:
         """Replace the channel: it pauses after it has found a dead socket, a new one does not."""

@@ -39,8 +39,8 @@ def shared_options_table() -> str:
 
 
 def _commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
-    for name, command in sorted(group.commands.items()):
-        words = (*path, name)
+    for name in group.list_commands(click.Context(group)):
+        command, words = _command(group, name), (*path, name)
         if isinstance(command, click.Group):
             yield from _commands(command, words)
         else:
@@ -50,8 +50,15 @@ def _commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, 
 
 def _shared() -> list[click.Option]:
     """The options that two very different commands have in common, and so every command."""
-    listed = [parameter.name for parameter in gpu.commands["why"].params]
-    return [p for p in gpu.commands["status"].params if isinstance(p, click.Option) and p.name in listed]
+    listed = [parameter.name for parameter in _command(gpu, "why").params]
+    return [p for p in _command(gpu, "status").params if isinstance(p, click.Option) and p.name in listed]
+
+
+def _command(group: click.Group, name: str) -> click.Command:
+    command = group.get_command(click.Context(group), name)
+    if command is None:
+        raise LookupError(f"There is no command {name}.")
+    return command
 
 
 def _own(command: click.Command) -> list[str]:

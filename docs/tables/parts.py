@@ -67,7 +67,13 @@ AGENT: Final = Part(
     name="node agent",
     root="deviceplugin.__main__",
     settings=AgentSettings,
-    given={"node_name": "node-a", "host": "127.0.0.1", "port": "0", "kubelet_root": "{folder}"},
+    given={
+        "node_name": "node-a",
+        "host": "127.0.0.1",
+        "port": "0",
+        "kubelet_root": "{folder}",
+        "device_plugins": "{folder}",
+    },
     make=lambda settings, registry: deviceplugin.__main__.build(
         settings, os.environ, SystemClock(), registry
     ),

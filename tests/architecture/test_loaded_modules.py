@@ -24,7 +24,13 @@ ROOTS: Mapping[str, tuple[str, str, dict[str, str]]] = {
     "node agent": (
         "deviceplugin.__main__",
         "deviceplugin.settings.Settings",
-        {"node_name": "node-a", "host": "127.0.0.1", "port": "0", "kubelet_root": "{folder}"},
+        {
+            "node_name": "node-a",
+            "host": "127.0.0.1",
+            "port": "0",
+            "kubelet_root": "{folder}",
+            "device_plugins": "{folder}",
+        },
     ),
     "extender": ("extender.__main__", "extender.settings.Settings", {"port": "0", **PROBES}),
     "booking server": (

@@ -31,6 +31,7 @@ def lone_agent(root: Path, gpus: FakeNvml) -> Iterator[None]:
         "host": "127.0.0.1",
         "port": str(_free_port()),
         "kubelet_root": str(root),
+        "device_plugins": str(root / "device-plugins"),
         "cdi_dir": str(root / "cdi"),
         "dev_root": str(dev),
         "driver_root": str(root / "no-driver"),

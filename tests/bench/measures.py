@@ -10,6 +10,7 @@ from tests.bench import (
     bench_calendar,
     bench_churn,
     bench_cluster,
+    bench_command_line,
     bench_decisions,
     bench_evictions,
     bench_extender,
@@ -38,6 +39,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_plan.MEASURE,
     bench_page.MEASURE,
     bench_calendar.MEASURE,
+    bench_command_line.MEASURE,
     bench_preferred.MEASURE,
     bench_links.MEASURE,
     bench_writers.MEASURE,
@@ -55,4 +57,8 @@ MEASURES: Final[tuple[Measure, ...]] = (
     bench_churn.MEASURE,
     bench_writers_cluster.MEASURE,
 )
+NEWER_THAN_THE_RESULTS: Final = frozenset(
+    {"command-line-bookings", "command-line-status", "command-line-help"}
+)
+"""Rows that the last whole run (bench/results.json) did not have yet; the next one empties this."""
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

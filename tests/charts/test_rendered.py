@@ -44,6 +44,21 @@ def test_every_value_is_explained() -> None:
     assert not unexplained
 
 
+def test_the_folder_of_device_plugins_does_not_move_with_the_kubelet_s_root(render: Render) -> None:
+    documents = render({"nodeAgent": {"kubeletRoot": "/data/kubelet"}})
+    pod = of_kind(documents, "DaemonSet")[names.NODE_AGENT]["spec"]["template"]["spec"]
+    mounted = {one["name"]: one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one}
+    assert mounted["device-plugins"] == "/var/lib/kubelet/device-plugins"
+    assert (mounted["pods-api"], mounted["pod-resources"]) == (
+        "/data/kubelet/pods-api",
+        "/data/kubelet/pod-resources",
+    )
+    inside = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
+    assert {name: inside[name] for name in ("device-plugins", "pods-api", "pod-resources")} == {
+        name: mounted[name] for name in ("device-plugins", "pods-api", "pod-resources")
+    }
+
+
 @pytest.mark.parametrize(
     ("values", "deciding"),
     [

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pytest
 import urllib3
 
 from cluster import names
@@ -80,6 +82,7 @@ def agent(
         "GPU_BOOKING_PORT": str(port),
         "GPU_BOOKING_HOST": "127.0.0.1",
         "GPU_BOOKING_KUBELET_ROOT": str(kubelet.root),
+        "GPU_BOOKING_DEVICE_PLUGINS": str(kubelet.plugins),
         "GPU_BOOKING_CDI_DIR": str(tmp_path / "cdi"),
         "GPU_BOOKING_DEV_ROOT": str(dev),
         "GPU_BOOKING_DRIVER_ROOT": str(tmp_path / "no-driver"),
@@ -129,6 +132,51 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
     eventually(lambda: kubelet.allocatable == 0)
     assert sockets(kubelet.plugins) == []
     assert (tmp_path / "cdi" / f"{names.DOMAIN}-gpu.json").exists(), "containers may restart meanwhile"
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Iterator[FakeKubelet]:
+    """A kubelet with --root-dir: its folder of device plugins has stayed where it was."""
+    with TemporaryDirectory(prefix="kl", dir="/tmp") as folder:  # sockets' paths have to be short
+        kubelet = FakeKubelet(Path(folder, "moved"), Path(folder, "usual/device-plugins"))
+        process = tmp_path / "proc" / "7"
+        process.mkdir(parents=True)
+        (process / "cmdline").write_text(f"/usr/bin/kubelet\0--root-dir={kubelet.root}\0")
+        kubelet.start()
+        yield kubelet
+        kubelet.stop()
+
+
+def test_l6_an_agent_that_looks_in_another_root_folder_than_the_kubelet_s_does_not_serve(
+    moved: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = simulated(tmp_path)
+    first, *_, last = gpus.uuids()
+    wrong = moved.plugins.parent
+    where = {"GPU_BOOKING_KUBELET_ROOT": str(wrong), "GPU_BOOKING_PROC_ROOT": str(tmp_path / "proc")}
+    with agent(moved, gpus, tmp_path, **where) as running:
+        eventually(lambda: moved.allocatable == 4, deadline=30)
+        advice = f"The kubelet runs with --root-dir {moved.root}, and the agent looks in {wrong}"
+        eventually(lambda: running.ready_says(advice))
+        assert "gpu_booking_agent_pods_known 0.0" in running.says("/metrics")[1]
+        for uuid in (last, first):
+            assigned = {names.ASSIGNED: json.dumps({"main": [uuid]})}
+            pod = FakePod(uuid, uuid, [FakeContainer("main", gpus=1)], annotations=assigned)
+            assert not moved.admit(pod), "it might get another GPU than the assigned one"
+
+
+def test_an_agent_of_a_kubelet_with_another_root_folder_gives_what_was_assigned(
+    moved: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = simulated(tmp_path)
+    uuid = gpus.uuids()[-1]
+    with agent(moved, gpus, tmp_path) as running:
+        eventually(lambda: moved.allocatable == 4, deadline=30)
+        assigned = {names.ASSIGNED: json.dumps({"main": [uuid]})}
+        assert moved.admit(FakePod("a", "uid-a", [FakeContainer("main", gpus=1)], annotations=assigned))
+        assert moved.devices_of("uid-a") == {uuid}
+        eventually(lambda: "gpu_booking_agent_pods_known 1.0" in running.says("/metrics")[1])
+        assert not running.ready_says("pods: ")
 
 
 def test_a_hanging_driver_does_not_delay_the_end_of_the_agent(kubelet: FakeKubelet, tmp_path: Path) -> None:

@@ -241,5 +241,5 @@ def test_an_unreadable_checkpoint_stops_no_pod(kubelet: FakeKubelet) -> None:
         pod = a_pod("GPU-1")
         assert kubelet.admit(pod)
         kubelet.prestart(pod.uid, "main")
-        assert agent.counted("admissions_total", verdict="no-checkpoint") == 1
+        assert kubelet.devices_of(pod.uid) == {"GPU-1"}
         assert agent.counted("container_starts_total", gate="unchecked") == 1

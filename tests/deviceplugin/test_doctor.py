@@ -28,6 +28,7 @@ class Patient:
             node_name="node-a",
             dev_root=self.dev,
             kubelet_root=self.kubelet,
+            device_plugins=self.kubelet / "device-plugins",
             driver_root=self.driver,
             cdi_dir=root / "cdi",
             proc_root=root / "proc",
@@ -145,7 +146,7 @@ def test_a_driver_root_without_a_driver_is_reported(patient: Patient) -> None:
     assert message.startswith(f"driver files: No libnvidia-ml.so.<version> is under {patient.driver}")
 
 
-def test_a_kubelet_that_does_not_listen_is_an_error_and_its_other_sockets_are_warnings(
+def test_a_kubelet_none_of_whose_apis_answers_is_an_error(
     patient: Patient,
 ) -> None:
     for server in patient.sockets:
@@ -154,8 +155,17 @@ def test_a_kubelet_that_does_not_listen_is_an_error_and_its_other_sockets_are_wa
     assert severities == {
         "kubelet": "wrong",
         "kubelet's Pods API": "warning",
-        "kubelet's PodResources API": "warning",
+        "kubelet's PodResources API": "wrong",
     }
+
+
+def test_a_kubelet_with_another_root_folder_than_the_settings_say_is_wrong(patient: Patient) -> None:
+    process = patient.settings.proc_root / "70"
+    process.mkdir()
+    (process / "cmdline").write_bytes(b"/usr/local/bin/kubelet\0--v=2\0--root-dir\0/data/kubelet\0")
+    (message,) = patient.wrong()
+    assert message.startswith("kubelet's root folder: The kubelet runs with --root-dir /data/kubelet")
+    assert "nodeAgent.kubeletRoot" in message
 
 
 def test_a_missing_cdi_folder_is_reported(patient: Patient) -> None:

@@ -20,9 +20,10 @@ from deviceplugin.settings import Settings
 
 @dataclass
 class Served:
-    """Whether the kubelet has the devices."""
+    """Whether the kubelet has the devices, and why its pods cannot be read."""
 
     is_registered: bool = False
+    problem: str | None = None
 
 
 class NothingBeside:
@@ -45,7 +46,7 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         load(Settings, {"GPU_BOOKING_NODE_NAME": "n0"}),
         kube,
         FakeClock(),
-        serves=cast("Any", served),
+        serves=agent._serving(cast("Any", served), cast("Any", served)),
         monitor=cast("Any", NothingBeside()),
         holder="agent-1",
     )
@@ -55,12 +56,14 @@ def leases(kube: FakeKube) -> list[Lease]:
     return kube.list(LEASES, Selection(namespace=names.NAMESPACE)).items
 
 
-def test_the_lease_depends_on_the_registration_with_the_kubelet(kube: FakeKube) -> None:
+def test_the_lease_depends_on_the_registration_with_the_kubelet_and_on_its_pods(kube: FakeKube) -> None:
     served = Served()
     lease = renewer(kube, served)
     assert not lease._serves()
     served.is_registered = True
     assert lease._serves()
+    served.problem = "The pods cannot be read."
+    assert not lease._serves()
 
 
 def test_the_lease_is_owned_by_its_node(kube: FakeKube) -> None:

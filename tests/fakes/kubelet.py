@@ -101,9 +101,10 @@ class _Endpoint:
 class FakeKubelet(dp_grpc.RegistrationServicer):
     """The kubelet: ``start`` and ``stop`` it, ``admit`` pods, ``prestart`` their containers."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, plugins: Path | None = None) -> None:
+        """Args: plugins: a constant of the real kubelet, whatever its root folder is."""
         self.root = root
-        self.plugins = root / "device-plugins"
+        self.plugins = plugins or root / "device-plugins"
         self.pods: dict[str, FakePod] = {}
         self.names_accepted: list[str] = []
         self.registered: list[str] = []
@@ -133,8 +134,8 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self._store: dict[Path, _Endpoint] = {}
         self._current: dict[str, _Endpoint] = {}
         self._servers: list[grpc.Server] = []
-        for folder in ("device-plugins", "pod-resources", "pods-api"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
+        for folder in (self.plugins, root / "pod-resources", root / "pods-api"):
+            folder.mkdir(parents=True, exist_ok=True)
 
     # --- its life -----------------------------------------------------------------------------------------
 

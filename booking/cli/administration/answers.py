@@ -27,7 +27,18 @@ class Listed:
 def show_list(server: ServerConnection, listing: Listed, columns: tuple[Column, ...], output: Format) -> None:
     """Print all pages of a list."""
     found = server.api.pages(f"/admin/{listing.what}", listing.what, listing.which)
-    printed.show({listing.what: found}, found, columns, output=output, name=_name_of, empty=listing.empty)
+    summary = ""
+    if output in FOR_PEOPLE and found:
+        summary = f"Shown: {len(found)}. Times are those of {server.zone.key}."
+    printed.show(
+        {listing.what: found},
+        found,
+        columns,
+        output=output,
+        name=_name_of,
+        empty=listing.empty,
+        summary=summary,
+    )
 
 
 def ask(
@@ -63,10 +74,10 @@ def span_columns(server: ServerConnection, output: Format) -> tuple[Column, ...]
     """Start and end, which programs do not need in a table."""
     if output not in FOR_PEOPLE:
         return ()
-    zone = server.zone
+    zone, now = server.zone, server.clock.now()
     return (
-        Column(f"START ({zone.key})", lambda b: printed.local(b["start"], zone) if b.get("start") else None),
-        Column("END", lambda b: printed.local(b["end"], zone) if b.get("end") else None),
+        Column("START", lambda b: printed.short(b["start"], zone, now) if b.get("start") else None),
+        Column("END", lambda b: printed.short(b["end"], zone, now) if b.get("end") else None),
     )
 
 
@@ -74,8 +85,8 @@ def at_column(server: ServerConnection, output: Format) -> Column:
     """The column of the time: by the site's clocks for people, as the server says it for programs."""
     if output not in FOR_PEOPLE:
         return Column("AT", lambda e: e["at"])
-    zone = server.zone
-    return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))
+    zone, now = server.zone, server.clock.now()
+    return Column("AT", lambda e: printed.short(e["at"], zone, now))
 
 
 def _name_of(row: Row) -> str:

@@ -12,7 +12,7 @@ from booking.cli.api import part
 from booking.cli.completions import known_exemptions, known_models
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printing, trying
-from booking.cli.time_parsing import TIME, instant_of
+from booking.cli.time_parsing import TIME, instant_of, start_of
 from booking.cli.typed_names import NAME
 
 
@@ -24,11 +24,11 @@ def exemptions(output: Format, **options: Any) -> None:
     server = connection_of(options)
     columns = (
         Column("ID", lambda e: e["id"]),
-        Column("USER", lambda e: e["user"]),
+        Column("USER", lambda e: e["user"], may_be_cut=True),
         Column("LIMITS", _limits),
-        Column("MODEL", lambda e: e.get("model") or "all"),
+        Column("MODEL", lambda e: e.get("model") or "all", may_be_cut=True),
         *span_columns(server, output),
-        Column("REASON", lambda e: e["reason"]),
+        Column("REASON", lambda e: e["reason"], may_be_cut=True),
         Column("BY", lambda e: e.get("created_by"), wide=True),
     )
     show_list(server, Listed("exemptions", empty="Nobody is exempt from anything."), columns, output)
@@ -61,7 +61,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
     body: dict[str, Any] = {
         "user": user,
         "limits": dict(_pair(each) for each in limits),
-        "start": bookings.parsed(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "start": bookings.parsed(start_of, options["start"] or "now", now, server.zone).isoformat(),
         "end": bookings.parsed(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }

@@ -14,7 +14,7 @@ from booking.cli.completions import known_blocks, known_models, known_nodes
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printing, trying
 from booking.cli.server_connection import ServerConnection
-from booking.cli.time_parsing import TIME, instant_of
+from booking.cli.time_parsing import TIME, instant_of, start_of
 from booking.cli.typed_names import NAME
 
 
@@ -26,11 +26,11 @@ def blocks(output: Format, **options: Any) -> None:
     server = connection_of(options)
     columns = (
         Column("ID", lambda b: b["id"]),
-        Column("NODE", lambda b: b["node"]),
-        Column("MODEL", lambda b: b.get("model") or "all"),
+        Column("NODE", lambda b: b["node"], may_be_cut=True),
+        Column("MODEL", lambda b: b.get("model") or "all", may_be_cut=True),
         Column("GPUS", lambda b: b.get("count") or "all"),
         *span_columns(server, output),
-        Column("REASON", lambda b: b["reason"]),
+        Column("REASON", lambda b: b["reason"], may_be_cut=True),
         Column("BY", lambda b: b.get("created_by"), wide=True),
     )
     show_list(server, Listed("blocks", empty="No maintenance is planned."), columns, output)
@@ -60,7 +60,7 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     now = server.clock.now()
     body = {
         "node": node,
-        "start": bookings.parsed(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "start": bookings.parsed(start_of, options["start"] or "now", now, server.zone).isoformat(),
         "end": bookings.parsed(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }

@@ -14,8 +14,9 @@ from booking.cli.output import Column, Format, printing
 from booking.cli.typed_names import NAME
 
 
-@click.group(short_help="What administrators do.")
-def admin() -> None:
+@click.group()
+@connection_options
+def admin(**_options: Any) -> None:
     """What administrators do: maintenance, exemptions, evictions by name, single GPUs, audit.
 
     They also book for others ("kubectl gpu book --user") and end bookings of others ("kubectl gpu release"
@@ -40,10 +41,10 @@ def audit(output: Format, **options: Any) -> None:
     which = {name: options[name] for name in ("subject", "actor") if options[name]}
     columns = (
         at_column(server, output),
-        Column("WHO", lambda e: e["actor"]),
+        Column("WHO", lambda e: e["actor"], may_be_cut=True),
         Column("DID", lambda e: e["action"]),
-        Column("TO", lambda e: e["subject"]),
-        Column("REASON", lambda e: e.get("reason")),
+        Column("TO", lambda e: e["subject"], may_be_cut=True),
+        Column("REASON", lambda e: e.get("reason"), may_be_cut=True),
     )
     listing = Listed("audit", empty="Nothing of that was changed yet.", which=which)
     show_list(server, listing, columns, output)
@@ -57,11 +58,11 @@ def denied(output: Format, **options: Any) -> None:
     server = connection_of(options)
     columns = (
         at_column(server, output),
-        Column("USER", lambda d: d["user"]),
-        Column("MODEL", lambda d: d["model"]),
+        Column("USER", lambda d: d["user"], may_be_cut=True),
+        Column("MODEL", lambda d: d["model"], may_be_cut=True),
         Column("GPUS", lambda d: d["count"]),
         *span_columns(server, output),
-        Column("RULES", lambda d: ", ".join(d["rules"])),
+        Column("RULES", lambda d: ", ".join(d["rules"]), may_be_cut=True),
     )
     show_list(server, Listed("denied", empty="Nothing was refused yet."), columns, output)
 

@@ -8,11 +8,11 @@ from booking.cli import bookings
 from booking.cli.completions import known_models
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing
-from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of, start_of
 from booking.cli.typed_names import NAME
 
 
-@click.command(short_help="Book GPUs of a MODEL.")
+@click.command()
 @click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option("--from", "start", metavar=TIME, help="When the booking starts; now by default.")
@@ -46,9 +46,9 @@ def book(model: str, output: Format, **options: Any) -> None:
         raise click.UsageError("Say until when with --to, or how long with --for.")
     body: dict[str, Any] = {"model": bookings.model_of(server, model), "count": options["gpus"]}
     now = server.clock.now()
-    for name, text in (("start", options["start"]), ("end", options["end"])):
-        if text:
-            body[name] = bookings.parsed(instant_of, text, now, server.zone).isoformat()
+    for name, read in (("start", start_of), ("end", instant_of)):
+        if options[name]:
+            body[name] = bookings.parsed(read, options[name], now, server.zone).isoformat()
     if options["length"]:
         body["duration"] = str(bookings.parsed(length_of, options["length"]))
     if options["single_node"] is not None:

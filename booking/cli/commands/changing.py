@@ -12,15 +12,17 @@ from booking.cli.completions import bookings_in
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing, trying
 from booking.cli.server_connection import ServerConnection
-from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of, start_of
 from booking.cli.typed_names import NAME
-from booking.durations import Duration, after, between
+from booking.durations import after, before, between
 
 
 @click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in())
 @click.option("--to", "end", metavar=TIME, help="Its new end; an earlier one shortens it.")
-@click.option("--by", "length", metavar=LENGTH, help="How much longer, instead of --to: 1d, 12h.")
+@click.option(
+    "--by", "length", metavar=LENGTH, help="How much longer, instead of --to: 1d, 12h; -2d: shorter."
+)
 @trying
 @printing
 @connection_options
@@ -31,12 +33,16 @@ def extend(booking: str, output: Format, **options: Any) -> None:
     """
     server = connection_of(options)
     if bool(options["end"]) == bool(options["length"]):
-        raise click.UsageError("Say until when with --to, or how much longer with --by.")
+        raise click.UsageError(
+            "Say until when with --to, or how much longer (1d) or shorter (-1d) with --by."
+        )
     now = _show(server, booking)
     if options["end"]:
         end = bookings.parsed(instant_of, options["end"], server.clock.now(), server.zone)
     else:
-        end = _later(now["end"], bookings.parsed(length_of, options["length"]), server.zone)
+        length = bookings.parsed(length_of, options["length"].strip().removeprefix("-"))
+        shift = before if options["length"].strip().startswith("-") else after
+        end = shift(datetime.fromisoformat(now["end"]), length, server.zone)
     _change(server, now, {"end": end.isoformat()}, output, dry_run=options["dry_run"])
 
 
@@ -55,7 +61,7 @@ def move(booking: str, output: Format, **options: Any) -> None:
     """
     server = connection_of(options)
     now = _show(server, booking)
-    start = bookings.parsed(instant_of, options["start"], server.clock.now(), server.zone)
+    start = bookings.parsed(start_of, options["start"], server.clock.now(), server.zone)
     end = _moved(now, start, server.zone)
     change = {"start": start.isoformat(), "end": end.isoformat()}
     _change(server, now, change, output, dry_run=options["dry_run"])
@@ -74,7 +80,7 @@ def resize(booking: str, output: Format, **options: Any) -> None:
     _change(server, _show(server, booking), change, output, dry_run=options["dry_run"])
 
 
-@click.command(short_help="Give a running BOOKING back: it ends now.")
+@click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in("active"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying
@@ -89,7 +95,7 @@ def release(booking: str, output: Format, **options: Any) -> None:
     _end(server, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 
 
-@click.command(short_help="Cancel a planned BOOKING.")
+@click.command()
 @click.argument("booking", type=NAME, shell_complete=bookings_in("planned"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying
@@ -141,15 +147,11 @@ def _change(
     )
     # A field that the answer leaves out is empty. A dry run leaves out more: that comes from the booking as
     # it was, apart from what the server decides again.
-    before = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
-    merged = {**before, **made}
+    known = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
+    merged = {**known, **made}
     what = bookings.summary_of(server, merged)
     tense = "would be" if dry_run else "is"
     bookings.print_booking(server, merged, form, f"{booking['id']} {tense} now: {what}.")
-
-
-def _later(end: str, length: Duration, zone: ZoneInfo) -> datetime:
-    return after(datetime.fromisoformat(end), length, zone)
 
 
 def _moved(booking: dict[str, Any], start: datetime, zone: ZoneInfo) -> datetime:

@@ -9,11 +9,11 @@ from booking.cli import output as printed
 from booking.cli.completions import known_models
 from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Column, Format, printing
-from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of, start_of
 from booking.cli.typed_names import NAME
 
 
-@click.command(short_help="Show when GPUs of a MODEL could be had first.")
+@click.command()
 @click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option(
@@ -43,9 +43,9 @@ def earliest(model: str, output: Format, **options: Any) -> None:
         "count": options["gpus"],
         "duration": str(bookings.parsed(length_of, options["length"])),
     }
-    for name, option in (("not_before", "after"), ("deadline", "before")):
+    for name, option, read in (("not_before", "after", start_of), ("deadline", "before", instant_of)):
         if options[option]:
-            moment = bookings.parsed(instant_of, options[option], server.clock.now(), server.zone)
+            moment = bookings.parsed(read, options[option], server.clock.now(), server.zone)
             body[name] = moment.isoformat()
     if options["single_node"] is not None:
         body["topology"] = "single-node" if options["single_node"] else "any"

@@ -1,14 +1,14 @@
 """``kubectl gpu policy``: the policy that is in force, and whether a policy decides as it should."""
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from booking import durations, wording
-from booking.cases import CaseFileError, Outcome, replay_file
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.completions import known_models
@@ -18,6 +18,9 @@ from booking.cli.output import FOR_PEOPLE, Column, Format, Row, printable, print
 from booking.cli.progress import patiently
 from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
+
+if TYPE_CHECKING:
+    from booking.cases import Outcome
 
 _ZONE: Final = "zone"
 """Listed among the limits of an answer, but not a limit: one zone applies to all."""
@@ -35,7 +38,8 @@ class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.group()
-def policy() -> None:
+@connection_options
+def policy(**_options: Any) -> None:
     """The rules of booking as this installation has them."""
 
 
@@ -129,14 +133,17 @@ def _limit(value: object) -> str:
         return str(value)
 
 
-def _replayed(path: Path) -> tuple[Outcome, ...]:
+def _replayed(path: Path) -> tuple["Outcome", ...]:
+    """The outcomes of a file. The rules of booking are loaded for this alone: no other command needs them."""
+    cases = import_module("booking.cases")
     try:
-        return replay_file(path)
-    except CaseFileError as error:
+        outcomes: tuple[Outcome, ...] = cases.replay_file(path)
+    except cases.CaseFileError as error:
         raise CommandError(str(error)) from error
+    return outcomes
 
 
-def _case_outcome(path: Path, outcome: Outcome) -> CaseOutcome:
+def _case_outcome(path: Path, outcome: "Outcome") -> CaseOutcome:
     return CaseOutcome(file=str(path), **msgspec.structs.asdict(outcome))
 
 

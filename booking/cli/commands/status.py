@@ -20,9 +20,16 @@ _SQUATTER = "squatter"
 _USED = frozenset({"booked", "opportunistic"})
 """States of a GPU that a pod uses."""
 _GIB = 1024
+_COLOURS = {
+    "booked": "green",
+    "opportunistic": "yellow",
+    "expired": "yellow",
+    "unhealthy": "red",
+    _SQUATTER: "red",
+}
 
 
-@click.command(short_help="Show all GPUs: who holds them, and who would be evicted next.")
+@click.command()
 @click.argument("nodes", type=NAME, nargs=-1, shell_complete=known_nodes)
 @click.option(
     "--model", type=NAME, shell_complete=known_models, help="Only GPUs of models whose name contains this."
@@ -53,7 +60,20 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
         output=output,
         name=lambda row: f"{row['node']}/{row['uuid']}",
         empty="No node reports GPUs.",
+        summary=_summary(answer),
     )
+
+
+def _summary(answer: Row) -> str:
+    """How many nodes and GPUs there are, and how many GPUs in each state."""
+    states = [_state(row) or "unknown" for row in _rows(answer) if row["index"] is not None]
+    gpus = [device for node in answer["nodes"] for device in node["devices"]]
+    nodes = wording.counted(len(answer["nodes"]), "node")
+    return f"{nodes}, {wording.counted(len(gpus), 'GPU')}: {printed.counts(states) or 'none is known'}."
+
+
+def _colour(row: Row) -> str | None:
+    return _COLOURS.get(_state(row) or "")
 
 
 def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str, Any]:
@@ -128,22 +148,26 @@ def _process(squatter: Row) -> str:
 
 def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
     zone = server.zone if any((row.get("pod") or {}).get("until") for row in rows) else None
+    now = server.clock.now()
 
     def until(row: Row) -> str | None:
         moment = (row.get("pod") or {}).get("until")
-        return printed.local(moment, zone) if moment and zone else None
+        return printed.short(moment, zone, now) if moment and zone else None
 
     return (
-        Column("NODE", lambda r: r["node"]),
+        Column("NODE", lambda r: r["node"], may_be_cut=True),
         Column("GPU", lambda r: r["index"]),
-        Column("MODEL", lambda r: r["model"]),
+        Column("MODEL", lambda r: r["model"], may_be_cut=True),
         Column(
             "STATE",
             lambda r: _state(r) if r["node_state"] == "ready" else f"{_state(r)} ({r['node_state']})",
+            may_be_cut=True,
+            least=len("opportunistic"),
+            colour=_colour,
         ),
-        Column("USER", lambda r: _of_pod(r, "user")),
-        Column("POD", _pod),
-        Column(f"UNTIL ({zone.key})" if zone else "UNTIL", until),
+        Column("USER", lambda r: _of_pod(r, "user"), may_be_cut=True),
+        Column("POD", _pod, may_be_cut=True),
+        Column("UNTIL", until),
         Column("USE", _use),
         Column("MEMORY", _memory),
         Column("TEMPERATURE", lambda r: _measured(r, "temperature_celsius", "C"), wide=True),
@@ -187,7 +211,7 @@ def _memory(row: Row) -> str | None:
     whole = row.get("memory_mib")
     if used is None:
         return None
-    return f"{used / _GIB:.1f} of {_gib(whole)}" if whole else _gib(used)
+    return f"{used / _GIB:.0f}/{whole / _GIB:.0f} GiB" if whole else _gib(used)
 
 
 def _gib(mib: int) -> str:
@@ -205,12 +229,14 @@ def _pod(row: Row) -> str | None:
 
 def _show_next(answer: dict[str, Any], output: Format) -> None:
     columns = (
-        Column("MODEL", lambda v: v["model"]),
+        Column("MODEL", lambda v: v["model"], may_be_cut=True),
         Column("GPUS", lambda v: v["gpus"]),
-        Column("NODE", lambda v: v["node"]),
-        Column("USER", lambda v: v.get("user") or _HIDDEN),
-        Column("POD", lambda v: f"{v['namespace']}/{v['name']}" if v.get("name") else _HIDDEN),
-        Column("WHY", lambda v: v["why"]),
+        Column("NODE", lambda v: v["node"], may_be_cut=True),
+        Column("USER", lambda v: v.get("user") or _HIDDEN, may_be_cut=True),
+        Column(
+            "POD", lambda v: f"{v['namespace']}/{v['name']}" if v.get("name") else _HIDDEN, may_be_cut=True
+        ),
+        Column("WHY", lambda v: v["why"], may_be_cut=True),
     )
     printed.show(
         {"next": answer["next"]},

@@ -18,7 +18,7 @@ _CONTROLLERS: Final = (
 """What kubectl allows before the name of a controller of pods."""
 
 
-@click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
+@click.command()
 @click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=False))
 @printing
 @connection_options

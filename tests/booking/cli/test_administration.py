@@ -38,7 +38,7 @@ def test_maintenance_is_planned_listed_and_cancelled(bob: Terminal) -> None:
         )
     )
     listed = bob.says("admin", "blocks", user="bob")
-    assert "Tue 2026-03-03 00:00" in listed
+    assert "Tue 03 Mar 00:00" in listed
     assert "new fans" in listed
     assert "is removed." in bob.says("admin", "unblock", made["id"], "--reason", "they run", user="bob")
     assert "they run" in bob.says("admin", "audit", user="bob")

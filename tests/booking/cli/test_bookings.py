@@ -11,9 +11,11 @@ from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 
 
-def booked(terminal: Terminal, *words: str, user: str = "alice") -> str:
+def booked(
+    terminal: Terminal, *words: str, user: str = "alice", length: tuple[str, ...] = ("--for", "2d")
+) -> str:
     """The id of a new booking."""
-    output = terminal.says("book", A100, "--for", "2d", "-o", "name", *words, user=user).strip()
+    output = terminal.says("book", A100, *length, "-o", "name", *words, user=user).strip()
     assert output.startswith("booking/")
     return output.removeprefix("booking/")
 
@@ -75,6 +77,49 @@ def test_a_booking_is_extended_shortened_and_released(terminal: Terminal) -> Non
     assert terminal.says("release", identifier).startswith(f"Released {identifier}.\n")
     assert terminal.says("bookings") == ""
     assert "ended" in terminal.says("bookings", "--past")
+
+
+def test_a_booking_is_shortened_by_a_length(terminal: Terminal) -> None:
+    identifier = booked(terminal, "--to", "fri 09:00", length=())
+    assert "to Thu 2026-03-05 09:00" in terminal.says("extend", identifier, "--by", "-1d")
+    assert "to Thu 2026-03-05 07:00" in terminal.says("extend", identifier, "--by=-2h")
+
+
+def test_a_booking_from_today_starts_now(terminal: Terminal) -> None:
+    output = terminal.says("book", A100, "--from", "today", "--for", "2d")
+    assert "from Mon 2026-03-02 09:00 to Wed 2026-03-04 09:00" in output
+
+
+@pytest.mark.parametrize("verb", ["book", "earliest"])
+def test_a_word_that_two_models_contain_names_them(terminal: Terminal, verb: str) -> None:
+    stderr = terminal.fails(verb, "nvidia", "--for", "2d")
+    assert f"2 models contain 'nvidia': {A100}, {A6000}." in stderr
+
+
+@pytest.mark.parametrize("words", [("--url", "{}", "bookings"), ("bookings", "--url", "{}")])
+@pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
+def test_the_address_may_stand_before_or_after_the_verb_and_name_the_api(
+    terminal: Terminal, words: tuple[str, ...], path: str
+) -> None:
+    elsewhere: dict[str, Any] = {server_connection.URL: "http://127.0.0.1:1"}
+    done = terminal.run(*(word.format(terminal.url + path) for word in words), **elsewhere)
+    assert done.exit_code == 0, done.output
+
+
+def test_options_before_a_group_count_for_its_commands_and_later_ones_win(terminal: Terminal) -> None:
+    wrong = ("--url", "http://127.0.0.1:1")
+    assert "limits" in terminal.says(*wrong, "policy", "--url", terminal.url, "show", "-o", "json")
+
+
+def test_a_token_that_is_not_accepted_is_named(terminal: Terminal) -> None:
+    stderr = terminal.fails("bookings", user="mallory")
+    assert "It is the token in GPU_BOOKING_TOKEN: show another with GPU_BOOKING_TOKEN" in stderr
+
+
+def test_a_missing_reason_names_its_option(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    terminal.served.signing_in.administrators.add("bob")
+    assert "Give one with --reason." in terminal.fails("release", identifier, user="bob")
 
 
 def test_a_refused_extension_does_not_change_the_booking(terminal: Terminal) -> None:

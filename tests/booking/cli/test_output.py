@@ -2,13 +2,15 @@
 
 import io
 import json
+import sys
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from booking.cli.output import Column, Format, Row, local, localized, show, span, table
+from booking.cli.output import Column, Format, Row, local, localized, short, show, span, table
 from booking.cli.progress import patiently
 from tests.booking.cli.conftest import Screen
 
@@ -35,6 +37,40 @@ def test_columns_are_under_their_titles_and_foreign_text_draws_nothing() -> None
         "b-1    alice     -",
         "b-22   bob?[2J   4",
     ]
+
+
+def test_names_give_way_where_a_table_is_too_wide() -> None:
+    columns = (
+        Column("ID", lambda r: r["id"]),
+        Column("MODEL", lambda _: "NVIDIA-A100-SXM4-80GB", may_be_cut=True),
+        Column("POD", lambda _: "vision/a-notebook-with-a-long-name-0", may_be_cut=True),
+    )
+    cut = table(ROWS, columns, 40).splitlines()
+    assert {len(line) for line in cut[1:]} == {40}
+    assert cut[1] == "b-1   NVIDIA-A100-SXM…  vision/a-notebo…"
+    assert max(map(len, table(ROWS, columns, 10).splitlines())) == 4 + 8 + 8 + 2 * 2
+    assert "vision/a-notebook-with-a-long-name-0" in table(ROWS, columns)
+
+
+def test_cells_have_colours_only_where_they_are_wanted() -> None:
+    columns = (Column("ID", lambda r: r["id"], colour=lambda r: "red" if r["user"] == "alice" else None),)
+    assert table(ROWS, columns, is_coloured=True).splitlines()[1:] == ["\x1b[31mb-1\x1b[0m", "b-22"]
+    assert "\x1b" not in table(ROWS, columns)
+
+
+def test_a_summary_comes_first_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    arguments = {"output": "table", "name": str, "empty": "", "summary": "2 rows."}
+    show({}, ROWS, COLUMNS, **arguments)
+    assert screen.getvalue().splitlines()[:2] == ["2 rows.", "ID     USER"]
+    assert "GPUS" not in printed("table").splitlines()[0]
+
+
+def test_near_times_are_short_and_others_have_their_year() -> None:
+    now = datetime(2026, 11, 24, tzinfo=UTC)
+    assert short("2026-12-01T09:00:00Z", ZoneInfo("UTC"), now) == "Tue 01 Dec 09:00"
+    assert short("2027-01-01T09:00:00Z", ZoneInfo("UTC"), now) == "Fri 2027-01-01 09:00"
 
 
 def test_wide_shows_every_column_and_a_table_only_the_important_ones() -> None:

@@ -194,4 +194,4 @@ class TestModels:
         stderr = terminal.fails("policy", "show", "--model", "h200")
         assert f"No model's name contains 'h200': there are {A100}, {A6000}." in stderr
         stderr = terminal.fails("policy", "show", "--model", "nvidia")
-        assert f"Several models contain 'nvidia': there are {A100}, {A6000}." in stderr
+        assert f"2 models contain 'nvidia': {A100}, {A6000}." in stderr

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from booking.cli.connection_settings import URL, ConnectionOptions
 from booking.cli.errors import CommandError
-from booking.cli.server_connection import URL, ConnectionOptions, ServerConnection
+from booking.cli.server_connection import ServerConnection
 from cluster import names
 from cluster.fake.clock import FakeClock
 from tests.booking.cli.conftest import Screen

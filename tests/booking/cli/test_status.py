@@ -47,16 +47,23 @@ def test_every_gpu_has_a_line_with_its_holder(site: tuple[Site, str]) -> None:
     assert rows[2][3:5] == ["unhealthy", "-"]
 
 
+@pytest.mark.parametrize("words", [("status",), ("status", "--next"), ("bookings",)])
+def test_tables_fit_a_hundred_columns(site: tuple[Site, str], words: tuple[str, ...]) -> None:
+    assert max(map(len, run(site, *words).stdout.splitlines())) <= 100
+
+
 def test_the_use_of_every_gpu_is_shown(site: tuple[Site, str]) -> None:
     text = run(site, "status", "gpu-a1", "-o", "wide").stdout
     first = text.splitlines()[1]
-    assert all(part in first for part in ("96 %", "61.0 of 80.0 GiB", "66 C", "350 W"))
+    assert all(part in first for part in ("96 %", "61/80 GiB", "66 C", "350 W"))
     unknown = run(site, "status", "gpu-b1").stdout.splitlines()[1]
     assert "GiB" not in unknown
 
 
 def test_a_process_that_does_not_hold_its_gpu_has_a_line_of_its_own(site: tuple[Site, str]) -> None:
-    rows = [line for line in run(site, "status", "gpu-h1").stdout.splitlines() if "squatter" in line]
+    rows = [
+        line for line in run(site, "status", "gpu-h1", "-o", "wide").stdout.splitlines() if "squatter" in line
+    ]
     assert len(rows) == 2
     assert "a process of no pod" in rows[0]
     assert "18.0 GiB" in rows[0]
@@ -66,7 +73,7 @@ def test_a_process_that_does_not_hold_its_gpu_has_a_line_of_its_own(site: tuple[
 
 def test_an_administrator_is_shown_the_process(site: tuple[Site, str]) -> None:
     site[0].signing_in.administrators.add("alice")
-    text = run(site, "status", "gpu-h1").stdout
+    text = run(site, "status", "gpu-h1", "-o", "wide").stdout
     site[0].signing_in.administrators.discard("alice")
     assert "process 48113 (python3) of no pod" in text
     assert "vision/lab: process 48200 (jupyter)" in text

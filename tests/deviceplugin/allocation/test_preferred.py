@@ -158,17 +158,34 @@ def test_a_must_include_device_that_another_pod_holds_is_a_refusal() -> None:
     assert choice.verdict is Verdict.REFUSED
 
 
-def test_without_known_pods_devices_in_the_checkpoint_come_last_and_no_pod_is_refused() -> None:
-    blind = NodeState(GPU, held(a="A"), None)
-    assert choose(request(), blind).devices == ("B",)
-    choice = choose(request(1, {"A"}), blind)
-    assert (choice.verdict, choice.devices) == (Verdict.PODS_UNAVAILABLE, ("A",))
+@pytest.mark.parametrize("holdings", [held(a="A"), None])
+def test_l6_where_the_pods_could_not_be_read_no_device_is_chosen(holdings: PodDevices | None) -> None:
+    choice = choose(request(), NodeState(GPU, holdings, None))
+    assert choice.devices == ()
+    assert "create the pod again" in choice.message
 
 
-def test_without_a_checkpoint_assignments_are_kept_free() -> None:
-    blind = NodeState(GPU, None, (pod("1", assignment=["A"]),))
-    choice = choose(request(), blind)
-    assert (choice.verdict, choice.devices) == (Verdict.NO_CHECKPOINT, ("B",))
+def test_l6_no_device_is_chosen_for_one_of_several_bound_pods_if_one_has_an_assignment() -> None:
+    bound = replace(view(pod("1", assignment=["C"]), pod("2")), from_watch=True)
+    assert (choose(request(), bound).verdict, choose(request(), bound).devices) == (Verdict.AMBIGUOUS, ())
+    unassigned = replace(view(pod("1"), pod("2")), from_watch=True)
+    assert choose(request(), unassigned).devices == ("A",)
+
+
+def test_without_a_checkpoint_the_only_pod_that_has_not_started_gets_what_was_assigned() -> None:
+    runs, served = pod("1", assignment=["A"], started=True), pod("2", assignment=["B"])
+    seen = NodeState(GPU, None, (runs, served, pod("3", assignment=["C"])))
+    choice = choose(request(1, ALL - {"A", "B"}), seen)
+    assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("C",))
+
+
+def test_l6_without_a_checkpoint_nothing_is_guessed_where_something_was_assigned() -> None:
+    two = NodeState(GPU, None, (pod("1", assignment=["A"]), pod("2", assignment=["B"])))
+    assert (choose(request(), two).verdict, choose(request(), two).devices) == (Verdict.NO_CHECKPOINT, ())
+    several = pod("1", assignment={"a": ["A"], "b": ["B"]}, app=(container("a", 1), container("b", 1)))
+    assert choose(request(), NodeState(GPU, None, (several,))).devices == ()
+    others = NodeState(GPU, None, (pod("1", 2, assignment=["A", "B"]),))
+    assert choose(request(), others).devices == ("C",)
 
 
 def test_remembered_pods_count_only_if_a_reused_device_identifies_them() -> None:
@@ -182,7 +199,7 @@ def test_remembered_pods_count_only_if_a_reused_device_identifies_them() -> None
     proven = choose(request(2, ALL, "A"), view(shape, holdings=holdings, remembered=True))
     assert (proven.verdict, proven.devices) == (Verdict.ASSIGNED, ("A", "B"))
     stranger = choose(request(2, ALL, "D"), view(pod("2", 2, assignment=["B", "C"]), remembered=True))
-    assert stranger.verdict is Verdict.PODS_UNAVAILABLE
+    assert (stranger.verdict, stranger.devices) == (Verdict.PODS_UNAVAILABLE, ())
 
 
 def test_pods_of_other_resources_are_not_candidates() -> None:

@@ -37,10 +37,9 @@ def test_free_devices_come_first_then_assigned_then_in_use_then_both(size: int, 
     assert (choice.verdict, "".join(choice.devices)) == (Verdict.NO_MATCH, devices)
 
 
-@pytest.mark.parametrize("knows", [True, False], ids=["pods are known", "pods are remembered"])
-def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first(*, knows: bool) -> None:
+def test_an_unassigned_pod_gets_enough_devices_in_a_shortage_the_free_ones_first() -> None:
     waits = pod("w", 2, assignment=["A", "B"])
-    seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"), remembered=not knows)
+    seen = view(pod("2", 3), waits, pod("c"), holdings=held(c="D"))
     assert choose(request(3), seen).devices == ("C", "A", "B")
 
 

@@ -161,17 +161,22 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read(quiet: OlderNode) -> Non
     assert quiet.verdicts() == {"assigned": 1}
 
 
-def test_without_watch_and_api_server_no_device_in_the_checkpoint_is_taken(quiet: OlderNode) -> None:
-    known, unknown = quiet.a_pod("GPU-0"), quiet.a_pod("GPU-5")
-    quiet.kube.before("LIST", lambda: None)
-    quiet.kubelet.admit(known)
-    third = quiet.a_pod("GPU-7")
+def test_l6_a_pod_that_neither_watch_nor_api_server_shows_is_refused(quiet: OlderNode) -> None:
+    quiet.kubelet.admit(quiet.a_pod("GPU-0"))
+    unseen = quiet.a_pod("GPU-7")
     quiet.kube.down = True
-    assert quiet.kubelet.admit(third)
+    assert not quiet.kubelet.admit(unseen)
+    assert "The pods of this node could not be read" in unseen.message
     assert quiet.verdicts() == {"assigned": 1, "pods-unavailable": 1}
-    assert quiet.kubelet.devices_of(third.uid) != {"GPU-0"}
     quiet.kube.down = False
-    assert unknown.uid
+
+
+def test_without_the_kubelet_s_list_the_bound_pods_tell_what_was_assigned(node: OlderNode) -> None:
+    (node.kubelet.root / "pod-resources" / "kubelet.sock").unlink()
+    pod = node.a_pod("GPU-5")
+    node.in_step()
+    assert node.kubelet.admit(pod)
+    assert node.kubelet.devices_of(pod.uid) == {"GPU-5"}
 
 
 def test_a_pod_deleted_from_the_api_server_still_gets_its_assigned_devices(node: OlderNode) -> None:

@@ -72,7 +72,7 @@ def test_the_pods_are_unknown_when_no_source_answers(accepted: frozenset[tuple[s
     sources.accepted = accepted
     seen = sources.pods.for_admission(in_flight=False)
     assert seen.pods is None
-    assert len(seen.messages) == 2
+    assert len(seen.messages) == 2 + (accepted is None)
 
 
 def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> None:
@@ -81,9 +81,17 @@ def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> No
     sources.pods.for_admission(in_flight=False)
     sources.kubelet = None
     assert sources.pods.for_admission(in_flight=True) == PodsSnapshot(
-        (A,), remembered=True, messages=("initializing",)
+        (A,), remembered=True, messages=("initializing", "the API server is away")
     )
     assert "accepted" not in sources.calls
+
+
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_without_the_kubelet_s_list_the_pods_that_are_bound_here_are_used(*, in_flight: bool) -> None:
+    sources = Sources()
+    sources.in_store = (A, B)
+    seen = sources.pods.for_admission(in_flight=in_flight)
+    assert (seen.pods, seen.from_watch, seen.remembered) == ((A, B), True, False)
 
 
 def test_one_pod_may_be_remembered_but_several_are_asked_for_again() -> None:

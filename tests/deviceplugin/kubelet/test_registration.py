@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deviceplugin.kubelet.registration import Situation, SocketNames, Step, next_step
-from deviceplugin.settings import LONGEST_KUBELET_ROOT
+from deviceplugin.settings import LONGEST
 
 
 def seen(**fields: Any) -> Situation:
@@ -67,5 +67,5 @@ def test_files_of_others_are_not_recognised_as_ours(changed: str) -> None:
 def test_the_path_of_a_socket_fits_in_the_longest_folder_of_a_kubelet() -> None:
     name = SocketNames("01234567-89ab-cdef-0123-456789abcdef", 1_800_000_000_000).next()
     assert len(name) == SocketNames.LONGEST
-    assert LONGEST_KUBELET_ROOT + len(f"/device-plugins/{name}") == 107
-    assert len("/var/snap/microk8s/common/var/lib/kubelet") <= LONGEST_KUBELET_ROOT
+    assert LONGEST["device_plugins"] + len(f"/{name}") == 107
+    assert LONGEST["kubelet_root"] + len("/pod-resources/kubelet.sock") == 107
