@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
+.PHONY: help host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
 
 ##@ See it
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -39,10 +39,10 @@ kind-down: ## Delete the kind cluster
 	@kind delete cluster --name gpu-booking
 
 ##@ Test it
-test: binaries ## The gate: check, unit, component, controlplane, e2e; the first failure ends it
+test: host-tests binaries ## The gate: check, unit, component, controlplane, e2e; the first failure ends it
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.gate
 
-test-long: binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
+test-long: host-tests binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.long $(if $(ONLY),--only "$(ONLY)")
 
 check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
@@ -57,31 +57,31 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 unit: $(READY) ## Tests that need nothing but this checkout
 	@$(JUDGED) $(PARALLEL) -m "not component and not controlplane and not e2e"
 
-component: binaries ## Tests with a database server, a browser or another program
+component: host-tests binaries ## Tests with a database server, a browser or another program
 	@$(JUDGED) $(PARALLEL) -m component
 
-controlplane: binaries ## Tests against a real API server
+controlplane: host-tests binaries ## Tests against a real API server
 	@$(WITH_MAKE) $(JUDGED) -m controlplane tests/controlplane
 
-e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
+e2e: host-tests binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
-prove: binaries ## Run a test again and again, also beside busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
+prove: host-tests binaries ## Run a test again and again, also beside busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
 flakes: $(READY) ## List tests that failed and passed when repeated: defects to fix before the next feature
 	@$(BIN)/python -m tests.running.flakes
 
-soak: binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
+soak: host-tests binaries ## Run what no other run has time for: histories of 10,000 steps, all variants, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
 	  tests/booking/web/rest/test_openapi.py
 	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 
-chaos: binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
+chaos: host-tests binaries ## Run the chart's product under load while everything in and below it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos
 
-bench: binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
+bench: host-tests binaries ## Run the benchmarks, each with a floor in the same run, and describe the machine
 	@$(WITH_MAKE) $(BIN)/python -m tests.bench
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
@@ -114,11 +114,14 @@ lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and
 	  requirements/uv.in -o requirements/uv.txt
 
 ##@ Prepare it (the commands above do this by themselves)
-host: ## Install with apt what the machine lacks, or name it
-	@$(PYTHON) -m devcluster.hostpackages cluster
+host: ## Install with apt what running needs and the machine lacks, or name it (UPGRADE=1: upgrade what is there for it)
+	@$(PYTHON) -m devcluster.hostpackages cluster $(if $(UPGRADE),--upgrade)
+
+host-tests: ## The same with what only tests need
+	@$(PYTHON) -m devcluster.hostpackages tests $(if $(UPGRADE),--upgrade)
 
 host-venv:
-	@$(PYTHON) -m devcluster.hostpackages venv
+	@$(PYTHON) -m devcluster.hostpackages venv $(if $(UPGRADE),--upgrade)
 
 venv: $(READY) ## Make the virtual environment from the hash-pinned lock file
 
