@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the system's certificate authorities, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
+.PHONY: help host host-tests host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs site pictures proto lock
 
 ##@ See it
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -101,6 +101,18 @@ image: host $(READY) ## Build the three images with Docker or, if there is none,
 docs: $(READY) ## Regenerate the tables and pictures of the documents
 	@$(BIN)/python -m docs.generate
 
+site: $(VENV)/site/.ready ## Build the documents as a site with a tree by role and search (dist/site/html)
+	@$(BIN)/python -m docs.site dist/site
+	@cd dist/site && $(abspath $(VENV))/site/bin/zensical build --strict
+
+$(VENV)/site/.ready: $(READY) requirements/site.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/site
+	@$(BIN)/uv pip sync --quiet --require-hashes --python $(VENV)/site/bin/python requirements/site.txt
+	@touch $@
+
+pictures: host-tests $(READY) ## Take the pictures of the documents again, the moving one of the README among them
+	@$(BIN)/python -m tests.browser
+
 proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
@@ -110,6 +122,8 @@ lock: $(READY) ## Resolve the lock files in requirements/ again, with hashes and
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --group site -o requirements/site.txt
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  requirements/uv.in -o requirements/uv.txt
 
