@@ -1,7 +1,7 @@
 """Prepares the documents as pages of a site: ``make site`` builds it with Zensical.
 
-The site has README.md as its first page, everything in docs/, and the documents of the checkout's root that
-those lead to. Links between them are those of the site; a link to any other file of the checkout is text there.
+The site has README.md as its first page, everything in docs/, and the documents of the checkout's root. Links
+between them are those of the site; a link to any other file of the checkout is text there.
 """
 
 import re
@@ -33,7 +33,10 @@ _FENCE: Final = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE
 def pages(root: Path = ROOT) -> dict[str, str]:
     """Path of a document in the checkout -> its page in the site."""
     found = (path.relative_to(root / DOCS) for path in sorted((root / DOCS).rglob("*.md")))
-    own = {f"{DOCS}/{path}": str(path.with_name("index.md" if path.name == "README.md" else path.name)) for path in found}
+    own = {
+        f"{DOCS}/{path}": str(path.with_name("index.md" if path.name == "README.md" else path.name))
+        for path in found
+    }
     return {**OF_THE_ROOT, **own}
 
 
@@ -69,7 +72,11 @@ def placed(configuration: str, known: Mapping[str, str]) -> str:
         known: as for ``rendered``.
     """
     there = set(_leaves(tomllib.loads(configuration)["project"]["nav"]))
-    rest = [page for page in known.values() if page.endswith(".md") and page not in there and not page.startswith("adr/")]
+    rest = [
+        page
+        for page in known.values()
+        if page.endswith(".md") and page not in there and not page.startswith("adr/")
+    ]
     return configuration.replace(_REST, f"  {{ More = {rest} }},\n" if rest else "").replace("'", '"')
 
 

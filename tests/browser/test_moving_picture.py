@@ -1,0 +1,44 @@
+"""The moving picture can be taken again at any time: what it shows is what the pages do."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.booking.web.pages.site import Site
+from tests.browser import moving_picture
+from tests.browser.apng import SIGNATURE, frames, moving
+from tests.browser.sample_data import add_bookings, add_cluster
+from tests.browser.visitor import Visitors
+
+
+def png(width: int, shade: int) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
+
+    header = struct.pack(">IIBBBBB", width, 1, 8, 0, 0, 0, 0)
+    data = zlib.compress(bytes([0, *[shade] * width]))
+    return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def test_pictures_become_one_that_moves() -> None:
+    made = moving([(png(2, 0), 500), (png(2, 255), 700)])
+    assert frames(made) == 2
+    assert made.count(b"IDAT") == made.count(b"fdAT") == 1
+
+
+def test_pictures_of_different_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="same size"):
+        moving([(png(2, 0), 500), (png(3, 0), 500)])
+
+
+@pytest.mark.component
+def test_the_readmes_picture_can_be_taken(site: Site, visitors: Visitors, tmp_path: Path) -> None:
+    add_bookings(site)
+    add_cluster(site)
+    moving_picture.take(visitors, tmp_path / "tour.png")
+    assert frames((tmp_path / "tour.png").read_bytes()) == 6
+    assert visitors.errors() == []
