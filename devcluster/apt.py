@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cluster import names
+
 POLICY = Path("/usr/sbin/policy-rc.d")
 """Asked by Debian's packages before they start a service (invoke-rc.d(8)); absent: all may."""
 FORBIDS = """#!/bin/sh
@@ -44,14 +46,14 @@ def upgrades(simulation: str) -> list[Upgrade]:
 
 def log_file(environment: Mapping[str, str]) -> Path:
     """The file for apt's output: `apt.log` in the cache folder, or elsewhere if there is none."""
-    own, base, home = (environment.get(name) for name in ("GPU_BOOKING_CACHE", "XDG_CACHE_HOME", "HOME"))
-    folder = Path(own) if own else Path(base or f"{home or '/nonexistent'}/.cache", "gpu-booking")
+    own, base, home = map(environment.get, (names.setting("cache"), "XDG_CACHE_HOME", "HOME"))
+    folder = Path(own) if own else Path(base or f"{home or '/nonexistent'}/.cache", names.PRODUCT)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "apt.log"
         log.write_text("")
     except OSError:
-        handle, name = tempfile.mkstemp(prefix="gpu-booking-apt-", suffix=".log")
+        handle, name = tempfile.mkstemp(prefix="apt-", suffix=".log")
         os.close(handle)
         return Path(name)
     return log

@@ -71,13 +71,21 @@ def placed(configuration: str, known: Mapping[str, str]) -> str:
         configuration: text of zensical.toml.
         known: as for ``rendered``.
     """
-    there = set(_leaves(tomllib.loads(configuration)["project"]["nav"]))
+    there = set(leaves(tomllib.loads(configuration)["project"]["nav"]))
     rest = [
         page
         for page in known.values()
         if page.endswith(".md") and page not in there and not page.startswith("adr/")
     ]
     return configuration.replace(_REST, f"  {{ More = {rest} }},\n" if rest else "").replace("'", '"')
+
+
+def leaves(tree: Any) -> list[str]:
+    """Every page in a tree of the configuration."""
+    if isinstance(tree, str):
+        return [tree]
+    branches = tree.values() if isinstance(tree, dict) else tree
+    return [leaf for branch in branches for leaf in leaves(branch)]
 
 
 def main() -> int:
@@ -118,13 +126,6 @@ def _normal(path: PurePosixPath) -> str:
 def _relative(place: str, folder: PurePosixPath) -> str:
     ups = len([part for part in folder.parts if part != "."])
     return f"{'../' * ups}{place}"
-
-
-def _leaves(tree: Any) -> list[str]:
-    if isinstance(tree, str):
-        return [tree]
-    branches = tree.values() if isinstance(tree, dict) else tree
-    return [leaf for branch in branches for leaf in _leaves(branch)]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tests.browser.visitor import Screen, Visitors
 
 SCREEN: Final = Screen("picture", 960, 600)
 SHOWN: Final = 3500
-"""Milliseconds of each scene."""
+"""Milliseconds of each view."""
 _CAPTION: Final = """text => {
   document.getElementById('caption')?.remove();
   const bar = Object.assign(document.createElement('div'), {id: 'caption', textContent: text});
@@ -23,33 +23,33 @@ _CAPTION: Final = """text => {
 
 
 def take(visitors: Visitors, target: Path) -> None:
-    """Play the scenes, and write the picture. Bob has no booking yet, and makes one."""
-    target.write_bytes(moving([(picture, SHOWN) for picture in _scenes(visitors)]))
+    """Go through the pages, and write the picture. Bob has no booking yet, and makes one."""
+    target.write_bytes(moving([(picture, SHOWN) for picture in _views(visitors)]))
 
 
-def _scenes(visitors: Visitors) -> Iterator[bytes]:
+def _views(visitors: Visitors) -> Iterator[bytes]:
     bob = visitors.page("bob", screen=SCREEN)
     bob.goto("/")
-    yield _scene(bob, "Bob looks at what is free in the next four weeks, model by model.")
+    yield _view(bob, "Bob looks at what is free in the next four weeks, model by model.")
     bob.goto(f"/?model={H100}")
     bob.locator("#count").fill("8")
     bob.locator("#amount").fill("2")
     expect(bob.locator("#answer .slot")).not_to_have_count(0)
-    yield _scene(bob, "He asks for eight H100s for two days. The answer comes while he types.", "#answer")
+    yield _view(bob, "He asks for eight H100s for two days. The answer comes while he types.", "#answer")
     bob.locator("#answer .slot").first.click()
     expect(bob.locator("#answer")).to_contain_text("Can be booked")
-    yield _scene(bob, "One of the times that are offered will do.", "#answer")
+    yield _view(bob, "One of the times that are offered will do.", "#answer")
     bob.locator("#start").press("Enter")
     expect(bob.locator(".note")).to_contain_text("It is guaranteed from now on")
-    yield _scene(bob, "Booked: for these two days the eight GPUs are his pods' for certain.")
+    yield _view(bob, "Booked: for these two days the eight GPUs are his pods' for certain.")
     alice = visitors.page("alice", screen=SCREEN)
     alice.goto("/now")
-    yield _scene(alice, "Until then everybody uses them. Every GPU, its holder, and who would leave first.")
+    yield _view(alice, "Until then everybody uses them. Every GPU, its holder, and who would leave first.")
     alice.goto("/why/vision/ablation")
-    yield _scene(alice, "A pod waits, or may lose its GPU? The page says why, and what would change it.")
+    yield _view(alice, "A pod waits, or may lose its GPU? The page says why, and what would change it.")
 
 
-def _scene(page: Page, caption: str, at: str = "") -> bytes:
+def _view(page: Page, caption: str, at: str = "") -> bytes:
     """What is seen of a page, with a line of text below."""
     page.wait_for_load_state("networkidle")
     if at:

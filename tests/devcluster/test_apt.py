@@ -31,8 +31,8 @@ class Machine:
     def apt_get(self, *lines: str) -> None:
         program = self.folder / "apt-get"
         services = f'$([ -x {self.policy} ] && {self.policy}; echo "services $?")'
-        said = (f'echo "$DEBIAN_FRONTEND {services} $*" >> {self.calls}', "echo apt talks", *lines)
-        program.write_text("\n".join(["#!/bin/sh", *said]))
+        lines = (f'echo "$DEBIAN_FRONTEND {services} $*" >> {self.calls}', "echo apt talks", *lines)
+        program.write_text("\n".join(["#!/bin/sh", *lines]))
         program.chmod(0o755)
 
     def called(self) -> list[str]:
@@ -72,7 +72,7 @@ def test_a_package_that_is_there_is_not_upgraded_unless_it_is_allowed(machine: M
     assert len(machine.called()) == 5
 
 
-def test_upgrades_are_told_from_new_packages() -> None:
+def test_upgrades_are_distinguished_from_new_packages() -> None:
     assert upgrades(SIMULATED) == [Upgrade("libc6", "2.36-9+deb12u9", "2.36-9+deb12u14")]
 
 

@@ -160,4 +160,7 @@ def test_it_needs_only_the_standard_library_and_an_empty_package() -> None:
         check=True,
         env=os.environ,
     )
-    assert answer.stdout.split() == ["devcluster", "devcluster.apt", "devcluster.hostpackages"]
+    assert answer.stdout.split() == [
+        *("cluster", "cluster.names"),
+        *("devcluster", "devcluster.apt", "devcluster.hostpackages"),
+    ]

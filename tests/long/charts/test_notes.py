@@ -26,7 +26,7 @@ PRESENT = {"nvidia.com/gpu.present": "true"}
 
 def node(name: str, *, ready: bool = True, gpus: str = "0", **metadata: Any) -> dict[str, Any]:
     condition = {"type": "Ready", "status": str(ready), "reason": "Test", "message": "Test."}
-    status = {"capacity": {"nvidia.com/gpu": gpus} if gpus != "0" else {}, "conditions": [condition]}
+    status = {"capacity": {names.GPU_RESOURCE: gpus} if gpus != "0" else {}, "conditions": [condition]}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -56,7 +56,7 @@ NODES = (
     node("silent", **published("silent")),
     node("tainted", labels=PRESENT) | {"spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}},
     node("tolerated", labels=PRESENT)
-    | {"spec": {"taints": [{"key": "nvidia.com/gpu", "value": "x", "effect": "NoSchedule"}]}},
+    | {"spec": {"taints": [{"key": names.GPU_RESOURCE, "value": "x", "effect": "NoSchedule"}]}},
     node("theirs", gpus="8"),
     node("gone", labels=PRESENT, ready=False),
     node("without"),
@@ -67,7 +67,7 @@ POD: dict[str, Any] = {
     "metadata": {"name": "earlier", "namespace": "default"},
     "spec": {
         "nodeName": "theirs",
-        "containers": [{"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        "containers": [{"name": "main", "image": "x", "resources": {"limits": {names.GPU_RESOURCE: "1"}}}],
     },
 }
 
@@ -92,7 +92,7 @@ def package(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return chart.package(program, tmp_path_factory.mktemp("package"))
 
 
-def said(cluster: Cluster, package: Path, values: dict[str, Any], *words: str) -> str:
+def notes_of(cluster: Cluster, package: Path, values: dict[str, Any], *words: str) -> str:
     """Helm's notes of an installation."""
     where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={names.NAMESPACE}")
     folder = cluster.state / "helm"
@@ -123,7 +123,7 @@ SERVERS: dict[str, dict[str, Any]] = {
 def before(populated: Cluster, package: Path) -> dict[str, str]:
     """What is said while nothing is installed yet, by the values of the server."""
     return {
-        name: said(populated, package, {**VALUES, "server": server}, "install", "--dry-run=server")
+        name: notes_of(populated, package, {**VALUES, "server": server}, "install", "--dry-run=server")
         for name, server in SERVERS.items()
     }
 
@@ -173,7 +173,7 @@ def test_the_address_and_the_way_to_sign_in_are_those_of_the_values(
 def test_the_packaged_chart_installs_with_images_of_the_registry_that_one_value_names(
     before: dict[str, str], populated: Cluster, package: Path
 ) -> None:
-    notes = said(populated, package, VALUES, "upgrade", "--install")
+    notes = notes_of(populated, package, VALUES, "upgrade", "--install")
     assert ("What changes for running pods" in notes) == bool(before)
     workloads = ("deployments,daemonsets", f"--namespace={names.NAMESPACE}", "--output=yaml")
     items = yaml.safe_load(populated.kubectl("get", *workloads))["items"]
@@ -181,6 +181,6 @@ def test_the_packaged_chart_installs_with_images_of_the_registry_that_one_value_
     ours = {c["image"] for c in containers if "kube-scheduler" not in c["image"]}
     assert len(ours) == 3
     assert all(image.startswith(f"{REGISTRY}/{names.PRODUCT}/") for image in ours)
-    again = said(populated, package, VALUES, "upgrade", "--install")
+    again = notes_of(populated, package, VALUES, "upgrade", "--install")
     assert "What changes for running pods" not in again
     assert "serves serves: 2" in again
