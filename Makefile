@@ -104,6 +104,7 @@ docs: $(READY) ## Regenerate the tables and pictures of the documents
 site: $(VENV)/site/.ready ## Build the documents as a site with a tree by role and search (dist/site/html)
 	@$(BIN)/python -m docs.site dist/site
 	@cd dist/site && $(abspath $(VENV))/site/bin/zensical build --strict
+	@echo "The site is in dist/site/html: open index.html."
 
 $(VENV)/site/.ready: $(READY) requirements/site.txt
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/site

@@ -11,6 +11,8 @@ from tests.fakes.headings import anchors
 
 KNOWN = site.pages() | {f"docs/{name}": name for name in site.COPIED}
 CONFIGURATION = (ROOT / site.CONFIGURATION).read_text()
+LONGEST = 6 * 1024
+"""Bytes."""
 LINK = re.compile(r"\]\(([^)\s#]*)#([^)\s]+)\)")
 
 
@@ -39,6 +41,10 @@ def test_pages_of_the_tree_exist_and_each_is_there_once() -> None:
     leaves = site.leaves(tomllib.loads(CONFIGURATION)["project"]["nav"])
     assert set(leaves) - set(site.pages().values()) == set()
     assert len(set(leaves)) == len(leaves)
+
+
+def test_the_first_page_is_a_door_and_no_manual() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= LONGEST
 
 
 def test_a_page_without_a_place_comes_last() -> None:

@@ -24,7 +24,7 @@ What is said after an installation, of this cluster: with its facts where Helm m
 {{- else }}
   http://localhost:8480, once this forwards the port on your machine:
   {{ $forward }}
-  Users of the command line need --server, until server.url names an address.
+  Users of the command line give it by --url, until server.url names an address.
 {{- end -}}
 {{- if ne .Values.server.service.type "ClusterIP" }}
 {{- $service := lookup "v1" "Service" .Release.Namespace "gpu-booking-server" | default dict }}
@@ -115,11 +115,10 @@ What is said after an installation, of this cluster: with its facts where Helm m
 {{- $why -}}
 {{- end }}
 
-{{/* Why a node with GPUs does not serve; empty if it serves. Arguments: root, node. */}}
+{{/* Why a node with GPUs does not serve; empty if it serves. Arguments: root, node, lease (of its agent; empty without one). */}}
 {{- define "gpu-booking.notesNotServing" -}}
 {{- $agent := .root.Values.nodeAgent -}}
-{{- $name := .node.metadata.name -}}
-{{- $lease := lookup "coordination.k8s.io/v1" "Lease" .root.Release.Namespace (printf "gpu-node-%s" $name) | default dict -}}
+{{- $lease := .lease -}}
 {{- $renewed := ($lease.spec | default dict).renewTime -}}
 {{- $age := 3600 -}}
 {{- with $renewed }}{{ $age = sub (now | unixEpoch) (toDate "2006-01-02T15:04:05Z07:00" . | unixEpoch) | int }}{{ end -}}
@@ -151,10 +150,12 @@ its node agent has not reported yet{{ if .root.Release.IsInstall }}: it starts n
 {{- define "gpu-booking.notesNodes" -}}
 {{- $most := 20 -}}
 {{- $nodes := (lookup "v1" "Node" "" "").items -}}
+{{- $leases := dict -}}
+{{- range (lookup "coordination.k8s.io/v1" "Lease" .Release.Namespace "").items }}{{ $_ := set $leases .metadata.name . }}{{ end -}}
 {{- $serving := list -}}{{- $waiting := list -}}
 {{- range $nodes -}}
 {{- if include "gpu-booking.notesHasGpus" . -}}
-{{- $why := include "gpu-booking.notesNotServing" (dict "root" $ "node" .) -}}
+{{- $why := include "gpu-booking.notesNotServing" (dict "root" $ "node" . "lease" (get $leases (printf "gpu-node-%s" .metadata.name) | default dict)) -}}
 {{- $gpus := include "gpu-booking.notesGpus" . -}}
 {{- if $why -}}
 {{- $waiting = append $waiting (printf "%s does not serve: %s." .metadata.name $why) -}}
@@ -193,4 +194,26 @@ its node agent has not reported yet{{ if .root.Release.IsInstall }}: it starts n
 {{- end }}
   New pods that request GPUs are scheduled by {{ .Values.scheduler.name }}, in every namespace but {{ join ", " (append .Values.admission.excludedNamespaces .Release.Namespace) }}.
   Pods without GPUs are not touched.
+{{- end }}
+
+{{/* What of this cluster keeps pods of ours from starting: one line each; nothing where Helm may not ask. */}}
+{{- define "gpu-booking.notesObstructions" -}}
+{{- $namespace := lookup "v1" "Namespace" "" .Release.Namespace | default dict -}}
+{{- $level := get (($namespace.metadata | default dict).labels | default dict) "pod-security.kubernetes.io/enforce" -}}
+{{- if and .Values.nodeAgent.enabled (has $level (list "baseline" "restricted")) }}
+The namespace enforces Pod Security {{ $level }}, which the node agents cannot meet: they get no pods until
+  kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
+{{- end }}
+{{- with .Values.server.database }}
+{{- if and (lookup "v1" "Node" "" "") (not (or .url .existingClaim .storageClassName $.Values.server.external)) }}
+{{- $default := false -}}
+{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items -}}
+{{- if eq (get (.metadata.annotations | default dict) "storageclass.kubernetes.io/is-default-class") "true" }}{{ $default = true }}{{ end -}}
+{{- end -}}
+{{- if not $default }}
+No StorageClass is the cluster's default: unless a volume is there already, the booking server waits for its volume. Name a
+class in server.database.storageClassName, a claim in existingClaim, or a PostgreSQL in url.
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}

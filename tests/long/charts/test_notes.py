@@ -21,6 +21,7 @@ pytestmark = pytest.mark.controlplane
 
 REGISTRY = "registry.example.org"
 VALUES: dict[str, Any] = {**NO_PULL, "image": {**NO_PULL["image"], "registry": REGISTRY}}
+ENFORCED = "pod-security.kubernetes.io/enforce"
 PRESENT = {"nvidia.com/gpu.present": "true"}
 
 
@@ -76,6 +77,7 @@ POD: dict[str, Any] = {
 def populated(cluster: Cluster) -> Cluster:
     """Nodes of all kinds, as the API server knows them before anything of ours is there."""
     cluster.kubectl("create", "namespace", names.NAMESPACE)
+    cluster.kubectl("label", "namespace", names.NAMESPACE, f"{ENFORCED}=restricted")
     for made in NODES:
         cluster.kubectl("create", "--filename=-", given=json.dumps(made))
         patch = json.dumps({"status": made["status"]})
@@ -110,6 +112,7 @@ def line(notes: str, beginning: str) -> str:
 SERVERS: dict[str, dict[str, Any]] = {
     "no address": {},
     "a forwarded port": {"url": "http://localhost:8080"},
+    "a database elsewhere": {"database": {"url": "postgresql://booking@db/booking"}},
     "no TLS": {"url": "http://gpus.example.org"},
     "an ingress and a provider": {
         "url": "https://gpus.example.org",
@@ -150,6 +153,14 @@ def test_what_changes_for_running_pods_is_said_before_anything_is_installed(befo
     assert "\n  1 pods that hold GPUs run on" in notes
     assert "in every namespace but kube-system, gpu-booking." in notes
     assert not re.search(r"^  (without|idle) ", notes, re.MULTILINE)
+
+
+def test_what_keeps_our_own_pods_from_starting_is_said(before: dict[str, str]) -> None:
+    notes = before["no address"]
+    assert "enforces Pod Security restricted" in notes
+    assert f"kubectl label namespace {names.NAMESPACE} {ENFORCED}=privileged --overwrite" in notes
+    assert "No StorageClass is the cluster's default" in notes
+    assert "StorageClass" not in before["a database elsewhere"]
 
 
 @pytest.mark.parametrize(
