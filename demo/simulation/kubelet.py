@@ -14,12 +14,12 @@ from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
+from demo.simulation.part import Part
 from deviceplugin.allocation.pod_devices import PodDevices
-from tests.scenarios.part import Part
 
 if TYPE_CHECKING:
-    from tests.scenarios.agent import Agent
-    from tests.scenarios.world import World
+    from demo.simulation.agent import Agent
+    from demo.simulation.simulation import Simulation
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ class Kubelet(Part):
 
     latency = 0.01
 
-    def __init__(self, world: "World", node: str) -> None:
+    def __init__(self, world: "Simulation", node: str) -> None:
         super().__init__(world, f"kubelet {node}")
         self.user = f"system:node:{node}"
         self.node = node
@@ -195,13 +195,13 @@ class Kubelet(Part):
                 self._free(uid)
                 return REFUSED
             self.machine.checkpoint[uid, need.name] = devices
-        self.world.watch_kubelet(self.node, self.holdings)
+        self.world.allocated(self.node)
         return None
 
     def _free(self, uid: str) -> None:
         for key in [key for key in self.machine.checkpoint if key[0] == uid]:
             del self.machine.checkpoint[key]
-        self.world.watch_kubelet(self.node, self.holdings)
+        self.world.allocated(self.node)
 
     def _terminate(self, sandbox: Sandbox) -> None:
         now = self.world.loop.now

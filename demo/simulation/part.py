@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
-from tests.laws.changes import Maker
-from tests.scenarios.loop import Action, Life
-from tests.scenarios.part_client import Killed, PartClock, PartKube, no_answer
+from demo.simulation.loop import Action, Life
+from demo.simulation.maker import Maker
+from demo.simulation.part_client import Killed, PartClock, PartKube, no_answer
 
 if TYPE_CHECKING:
-    from tests.scenarios.world import World
+    from demo.simulation.simulation import Simulation
 
 R = TypeVar("R")
 
@@ -43,7 +43,7 @@ class Part:
     is_ours = False
     """Whether it is a part of the product, and not of Kubernetes."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Simulation", name: str) -> None:
         self.world = world
         self.name = name
         self.skew = 0.0
@@ -63,7 +63,8 @@ class Part:
     # --- its life --------------------------------------------------------------------------------------
     def start(self) -> None:
         """A new process; it knows nothing."""
-        assert not self.life.alive, f"{self.name} lives already."
+        if self.life.alive:
+            raise RuntimeError(f"{self.name} lives already.")
         self.life = Life()
         self.lives += 1
         self.clock = PartClock(self.world.clock, self)
@@ -165,7 +166,7 @@ class Part:
     def _catch_up(self) -> None:
         for reflector in self._reflectors:
             while not reflector.is_synced or self._tap(reflector).is_due(at_once=self.delivers_at_once):
-                if reflector._round() is not None and not reflector.is_synced:
+                if reflector.round() is not None and not reflector.is_synced:
                     return
         self.on_events()
 
@@ -179,7 +180,7 @@ class Part:
         """Something new may be known."""
 
     def _tap(self, reflector: Reflector[Any]) -> Any:
-        return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector._selection]
+        return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector.selection]
 
     def lag_of(self, plural: str) -> float:
         """See ``Caller``."""

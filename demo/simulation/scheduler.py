@@ -20,13 +20,13 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
+from demo.simulation.extender import SCHEDULER, Extender
+from demo.simulation.part import NoAnswerError, Part
 from extender.binding.bind import PATIENCE
 from extender.pending.requeue import REQUEUE_TRIGGERS
-from tests.scenarios.extender import SCHEDULER, Extender
-from tests.scenarios.part import NoAnswerError, Part
 
 if TYPE_CHECKING:
-    from tests.scenarios.world import World
+    from demo.simulation.simulation import Simulation
 
 DEFAULT: Final = "default-scheduler"
 EXTENDER: Final = "http://127.0.0.1:8880/filter"
@@ -84,7 +84,7 @@ class Scheduler(Part):
     latency = 0.01
     user = "system:kube-scheduler"
 
-    def __init__(self, world: "World", name: str, extender: Extender) -> None:
+    def __init__(self, world: "Simulation", name: str, extender: Extender) -> None:
         super().__init__(world, name)
         self._extender = extender
         self.attempts = 0
@@ -121,7 +121,8 @@ class Scheduler(Part):
     # --- what happens ----------------------------------------------------------------------------------
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
-        assert pod is not None
+        if pod is None:
+            return
         uid = pod.metadata.uid
         if after is None or after.spec.node_name or not is_live(after) or after.spec.scheduling_gates:
             self._queue.pop(uid, None)

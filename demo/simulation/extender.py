@@ -10,6 +10,7 @@ from cluster.cache import UNSUCCESSFUL, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
+from demo.simulation.part import NoAnswerError, Part
 from extender.__main__ import first_unready_reason
 from extender.binding.assumed_binds import EVERY as RESOLVES_EVERY
 from extender.binding.assumed_binds import AssumedBinds
@@ -29,7 +30,6 @@ from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt, Terms
 from extender.verbs.prioritize import Prioritize
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
-from tests.scenarios.part import NoAnswerError, Part
 
 SCHEDULER = "gpu-scheduler_"
 """How the kube-scheduler next to it begins its name."""
@@ -47,7 +47,7 @@ class Extender(Part):
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
         state = ClusterState(self.clock)
         following = Informers(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
-        self._unready_reason = first_unready_reason(
+        self.unready_reason = first_unready_reason(
             following.unready_reason, clock_skew_reason(self.kube.skew)
         )
         keyed_lock = KeyedLock(self.clock)
@@ -67,12 +67,12 @@ class Extender(Part):
         )
         assumed_binds = AssumedBinds(self.kube, state, self.clock, keyed_lock)
         requeue = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
-        explain = PendingReasons(state, self.clock, events.warning, self._unready_reason)
+        explain = PendingReasons(state, self.clock, events.warning, self.unready_reason)
         kubelet_rejections = KubeletRejections(
             state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads
         )
         self._awaits_answer = state.awaits_answer
-        self.follow(*following._reflectors.values())
+        self.follow(*following.reflectors)
         self.every(RESOLVES_EVERY, assumed_binds.reconcile, first=RESOLVES_EVERY)
         self.every(REQUEUES_EVERY, requeue.reconcile, first=REQUEUES_EVERY)
         self.every(EXPLAINS_EVERY, explain.reconcile, first=EXPLAINS_EVERY)
@@ -122,7 +122,7 @@ class Extender(Part):
         return arguments
 
     def _over_the_wire(self, question: Any) -> Any:
-        why = self._unready_reason()
+        why = self.unready_reason()
         if why:
             raise NoAnswerError(why)
         return msgspec.json.decode(msgspec.json.encode(question), type=type(question))

@@ -14,10 +14,10 @@ from cluster.kube.errors import ApiError
 from cluster.kube.interface import Selection
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.pods import Pod, is_live
-from tests.scenarios.part import Part
+from demo.simulation.part import Part
 
 if TYPE_CHECKING:
-    from tests.scenarios.world import World
+    from demo.simulation.simulation import Simulation
 
 Json = dict[str, Any]
 
@@ -50,7 +50,7 @@ class Controllers(Part):
     latency = 0.01
     user = WORKLOADS
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Simulation", name: str) -> None:
         super().__init__(world, name)
         self._heartbeats: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}

@@ -9,16 +9,16 @@ from cluster import names
 from cluster.kube.errors import ApiError
 from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
+from demo.simulation.kubelet import Kubelet
+from demo.simulation.part import Part
 from deviceplugin.allocation.pod_devices import PodDevices
 from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.process.graceful_shutdown import SERVED_ON
 from deviceplugin.publish import COMPARE_EVERY, Publisher, PublisherSources
-from tests.scenarios.kubelet import Kubelet
-from tests.scenarios.part import Part
 
 if TYPE_CHECKING:
-    from tests.scenarios.world import World
+    from demo.simulation.simulation import Simulation
 
 
 class Agent(Part):
@@ -27,7 +27,7 @@ class Agent(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.NODE_AGENT}"
     is_ours = True
 
-    def __init__(self, world: "World", kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
+    def __init__(self, world: "Simulation", kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
         super().__init__(world, f"agent {kubelet.node}")
         self.devices = devices
         self._kubelet = kubelet

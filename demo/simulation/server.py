@@ -18,6 +18,7 @@ from booking.node_capacity import NodeCapacity
 from booking.plan_controller import EVERY as KEEPS
 from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
+from booking.principals import Principal
 from booking.records import BookingRequest, Record
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
@@ -26,12 +27,11 @@ from booking.web.mirror_barrier import PATIENCE
 from cluster import names
 from cluster.cache import ClusterCache, Informers
 from cluster.kube.clock_skew import clock_skew_reason
-from tests.fakes.principals import somebody
-from tests.laws.changes import Maker
-from tests.scenarios.part import NoAnswerError, Part
+from demo.simulation.maker import Maker
+from demo.simulation.part import NoAnswerError, Part
 
 if TYPE_CHECKING:
-    from tests.scenarios.world import World
+    from demo.simulation.simulation import Simulation
 
 
 class UnavailableError(Exception):
@@ -45,7 +45,7 @@ class Server(Part):
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
     is_ours = True
 
-    def __init__(self, world: "World", name: str, database: Path, policy: Limits) -> None:
+    def __init__(self, world: "Simulation", name: str, database: Path, policy: Limits) -> None:
         super().__init__(world, name)
         self.database = database
         self.policy = policy
@@ -73,7 +73,7 @@ class Server(Part):
         self._wrong_clock = clock_skew_reason(self.kube.skew)
         self._nodes = nodes
         plan_controller = PlanController(self.kube, self.store, self.clock, nodes, moved=self._round)
-        self.follow(*following._reflectors.values())
+        self.follow(*following.reflectors)
         self.every(KEEPS, plan_controller.round)
         self.every(EVERY, self._round, is_sign_of_life=True)
 
@@ -115,15 +115,15 @@ class Server(Part):
             UnavailableError: nothing can be guaranteed now.
             RefusedError: it breaks a rule.
         """
-        return self._changed(lambda: self.bookings.create(somebody(user), request))
+        return self._changed(lambda: self.bookings.create(_principal(user), request))
 
     def release(self, user: str, booking: str) -> Record:
         """``POST /bookings/<id>/release``."""
-        return self._changed(lambda: self.bookings.release(somebody(user), booking))
+        return self._changed(lambda: self.bookings.release(_principal(user), booking))
 
     def cancel(self, user: str, booking: str) -> Record:
         """``DELETE /bookings/<id>``."""
-        return self._changed(lambda: self.bookings.cancel(somebody(user), booking))
+        return self._changed(lambda: self.bookings.cancel(_principal(user), booking))
 
     def is_written(self, record: Record) -> bool:
         """Whether the change is written in the cluster: the server answers 201 or 200 only then."""
@@ -147,3 +147,7 @@ class Server(Part):
             return self.respond(answer)
         except NoAnswerError as error:
             raise UnavailableError("The booking server does not answer.") from error
+
+
+def _principal(user: str) -> Principal:
+    return Principal(user=user, name=user)
